@@ -1,0 +1,24 @@
+"""Errors that a user can mend. Programs print their message without a traceback.
+
+A message names the file or setting, the value found, what was expected and what to do.
+"""
+
+
+class ProjectError(Exception):
+    """Base of every error whose cause lies in the user's input or surroundings."""
+
+
+class ConfigError(ProjectError):
+    """A setting is unknown, of the wrong type, or contradicts another one."""
+
+
+class DataError(ProjectError):
+    """A corpus cannot be read, or does not hold what its settings promise."""
+
+
+class DownloadError(ProjectError):
+    """A file could not be fetched whole from its source."""
+
+
+class RunError(ProjectError):
+    """A training cannot start from, or write to, what it was given."""

@@ -1,0 +1,62 @@
+"""Atomic writes: an artifact appears under its name whole, or not at all."""
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from lib.core.errors import ProjectError
+
+
+@contextlib.contextmanager
+def atomic_path(target: str | Path) -> Iterator[Path]:
+    """Yield a temporary path beside `target`; on success it replaces `target`, on failure it is removed.
+
+    The body may create a file or a folder at the yielded path. The temporary path keeps the suffix of
+    `target`, since many writers choose the format by it.
+
+    Args:
+        target: file or folder to appear. Parent folders are made.
+
+    Raises:
+        ProjectError: the folder cannot be written, or the disk is full.
+    """
+    target = Path(target)
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
+    except OSError as error:
+        raise ProjectError(_explain(target, error)) from error
+    try:
+        partial = scratch / target.name
+        yield partial
+        if target.is_dir() and not target.is_symlink():
+            shutil.rmtree(target)
+        os.replace(partial, target)
+    except OSError as error:
+        if error.errno is None or isinstance(error, FileNotFoundError):
+            raise
+        raise ProjectError(_explain(target, error)) from error
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def write_text(target: str | Path, text: str) -> None:
+    """Write `text` to `target` atomically, as UTF-8."""
+    with atomic_path(target) as partial:
+        partial.write_text(text, encoding="utf-8")
+
+
+def write_json(target: str | Path, value: object) -> None:
+    """Write `value` to `target` atomically, as indented JSON with a final newline."""
+    write_text(target, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _explain(target: Path, error: OSError) -> str:
+    return (
+        f"{target}: cannot be written ({error.strerror or error}). Expected a folder with write permission "
+        "and free space; nothing was left half-written. Free some space or change the folder, and run again."
+    )

@@ -1,0 +1,173 @@
+"""Settings of the corpora: where they come from, what is kept of them, how they are split and tokenised."""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
+
+from lib.core.settings import Fraction, Section
+
+Part = Annotated[str, Field(pattern=r"^[a-z_]+$", description="Name of a part as published: train, test, ...")]
+
+
+class HubSource(Section):
+    """Files of a dataset repository on the Hugging Face hub."""
+
+    repository: str = Field(description="`owner/name` of the dataset repository.")
+    revision: str = Field("main", description="Commit, tag or branch.")
+    files: dict[Part, list[str]] = Field(
+        description="Paths in the repository, by part, in dataset order; `{00000..00040}` stands for a range."
+    )
+
+
+class RemoteFile(Section):
+    """One file behind a URL."""
+
+    url: str
+    size: PositiveInt | None = Field(None, description="Expected size in bytes.")
+    sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$", description="Expected checksum.")
+
+
+class UrlSource(Section):
+    """Files behind plain URLs."""
+
+    files: dict[Part, list[RemoteFile]] = Field(description="Files by part, in dataset order.")
+    ground_truth: dict[Part, list[RemoteFile]] = Field(
+        default_factory=dict, description="Ground-truth XML files, by part; only for the Hyperpartisan format."
+    )
+
+
+class LocalSource(Section):
+    """Files of the user's own."""
+
+    files: dict[Part, list[str]] = Field(
+        description="Paths, by part, in dataset order; patterns such as `data/*.jsonl.gz` are expanded and sorted."
+    )
+    ground_truth: dict[Part, list[str]] = Field(
+        default_factory=dict, description="Ground-truth XML files, by part; only for the Hyperpartisan format."
+    )
+
+
+class GeneratedSource(Section):
+    """A corpus made by the project itself, in the raw format of the real one."""
+
+    documents: PositiveInt = Field(description="Documents to generate.")
+    seed: int = Field(0, description="Seed of the generator.")
+
+
+class Corpus(Section):
+    """What every corpus has: a chosen source, and the columns that hold identity and text."""
+
+    source: Literal["hub", "url", "local", "generated"] = Field(
+        description="Which of the sections below provides the raw files; the others may stand beside it unused."
+    )
+    hub: HubSource | None = None
+    url: UrlSource | None = None
+    local: LocalSource | None = None
+    generated: GeneratedSource | None = None
+    text: str = Field("text", description="Column of the text (Parquet, CSV, JSONL).")
+    id: str | None = Field(None, description="Column of the identity; without one, part and row number serve.")
+
+    @model_validator(mode="after")
+    def _source_is_described(self) -> "Corpus":
+        if getattr(self, self.source) is None:
+            raise ValueError(f"source is '{self.source}', but there is no section '{self.source}'. Add it beside it.")
+        return self
+
+    @property
+    def chosen(self) -> HubSource | UrlSource | LocalSource | GeneratedSource:
+        """The section that provides the raw files."""
+        return getattr(self, self.source)
+
+
+class Slice(Section):
+    """A run of consecutive articles of the pretraining corpus."""
+
+    articles: NonNegativeInt = Field(description="Articles, in dataset order, after those of the slice before.")
+    max_tokens: PositiveInt = Field(description="Tokens an article is cut to, [CLS] and [SEP] included.")
+
+
+class PretrainingCorpus(Corpus):
+    """The corpus of the first stage: articles chosen by keywords."""
+
+    keywords: list[str] = Field(description="Lower-case words.")
+    min_keywords: NonNegativeInt = Field(
+        3, description="Different keywords that must occur as whole words; 0 keeps all."
+    )
+    short: Slice = Field(description="The first articles kept.")
+    long: Slice = Field(description="The articles after those.")
+    held_out: Slice = Field(description="The articles after those, for a held-out loss.")
+
+    @field_validator("keywords")
+    @classmethod
+    def _keywords_are_words(cls, keywords: list[str]) -> list[str]:
+        if bad := [word for word in keywords if not re.fullmatch("[a-z]+", word)]:
+            raise ValueError(f"keywords {bad} can never occur; expected lower-case words of the letters a to z.")
+        return sorted(set(keywords))
+
+
+class Split(Section):
+    """How a dataset is divided into training, validation and test documents."""
+
+    seed: int = Field(42, description="Seed of the split.")
+    validation: Fraction = Field(0.1, description="Share of the validation documents when all parts are joined.")
+    test: Fraction = Field(0.1, description="Share of the test documents when all parts are joined.")
+    join: list[Part] | None = Field(
+        None, description="Parts in the order in which they are joined and split by class; null joins all as listed."
+    )
+    held_out: Part | None = Field(
+        None,
+        description="Part that gives validation and test, half each by class, while the others give training; "
+        "where the source has no such part, all parts are joined and split instead.",
+    )
+    documents: dict[Literal["train", "validation", "test"], PositiveInt] = Field(
+        default_factory=dict, description="Documents to keep of each split, drawn by class; a missing one keeps all."
+    )
+
+
+class Dataset(Corpus):
+    """A labelled dataset."""
+
+    label: str = Field("label", description="Column of the label: a number from 0, or one of the names in `labels`.")
+    labels: list[str] = Field(min_length=2, description="Names of the classes, in the order of their numbers.")
+    remove: str | None = Field(None, description="Regular expression whose matches are removed from every text.")
+    min_chars: NonNegativeInt = Field(0, description="Documents with fewer characters are dropped.")
+    balance: bool = Field(False, description="Draw as many documents of every class as the rarest one has.")
+    split: Split = Field(default_factory=Split)
+    max_tokens: PositiveInt = Field(description="Tokens a document is cut to, [CLS] and [SEP] included.")
+
+    @field_validator("labels")
+    @classmethod
+    def _labels_are_distinct(cls, labels: list[str]) -> list[str]:
+        if len(set(labels)) < len(labels):
+            raise ValueError(f"labels {labels} repeat a name; expected distinct names.")
+        return labels
+
+    @field_validator("remove")
+    @classmethod
+    def _pattern_compiles(cls, pattern: str | None) -> str | None:
+        if pattern is not None:
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                raise ValueError(f"remove: {pattern!r} is not a regular expression ({error}).") from error
+        return pattern
+
+
+class Tokenizer(Section):
+    """The WordPiece vocabulary: an existing one, or one trained on the pretraining corpus."""
+
+    source: Literal["hub", "local", "trained"] = Field(description="Where the vocabulary comes from.")
+    repository: str = Field("google-bert/bert-base-uncased", description="`hub`: model repository with a vocab.txt.")
+    revision: str = Field("main", description="`hub`: commit, tag or branch.")
+    path: str | None = Field(None, description="`local`: a vocab.txt, one token a line.")
+    vocab_size: PositiveInt = Field(30_000, description="`trained`: entries of the vocabulary, at most.")
+    min_frequency: PositiveInt = Field(2, description="`trained`: occurrences a token needs.")
+    lowercase: bool = Field(True, description="Lower the case before tokenising.")
+    strip_accents: bool = Field(True, description="Remove accents before tokenising.")
+
+    @model_validator(mode="after")
+    def _local_has_a_path(self) -> "Tokenizer":
+        if self.source == "local" and self.path is None:
+            raise ValueError("source is 'local', but 'path' is missing. Give the path of a vocab.txt.")
+        return self
