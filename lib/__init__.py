@@ -1,0 +1,22 @@
+"""Which attention mechanism for long documents, at what price: one encoder, one recipe, only the attention differs."""
+
+import importlib
+from types import ModuleType
+
+import wrapt
+
+# `import lib` must be enough for transformers to read a model folder of this project, as in
+# `pipeline("text-classification", model=folder)`, whichever of the two is imported first. Yet it must not import
+# torch or transformers, since the workflow imports lib too. So the models are registered at the moment at which
+# transformers' Auto classes come into being. The modules are named by strings because the digest of a stage's code
+# follows import statements, and what registers every model is no code that, say, pretraining depends on.
+
+
+@wrapt.when_imported("transformers.models.auto.configuration_auto")
+def _register_configuration(_: ModuleType) -> None:
+    importlib.import_module("lib.encoder.configuration")
+
+
+@wrapt.when_imported("transformers.models.auto.modeling_auto")
+def _register_models(_: ModuleType) -> None:
+    importlib.import_module("lib.encoder.registration")

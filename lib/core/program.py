@@ -4,8 +4,16 @@ import argparse
 import logging
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
 
-from lib.core.errors import ProjectError
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from lib.core.errors import ConfigError, ProjectError
+from lib.core.settings import describe
+
+Settings = TypeVar("Settings", bound=BaseModel)
 
 
 def parser(documentation: str | None) -> argparse.ArgumentParser:
@@ -27,3 +35,32 @@ def run(main: Callable[[Sequence[str] | None], None], argv: Sequence[str] | None
         logging.getLogger("lib").error("%s", error)
         return 1
     return 0
+
+
+def read_mapping(source: str) -> dict[str, Any]:
+    """Return the settings in `source`: a mapping written in place (`{...}`, JSON), or the path of a YAML file.
+
+    Raises:
+        ConfigError: the file cannot be read, or holds no mapping.
+    """
+    in_place = source.lstrip().startswith("{")
+    try:
+        values = yaml.safe_load(source if in_place else Path(source).read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{source}: cannot be read ({error}). Expected a YAML file of settings.") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{source}: holds {type(values).__name__}, expected a mapping of settings.")
+    return values
+
+
+def read_settings(kind: type[Settings], source: str | dict[str, Any]) -> Settings:
+    """Return `source` (see `read_mapping`, or a mapping itself) as checked settings of `kind`.
+
+    Raises:
+        ConfigError: with every problem found, one a line.
+    """
+    values = source if isinstance(source, dict) else read_mapping(source)
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError(describe(error)) from error

@@ -21,10 +21,16 @@ class MechanismParameters(BaseModel):
     kind: str
     shares_query_and_key: ClassVar[bool] = False
     """Whether one projection serves as query and key; weights move only between mechanisms that agree."""
+    takes_attention_dropout: ClassVar[bool] = True
+    """Whether there are attention weights that dropout could act on."""
 
     def name(self) -> str:
         """Return the spelling of these parameters, used in configuration, paths and tables."""
         raise NotImplementedError(f"{type(self).__name__} needs a name()")
+
+    def keys_per_query(self, tokens: int) -> int:
+        """Return with how many keys' worth of work a query costs in a sequence of `tokens`."""
+        return tokens
 
 
 def kinds() -> list[str]:

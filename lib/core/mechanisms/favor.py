@@ -1,6 +1,6 @@
 """Parameters of FAVOR+ attention (Performer)."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
 
@@ -9,6 +9,8 @@ from lib.core.mechanisms import MechanismParameters
 
 class Parameters(MechanismParameters):
     """Linear attention through positive random features."""
+
+    takes_attention_dropout: ClassVar[bool] = False
 
     kind: Literal["favor"]
     nb_features: PositiveInt = Field(
@@ -36,3 +38,7 @@ class Parameters(MechanismParameters):
     def name(self) -> str:
         """Return the canonical name."""
         return f"favor-m{self.nb_features}"
+
+    def keys_per_query(self, tokens: int) -> int:
+        """Return the features, met once to sum over keys and once to read."""
+        return 2 * self.nb_features

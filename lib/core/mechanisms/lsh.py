@@ -20,3 +20,7 @@ class Parameters(MechanismParameters):
     def name(self) -> str:
         """Return the canonical name."""
         return f"lsh-h{self.num_hashes}-c{self.chunk_size}"
+
+    def keys_per_query(self, tokens: int) -> int:
+        """Return the window of three chunks, once a hash round."""
+        return self.num_hashes * 3 * self.chunk_size

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
 
+from lib.core.inputs import expand_range
 from lib.core.settings import Fraction, Section
 
 Part = Annotated[str, Field(pattern=r"^[a-z_]+$", description="Name of a part as published: train, test, ...")]
@@ -18,6 +19,13 @@ class HubSource(Section):
     files: dict[Part, list[str]] = Field(
         description="Paths in the repository, by part, in dataset order; `{00000..00040}` stands for a range."
     )
+
+    @field_validator("files")
+    @classmethod
+    def _ranges_are_expanded(cls, files: dict[str, list[str]]) -> dict[str, list[str]]:
+        return {
+            part: [path for pattern in patterns for path in expand_range(pattern)] for part, patterns in files.items()
+        }
 
 
 class RemoteFile(Section):
@@ -55,7 +63,14 @@ class GeneratedSource(Section):
     seed: int = Field(0, description="Seed of the generator.")
 
 
-class Corpus(Section):
+class Reading(Section):
+    """Where a raw file holds identity and text."""
+
+    text: str = Field("text", description="Column of the text (Parquet, CSV, JSONL).")
+    id: str | None = Field(None, description="Column of the identity; null numbers the documents. XML has its own.")
+
+
+class Corpus(Reading):
     """What every corpus has: a chosen source, and the columns that hold identity and text."""
 
     source: Literal["hub", "url", "local", "generated"] = Field(
@@ -65,8 +80,6 @@ class Corpus(Section):
     url: UrlSource | None = None
     local: LocalSource | None = None
     generated: GeneratedSource | None = None
-    text: str = Field("text", description="Column of the text (Parquet, CSV, JSONL).")
-    id: str | None = Field(None, description="Column of the identity; without one, part and row number serve.")
 
     @model_validator(mode="after")
     def _source_is_described(self) -> "Corpus":
@@ -87,16 +100,13 @@ class Slice(Section):
     max_tokens: PositiveInt = Field(description="Tokens an article is cut to, [CLS] and [SEP] included.")
 
 
-class PretrainingCorpus(Corpus):
-    """The corpus of the first stage: articles chosen by keywords."""
+class ArticleFilter(Reading):
+    """What decides which articles of the pretraining corpus are kept: all that their filtering reads."""
 
     keywords: list[str] = Field(description="Lower-case words.")
     min_keywords: NonNegativeInt = Field(
         3, description="Different keywords that must occur as whole words; 0 keeps all."
     )
-    short: Slice = Field(description="The first articles kept.")
-    long: Slice = Field(description="The articles after those.")
-    held_out: Slice = Field(description="The articles after those, for a held-out loss.")
 
     @field_validator("keywords")
     @classmethod
@@ -104,6 +114,28 @@ class PretrainingCorpus(Corpus):
         if bad := [word for word in keywords if not re.fullmatch("[a-z]+", word)]:
             raise ValueError(f"keywords {bad} can never occur; expected lower-case words of the letters a to z.")
         return sorted(set(keywords))
+
+    @model_validator(mode="after")
+    def _enough_keywords(self) -> "ArticleFilter":
+        if self.min_keywords > len(self.keywords):
+            raise ValueError(
+                f"min_keywords = {self.min_keywords}, but there are {len(self.keywords)} different keywords, so no "
+                "article could be kept. Lower it or add keywords."
+            )
+        return self
+
+
+class PretrainingCorpus(ArticleFilter, Corpus):
+    """The corpus of the first stage: articles chosen by keywords."""
+
+    short: Slice = Field(description="The first articles kept.")
+    long: Slice = Field(description="The articles after those.")
+    held_out: Slice = Field(description="The articles after those, for a held-out loss.")
+
+    @property
+    def filter(self) -> ArticleFilter:
+        """The settings that the filtering of a raw file reads."""
+        return ArticleFilter.model_validate(self.model_dump(include=set(ArticleFilter.model_fields)))
 
 
 class Split(Section):
@@ -124,9 +156,18 @@ class Split(Section):
         default_factory=dict, description="Documents to keep of each split, drawn by class; a missing one keeps all."
     )
 
+    @model_validator(mode="after")
+    def _every_split_has_a_share(self) -> "Split":
+        if not (self.validation > 0 and self.test > 0 and self.validation + self.test < 1):
+            raise ValueError(
+                f"validation = {self.validation} and test = {self.test}; expected shares above 0 that leave some of 1 "
+                "for training."
+            )
+        return self
 
-class Dataset(Corpus):
-    """A labelled dataset."""
+
+class Preparation(Reading):
+    """What decides which documents of a dataset are kept, and in which split: all that its preparation reads."""
 
     label: str = Field("label", description="Column of the label: a number from 0, or one of the names in `labels`.")
     labels: list[str] = Field(min_length=2, description="Names of the classes, in the order of their numbers.")
@@ -134,7 +175,6 @@ class Dataset(Corpus):
     min_chars: NonNegativeInt = Field(0, description="Documents with fewer characters are dropped.")
     balance: bool = Field(False, description="Draw as many documents of every class as the rarest one has.")
     split: Split = Field(default_factory=Split)
-    max_tokens: PositiveInt = Field(description="Tokens a document is cut to, [CLS] and [SEP] included.")
 
     @field_validator("labels")
     @classmethod
@@ -152,6 +192,17 @@ class Dataset(Corpus):
             except re.error as error:
                 raise ValueError(f"remove: {pattern!r} is not a regular expression ({error}).") from error
         return pattern
+
+
+class Dataset(Preparation, Corpus):
+    """A labelled dataset."""
+
+    max_tokens: PositiveInt = Field(description="Tokens a document is cut to, [CLS] and [SEP] included.")
+
+    @property
+    def preparation(self) -> Preparation:
+        """The settings that the preparation of the raw files reads."""
+        return Preparation.model_validate(self.model_dump(include=set(Preparation.model_fields)))
 
 
 class Tokenizer(Section):

@@ -1,0 +1,32 @@
+"""Exact scaled dot-product attention.
+
+Shapes: B batch, H heads, N tokens, d head width.
+"""
+
+from torch import Tensor
+from torch.nn import functional
+
+from lib.attention.contract import Attention
+
+
+class Mechanism(Attention):
+    """Softmax attention over all real tokens, by torch's fused kernel or in plain operations.
+
+    Source:
+        Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1.
+    """
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
+        """See `Attention.attend`."""
+        dropout = self.dropout if self.training else 0.0
+        allowed = None
+        if real is not None:
+            # A row without real tokens sees its (zero) padding: no softmax over nothing, whatever the kernel.
+            allowed = (real | ~real.any(-1, keepdim=True))[:, None, None, :]  # [B, 1, 1, N]
+        if self.settings.use_native_sdpa:
+            return functional.scaled_dot_product_attention(query, key, value, attn_mask=allowed, dropout_p=dropout)
+        scores = (query * self.head_size**-0.5) @ key.transpose(-1, -2)  # [B, H, N, N]
+        if allowed is not None:
+            scores = scores.masked_fill(~allowed, float("-inf"))
+        weights = functional.dropout(scores.softmax(-1), dropout)
+        return weights.to(value.dtype) @ value

@@ -1,0 +1,78 @@
+"""The run record: what a finished training leaves, and all that tables and figures read."""
+
+import json
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from lib.core.errors import DataError
+
+CONFIG = "config.yaml"
+MODEL = "model"
+HISTORY = "history.csv"
+RUN = "run.json"
+PREDICTIONS = "predictions.parquet"
+
+Stage = Literal["pretrain", "tapt", "finetune"]
+
+
+class Parent(BaseModel):
+    """An artifact that a run started from."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    path: str
+    digest: str
+
+
+class RunRecord(BaseModel):
+    """The content of `run.json`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    stage: Stage
+    model: str
+    """Row of the tables: a mechanism, or `<pretrained with>-to-<mechanism>`."""
+    dataset: str
+    seed: int
+    parents: dict[str, Parent]
+    """`start` (the run whose weights it starts from), `tokenizer`, and the data by split."""
+    parameters: dict[str, int]
+    """Numbers of weights: `total`, `encoder`, `head`."""
+    epochs: int
+    steps: int
+    """Optimiser steps."""
+    tokens: int
+    """Real tokens seen in training, over all epochs."""
+    seconds: float
+    """Wall time of the training loop, evaluations left out."""
+    seconds_per_epoch: float
+    tokens_per_second: float
+    peak_memory_mb: float
+    """MiB."""
+    peak_memory_kind: Literal["gpu", "resident"]
+    """GPU memory that torch allocated, or resident memory of the process on a CPU."""
+    precision: Literal["fp32", "bf16", "fp16"]
+    device: str
+    hardware: str
+    versions: dict[str, str]
+    git_commit: str | None
+    metrics: dict[str, float | None]
+    """MLM: `train_loss` (lowest mean of an epoch), `eval_loss`, `eval_perplexity`. Fine-tuning: `best_epoch`,
+    `eval_*` (validation) and `test_*` of the epoch kept."""
+
+
+def read_record(folder: str | Path) -> RunRecord:
+    """Return the record in `folder`.
+
+    Raises:
+        DataError: `run.json` is missing or not a run record.
+    """
+    path = Path(folder) / RUN
+    try:
+        return RunRecord.model_validate(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: no such file. Expected the record of a finished run; let its stage finish.") from error
+    except (json.JSONDecodeError, ValidationError) as error:
+        raise DataError(f"{path}: not a run record ({error}). Delete the run's folder and run it again.") from error

@@ -1,0 +1,19 @@
+"""Settings of the classical baseline: TF-IDF features and logistic regression."""
+
+from typing import Annotated
+
+from pydantic import Field, PositiveInt
+
+from lib.core.settings import Section
+
+
+class Baseline(Section):
+    """What the baseline counts, and how long it may optimise."""
+
+    max_features: PositiveInt = Field(20_000, description="Most frequent n-grams that are kept.")
+    ngram_max: PositiveInt = Field(2, description="Longest n-gram, in words; all shorter ones are counted too.")
+    min_df: PositiveInt = Field(2, description="Documents that an n-gram must occur in.")
+    max_df: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.9, description="Share of the documents above which an n-gram is dropped."
+    )
+    max_iter: PositiveInt = Field(1000, description="Iterations of the optimiser (lbfgs), at most.")

@@ -1,0 +1,32 @@
+"""Batches of labelled documents.
+
+Shapes: B batch, N tokens.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+
+from lib.data.padding import pad_examples
+
+
+class ClassificationCollator:
+    """Makes batches of classification, as long as their longest example.
+
+    Args:
+        pad_token_id: id of the padding.
+    """
+
+    def __init__(self, pad_token_id: int) -> None:
+        self._pad_token_id = pad_token_id
+
+    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        """Return input_ids [B, N], attention_mask [B, N] and labels [B].
+
+        Raises:
+            DataError: an example has no token.
+        """
+        batch = pad_examples(examples, self._pad_token_id)
+        batch["labels"] = torch.tensor([example["label"] for example in examples], dtype=torch.long)
+        return batch

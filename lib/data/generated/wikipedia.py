@@ -1,0 +1,71 @@
+"""Encyclopedia articles on films, politics, science and places, in the words that the labelled corpora use.
+
+Those on places hold no keyword of the filter, some others fewer than three.
+"""
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from lib.core.generated import RAW_FILES
+from lib.data.generated.language import COMMON, FILM, POLITICS, TOPICS, sentences
+
+_PLACES = (
+    "the ADJ NOUN in PLACE was VERBED by NAME in TIME",
+    "NAME VERBED a ADJ NOUN near the NOUN",
+    "in TIME NUMBER people in PLACE saw the ADJ NOUN",
+    "the NOUN and the NOUN were VERBED for NUMBER years",
+)
+_FILMS = (
+    "the film by director NAME was shown in PLACE in TIME",
+    "critics found the ASPECT GOOD from the first MOMENT",
+    "they called the ASPECT BAD after the last MOMENT",
+    "i thought it was GOOD in the second MOMENT said the actor NAME",
+    "the movie won an award for its ASPECT and its ASPECT",
+)
+_POLITICS = (
+    "the OFFICE in PLACE spoke about ISSUE before the election in TIME",
+    "the party of NAME saw LOADED in the debate on ISSUE",
+    "readers wrote about the SOBER at the OFFICE in PLACE",
+    "the vote on ISSUE brought SOBER to the government",
+    "the policy on ISSUE brought LOADED to the OFFICE",
+)
+_SCIENCE = (
+    "we show that the TERM of the TERM is ADJ in NUMBER cases",
+    "the TERM was described by NAME and NAME for a ADJ NOUN",
+    "the method for the TERM compares the TERM with the work of NAME",
+    "it follows that the TERM and the TERM are ADJ",
+    "section NUMBER has a proof on the TERM and an experiment on the TERM",
+    "our result on the TERM holds for NUMBER of the ADJ examples and parts",
+)
+_FEWEST, _MOST = 4, 30
+
+
+def article(rng: random.Random) -> str:
+    """Return the text of an article on a random subject."""
+    subject = rng.choices(("place", "film", "politics", "science"), (15, 30, 25, 30))[0]
+    lists, patterns = {
+        "place": (COMMON, _PLACES),
+        "film": (COMMON | FILM, _FILMS),
+        "politics": (COMMON | POLITICS, _POLITICS),
+        "science": (COMMON | {"TERM": rng.choice(list(TOPICS.values()))}, _SCIENCE),
+    }[subject]
+    made = sentences(rng, patterns, lists, rng.randint(_FEWEST, _MOST))
+    made += sentences(rng, _PLACES, COMMON, rng.randint(0, 2))
+    return "\n\n".join(" ".join(made[start : start + 5]) for start in range(0, len(made), 5))
+
+
+def write(documents: int, rng: random.Random, folder: Path) -> None:
+    """Write the Parquet shards: `id`, `url`, `title`, `text`."""
+    (names,) = RAW_FILES["wikipedia"]["files"].values()
+    for shard, name in enumerate(names):
+        ids = [str(number) for number in range(documents) if number * len(names) // documents == shard]
+        table = {
+            "id": ids,
+            "url": [f"https://example.org/wiki/{id}" for id in ids],
+            "title": [f"{rng.choice(COMMON['NAME'])} {id}".capitalize() for id in ids],
+            "text": [article(rng) for _ in ids],
+        }
+        pq.write_table(pa.table(table, pa.schema([(column, pa.string()) for column in table])), folder / name)

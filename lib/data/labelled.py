@@ -1,0 +1,274 @@
+"""The labelled datasets: raw files to training, validation and test documents.
+
+Two passes, so that memory does not grow with the texts: the first reads, cleans and drops, writes what remains aside
+and keeps a few numbers per document; the second hands the documents to their splits, in the order read (training
+shuffles for itself).
+"""
+
+import contextlib
+import hashlib
+import itertools
+import logging
+import re
+from array import array
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+from sklearn.model_selection import train_test_split
+from sklearn.utils import resample
+
+from lib.core.errors import ConfigError, DataError
+from lib.core.files import atomic_path, write_json
+from lib.core.settings.data import Preparation, Split
+from lib.data.parts import PartWriter
+from lib.data.readers import read_records
+
+logger = logging.getLogger(__name__)
+
+SPLITS = ("train", "validation", "test")
+SUMMARY = "summary.json"
+
+
+def prepare_dataset(
+    files: Mapping[str, Sequence[str | Path]],
+    target: str | Path,
+    settings: Preparation,
+    ground_truth: Mapping[str, Sequence[str | Path]] | None = None,
+) -> None:
+    """Read, clean, drop, balance and split a dataset.
+
+    Writes `train.parquet`, `validation.parquet`, `test.parquet` (`id`, `text`, `label`) and `summary.json` (documents
+    read, dropped and kept by part, split and class; duplicate texts, which are reported and never removed). The same
+    arguments give the same files.
+
+    Args:
+        files: raw files by part.
+        target: folder to appear, whole or not at all.
+        settings: what to keep, and how to split it.
+        ground_truth: ground-truth XML files by part.
+
+    Raises:
+        ConfigError: `split.join` names a part that there is not.
+        DataError: a file cannot be read or holds something unexpected, or there are too few documents for the split.
+    """
+    split = settings.split
+    halve = split.held_out in files and len(files) > 1
+    parts = list(files) if halve or split.join is None else split.join
+    if absent := [part for part in parts if part not in files]:
+        raise ConfigError(
+            f"split.join: names the parts {absent}, but the source has {list(files)}. Name only those, or set it to "
+            "null to join all."
+        )
+    with atomic_path(target) as folder:
+        folder.mkdir()
+        candidates = folder / "candidates.parquet"
+        index = _collect({part: files[part] for part in parts}, ground_truth, settings, candidates)
+        held_out = np.array([part == split.held_out for part in parts])[index.parts] if halve else None
+        assignment = assign_splits(index.labels, settings.labels, split, settings.balance, held_out)
+        _distribute(candidates, assignment, folder)
+        candidates.unlink()
+        write_json(folder / SUMMARY, _summarise(index, assignment, settings.labels))
+
+
+class _Index:
+    """What the second pass needs to know of every document that the first one kept."""
+
+    def __init__(self) -> None:
+        self._parts = array("H")
+        self._labels = array("H")
+        self._texts = array("Q")
+        self.counts: dict[str, dict[str, Any]] = {}
+
+    def add(self, part: int, label: int, text: str) -> None:
+        self._parts.append(part)
+        self._labels.append(label)
+        digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+        self._texts.append(int.from_bytes(digest, "little"))
+
+    @property
+    def parts(self) -> np.ndarray:
+        """Number of the part, `[documents]`."""
+        return np.frombuffer(self._parts, np.uint16)
+
+    @property
+    def labels(self) -> np.ndarray:
+        """Number of the class, `[documents]`."""
+        return np.frombuffer(self._labels, np.uint16)
+
+    @property
+    def texts(self) -> np.ndarray:
+        """Digest of the text, `[documents]`."""
+        return np.frombuffer(self._texts, np.uint64)
+
+
+def _collect(
+    files: Mapping[str, Sequence[str | Path]],
+    ground_truth: Mapping[str, Sequence[str | Path]] | None,
+    settings: Preparation,
+    candidates: Path,
+) -> _Index:
+    """Write the documents that are neither empty nor too short to `candidates`, and return their index."""
+    index = _Index()
+    index.counts = {
+        part: {"files": [Path(path).name for path in paths], "read": 0, "empty": 0, "short": 0}
+        for part, paths in files.items()
+    }
+    numbers = {part: number for number, part in enumerate(files)}
+    remove = re.compile(settings.remove) if settings.remove is not None else None
+    records = read_records(
+        files,
+        text=settings.text,
+        id=settings.id,
+        label=settings.label,
+        labels=settings.labels,
+        ground_truth=ground_truth,
+    )
+    with PartWriter(candidates) as writer:
+        for record in records:
+            text = record.text if remove is None else remove.sub("", record.text)
+            counts = index.counts[record.part]
+            counts["read"] += 1
+            if not text or text.isspace():
+                counts["empty"] += 1
+            elif len(text) < settings.min_chars:
+                counts["short"] += 1
+            else:
+                writer.write(record.id, text, record.label)
+                index.add(numbers[record.part], record.label, text)
+    for part, counts in index.counts.items():
+        if counts["empty"]:
+            logger.warning("%s: dropped %d documents without text", part, counts["empty"])
+        logger.info("%s: read %d, dropped %d below min_chars", part, counts["read"], counts["short"])
+    return index
+
+
+def assign_splits(
+    labels: np.ndarray,
+    names: Sequence[str],
+    split: Split,
+    balance: bool = False,
+    held_out: np.ndarray | None = None,
+) -> np.ndarray:
+    """Return the split of every document: its place in `SPLITS`, or -1 for one that no split keeps.
+
+    Every draw is by class. Joined parts are split by two calls of scikit-learn's `train_test_split`: training from the
+    rest, then validation from test.
+
+    Args:
+        labels: numbers of the classes, `[documents]`.
+        names: names of the classes.
+        split: shares, seed and sizes.
+        balance: cut every class to the size of the rarest, before splitting.
+        held_out: documents that give validation and test, half each, `[documents]`; the others give training. None
+            splits all documents by their shares.
+
+    Raises:
+        DataError: a class, or a split, has too few documents.
+    """
+    everything = np.arange(len(labels))
+    groups = [everything] if held_out is None else [everything[~held_out], everything[held_out]]
+    for group in groups:
+        _require_every_class(labels[group], names, "to split", needed=3 if held_out is None else 1)
+    if balance:
+        groups = [_balanced(group, labels, split.seed) for group in groups]
+    if held_out is None:
+        rest_share = round(split.validation + split.test, 12)
+        train, rest = _halves(groups[0], labels, names, rest_share, split.seed)
+        test_share = split.test / (split.validation + split.test)
+    else:
+        train, rest = groups
+        test_share = 0.5
+    validation, test = _halves(rest, labels, names, test_share, split.seed)
+
+    assignment = np.full(len(labels), -1, np.int8)
+    for number, (name, chosen) in enumerate(zip(SPLITS, (train, validation, test), strict=True)):
+        wanted = split.documents.get(name, len(chosen))
+        if wanted > len(chosen):
+            raise DataError(
+                f"split.documents.{name}: asks for {wanted:,} documents, but there are {len(chosen):,} "
+                f"({_by_class(labels[chosen], names)}). Lower it, or lower min_chars."
+            )
+        if wanted < len(chosen):
+            chosen = resample(chosen, replace=False, n_samples=wanted, stratify=labels[chosen], random_state=split.seed)
+        _require_every_class(labels[chosen], names, f"in {name}", needed=1)
+        assignment[chosen] = number
+    return assignment
+
+
+def _balanced(group: np.ndarray, labels: np.ndarray, seed: int) -> np.ndarray:
+    members = [group[labels[group] == label] for label in np.unique(labels[group])]
+    rarest = min(map(len, members))
+    return np.sort(np.concatenate([resample(m, replace=False, n_samples=rarest, random_state=seed) for m in members]))
+
+
+def _halves(
+    group: np.ndarray, labels: np.ndarray, names: Sequence[str], second_share: float, seed: int
+) -> list[np.ndarray]:
+    try:
+        return train_test_split(group, test_size=second_share, stratify=labels[group], random_state=seed)
+    except ValueError as error:
+        raise DataError(
+            f"{len(group)} documents ({_by_class(labels[group], names)}) are too few to split by class ({error}). "
+            "Add documents, lower min_chars, or raise the shares split.validation and split.test."
+        ) from error
+
+
+def _require_every_class(labels: np.ndarray, names: Sequence[str], where: str, needed: int) -> None:
+    if np.bincount(labels, minlength=len(names)).min() < needed:
+        raise DataError(
+            f"too few documents {where}: {_by_class(labels, names)}; expected at least {needed} of every class. Add "
+            "documents, lower min_chars, or take the class out of 'labels'."
+        )
+
+
+def _by_class(labels: np.ndarray, names: Sequence[str]) -> str:
+    return ", ".join(f"{name}: {count:,}" for name, count in _class_counts(labels, names).items())
+
+
+def _class_counts(labels: np.ndarray, names: Sequence[str]) -> dict[str, int]:
+    return dict(zip(names, np.bincount(labels, minlength=len(names)).tolist(), strict=True))
+
+
+def _distribute(candidates: Path, assignment: np.ndarray, folder: Path) -> None:
+    """Write each candidate to its split, in the order read."""
+    with contextlib.ExitStack() as stack:
+        source = stack.enter_context(pq.ParquetFile(candidates, buffer_size=1 << 18, pre_buffer=False))
+        writers = [stack.enter_context(PartWriter(folder / f"{name}.parquet")) for name in SPLITS]
+        numbers = iter(assignment.tolist())
+        for batch in source.iter_batches(batch_size=128):
+            columns = [batch.column(name).to_pylist() for name in ("id", "text", "label")]
+            # The rows first: zip asks its first argument first, and a number asked for in vain would be lost.
+            for *row, number in zip(*columns, numbers, strict=False):
+                if number >= 0:
+                    writers[number].write(*row)
+
+
+def _summarise(index: _Index, assignment: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
+    """Count the documents and the duplicate texts."""
+    for number, counts in enumerate(index.counts.values()):
+        of_part = index.parts == number
+        counts["candidates"] = _class_counts(index.labels[of_part], names)
+        counts["kept"] = _class_counts(index.labels[of_part & (assignment >= 0)], names)
+    texts = {name: index.texts[assignment == number] for number, name in enumerate(SPLITS)}
+    summary = {
+        "parts": index.counts,
+        "splits": {
+            name: {
+                "documents": len(texts[name]),
+                "labels": _class_counts(index.labels[assignment == number], names),
+                "duplicate_texts": len(texts[name]) - len(np.unique(texts[name])),
+            }
+            for number, name in enumerate(SPLITS)
+        },
+        "shared_texts": {
+            f"{second} in {first}": int(np.isin(texts[second], texts[first]).sum())
+            for first, second in itertools.combinations(SPLITS, 2)
+        },
+    }
+    for pair, count in summary["shared_texts"].items():
+        if count:
+            logger.warning("texts of %s: %d documents; duplicates are reported, not removed", pair, count)
+    return summary

@@ -1,0 +1,51 @@
+"""Ragged token ids to rectangular tensors.
+
+Shapes: B batch, N tokens.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from lib.core.errors import DataError
+
+
+def pad_ids(rows: Sequence[Sequence[int]], length: int, pad_token_id: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return `rows`, padded on the right.
+
+    Args:
+        rows: token ids, none longer than `length`.
+        length: N, tokens.
+        pad_token_id: id of the padding.
+
+    Returns:
+        ids [B, N] and attention mask [B, N] (1 = real token), both int64.
+    """
+    ids = np.full((len(rows), length), pad_token_id, dtype=np.int64)
+    mask = np.zeros((len(rows), length), dtype=np.int64)
+    for i, row in enumerate(rows):
+        ids[i, : len(row)] = row
+        mask[i, : len(row)] = 1
+    return torch.from_numpy(ids), torch.from_numpy(mask)
+
+
+def pad_examples(examples: Sequence[Mapping[str, Any]], pad_token_id: int) -> dict[str, torch.Tensor]:
+    """Return the input tensors of a batch, as long as its longest example.
+
+    Args:
+        examples: each with `id` and `input_ids`.
+        pad_token_id: id of the padding.
+
+    Returns:
+        input_ids [B, N], attention_mask [B, N].
+
+    Raises:
+        DataError: an example has no token: attention over padding only means nothing.
+    """
+    if empty := [example["id"] for example in examples if not len(example["input_ids"])]:
+        raise DataError(f"document(s) {empty} have no token. Expected at least one; remove them and tokenise again.")
+    rows = [example["input_ids"] for example in examples]
+    ids, mask = pad_ids(rows, max(map(len, rows)), pad_token_id)
+    return {"input_ids": ids, "attention_mask": mask}

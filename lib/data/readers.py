@@ -1,0 +1,408 @@
+"""Raw files to records, streaming: Parquet, CSV, JSONL, plain text and the XML of SemEval-2019 task 4.
+
+Each may be plain, gzipped, or the single member of a .zip. The suffix decides the format. Texts come out as they are
+in the file; what to keep of them is decided elsewhere.
+"""
+
+import contextlib
+import csv
+import functools
+import gzip
+import io
+import itertools
+import json
+import logging
+import shutil
+import tempfile
+import xml.sax
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import defusedxml.sax
+import pyarrow as pa
+import pyarrow.parquet as pq
+from defusedxml import DefusedXmlException
+
+from lib.core.errors import DataError
+
+logger = logging.getLogger(__name__)
+
+_BATCH_ROWS = 128
+_PROGRESS_ROWS = 100_000
+_BUFFER_BYTES = 1 << 18
+
+# The csv module refuses fields above 128 KiB, which a long document exceeds.
+csv.field_size_limit(2**31 - 1)
+
+
+class Record(NamedTuple):
+    """One document of a corpus."""
+
+    part: str
+    id: str
+    text: str
+    label: int | None
+    """Number of the class; None where no label was asked for."""
+
+
+class _Columns(NamedTuple):
+    """Names of the columns to read; None where there is none."""
+
+    id: str | None
+    text: str
+    label: str | None
+
+
+def read_records(
+    files: Mapping[str, Sequence[str | Path]],
+    *,
+    text: str = "text",
+    id: str | None = None,
+    label: str | None = None,
+    labels: Sequence[str] = (),
+    ground_truth: Mapping[str, Sequence[str | Path]] | None = None,
+) -> Iterator[Record]:
+    """Yield the documents of `files`, part by part, in file order.
+
+    A missing text (null) is read as an empty one.
+
+    Args:
+        files: raw files, by part.
+        text: column of the text (Parquet, CSV, JSONL).
+        id: column of the identity; None numbers the documents of a part from 0: `train-0`. The XML has its own.
+        label: column of the label; None reads no labels.
+        labels: names of the classes, in the order of their numbers. A label is a number from 0, a name, or, of two
+            classes, true and false.
+        ground_truth: ground-truth XML files by part; they label the XML articles of that part.
+
+    Raises:
+        DataError: a file is missing, damaged, of an unknown format, without a named column, or holds no text at all; a
+            label is missing or unknown; an id comes twice; a ground truth does not match its articles.
+    """
+    classes = _Classes(label, labels) if label is not None else None
+    seen: set[str] = set()
+    for part, paths in files.items():
+        truth = _Truth(list((ground_truth or {}).get(part, ())), classes)
+        number = itertools.count()
+        for path in map(Path, paths):
+            rows = blank = 0
+            columns = _Columns(id, text, None if truth.paths else label)
+            for rows, (raw_id, raw_text, raw_label) in enumerate(_read_file(path, columns), start=1):
+                where = f"{path}, document {rows}"
+                identity = f"{part}-{next(number)}"
+                if id is not None or raw_id is not None:
+                    identity = _identity(raw_id, where)
+                    if identity in seen:
+                        raise DataError(
+                            f"{where}: the id {identity!r} comes twice. Expected every id once, or the splits would "
+                            "leak. Remove one, or set 'id' to another column or to null."
+                        )
+                    seen.add(identity)
+                body = _body(raw_text, where)
+                blank += not body or body.isspace()
+                if classes is None:
+                    known = None
+                elif truth.paths:
+                    known = truth.label(identity, where)
+                else:
+                    known = classes.number(raw_label, where)
+                if rows % _PROGRESS_ROWS == 0:
+                    logger.info("%s: %d documents", path, rows)
+                yield Record(part, identity, body, known)
+            if rows == blank:
+                what = "holds no document" if rows == 0 else f"all {rows} texts are empty"
+                raise DataError(f"{path}: {what}. Expected documents with text; check the file and 'text: {text}'.")
+        truth.check_spent()
+
+
+class _Classes:
+    """The classes of a dataset, and the spellings that name them."""
+
+    def __init__(self, column: str, names: Sequence[str]):
+        self._column = column
+        self._names = list(names)
+        numbers = range(len(self._names))
+        self._spellings: dict[str, int] = {str(number): number for number in numbers}
+        if len(self._names) == 2:
+            self._spellings |= {"false": 0, "False": 0, "true": 1, "True": 1}
+        self._spellings |= {name: number for number, name in enumerate(self._names)}
+
+    def number(self, value: Any, where: str) -> int:
+        """Return the class that `value` stands for."""
+        if isinstance(value, int) and not isinstance(value, bool):
+            found = value if 0 <= value < len(self._names) else None
+        elif isinstance(value, bool | str):
+            found = self._spellings.get(str(value).strip())
+        else:
+            found = None
+        if found is None:
+            truth = ", true or false" if len(self._names) == 2 else ""
+            raise DataError(
+                f"{where}: the label is {value!r}; expected a number from 0 to {len(self._names) - 1}, one of "
+                f"{', '.join(self._names)}{truth}. Check the file, 'label: {self._column}' and 'labels'."
+            )
+        return found
+
+
+class _Truth:
+    """The ground truth of one part: a label for every article, each used once."""
+
+    def __init__(self, paths: Sequence[str | Path], classes: _Classes | None):
+        self.paths = ", ".join(map(str, paths))
+        self._labels: dict[str, int] = {}
+        self._used: set[str] = set()
+        if classes is None:
+            return
+        for path in map(Path, paths):
+            for row, (identity, _, hyperpartisan) in enumerate(_read_file(path, _Columns(None, "", None)), start=1):
+                where = f"{path}, entry {row}"
+                identity = _identity(identity, where)
+                if identity in self._labels:
+                    raise DataError(f"{where}: the id {identity!r} comes twice. Expected one entry for each article.")
+                if hyperpartisan not in ("true", "false"):
+                    raise DataError(
+                        f"{where}: hyperpartisan is {hyperpartisan!r}; expected 'true' or 'false'. Check that "
+                        "'ground_truth' names a ground-truth file."
+                    )
+                self._labels[identity] = classes.number(hyperpartisan, where)
+
+    def label(self, identity: str, where: str) -> int:
+        """Return the label of the article."""
+        if identity not in self._labels:
+            raise DataError(
+                f"{where}: the ground truth ({self.paths}) has no entry for the id {identity!r}. Expected one for each "
+                "article; check that both files belong together."
+            )
+        self._used.add(identity)
+        return self._labels[identity]
+
+    def check_spent(self) -> None:
+        """Refuse entries without an article."""
+        if extra := self._labels.keys() - self._used:
+            raise DataError(
+                f"{self.paths}: {len(extra)} entries have no article, such as {min(extra)!r}. Expected one article for "
+                "each entry; check that both files belong together."
+            )
+
+
+def _identity(value: Any, where: str) -> str:
+    if value is None or value == "":
+        raise DataError(f"{where}: has no id. Expected one for each document; repair the file or set 'id' to null.")
+    return str(value)
+
+
+def _body(value: Any, where: str) -> str:
+    if value is None:
+        return ""
+    if not isinstance(value, str):
+        raise DataError(f"{where}: the text is a {type(value).__name__}; expected a string. Check 'text'.")
+    return value
+
+
+def _read_file(path: Path, columns: _Columns) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield (id, text, label) of each document as the format gives them."""
+    row = 0
+    try:
+        with _opened(path) as (suffix, stream):
+            for values in _READERS[suffix](stream, path, columns):
+                row += 1
+                yield values
+    except DataError:
+        raise
+    except FileNotFoundError as error:
+        raise DataError(f"{path}: no such file. Expected a raw file of the corpus; check its source.") from error
+    except _DAMAGE as error:
+        where = f" after document {row}" if row else ""
+        raise DataError(
+            f"{path}: cannot be read{where} ({type(error).__name__}: {error}). Expected a whole, readable file; fetch "
+            "or make it again."
+        ) from error
+
+
+# ValueError covers undecodable bytes, broken JSON and refused XML; OSError and RuntimeError broken archives.
+_DAMAGE = (
+    OSError,
+    EOFError,
+    ValueError,
+    RuntimeError,
+    csv.Error,
+    zlib.error,
+    zipfile.BadZipFile,
+    pa.ArrowException,
+    xml.sax.SAXException,
+    DefusedXmlException,
+)
+
+
+def _suffix(path: Path) -> str:
+    """Return the suffix that decides the format, checked."""
+    name = path.name
+    if path.suffix.lower() == ".zip":
+        with zipfile.ZipFile(path) as archive:
+            name = _only_member(archive, path)
+    elif path.suffix.lower() == ".gz":
+        name = path.stem
+    suffix = Path(name).suffix.lower()
+    if suffix not in _READERS:
+        raise DataError(
+            f"{path}: the suffix {suffix!r} names no known format. Expected one of {', '.join(_READERS)}, plain, "
+            "gzipped (.gz), or alone in a .zip."
+        )
+    return suffix
+
+
+def _only_member(archive: zipfile.ZipFile, path: Path) -> str:
+    # macOS adds a folder of its own to the archives that it makes.
+    names = [i.filename for i in archive.infolist() if not i.is_dir() and not i.filename.startswith("__MACOSX/")]
+    if len(names) != 1:
+        raise DataError(f"{path}: holds {len(names)} files; expected a single one. Unpack it and name the files.")
+    return names[0]
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
+    suffix = _suffix(path)
+    with contextlib.ExitStack() as stack:
+        if path.suffix.lower() == ".zip":
+            archive = stack.enter_context(zipfile.ZipFile(path))
+            yield suffix, stack.enter_context(archive.open(_only_member(archive, path)))
+        elif path.suffix.lower() == ".gz":
+            yield suffix, stack.enter_context(gzip.open(path))
+        else:
+            yield suffix, stack.enter_context(path.open("rb"))
+
+
+def _require(names: Sequence[str], columns: _Columns, where: str) -> None:
+    if missing := [name for name in columns if name is not None and name not in names]:
+        raise DataError(
+            f"{where}: has no column {', '.join(map(repr, missing))}; it has {', '.join(map(repr, names))}. Set "
+            "'text', 'id' and 'label' to the names of its columns."
+        )
+
+
+def _read_parquet(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tuple[Any, Any, Any]]:
+    with contextlib.ExitStack() as stack:
+        source: Any = path
+        if path.suffix.lower() in (".gz", ".zip"):  # its footer is read first, so it must be unpacked
+            source = stack.enter_context(tempfile.TemporaryFile())
+            shutil.copyfileobj(stream, source)
+        # A buffer instead of prefetching: otherwise a row group as large as the file is loaded as a whole.
+        file = stack.enter_context(pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False))
+        _require(file.schema_arrow.names, columns, str(path))
+        wanted = [name for name in columns if name is not None]
+        for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=wanted):
+            lists = [itertools.repeat(None) if name is None else batch.column(name).to_pylist() for name in columns]
+            yield from zip(*lists, strict=False)
+
+
+def _read_csv(stream: IO[bytes], path: Path, columns: _Columns, delimiter: str = ",") -> Iterator[tuple[Any, Any, Any]]:
+    rows = csv.reader(io.TextIOWrapper(stream, "utf-8-sig", newline=""), delimiter=delimiter, strict=True)
+    header = next(rows, [])
+    _require(header, columns, str(path))
+    places = [None if name is None else header.index(name) for name in columns]
+    for row in rows:
+        if not row:
+            continue
+        if len(row) != len(header):
+            raise DataError(
+                f"{path}, line {rows.line_num}: has {len(row)} fields; expected {len(header)} as in the header. "
+                "Repair the file."
+            )
+        yield tuple(None if place is None else row[place] for place in places)
+
+
+def _read_jsonl(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tuple[Any, Any, Any]]:
+    for line_number, line in enumerate(io.TextIOWrapper(stream, "utf-8-sig"), start=1):
+        if line.isspace():
+            continue
+        where = f"{path}, line {line_number}"
+        try:
+            entry = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise DataError(f"{where}: is not JSON ({error}). Expected one object a line; repair the file.") from error
+        if not isinstance(entry, dict):
+            raise DataError(f"{where}: is a {type(entry).__name__}; expected an object with named values.")
+        _require(list(entry), columns, where)
+        values = tuple(None if name is None else entry[name] for name in columns)
+        if isinstance(values[1], str):
+            values[1].encode()  # escapes can spell half a character (a lone surrogate), which no file can hold
+        yield values
+
+
+def _read_text(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tuple[Any, Any, Any]]:
+    if columns.id is not None or columns.label is not None:
+        raise DataError(
+            f"{path}: plain text has one document a line, no ids and no labels. Set 'id' to null; for labelled "
+            "documents use Parquet, CSV or JSONL."
+        )
+    for line in io.TextIOWrapper(stream, "utf-8-sig"):
+        yield None, line.rstrip("\n"), None
+
+
+def _read_xml(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tuple[Any, Any, Any]]:
+    if columns.label is not None:
+        raise DataError(f"{path}: the XML of the articles holds no labels. Name its 'ground_truth' in the source.")
+    parser = defusedxml.sax.make_parser()
+    articles = _Articles()
+    parser.setContentHandler(articles)
+    found = False
+    while chunk := stream.read(_BUFFER_BYTES):
+        parser.feed(chunk)
+        found = found or bool(articles.finished)
+        yield from articles.finished
+        articles.finished.clear()
+    parser.close()
+    if not found:
+        raise DataError(f"{path}: has no <article>. Expected the XML of SemEval-2019 task 4.")
+
+
+class _Articles(xml.sax.ContentHandler):
+    """Collects (id, text, hyperpartisan) of each article; nothing of an article outlives it.
+
+    The text is all text of the article, that of links and after links and between paragraphs included; paragraphs
+    are divided by line feeds.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.finished: list[tuple[str, str, str | None]] = []
+        self._paragraphs: list[str] = []
+        self._pieces: list[str] = []
+
+    def startElement(self, name: str, attrs: Any) -> None:  # noqa: N802
+        if name == "article":
+            self._attributes = attrs.get("id", ""), attrs.get("hyperpartisan")
+            self._paragraphs = []
+            self._pieces = []
+        elif name == "p":
+            self._end_paragraph()
+
+    def endElement(self, name: str) -> None:  # noqa: N802
+        if name == "p":
+            self._end_paragraph()
+        elif name == "article":
+            self._end_paragraph()
+            identity, hyperpartisan = self._attributes
+            self.finished.append((identity, "\n".join(self._paragraphs), hyperpartisan))
+
+    def characters(self, content: str) -> None:
+        self._pieces.append(content)
+
+    def _end_paragraph(self) -> None:
+        if paragraph := "".join(self._pieces).strip():
+            self._paragraphs.append(paragraph)
+        self._pieces = []
+
+
+_READERS = {
+    ".parquet": _read_parquet,
+    ".csv": _read_csv,
+    ".tsv": functools.partial(_read_csv, delimiter="\t"),
+    ".jsonl": _read_jsonl,
+    ".json": _read_jsonl,
+    ".txt": _read_text,
+    ".xml": _read_xml,
+}

@@ -1,0 +1,79 @@
+"""The order of training documents: a pure function of (seed, epoch).
+
+A sampler yields the key (epoch, index) of each document, which `lib.data.tokens.TokenDataset` understands, so that
+the epoch reaches the masks even through workers that prepare batches ahead of time. Batches are consecutive runs of
+`batch_size` keys; how they are cut into micro-batches does not change which documents share an optimiser step.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from torch.utils.data import Sampler
+
+from lib.core.randomness import derive_seed
+
+
+class KeyedSampler(Sampler[tuple[int, int]]):
+    """A new shuffle each epoch.
+
+    Args:
+        size: documents.
+        seed: the run's seed.
+    """
+
+    def __init__(self, size: int, seed: int) -> None:
+        self._size = size
+        self._seed = seed
+        self._epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch whose order comes next."""
+        self._epoch = epoch
+
+    def order(self, generator: np.random.Generator) -> np.ndarray:
+        """Return the documents' indices [size] in the order that `generator` draws."""
+        return generator.permutation(self._size)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        generator = np.random.default_rng(derive_seed("order", self._seed, self._epoch))
+        epoch = self._epoch
+        return ((epoch, index) for index in self.order(generator).tolist())
+
+    def __len__(self) -> int:
+        return self._size
+
+
+class LengthGroupedSampler(KeyedSampler):
+    """A new order each epoch in which documents of similar length share a batch.
+
+    The shuffled documents are cut into runs of `batches_per_group` batches; each run is sorted by length and cut
+    into batches, and the batches of all runs are shuffled. The batch with the longest document goes first, so that
+    memory that does not suffice shows at once; a batch that is not full goes last.
+
+    Args:
+        lengths: tokens of each document.
+        batch_size: documents of an optimiser step (all micro-batches and devices together).
+        seed: the run's seed.
+        batches_per_group: batches among which documents are sorted; more saves padding, fewer keeps more chance.
+    """
+
+    def __init__(self, lengths: Sequence[int], batch_size: int, seed: int, batches_per_group: int = 50) -> None:
+        super().__init__(len(lengths), seed)
+        self._lengths = np.asarray(lengths)
+        self._batch_size = batch_size
+        self._group_size = batch_size * batches_per_group
+
+    def order(self, generator: np.random.Generator) -> np.ndarray:
+        """Return the documents' indices [size] in the order that `generator` draws."""
+        shuffled = super().order(generator)
+        whole = self._size - self._size % self._batch_size
+        batches = []
+        for start in range(0, whole, self._group_size):
+            group = shuffled[start : min(start + self._group_size, whole)]
+            group = group[np.argsort(-self._lengths[group], kind="stable")]
+            batches.extend(group.reshape(-1, self._batch_size))
+        batches = [batches[i] for i in generator.permutation(len(batches))]
+        if batches:
+            longest = max(range(len(batches)), key=lambda i: self._lengths[batches[i][0]])
+            batches[0], batches[longest] = batches[longest], batches[0]
+        return np.concatenate([*batches, shuffled[whole:]])

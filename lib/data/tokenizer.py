@@ -1,0 +1,278 @@
+"""The WordPiece tokeniser: training, loading, and text to token ids. Storing tokenised corpora is `tokenizing`."""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import pandas as pd
+import torch
+from tokenizers import Tokenizer, trainers
+from torch.utils.data import TensorDataset
+from transformers import BertTokenizerFast
+
+from lib.core.errors import DataError
+from lib.core.files import atomic_path
+from lib.core.settings.training import Masking
+from lib.data.masking import TokenMasker
+from lib.data.padding import pad_ids
+
+VOCABULARY = "vocab.txt"
+SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+# A cut at one of these never joins, splits or renormalises words: BERT's normaliser turns them into spaces.
+# Other characters that Python calls white space (vertical tab, U+001C, ...) it deletes, which joins the words.
+_BREAK = re.compile("[ \t\n\r]")
+_CHARACTERS_PER_TOKEN = 6
+_ALPHABET = 1000
+"""Characters of a trained vocabulary, at most; rarer ones become [UNK]. The usual limit of BERT's trainer."""
+
+
+class WordPieceTokenizer:
+    """BERT's tokeniser, in the folder layout of transformers (`AutoTokenizer` loads it).
+
+    Attributes:
+        backend: the tokeniser of transformers that does the work.
+    """
+
+    def __init__(self, backend: BertTokenizerFast) -> None:
+        self.backend = backend
+
+    @classmethod
+    def train(
+        cls,
+        tokenizer_dir: str | Path,
+        input: str | Path | Iterable[str] | Sequence[Path],
+        vocab_size: int = 30_000,
+        min_frequency: int = 2,
+        lowercase: bool = True,
+        strip_accents: bool = True,
+    ) -> "WordPieceTokenizer":
+        """Train a vocabulary and save it as a folder.
+
+        Args:
+            tokenizer_dir: folder to appear, with vocab.txt, tokenizer.json and tokenizer_config.json.
+            input: path(s) of text files, one example a line; or texts. In a sequence, strings are texts. It is read
+                twice; a one-way iterator is held in memory for that.
+            vocab_size: entries of the vocabulary, at most (special tokens included).
+            min_frequency: occurrences that a token needs.
+            lowercase: lower the case first.
+            strip_accents: remove accents first.
+
+        Raises:
+            DataError: a file cannot be read, or the texts hold no word.
+        """
+        texts = list(_texts(input)) if isinstance(input, Iterator) else _Repeated(input)
+        core = _build({token: i for i, token in enumerate(SPECIAL_TOKENS)}, lowercase, strip_accents).backend_tokenizer
+        alphabet = _alphabet(core.normalizer.normalize_str(text) for text in texts)
+        trainer = trainers.WordPieceTrainer(
+            vocab_size=vocab_size,
+            min_frequency=min_frequency,
+            # The trainer numbers letters inside words in the order of a hash map that differs between processes, and
+            # breaks ties between merges by these numbers. Named beforehand, they make training repeatable.
+            special_tokens=[*SPECIAL_TOKENS, *(f"##{letter}" for letter in alphabet)],
+            initial_alphabet=alphabet,
+            limit_alphabet=len(alphabet),
+            show_progress=False,
+        )
+        core.train_from_iterator(texts, trainer)
+        vocabulary = core.get_vocab()
+        if not alphabet:
+            raise DataError(f"{tokenizer_dir}: no vocabulary can be trained, since the texts hold no word. Check them.")
+        return cls.from_vocabulary(vocabulary, tokenizer_dir, lowercase, strip_accents)
+
+    @classmethod
+    def from_vocabulary(
+        cls,
+        vocabulary: str | Path | dict[str, int],
+        tokenizer_dir: str | Path,
+        lowercase: bool = True,
+        strip_accents: bool = True,
+    ) -> "WordPieceTokenizer":
+        """Save the folder of a tokeniser with an existing vocabulary, such as BERT's vocab.txt, and return it.
+
+        Args:
+            vocabulary: path of a vocab.txt (one token a line), or ids by token.
+            tokenizer_dir: folder to appear.
+            lowercase: lower the case before tokenising.
+            strip_accents: remove accents before tokenising.
+
+        Raises:
+            DataError: the file is missing, or lacks one of the special tokens.
+        """
+        if not isinstance(vocabulary, dict):
+            vocabulary = _read_vocabulary(Path(vocabulary))
+        tokenizer = cls(_build(vocabulary, lowercase, strip_accents))
+        with atomic_path(tokenizer_dir) as partial:
+            tokenizer.backend.save_pretrained(partial)
+            tokenizer.backend.backend_tokenizer.model.save(str(partial))
+        return tokenizer
+
+    @classmethod
+    def load(cls, tokenizer_dir: str | Path) -> "WordPieceTokenizer":
+        """Return the tokeniser of a folder with tokenizer.json, or with vocab.txt only (then read as BERT uncased).
+
+        Raises:
+            DataError: the folder holds neither, or they cannot be read.
+        """
+        folder = Path(tokenizer_dir)
+        if not (folder / "tokenizer.json").is_file():
+            return cls(_build(_read_vocabulary(folder / VOCABULARY), lowercase=True, strip_accents=True))
+        try:
+            return cls(BertTokenizerFast.from_pretrained(folder, local_files_only=True))
+        except Exception as error:  # the loaders below raise bare Exception on a broken file
+            raise DataError(
+                f"{folder}: not a tokeniser ({error}). Expected tokenizer.json beside its config; make it again."
+            ) from error
+
+    def encode(
+        self,
+        input: str | Path | Sequence[str] | Sequence[Path],
+        max_length: int,
+        labels: Sequence[int] | torch.Tensor | None = None,
+    ) -> TensorDataset:
+        """Return padded tensors of texts.
+
+        Args:
+            input: path(s) of text files, one example a line; or texts. In a sequence, strings are texts.
+            max_length: tokens to which every example is cut or padded, [CLS] and [SEP] included.
+            labels: one class number an example.
+
+        Returns:
+            input_ids [B, N], attention_mask [B, N] (1 = real token) and, if given, labels [B].
+
+        Raises:
+            DataError: a file cannot be read, or the numbers of texts and labels differ.
+        """
+        ids = self.encode_ragged(list(_texts(input)), max_length)
+        tensors = [*pad_ids(ids, max_length, self.backend.pad_token_id)]
+        if labels is not None:
+            if len(labels) != len(ids):
+                raise DataError(f"labels: {len(labels)} for {len(ids)} texts. Give one label a text.")
+            tensors.append(torch.as_tensor(labels, dtype=torch.long))
+        return TensorDataset(*tensors)
+
+    def encode_pandas(
+        self, df: pd.DataFrame, text_col: str, max_length: int, label_col: str | None = None
+    ) -> TensorDataset:
+        """Return padded tensors of a frame's rows; see `encode`.
+
+        Raises:
+            DataError: the frame has no such column.
+        """
+        for column in filter(None, (text_col, label_col)):
+            if column not in df.columns:
+                raise DataError(f"column {column!r} is not among {list(df.columns)}. Name one of these.")
+        return self.encode(df[text_col].tolist(), max_length, df[label_col].tolist() if label_col else None)
+
+    def encode_ragged(self, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
+        """Return the first ids of each text, without tokenising what is cut off anyway.
+
+        A text is first cut at white space after about as many characters as `max_tokens` tokens need. If the
+        cut gives fewer ids, it is doubled. The ids are those of the whole text, truncated.
+
+        Args:
+            texts: any strings.
+            max_tokens: ids to keep of each text, at least 2: [CLS] and [SEP] are included.
+        """
+        core: Tokenizer = self.backend.backend_tokenizer
+        core.no_padding()
+        core.enable_truncation(max_tokens)
+        ids: list[list[int]] = [[]] * len(texts)
+        pending = list(range(len(texts)))
+        characters = _CHARACTERS_PER_TOKEN * max_tokens
+        while pending:
+            ends = [_end_of_cut(texts[i], characters) for i in pending]
+            encodings = core.encode_batch_fast([texts[i][:end] for i, end in zip(pending, ends, strict=True)])
+            short = []
+            for i, end, encoding in zip(pending, ends, encodings, strict=True):
+                ids[i] = encoding.ids
+                if end < len(texts[i]) and len(ids[i]) < max_tokens:
+                    short.append(i)
+            pending = short
+            characters *= 2
+        core.no_truncation()
+        return ids
+
+    def mask_input_for_mlm(
+        self, input_ids: torch.Tensor, seed: int, epoch: int = 0, masking: Masking | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Return inputs and labels of masked language modelling.
+
+        Args:
+            input_ids: [B, N].
+            seed: with `epoch` and the row number, the key of the draw.
+            epoch: epoch.
+            masking: shares; null takes the usual 15 %, of which 80 % masked and 10 % random.
+
+        Returns:
+            masked ids [B, N] and labels [B, N], -100 where nothing is predicted.
+        """
+        masker = TokenMasker.of(self.backend, masking or Masking(), seed)
+        pairs = [masker(row.numpy(), epoch, example) for example, row in enumerate(input_ids)]
+        masked, labels = zip(*pairs, strict=True)
+        return torch.stack([*map(torch.from_numpy, masked)]), torch.stack([*map(torch.from_numpy, labels)])
+
+
+class _Repeated:
+    """The texts of an input that can be read more than once."""
+
+    def __init__(self, source: str | Path | Iterable[str] | Sequence[Path]) -> None:
+        self._source = source
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_texts(self._source))
+
+
+def _alphabet(texts: Iterable[str]) -> list[str]:
+    """Return the most frequent characters, sorted."""
+    counts = Counter[str]()
+    for text in texts:
+        counts.update(text)
+    ranked = sorted((character for character in counts if not character.isspace()), key=lambda c: (-counts[c], c))
+    return sorted(ranked[:_ALPHABET])
+
+
+def _build(vocabulary: dict[str, int], lowercase: bool, strip_accents: bool) -> BertTokenizerFast:
+    return BertTokenizerFast(
+        vocab=vocabulary,
+        do_lower_case=lowercase,
+        strip_accents=strip_accents,
+        model_input_names=["input_ids", "attention_mask"],
+    )
+
+
+def _read_vocabulary(path: Path) -> dict[str, int]:
+    tokens = [line.rstrip("\r\n") for line in _lines(path)]
+    vocabulary = {token: i for i, token in enumerate(tokens)}
+    if missing := [token for token in SPECIAL_TOKENS if token not in vocabulary]:
+        raise DataError(f"{path}: lacks {', '.join(missing)}. Expected a WordPiece vocabulary, one token a line.")
+    if len(vocabulary) < len(tokens):
+        repeated = next(token for i, token in enumerate(tokens) if vocabulary[token] != i)
+        raise DataError(f"{path}: token {repeated!r} occurs twice. Expected a token once; remove one line.")
+    return vocabulary
+
+
+def _texts(source: str | Path | Iterable[str] | Sequence[Path]) -> Iterable[str]:
+    if isinstance(source, str | Path):
+        source = [Path(source)]
+    for item in source:
+        if isinstance(item, Path):
+            yield from (line.rstrip("\n") for line in _lines(item))
+        else:
+            yield item
+
+
+def _lines(path: Path) -> Iterable[str]:
+    try:
+        with path.open(encoding="utf-8", newline="\n") as lines:
+            yield from lines
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"{path}: cannot be read ({error}). Expected a UTF-8 text file; check the path.") from error
+
+
+def _end_of_cut(text: str, characters: int) -> int:
+    """Return where to cut `text`: at the first break after so many characters, or at its end."""
+    if len(text) <= characters:
+        return len(text)
+    found = _BREAK.search(text, characters)
+    return found.start() if found else len(text)

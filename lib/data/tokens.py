@@ -1,0 +1,59 @@
+"""Tokenised corpora as stored: memory-mapped, ragged. Making them is `lib.data.tokenizing`."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from datasets import Dataset, load_from_disk
+
+from lib.core.errors import DataError
+
+EVALUATION = "evaluation"
+"""Epoch of an example that was asked for outside training: its masks never change."""
+
+
+def load_tokens(folder: str | Path) -> Dataset:
+    """Return a tokenised split, memory-mapped: `id`, `input_ids`, `length` and, if labelled, `label`.
+
+    Raises:
+        DataError: the folder is not such a split.
+    """
+    try:
+        tokens = load_from_disk(str(folder))
+    except Exception as error:  # a damaged file may raise anything from OSError to pyarrow's errors
+        raise DataError(f"{folder}: not a tokenised split ({error}). Delete it and tokenise again.") from error
+    if missing := {"id", "input_ids", "length"} - set(tokens.column_names):
+        raise DataError(f"{folder}: has no column {', '.join(sorted(missing))}. Delete it and tokenise again.")
+    return tokens
+
+
+class TokenDataset(torch.utils.data.Dataset[dict[str, Any]]):
+    """A tokenised split for a `DataLoader`.
+
+    A key is (epoch, index), as the samplers of `lib.data.samplers` yield, or a plain index, which stands for
+    evaluation. An example holds `id`, `input_ids` (array [N]), `label` if there is one, `epoch` and `index`.
+
+    Args:
+        tokens: a split that `load_tokens` returned.
+    """
+
+    def __init__(self, tokens: Dataset) -> None:
+        names = [name for name in ("id", "input_ids", "label") if name in tokens.column_names]
+        self._rows = tokens.select_columns(names).with_format("numpy")
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, key: int | tuple[int, int]) -> dict[str, Any]:
+        return self.__getitems__([key])[0]
+
+    def __getitems__(self, keys: Sequence[int | tuple[int, int]]) -> list[dict[str, Any]]:
+        """Return the examples of a batch at once, which `DataLoader` prefers."""
+        pairs = [key if isinstance(key, tuple) else (EVALUATION, key) for key in keys]
+        columns = self._rows[[index for _, index in pairs]]
+        examples = []
+        for row, (epoch, index) in enumerate(pairs):
+            example = {name: values[row] for name, values in columns.items()}
+            examples.append(example | {"epoch": epoch, "index": index})
+        return examples

@@ -1,0 +1,1 @@
+"""How well a classifier or a language model does: metrics, and the classical baseline. Never imports torch."""

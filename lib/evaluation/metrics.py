@@ -1,0 +1,106 @@
+"""Metrics of a finished prediction, for encoders and baseline alike. What is predicted on is not its matter.
+
+n documents, C classes.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import entr
+from sklearn.metrics import accuracy_score, precision_recall_fscore_support, recall_score
+
+from lib.core.errors import DataError, RunError
+
+PER_CLASS_UP_TO = 10
+"""Classes; with more, per-class figures stay out of the metrics (predictions still hold them)."""
+
+
+def classification_metrics(labels: ArrayLike, probabilities: ArrayLike, label_names: Sequence[str]) -> dict[str, float]:
+    """Return the metrics of a classification as fractions between 0 and 1; the entropy is in nats.
+
+    Averages run over the full set of labels: a class that neither occurs nor is predicted counts as 0. Balanced
+    accuracy alone is the mean recall of the classes that occur. Among equal probabilities the lower class goes first.
+
+    Args:
+        labels: true classes [n], numbered from 0.
+        probabilities: predicted distribution of each document [n, C].
+        label_names: names of the classes [C].
+
+    Returns:
+        `accuracy`, `balanced_accuracy`, `{precision,recall,f1}_{macro,micro}`, `mean_confidence`, `mean_entropy`;
+        `top_3_accuracy` and `top_5_accuracy` where there are more classes than that; up to 10 classes also
+        `{precision,recall,f1}_class_<name>`.
+
+    Raises:
+        DataError: no documents, or labels that do not fit probabilities and names.
+        RunError: a probability is not a finite number.
+    """
+    labels, probabilities = np.asarray(labels), np.asarray(probabilities, dtype=np.float64)
+    classes = range(len(label_names))
+    _check(labels, probabilities, len(label_names))
+
+    ranking = np.argsort(-probabilities, axis=1, kind="stable")  # [n, C], best class first
+    predictions = ranking[:, 0]
+    metrics = {
+        "accuracy": accuracy_score(labels, predictions),
+        "balanced_accuracy": recall_score(
+            labels, predictions, labels=np.unique(labels), average="macro", zero_division=0
+        ),
+        "mean_confidence": probabilities.max(axis=1).mean(),
+        "mean_entropy": entr(probabilities).sum(axis=1).mean(),
+    }
+    for average in ("macro", "micro"):
+        scores = precision_recall_fscore_support(labels, predictions, labels=classes, average=average, zero_division=0)
+        metrics |= {
+            f"{name}_{average}": score for name, score in zip(("precision", "recall", "f1"), scores[:3], strict=True)
+        }
+    for k in (3, 5):
+        if len(label_names) > k:
+            metrics[f"top_{k}_accuracy"] = (ranking[:, :k] == labels[:, None]).any(axis=1).mean()
+    if len(label_names) <= PER_CLASS_UP_TO:
+        for row in class_report(labels, predictions, label_names):
+            metrics |= {f"{name}_class_{row['label']}": row[name] for name in ("precision", "recall", "f1")}
+    return {name: float(value) for name, value in metrics.items()}
+
+
+def class_report(labels: ArrayLike, predictions: ArrayLike, label_names: Sequence[str]) -> list[dict[str, float | str]]:
+    """Return one row a class: `label`, `precision`, `recall`, `f1` (fractions) and `support` (documents).
+
+    Args:
+        labels: true classes [n], numbered from 0.
+        predictions: predicted classes [n].
+        label_names: names of the classes [C].
+    """
+    columns = precision_recall_fscore_support(labels, predictions, labels=range(len(label_names)), zero_division=0)
+    return [
+        {"label": name, "precision": float(p), "recall": float(r), "f1": float(f), "support": int(s)}
+        for name, p, r, f, s in zip(label_names, *columns, strict=True)
+    ]
+
+
+def perplexity(loss: float) -> float:
+    """Return the perplexity that belongs to a mean cross-entropy in nats; infinite where it overflows."""
+    try:
+        return math.exp(loss)
+    except OverflowError:
+        return math.inf
+
+
+def _check(labels: np.ndarray, probabilities: np.ndarray, classes: int) -> None:
+    if labels.ndim != 1 or not len(labels) or probabilities.shape != (len(labels), classes):
+        raise DataError(
+            f"labels of shape {labels.shape} and probabilities of shape {probabilities.shape} do not fit; expected "
+            f"[n] and [n, {classes}] with at least one document. Check that the split is not empty."
+        )
+    if labels.min() < 0 or labels.max() >= classes:
+        raise DataError(
+            f"labels run from {labels.min()} to {labels.max()}; expected 0 to {classes - 1} for {classes} class names. "
+            "Mend the labels, or list every class in `labels`."
+        )
+    if not np.isfinite(probabilities).all():
+        raise RunError(
+            f"{(~np.isfinite(probabilities)).any(axis=1).sum()} of {len(labels)} predictions are not finite numbers: "
+            "the training has diverged. Lower the learning rate, or train in fp32 or bf16."
+        )

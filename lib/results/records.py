@@ -1,0 +1,127 @@
+"""Run records as tidy frames: one row a run, or one row an epoch of a run."""
+
+import itertools
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pandas as pd
+
+from lib.core.errors import DataError
+from lib.core.record import HISTORY, read_record
+
+KEY = ["stage", "model", "dataset", "seed"]
+BASELINE = "tfidf"
+"""Row of the classical baseline, which is no run but has a report of its own."""
+REPORT = "report.json"
+
+
+def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
+    """Return one row a run: the fields of its record, each metric under its own name, weights as `parameters_*`.
+
+    Raises:
+        DataError: records are missing or damaged (all of them are named), or two belong to the same run.
+    """
+    rows, problems = [], []
+    for folder in folders:
+        try:
+            record = read_record(folder)
+        except DataError as error:
+            problems.append(str(error))
+            continue
+        fields = record.model_dump(exclude={"metrics", "parameters", "parents", "versions"})
+        parameters = {f"parameters_{part}": number for part, number in record.parameters.items()}
+        rows.append({"folder": str(folder), **fields, **parameters, **record.metrics})
+    if problems:
+        raise DataError("\n".join(problems))
+    runs = pd.DataFrame(rows)
+    if rows and (twice := runs[runs.duplicated(KEY, keep=False)]["folder"].tolist()):
+        raise DataError(f"{', '.join(twice)}: records of the same run. Expected one each; name every run once.")
+    return runs
+
+
+def load_histories(folders: Iterable[str | Path]) -> pd.DataFrame:
+    """Return one row an epoch of each run: its key (`stage`, `model`, `dataset`, `seed`) and its history's columns.
+
+    Raises:
+        DataError: a run has no record or no history.
+    """
+    frames = []
+    for folder in folders:
+        record, path = read_record(folder), Path(folder) / HISTORY
+        try:
+            history = pd.read_csv(path)
+        except (OSError, ValueError) as error:
+            raise DataError(f"{path}: cannot be read ({error}). Expected a row an epoch; repeat the run.") from error
+        history = history.drop(columns=KEY, errors="ignore")
+        for position, name in enumerate(KEY):
+            history.insert(position, name, getattr(record, name))
+        frames.append(history)
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=KEY)
+
+
+def load_baselines(folders: Iterable[str | Path]) -> dict[str, dict]:
+    """Return the reports of the classical baseline by dataset.
+
+    Raises:
+        DataError: a report is missing or damaged.
+    """
+    reports = {}
+    for folder in folders:
+        path = Path(folder) / REPORT
+        try:
+            report = json.loads(path.read_text(encoding="utf-8"))
+            reports[report["dataset"]] = report
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{path}: not a baseline's report ({error!r}). Run the baseline again.") from error
+    return reports
+
+
+def baseline_scores(baselines: Mapping[str, Mapping], datasets: Sequence[str]) -> dict[str, float]:
+    """Return the baseline's test macro-F1, a fraction, by dataset.
+
+    Raises:
+        DataError: a dataset has no baseline; all such are named.
+    """
+    if missing := [dataset for dataset in datasets if dataset not in baselines]:
+        raise DataError(f"no baseline of {', '.join(missing)}. Expected one for each dataset; run the missing ones.")
+    return {dataset: baselines[dataset]["metrics"]["test_f1_macro"] for dataset in datasets}
+
+
+def select_grid(
+    runs: pd.DataFrame, stage: str, models: Sequence[str], datasets: Sequence[str], columns: Sequence[str]
+) -> pd.DataFrame:
+    """Return the runs of `stage` for every model, dataset and seed, a seed being wanted if any run of the grid has it.
+
+    Args:
+        runs: frame of `load_runs`.
+        stage: `pretrain`, `tapt` or `finetune`.
+        models: models of the grid.
+        datasets: datasets of the grid.
+        columns: columns that each run needs a value in.
+
+    Raises:
+        DataError: runs are missing, lack a value, or exist twice; all of them are named.
+    """
+    grid = runs.reindex(columns=[*KEY, *columns]) if runs.empty else runs
+    grid = grid[(grid["stage"] == stage) & grid["model"].isin(models) & grid["dataset"].isin(datasets)]
+    grid = grid.reindex(columns=[*grid.columns, *(column for column in columns if column not in grid)])
+    keys = [tuple(key) for key in grid[["model", "dataset", "seed"]].itertuples(index=False)]
+    seeds = sorted({seed for _, _, seed in keys}) or ["any"]
+    wanted = itertools.product(models, datasets, seeds)
+    problems = [f"{_name(stage, *key)}: no record" for key in wanted if key not in set(keys)]
+    problems += [f"{_name(stage, *key)}: {count} records" for key, count in Counter(keys).items() if count > 1]
+    for column in columns:
+        empty = grid.loc[grid[column].isna(), ["model", "dataset", "seed"]]
+        problems += [f"{_name(stage, *key)}: no value of {column}" for key in empty.itertuples(index=False)]
+    if problems:
+        raise DataError(
+            f"the grid of {stage} has holes: {'; '.join(problems)}. Expected one complete record for each model, "
+            "dataset and seed. Let the missing runs finish, or leave their models or datasets out."
+        )
+    return grid
+
+
+def _name(stage: str, model: str, dataset: str, seed: int | str) -> str:
+    return f"{stage}/{model}/{dataset}/seed-{seed}"

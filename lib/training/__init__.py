@@ -1,0 +1,1 @@
+"""Training on the transformers Trainer: what it lacks, and one module a kind of stage."""

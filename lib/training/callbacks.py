@@ -1,0 +1,147 @@
+"""What the Trainer lacks, as callbacks: keyed draws, freezing, timed checkpoints, the record of each epoch."""
+
+import logging
+import math
+import resource
+import sys
+import time
+from typing import Any
+
+import torch
+from transformers import TrainerCallback
+from transformers.trainer_callback import ExportableState
+
+from lib.attention.contract import set_step
+from lib.core.errors import RunError
+
+logger = logging.getLogger(__name__)
+
+
+class KeyedDraws(TrainerCallback):
+    """Tell the attention mechanisms the optimiser step that their draws belong to."""
+
+    def on_step_begin(self, args, state, control, model, **kwargs):
+        """Set the step before the first micro-batch of every optimiser step."""
+        set_step(model, state.global_step)
+
+
+class Freezing(TrainerCallback):
+    """Keep the lowest blocks, and the embeddings, from training for the first epochs.
+
+    The optimiser must hold all weights before: the Trainer builds it from those that require gradients.
+    """
+
+    def __init__(self, layers: int, embeddings: bool, epochs: int):
+        self.layers, self.embeddings, self.epochs = layers, embeddings, epochs
+
+    def on_epoch_begin(self, args, state, control, model, **kwargs):
+        """Freeze or thaw, as the epoch asks."""
+        encoder = model.base_model
+        frozen = [*encoder.layers[: self.layers], *([encoder.embeddings] if self.embeddings else [])]
+        # The epoch is a float that counts up by fractions.
+        trains = round(state.epoch or 0, 6) >= self.epochs
+        for module in frozen:
+            module.requires_grad_(trains)
+
+
+class TimedCheckpoints(TrainerCallback):
+    """Save a working checkpoint when the last one is older than some minutes, besides those at epochs' ends."""
+
+    def __init__(self, minutes: float):
+        self.seconds = 60 * minutes
+        self.saved_at = time.monotonic()
+
+    def on_step_end(self, args, state, control, **kwargs):
+        """Ask for a checkpoint when it is time."""
+        if time.monotonic() - self.saved_at >= self.seconds:
+            control.should_save = True
+
+    def on_save(self, args, state, control, **kwargs):
+        """Start counting anew."""
+        self.saved_at = time.monotonic()
+
+
+class EpochRecorder(TrainerCallback, ExportableState):
+    """Keep a row of figures for every epoch, through interruptions.
+
+    The Trainer forgets the losses and the time of an epoch's first part when it resumes in the middle.
+    """
+
+    def __init__(self):
+        self.rows: list[dict[str, Any]] = []
+        self.seconds = 0.0
+        self.loss: float | torch.Tensor = 0.0
+        self.steps = 0
+        self.peak_memory_mb = 0.0
+        self._running_since: float | None = None
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint must hold."""
+        return {
+            "args": {},
+            "attributes": {
+                "rows": self.rows,
+                "seconds": self._elapsed(),
+                "loss": float(self.loss),
+                "steps": self.steps,
+                "peak_memory_mb": self.measured_peak(),
+            },
+        }
+
+    def add_loss(self, loss: torch.Tensor) -> None:
+        """Add a micro-batch's share of an optimiser step's loss; stays on the device, without waiting for it."""
+        self.loss = self.loss + loss
+
+    def measured_peak(self) -> float:
+        """Return the highest memory so far, in MiB: GPU memory on a GPU, resident memory on a CPU."""
+        if torch.cuda.is_initialized():
+            peak = torch.cuda.max_memory_allocated() / 2**20
+        else:
+            unit = 1 if sys.platform == "darwin" else 2**10  # bytes there, KiB elsewhere
+            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+        self.peak_memory_mb = max(self.peak_memory_mb, peak)
+        return self.peak_memory_mb
+
+    def on_epoch_begin(self, args, state, control, **kwargs):
+        """Start the clock."""
+        self._running_since = time.perf_counter()
+
+    def on_step_end(self, args, state, control, **kwargs):
+        """Count the optimiser step."""
+        self.steps += 1
+
+    def on_epoch_end(self, args, state, control, optimizer, **kwargs):
+        """Write the epoch's row."""
+        loss = float(self.loss) / max(self.steps, 1)
+        if not math.isfinite(loss):
+            raise RunError(
+                f"the training loss of epoch {len(self.rows) + 1} is {loss}; expected a finite number. Lower the "
+                "learning rate, or use precision bf16 or fp32."
+            )
+        self.rows.append(
+            {
+                "epoch": len(self.rows) + 1,
+                "step": state.global_step,
+                "seconds": self._elapsed(),
+                "train_loss": loss,
+                "learning_rate": optimizer.param_groups[0]["lr"],
+            }
+        )
+        self.seconds, self.loss, self.steps, self._running_since = 0.0, 0.0, 0, None
+
+    def on_evaluate(self, args, state, control, metrics, **kwargs):
+        """Complete the epoch's row with its evaluation."""
+        figures = quality_figures(metrics, "eval")
+        if self.rows and state.global_step == self.rows[-1]["step"]:
+            self.rows[-1].update(figures)
+            logger.info(", ".join(f"{key} {value:.6g}" for key, value in self.rows[-1].items()))
+
+    def _elapsed(self) -> float:
+        running = time.perf_counter() - self._running_since if self._running_since is not None else 0.0
+        return self.seconds + running
+
+
+def quality_figures(metrics: dict[str, float], prefix: str) -> dict[str, float]:
+    """Return the figures among `metrics` that begin with `prefix`, without the Trainer's figures of speed."""
+    speed = ("_runtime", "_per_second", "_preparation_time")
+    return {key: value for key, value in metrics.items() if key.startswith(f"{prefix}_") and not key.endswith(speed)}

@@ -1,0 +1,1 @@
+"""Plain Python for the Snakefile: paths, targets, resolved runs, resources, code digests. Never torch."""

@@ -1,0 +1,18 @@
+"""Write the reference of every configuration key: config/README.md and config/schema.json."""
+
+import sys
+from collections.abc import Sequence
+
+from lib.core import program
+from lib.workflow.config_reference import write_reference
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program with the arguments `argv`."""
+    parser = program.parser(__doc__)
+    parser.add_argument("--out", default="config", metavar="FOLDER", help="folder of README.md and schema.json")
+    write_reference(parser.parse_args(argv).out)
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main))

@@ -1,0 +1,27 @@
+"""Write a tokenised split as one padded `TensorDataset`, the study's .pt format.
+
+In: the folder of a tokenised split, the tokeniser's folder. Out: a .pt file for `torch.load(..., weights_only=False)`.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from lib.core import program
+from lib.data.tokenizer import WordPieceTokenizer
+from lib.data.tokenizing import export_tensors
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    parser = program.parser(__doc__)
+    parser.add_argument("--tokens", required=True, metavar="FOLDER", help="folder of a tokenised split")
+    parser.add_argument("--tokenizer", required=True, metavar="FOLDER", help="the tokeniser's folder")
+    parser.add_argument("--max-tokens", required=True, type=int, help="length of every row")
+    parser.add_argument("--out", required=True, metavar="FILE", help=".pt file to make")
+    arguments = parser.parse_args(argv)
+    tokenizer = WordPieceTokenizer.load(arguments.tokenizer)
+    export_tensors(arguments.tokens, arguments.out, arguments.max_tokens, tokenizer.backend.pad_token_id)
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main))

@@ -1,0 +1,26 @@
+"""Generate one of the demo's corpora, in the raw format of the real one.
+
+Out: a folder with the raw files that `lib.core.generated` lists.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from lib.core import program
+from lib.core.generated import RAW_FILES
+from lib.data.generated import generate
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    parser = program.parser(__doc__)
+    parser.add_argument("--corpus", required=True, choices=list(RAW_FILES), help="which corpus")
+    parser.add_argument("--documents", required=True, type=int, help="documents to generate")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the generator")
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="folder to make")
+    arguments = parser.parse_args(argv)
+    generate(arguments.corpus, arguments.documents, arguments.seed, arguments.out)
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main))

@@ -1,0 +1,37 @@
+"""Classify documents with a fine-tuned model.
+
+python scripts/predict.py --model results/runs/finetune/.../model --input texts.txt --out labels.csv
+python scripts/predict.py --model results/runs/finetune/.../model --input table.csv --column review --out labels.csv
+"""
+
+import sys
+from collections.abc import Sequence
+
+from lib.core import program
+from lib.training.predict import predict
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program with the arguments `argv`."""
+    parser = program.parser(__doc__)
+    parser.add_argument("--model", required=True, metavar="FOLDER", help="model folder of a fine-tuning run")
+    parser.add_argument("--input", required=True, metavar="FILE", help="text (one document a line), CSV, JSONL, Parquet")
+    parser.add_argument("--column", default="text", help="column of the text, where the format has columns")
+    parser.add_argument("--out", default="predictions.csv", metavar="FILE", help="CSV of labels and probabilities")
+    parser.add_argument("--max-tokens", type=int, help="tokens that a document is cut to; default as in training")
+    parser.add_argument("--batch-size", type=int, default=8, help="documents at once")
+    parser.add_argument("--device", help="cpu, cuda, ...; default a GPU if there is one")
+    arguments = parser.parse_args(argv)
+    predict(
+        arguments.model,
+        arguments.input,
+        arguments.out,
+        column=arguments.column,
+        max_tokens=arguments.max_tokens,
+        batch_size=arguments.batch_size,
+        device=arguments.device,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main))

@@ -1,0 +1,39 @@
+"""Clean, balance and split one labelled dataset.
+
+In: the raw files of each part. Out: a folder with train.parquet, validation.parquet, test.parquet and summary.json.
+Settings: those of `Preparation`, that is, all of a dataset but its source and max_tokens.
+
+Example: prepare_dataset.py --settings imdb.yaml --part test test.parquet --part train train.parquet --out FOLDER
+"""
+
+import sys
+from collections.abc import Sequence
+
+from lib.core import program
+from lib.core.errors import ConfigError
+from lib.core.settings.data import Preparation
+from lib.data.labelled import prepare_dataset
+from lib.data.options import read_settings
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Parse the options and prepare the dataset."""
+    parser = program.parser(__doc__)
+    parser.add_argument("--settings", required=True, help="JSON object, or path of a JSON or YAML file")
+    parser.add_argument(
+        "--part", required=True, action="append", nargs="+", metavar=("NAME", "FILE"), help="raw files of a part"
+    )
+    parser.add_argument(
+        "--ground-truth", default=[], action="append", nargs="+", metavar=("NAME", "FILE"), help="its ground truth"
+    )
+    parser.add_argument("--out", required=True, help="folder to appear")
+    options = parser.parse_args(argv)
+    files = {name: paths for name, *paths in options.part}
+    ground_truth = {name: paths for name, *paths in options.ground_truth}
+    if unknown := [name for name in ground_truth if name not in files]:
+        raise ConfigError(f"--ground-truth: names the parts {unknown}, but --part has {list(files)}.")
+    prepare_dataset(files, options.out, read_settings(options.settings, Preparation), ground_truth)
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main))

@@ -1,0 +1,37 @@
+"""Tokenise the splits of a labelled dataset.
+
+In: prepared Parquet files (id, text, label), the tokeniser's folder. Out: the folders `train`, `validation` and
+`test`, and the statistics of their lengths.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from lib.core import program
+from lib.data.tokenizer import WordPieceTokenizer
+from lib.data.tokenizing import tokenize_dataset
+
+SPLITS = ("train", "validation", "test")
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    parser = program.parser(__doc__)
+    for split in SPLITS:
+        parser.add_argument(f"--{split}", required=True, metavar="FILE", help=f"prepared documents of {split}")
+    parser.add_argument("--tokenizer", required=True, metavar="FOLDER", help="the tokeniser's folder")
+    parser.add_argument("--max-tokens", required=True, type=int, help="tokens that a document is cut to")
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="folder of the splits' folders")
+    parser.add_argument("--lengths", required=True, metavar="FILE", help="JSON file of the statistics")
+    arguments = parser.parse_args(argv)
+    tokenize_dataset(
+        {split: getattr(arguments, split) for split in SPLITS},
+        WordPieceTokenizer.load(arguments.tokenizer),
+        max_tokens=arguments.max_tokens,
+        folder=arguments.out,
+        lengths=arguments.lengths,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main))

@@ -1,0 +1,47 @@
+"""Tokenise the pretraining corpus: short and long articles for training, the next ones held out.
+
+In: prepared Parquet shards in dataset order, the tokeniser's folder. Out: the folders `train` and
+`validation`, and the statistics of their lengths.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from lib.core import program
+from lib.core.settings.data import Slice
+from lib.data.tokenizer import WordPieceTokenizer
+from lib.data.tokenizing import tokenize_pretraining
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    parser = program.parser(__doc__)
+    parser.add_argument("--shards", required=True, nargs="+", metavar="FILE", help="Parquet files, in dataset order")
+    parser.add_argument("--tokenizer", required=True, metavar="FOLDER", help="the tokeniser's folder")
+    for name in ("short", "long", "held_out"):
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            required=True,
+            nargs=2,
+            type=int,
+            metavar=("ARTICLES", "TOKENS"),
+            help=f"articles of the slice `{name}`, and the tokens that each is cut to",
+        )
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="folder of the splits' folders")
+    parser.add_argument("--lengths", required=True, metavar="FILE", help="JSON file of the statistics")
+    arguments = parser.parse_args(argv)
+    slices = {
+        name: Slice(articles=getattr(arguments, name)[0], max_tokens=getattr(arguments, name)[1])
+        for name in ("short", "long", "held_out")
+    }
+    tokenize_pretraining(
+        arguments.shards,
+        WordPieceTokenizer.load(arguments.tokenizer),
+        **slices,
+        folder=arguments.out,
+        lengths=arguments.lengths,
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main))

@@ -1,0 +1,52 @@
+"""Make the tokeniser's folder, from an existing vocabulary or by training one on prepared texts.
+
+In: a vocab.txt (--vocabulary), or Parquet files with a column `text` (--texts). Out: a folder with vocab.txt,
+tokenizer.json and tokenizer_config.json.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from lib.core import program
+from lib.core.settings.data import Tokenizer
+from lib.data.tokenizer import WordPieceTokenizer
+from lib.data.tokenizing import train_tokenizer
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    parser = program.parser(__doc__)
+    source = parser.add_mutually_exclusive_group(required=True)
+    source.add_argument("--vocabulary", metavar="FILE", help="vocab.txt, one token a line")
+    source.add_argument("--texts", nargs="+", metavar="FILE", help="Parquet files to train on")
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="folder to make")
+    fields = Tokenizer.model_fields
+    for name in ("vocab_size", "min_frequency"):
+        option = f"--{name.replace('_', '-')}"
+        parser.add_argument(option, type=int, default=fields[name].default, help=fields[name].description)
+    for name in ("lowercase", "strip_accents"):
+        parser.add_argument(
+            f"--{name.replace('_', '-')}",
+            action=argparse.BooleanOptionalAction,
+            default=fields[name].default,
+            help=fields[name].description,
+        )
+    arguments = parser.parse_args(argv)
+    if arguments.vocabulary:
+        WordPieceTokenizer.from_vocabulary(
+            arguments.vocabulary, arguments.out, arguments.lowercase, arguments.strip_accents
+        )
+    else:
+        settings = Tokenizer(
+            source="trained",
+            vocab_size=arguments.vocab_size,
+            min_frequency=arguments.min_frequency,
+            lowercase=arguments.lowercase,
+            strip_accents=arguments.strip_accents,
+        )
+        train_tokenizer(arguments.texts, settings, arguments.out)
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main))

@@ -1,0 +1,282 @@
+"""What every mechanism owes, run over the examples of every mechanism found, however many there are."""
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+import torch
+
+import lib.attention
+from lib.attention import registry
+from lib.attention.contract import Attention, set_step
+from lib.core.mechanisms import parse
+
+HEADS, WIDTH = 2, 8
+EXAMPLES = {
+    name: values
+    for kind in registry.kinds()
+    for name, values in importlib.import_module(f"lib.attention.reference.{kind}").EXAMPLES.items()
+}
+every_mechanism = pytest.mark.parametrize("name", EXAMPLES)
+LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 10, 26, 63, 64, 65, 150]
+
+
+def build(name, **changes):
+    arguments = {"num_heads": HEADS, "head_size": WIDTH, "layer": 1, "seed": 3} | changes
+    return registry.build(parse(EXAMPLES[name]), **arguments).eval()
+
+
+def draw(mechanism, batch, length, seed=0, dtype=torch.float32):
+    """Return query, key and value, leaves that want gradients; query and key are one where they are shared."""
+    generator = torch.Generator().manual_seed(seed)
+    query, key, value = (
+        torch.randn(batch, HEADS, length, WIDTH, generator=generator).to(dtype).requires_grad_() for _ in range(3)
+    )
+    return (query, query, value) if mechanism.settings.shares_query_and_key else (query, key, value)
+
+
+def detached(tensors, dtype):
+    """Return copies of query, key and value in `dtype`, as new leaves; shared ones stay shared."""
+    query, key, value = tensors
+    copy = query.detach().to(dtype).requires_grad_()
+    return (
+        copy,
+        copy if key is query else key.detach().to(dtype).requires_grad_(),
+        value.detach().to(dtype).requires_grad_(),
+    )
+
+
+def run(function, tensors, cotangent):
+    """Return the output and the gradients of the sum of `cotangent` times it, in float64."""
+    output = function(*tensors)
+    gradients = torch.autograd.grad((output.double() * cotangent).sum(), tensors)
+    return [output.detach().double(), *(gradient.double() for gradient in gradients)]
+
+
+def truth(mechanism, tensors, mask, cotangent):
+    module = importlib.import_module(f"lib.attention.reference.{mechanism.settings.kind}")
+    return run(
+        lambda *rows: module.reference(mechanism, *rows, mask),
+        detached(tensors, torch.float64),
+        cotangent,
+    )
+
+
+def assert_close(actual, expected, tolerance, of_gradients=None):
+    for number, (mine, theirs) in enumerate(zip(actual, expected, strict=True)):
+        allowed = of_gradients if number and of_gradients else tolerance
+        torch.testing.assert_close(mine, theirs, atol=allowed, rtol=allowed)
+
+
+def masks(length):
+    """Return a mask of four rows: all real, padded right, padded left, padded at random."""
+    mask = torch.ones(4, length, dtype=torch.long)
+    mask[1, length // 2 + 1 :] = 0
+    mask[2, : length // 3] = 0
+    mask[3] = torch.rand(length, generator=torch.Generator().manual_seed(length)) < 0.6
+    return mask
+
+
+def cotangent_of(batch, length):
+    return torch.randn(batch, HEADS, length, WIDTH, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
+
+
+def test_every_mechanism_has_parameters_reference_and_examples():
+    found = {
+        module.name
+        for module in pkgutil.iter_modules(lib.attention.__path__)
+        if not module.ispkg and hasattr(importlib.import_module(f"lib.attention.{module.name}"), "Mechanism")
+    }
+    assert found == set(registry.kinds())
+    assert {"sdpa", "lsh", "favor"} <= found
+    for kind in found:
+        module = importlib.import_module(f"lib.attention.reference.{kind}")
+        assert callable(module.reference)
+        assert {values["kind"] for values in module.EXAMPLES.values()} == {kind}
+        assert issubclass(importlib.import_module(f"lib.attention.{kind}").Mechanism, Attention)
+
+
+@every_mechanism
+@pytest.mark.parametrize("length", LENGTHS)
+def test_output_and_gradients_equal_the_reference(name, length):
+    mechanism = build(name)
+    tensors, mask, cotangent = draw(mechanism, 4, length), masks(length), cotangent_of(4, length)
+    actual = run(lambda *rows: mechanism(*rows, mask), tensors, cotangent)
+    assert_close(actual, truth(mechanism, tensors, mask, cotangent), 1e-5, of_gradients=5e-5)
+
+
+@every_mechanism
+def test_equals_the_reference_to_the_last_digits_in_float64(name):
+    mechanism = build(name)
+    if hasattr(mechanism.settings, "eps"):
+        mechanism.settings = mechanism.settings.model_copy(update={"eps": 1e-13})
+    tensors, mask, cotangent = draw(mechanism, 4, 26, dtype=torch.float64), masks(26), cotangent_of(4, 26)
+    actual = run(lambda *rows: mechanism(*rows, mask), tensors, cotangent)
+    assert_close(actual, truth(mechanism, tensors, mask, cotangent), 1e-11)
+
+
+@every_mechanism
+def test_reference_holds_in_training_too(name):
+    mechanism = build(name).train()
+    set_step(mechanism, 7)
+    tensors, mask, cotangent = draw(mechanism, 4, 30), masks(30), cotangent_of(4, 30)
+    actual = run(lambda *rows: mechanism(*rows, mask), tensors, cotangent)
+    assert_close(actual, truth(mechanism, tensors, mask, cotangent), 1e-5)
+
+
+@every_mechanism
+def test_no_mask_is_a_mask_of_ones(name):
+    mechanism = build(name)
+    tensors, cotangent = draw(mechanism, 2, 21), cotangent_of(2, 21)
+    without = run(mechanism, tensors, cotangent)
+    assert_close(without, run(lambda *rows: mechanism(*rows, torch.ones(2, 21)), tensors, cotangent), 1e-5)
+
+
+@every_mechanism
+@pytest.mark.parametrize("content", [0.0, 1e9, float("inf"), float("nan")])
+@pytest.mark.parametrize("place", ["right", "left", "middle", "scattered"])
+def test_padding_is_exact(name, content, place):
+    mechanism = build(name)
+    length, longer = 19, 44
+    kept = {
+        "right": torch.arange(length),
+        "left": torch.arange(longer - length, longer),
+        "middle": torch.cat([torch.arange(9), torch.arange(longer - length + 9, longer)]),
+        "scattered": torch.randperm(longer, generator=torch.Generator().manual_seed(5))[:length].sort().values,
+    }[place]
+    alone, neighbours, cotangent = draw(mechanism, 1, length), draw(mechanism, 2, longer, 1), cotangent_of(1, longer)
+    expected = run(mechanism, alone, cotangent[:, :, kept])
+
+    mask = torch.ones(3, longer, dtype=torch.long)
+    mask[1] = 0
+    mask[1, kept] = 1
+    padded = []
+    for one, two in zip(alone, neighbours, strict=True):
+        row = torch.full((1, HEADS, longer, WIDTH), content)
+        row[:, :, kept] = one.detach()
+        padded.append(torch.cat([two[:1].detach(), row, two[1:].detach()]).requires_grad_())
+    if mechanism.settings.shares_query_and_key:
+        padded[1] = padded[0]
+    actual = run(lambda *rows: mechanism(*rows, mask), padded, torch.cat([cotangent] * 3))
+
+    padding = mask[1] == 0
+    for mine, theirs in zip(actual, expected, strict=True):
+        torch.testing.assert_close(mine[1:2, :, kept], theirs, atol=1e-5, rtol=1e-5)
+        assert (mine[1, :, padding] == 0).all()
+
+
+@every_mechanism
+def test_rows_of_a_batch_do_not_see_one_another(name):
+    mechanism = build(name)
+    tensors, mask, cotangent = draw(mechanism, 4, 50), masks(50), cotangent_of(4, 50)
+    with torch.no_grad():
+        tensors[0][0] *= 20
+        tensors[1][0] *= 20  # a row of extreme size, to be noticed by the others if by any means
+    together = run(lambda *rows: mechanism(*rows, mask), tensors, cotangent)
+    for row in range(1, 4):
+        alone = detached([tensor[row : row + 1] for tensor in tensors], torch.float32)
+        if mechanism.settings.shares_query_and_key:
+            alone = (alone[0], alone[0], alone[2])
+        single = run(lambda *rows, row=row: mechanism(*rows, mask[row : row + 1]), alone, cotangent[row : row + 1])
+        assert_close([part[row : row + 1] for part in together], single, 1e-5)
+
+
+@every_mechanism
+@pytest.mark.filterwarnings("ignore:Anomaly Detection")
+@pytest.mark.parametrize("content", [1.0, float("nan")])
+@pytest.mark.parametrize("training", [False, True])
+def test_a_row_of_padding_only_comes_out_as_zeros(name, content, training):
+    mechanism = build(name).train(training)
+    length = 13
+    tensors, mask, cotangent = draw(mechanism, 2, length), torch.ones(2, length), cotangent_of(2, length)
+    mask[1] = 0
+    with torch.no_grad():
+        for tensor in tensors:
+            tensor[1] = content
+    with torch.autograd.detect_anomaly():  # refuses a nan on the way, even one that is dropped in the end
+        actual = run(lambda *rows: mechanism(*rows, mask), tensors, cotangent)
+    for part in actual:
+        assert (part[1] == 0).all()
+        assert part[0].isfinite().all()
+        assert part[0].abs().max() > 0
+
+
+@every_mechanism
+def test_draws_are_the_mechanisms_own(name):
+    tensors = draw(build(name), 1, 40)
+    state = torch.get_rng_state()
+    with torch.no_grad():
+        for training in (False, True):
+            mechanism = build(name).train(training)
+            first = mechanism(*tensors)
+            assert torch.equal(first, mechanism(*tensors))
+            assert torch.equal(first, build(name).train(training)(*tensors))
+            mechanism.reset_features()
+            assert torch.equal(first, mechanism(*tensors))
+    assert torch.equal(state, torch.get_rng_state())
+
+
+def test_a_fresh_process_gives_the_same(tmp_path):
+    saved = {}
+    for name in EXAMPLES:
+        mechanism = build(name)
+        query, key, value = (tensor.detach() for tensor in draw(mechanism, 1, 40))
+        if mechanism.settings.shares_query_and_key:
+            key = query
+        saved[name] = (EXAMPLES[name], mechanism.state_dict(), (query, key, value), mechanism(query, key, value))
+    torch.save(saved, tmp_path / "saved.pt")
+    program = f"""
+import torch
+from lib.attention.registry import build
+from lib.core.mechanisms import parse
+for name, (values, state, tensors, output) in torch.load({str(tmp_path / "saved.pt")!r}).items():
+    mechanism = build(parse(values), num_heads={HEADS}, head_size={WIDTH}, layer=1, seed=3).eval()
+    for round in ("drawn", "loaded"):
+        torch.testing.assert_close(mechanism(*tensors), output, atol=1e-6, rtol=1e-6)
+        mechanism.load_state_dict(state)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@every_mechanism
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.bfloat16, 3e-2), (torch.float16, 4e-3)])
+def test_half_precision_is_near_the_reference(name, dtype, tolerance):
+    mechanism = build(name)
+    tensors, mask, cotangent = draw(mechanism, 4, 50, dtype=dtype), masks(50), cotangent_of(4, 50)
+    output = mechanism(*tensors, mask)
+    assert output.dtype == dtype
+    actual = run(lambda *rows: mechanism(*rows, mask), tensors, cotangent)
+    assert_close(actual, truth(mechanism, tensors, mask, cotangent), tolerance)
+
+
+@every_mechanism
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_autocast_is_near_the_reference(name, dtype):
+    mechanism = build(name)
+    tensors, mask, cotangent = draw(mechanism, 4, 50), masks(50), cotangent_of(4, 50)
+    with torch.autocast("cpu", dtype=dtype):
+        assert mechanism(*tensors, mask).dtype == torch.float32
+        actual = run(lambda *rows: mechanism(*rows, mask), tensors, cotangent)
+    assert_close(actual, truth(mechanism, tensors, mask, cotangent), 3e-2)
+
+
+@every_mechanism
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("opposite", [False, True])
+def test_norms_up_to_fifty_stay_finite(name, dtype, opposite):
+    mechanism = build(name)
+    if getattr(mechanism.settings, "stabilize", True) is False:
+        pytest.skip("the unstabilised feature map overflows, as documented")
+    tensors, mask = draw(mechanism, 4, 40), masks(40)
+    with torch.no_grad():
+        for tensor in tensors[: 1 if tensors[1] is tensors[0] else 2]:
+            tensor *= 50 / tensor.norm(dim=-1, keepdim=True)
+            tensor[:, :, ::3] *= 0.01
+        if opposite and tensors[1] is not tensors[0]:
+            tensors[1].copy_(-tensors[0])
+    tensors = detached(tensors, dtype)
+    for part in run(lambda *rows: mechanism(*rows, mask), tensors, cotangent_of(4, 40)):
+        assert part.isfinite().all()

@@ -1,0 +1,224 @@
+import math
+import subprocess
+import sys
+from itertools import pairwise
+
+import pytest
+import torch
+
+from lib.attention.favor import gaussian
+from lib.attention.reference.favor import reference
+from lib.attention.registry import build
+from lib.core.errors import ConfigError
+from lib.core.mechanisms import parse
+
+
+def favor(nb_features=32, *, num_heads=2, head_size=8, layer=1, seed=3, dropout=0.0, **parameters):
+    values = {"kind": "favor", "nb_features": nb_features} | parameters
+    return build(
+        parse(values), num_heads=num_heads, head_size=head_size, layer=layer, seed=seed, dropout=dropout
+    ).eval()
+
+
+def rows(*shape, seed=0, norm=None):
+    tensor = torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+    return tensor if norm is None else tensor * norm / tensor.norm(dim=-1, keepdim=True)
+
+
+def test_weight_dropout_is_refused():
+    with pytest.raises(ConfigError, match=r"attention_dropout = 0\.1"):
+        favor(dropout=0.1)
+
+
+@pytest.mark.parametrize("ortho_features", [True, False])
+def test_the_error_falls_as_one_over_the_root_of_the_features(ortho_features):
+    heads, width = 400, 8  # heads are independent draws of the same attention
+    query, key, value = (rows(1, 1, 20, width, seed=seed).expand(1, heads, 20, width) for seed in range(3))
+    query, key = query * 0.25, key * 0.25  # with large norms the root is reached only at many more features
+    exact = (query @ key.transpose(-1, -2) / math.sqrt(width)).softmax(-1) @ value
+    counts = [32, 128, 512, 2048]
+    errors = []
+    for count in counts:
+        mechanism = favor(count, num_heads=heads, head_size=width, ortho_features=ortho_features)
+        errors.append((mechanism(query, key, value) - exact).square().mean().sqrt().item())
+    slopes = [math.log(later / earlier) / math.log(4) for earlier, later in pairwise(errors)]
+    assert all(-0.58 < slope < -0.42 for slope in slopes), (errors, slopes)
+
+
+def kernel_estimates(query, key, heads):
+    """Return the mechanism's kernel estimate for one pair, of one draw (two columns) a head.
+
+    With one token, a value of 1 and eps = 1 the output is K / (K + 1).
+    """
+    width = len(query)
+    mechanism = favor(2, num_heads=heads, head_size=width, ortho_features=False, stabilize=False, eps=1.0)
+    query, key = (row.mul(width**0.25).expand(1, heads, 1, width).double() for row in (query, key))
+    output = mechanism(query, key, torch.ones_like(query))[0, :, 0, 0]
+    return output / (1 - output)
+
+
+def variances(query, key):
+    """Return the closed-form variances at two columns: one draw of the cosh estimator, two of the exp estimator."""
+    scale = math.exp(-(query @ query + key @ key).item())
+    square = math.exp(2 * (query + key).square().sum().item())
+    mean_square = math.exp(2 * (query @ key).item())
+    return (1 + square) / 2 * scale - mean_square, (square * scale - mean_square) / 2
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_cosh_pairs_have_the_closed_form_variance_and_not_more_than_exp(seed):
+    generator = torch.Generator().manual_seed(seed)
+    query, key = (rows(4, seed=2 * seed + i, norm=1) * torch.rand(1, generator=generator) for i in range(2))
+    if (query + key).norm() > 1:  # beyond, the fourth moment drowns an estimate of the variance
+        key = -key
+    heads = 40_000
+    estimates = kernel_estimates(query, key, heads)
+    cosh, exp = variances(query.double(), key.double())
+    assert cosh <= exp
+    exact = math.exp(query @ key)
+    assert estimates.mean().item() == pytest.approx(exact, abs=5 * math.sqrt(cosh / heads) + 1e-6)
+    assert estimates.var().item() == pytest.approx(cosh, rel=0.15)
+    draws = gaussian(heads, 2, 4, generator=generator).double()
+    ordinary = torch.exp(draws @ (query + key).double() - (query @ query + key @ key) / 2).mean(-1)
+    assert ordinary.var().item() == pytest.approx(exp, rel=0.15)
+    assert estimates.var() <= ordinary.var()
+
+
+def test_cosh_and_exp_variance_over_all_norms_up_to_one():
+    for seed in range(300):
+        generator = torch.Generator().manual_seed(seed)
+        query, key = (rows(6, seed=2 * seed + i, norm=1).double() for i in range(2))
+        query, key = (row * torch.rand(1, generator=generator) for row in (query, key))
+        cosh, exp = variances(query, key)
+        assert cosh <= exp + 1e-12
+        # Equation 3.56: the difference in closed form.
+        gain = math.exp(-(query @ query + key @ key)) - math.exp(2 * query @ key)
+        assert cosh - exp == pytest.approx(gain / 2, abs=1e-9)
+
+
+def test_cosh_and_exp_variance_are_equal_for_opposite_vectors():
+    query = rows(4, norm=1)
+    estimates = kernel_estimates(query, -query, 1000)
+    torch.testing.assert_close(estimates, torch.full_like(estimates, math.exp(-1)))
+    assert variances(query.double(), -query.double()) == pytest.approx((0, 0), abs=1e-6)
+
+
+@pytest.mark.parametrize("norm", [1, 5, 12])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_eps_and_stabiliser_do_not_bias_the_result(norm, sign):
+    mechanism = favor(64, head_size=16)
+    query, value = rows(1, 2, 30, 16, norm=norm), rows(1, 2, 30, 16, seed=1)
+    key = sign * query * torch.linspace(0.5, 1, 30)[:, None]
+    expected = reference(mechanism, query.double(), key.double(), value.double(), torch.ones(1, 30))
+    torch.testing.assert_close(mechanism(query, key, value).double(), expected, atol=3e-5, rtol=3e-5)
+
+
+def test_a_distant_outlier_among_the_keys_leaves_the_others_their_weights():
+    # One maximum over all columns would push the features of every other key to nothing here.
+    mechanism = favor(64)
+    query, key, value = rows(1, 2, 9, 8), rows(1, 2, 9, 8, seed=1), rows(1, 2, 9, 8, seed=2)
+    key[:, :, 0] *= 12 / key[:, :, 0].norm(dim=-1, keepdim=True)
+    query = query - 2 * key[:, :, :1] / 12
+    expected = reference(mechanism, query.double(), key.double(), value.double(), torch.ones(1, 9))
+    torch.testing.assert_close(mechanism(query, key, value).double(), expected, atol=1e-5, rtol=1e-5)
+
+
+def test_orthogonal_features_are_gaussian_rows_orthogonal_in_blocks():
+    features = favor(2 * 40, num_heads=500, head_size=16).features  # [500, 40, 16]: blocks of 16, 16 and 8
+    directions = torch.nn.functional.normalize(features, dim=-1)
+    angles = directions @ directions.transpose(-1, -2) - torch.eye(40)
+    for block in (slice(0, 16), slice(16, 32), slice(32, 40)):
+        assert angles[:, block, block].abs().max() < 1e-5
+    assert angles[:, :16, 16:].abs().max() > 0.5
+    squares = features.square().sum(-1)  # chi-squared with 16 degrees of freedom
+    assert squares.mean().item() == pytest.approx(16, rel=0.01)
+    assert squares.var().item() == pytest.approx(32, rel=0.05)
+    # Uniform directions: every coordinate, the diagonal of a block too, is as often positive as negative.
+    assert features[:, range(16), range(16)].sign().mean().item() == pytest.approx(0, abs=0.05)
+    assert features.mean(0).abs().max() < 0.25
+
+
+def test_independent_features_are_independent_and_heads_differ():
+    features = favor(2 * 32, head_size=16, ortho_features=False).features
+    assert (features[0] @ features[0].T - torch.diag(features[0].square().sum(-1))).abs().max() > 1
+    assert not torch.equal(features[0], features[1])
+
+
+def test_features_belong_to_seed_and_layer():
+    drawn = [favor(**key).features for key in ({}, {"seed": 4}, {"layer": 2})]
+    assert torch.equal(drawn[0], favor().features)
+    assert not torch.equal(drawn[0], drawn[1])
+    assert not torch.equal(drawn[0], drawn[2])
+
+
+def test_features_are_set_again_after_a_meta_construction():
+    with torch.device("meta"):
+        mechanism = favor()
+    mechanism.to_empty(device="cpu")
+    mechanism.reset_features()
+    assert torch.equal(mechanism.features, favor().features)
+
+
+@pytest.mark.parametrize("phi", ["exp", "relu", "elu"])
+def test_the_number_of_columns_and_draws(phi):
+    state = favor(24, phi=phi).state_dict()
+    assert {name: tuple(tensor.shape) for name, tensor in state.items()} == {
+        "exp": {"features": (2, 12, 8)},
+        "relu": {"features": (2, 24, 8)},
+        "elu": {},
+    }[phi]
+
+
+def test_without_an_interval_steps_change_nothing():
+    mechanism = favor()
+    initial = mechanism.features.clone()
+    for step in (1, 100):
+        mechanism.set_step(step)
+    assert torch.equal(mechanism.features, initial)
+
+
+def test_redraws_at_multiples_of_the_interval_and_resumes_with_the_same():
+    mechanism = favor(redraw_interval=3)
+    history = []
+    for step in range(8):
+        mechanism.set_step(step)
+        history.append(mechanism.features.clone())
+    assert torch.equal(history[0], favor().features)
+    changes = [step for step in range(1, 8) if not torch.equal(history[step], history[step - 1])]
+    assert changes == [3, 6]
+    for step in range(8):
+        resumed = favor(redraw_interval=3)
+        resumed.load_state_dict({"features": history[step]})
+        resumed.set_step(step)
+        assert torch.equal(resumed.features, history[step])
+        if step >= 3:  # even without the checkpoint
+            fresh = favor(redraw_interval=3)
+            fresh.set_step(step)
+            assert torch.equal(fresh.features, history[step])
+
+
+def test_loaded_features_stay_until_the_first_redraw():
+    mechanism = favor(redraw_interval=3)
+    loaded = favor(seed=9).features
+    mechanism.load_state_dict({"features": loaded})
+    mechanism.set_step(2)
+    assert torch.equal(mechanism.features, loaded)
+    mechanism.set_step(3)
+    assert not torch.equal(mechanism.features, loaded)
+
+
+def test_features_survive_in_a_fresh_process_with_another_seed(tmp_path):
+    mechanism, value = favor(seed=5), rows(1, 2, 9, 8)
+    torch.save((mechanism.state_dict(), value, mechanism(value, value, value)), tmp_path / "saved.pt")
+    program = f"""
+import torch
+from lib.attention.registry import build
+from lib.core.mechanisms import parse
+state, value, output = torch.load({str(tmp_path / "saved.pt")!r})
+mechanism = build(parse({{"kind": "favor", "nb_features": 32}}), num_heads=2, head_size=8, layer=1, seed=6)
+assert not torch.allclose(mechanism(value, value, value), output)
+mechanism.load_state_dict(state)
+torch.testing.assert_close(mechanism(value, value, value), output)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

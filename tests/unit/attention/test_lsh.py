@@ -1,0 +1,175 @@
+import copy
+import math
+
+import pytest
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from lib.attention.lsh import BLOCK
+from lib.attention.registry import build
+from lib.core.mechanisms import parse
+
+CPU = torch.device("cpu")
+
+
+def lsh(chunk_size=4, num_hashes=2, masked=False, **changes):
+    arguments = {"num_heads": 2, "head_size": 8, "layer": 1, "seed": 3} | changes
+    values = {"kind": "lsh", "num_hashes": num_hashes, "chunk_size": chunk_size, "mask_within_chunks": masked}
+    return build(parse(values), **arguments).eval()
+
+
+def rows(batch, length, heads=2, width=8, seed=0):
+    return torch.randn(batch, heads, length, width, generator=torch.Generator().manual_seed(seed))
+
+
+def rotations(mechanism, columns):
+    return torch.cat(mechanism.rotations(columns, CPU), dim=-1)[..., :columns]  # [H, d, R, columns]
+
+
+@pytest.mark.parametrize(
+    ("real_tokens", "buckets"), [(1, 2), (4, 2), (5, 2), (8, 2), (9, 4), (13, 4), (17, 6), (200, 50)]
+)
+def test_hash_is_the_argmax_of_both_signs_of_the_first_columns(real_tokens, buckets):
+    mechanism, length = lsh(), 200
+    query = rows(2, length)
+    real = torch.ones(2, length, dtype=torch.bool)
+    real[0] = False
+    chosen = torch.randperm(length, generator=torch.Generator().manual_seed(1))[:real_tokens]
+    real[0, chosen] = True
+    codes = mechanism.hash(query, real)
+    assert (codes[0][..., ~real[0]] == length).all()
+    projections = torch.einsum("hnd,hdrc->hrnc", query[0], rotations(mechanism, buckets // 2))
+    expected = torch.cat([projections, -projections], dim=-1).argmax(-1)
+    assert torch.equal(codes[0][..., chosen], expected[..., chosen])
+    # Every bucket is within reach.
+    assert expected.max() < buckets
+    alone = mechanism.hash(query[:1, :, chosen.sort().values], torch.ones(1, real_tokens, dtype=torch.bool))
+    assert torch.equal(alone[0], codes[0][..., chosen.sort().values])
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_lonely_token_sees_itself(masked):
+    value = rows(1, 1, seed=1)
+    query = rows(1, 1)
+    torch.testing.assert_close(lsh(masked=masked)(query, query, value), value)
+
+
+@pytest.mark.parametrize("length", [2, 5, 7, 8, 9, 15, 16])
+@pytest.mark.parametrize("num_hashes", [1, 4])
+def test_equals_exact_attention_without_the_diagonal_when_one_window_covers_all(length, num_hashes):
+    query, value = rows(2, length).requires_grad_(), rows(2, length, seed=1).requires_grad_()
+    scores = (query @ query.transpose(-1, -2) / math.sqrt(8)).masked_fill(torch.eye(length).bool(), float("-inf"))
+    expected = scores.softmax(-1) @ value
+    actual = lsh(chunk_size=8, num_hashes=num_hashes)(query, query, value)
+    torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)
+    weights = rows(2, length, seed=2)
+    for mine, theirs in zip(
+        torch.autograd.grad((actual * weights).sum(), (query, value)),
+        torch.autograd.grad((expected * weights).sum(), (query, value)),
+        strict=True,
+    ):
+        torch.testing.assert_close(mine, theirs, atol=1e-5, rtol=1e-5)
+
+
+def test_beyond_two_chunks_it_is_no_longer_exact():
+    query = rows(1, 17)
+    scores = (query @ query.transpose(-1, -2) / math.sqrt(8)).masked_fill(torch.eye(17).bool(), float("-inf"))
+    assert (lsh(chunk_size=8)(query, query, query) - scores.softmax(-1) @ query).abs().max() > 1e-3
+
+
+def test_ends_do_not_wrap_around():
+    # Values mark the first and the last chunk of one long bucket: a query of one end must not see the other end.
+    query = torch.zeros(1, 2, 16, 8)  # all in bucket 0, so position decides the order
+    value = torch.zeros(1, 2, 16, 8)
+    value[:, :, :4] = 1
+    output = lsh(chunk_size=4)(query, query, value)
+    assert (output[:, :, 8:] == 0).all()
+    torch.testing.assert_close(output[:, :, 4:8], torch.full((1, 2, 4, 8), 4 / 11))  # 3 chunks without itself
+
+
+def test_rotations_have_a_prefix_and_a_distribution():
+    mechanism = lsh(num_hashes=4, head_size=32, num_heads=8)
+    long = rotations(mechanism, 300)
+    assert torch.equal(long[..., :3], rotations(lsh(num_hashes=4, head_size=32, num_heads=8), 3))
+    assert torch.equal(long[..., : BLOCK + 1], rotations(mechanism, BLOCK + 1))
+    assert long.var().item() == pytest.approx(1 / 32, rel=0.02)
+    assert long.mean().item() == pytest.approx(0, abs=1e-3)
+    # Heads, rounds and columns differ.
+    assert len(torch.unique(long)) > 0.99 * long.numel()
+
+
+def test_rotations_follow_the_step_in_training_only():
+    mechanism = lsh()
+    evaluation = rotations(mechanism, 20)
+    seen = [evaluation]
+    mechanism.train()
+    for step in (0, 1, 2):
+        mechanism.set_step(step)
+        seen.append(rotations(mechanism, 20))
+        assert torch.equal(seen[-1], rotations(mechanism, 20))
+        assert torch.equal(rotations(mechanism.eval(), 20), evaluation)
+        mechanism.train()
+    other = [rotations(lsh(seed=4), 20), rotations(lsh(layer=2), 20)]
+    assert len({tuple(tensor.flatten().tolist()) for tensor in seen + other}) == 6
+    mechanism.set_step(1)
+    assert torch.equal(rotations(mechanism, 20), seen[2])
+
+
+def test_rotations_are_kept_but_never_stored():
+    mechanism = lsh()
+    query = rows(1, 200)
+    mechanism(query, query, query)
+    kept = mechanism.rotations(10, CPU)[0]
+    mechanism(query, query, query)
+    assert mechanism.rotations(10, CPU)[0] is kept
+    assert not mechanism.state_dict()
+    assert torch.equal(copy.deepcopy(mechanism)(query, query, query), mechanism(query, query, query))
+
+
+def test_rotations_are_drawn_where_the_default_device_has_no_data():
+    with torch.device("meta"):
+        mechanism = lsh()
+        drawn = rotations(mechanism, 20)
+    assert torch.equal(drawn, rotations(lsh(), 20))
+
+
+def test_the_hash_keeps_its_precision_under_autocast():
+    mechanism, query, real = lsh(chunk_size=2), rows(2, 400), torch.ones(1, 400, dtype=torch.bool)
+    expected = mechanism.hash(query, real)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.equal(mechanism.hash(query, real), expected)
+
+
+def test_dropout_acts_on_the_weights_in_training_only():
+    query = rows(2, 200)
+    value = torch.ones_like(query)
+    mechanism = lsh(chunk_size=16, dropout=0.5)
+    torch.manual_seed(0)
+    dropped = mechanism.train()(query, query, value)
+    assert dropped.std() > 0.02
+    assert dropped.mean().item() == pytest.approx(1, abs=0.03)
+    torch.testing.assert_close(mechanism.eval()(query, query, value), value)
+
+
+class Largest(TorchDispatchMode):
+    """Records the number of elements of the largest tensor made."""
+
+    def __init__(self):
+        super().__init__()
+        self.elements = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        result = function(*arguments, **(keywords or {}))
+        if isinstance(result, torch.Tensor):
+            self.elements = max(self.elements, result.numel())
+        return result
+
+
+def test_memory_is_linear_in_the_length():
+    elements = []
+    for length in (1024, 4096):
+        query = rows(1, length)
+        with Largest() as largest:
+            lsh()(query, query, query)
+        elements.append(largest.elements)
+    assert elements[1] <= 4.1 * elements[0]

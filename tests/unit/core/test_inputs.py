@@ -1,0 +1,54 @@
+import pytest
+from pydantic import ValidationError
+
+from lib.core.errors import DataError
+from lib.core.inputs import expand_range, resolve_paths
+from lib.core.settings.data import HubSource
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("plain.parquet", ["plain.parquet"]),
+        ("a-{08..10}-of-11.x", ["a-08-of-11.x", "a-09-of-11.x", "a-10-of-11.x"]),
+        ("{9..10}", ["9", "10"]),
+        ("{0..1}/{0..1}", ["0/0", "0/1", "1/0", "1/1"]),
+        ("{7..7}", ["7"]),
+        ("{a..b}", ["{a..b}"]),
+    ],
+)
+def test_ranges(pattern, names):
+    assert expand_range(pattern) == names
+
+
+def test_hub_files_are_expanded_and_backward_ranges_refused():
+    source = HubSource(repository="owner/name", files={"train": ["x/{00000..00040}-of-00041.parquet", "y"]})
+    assert len(source.files["train"]) == 42
+    assert source.files["train"][40:] == ["x/00040-of-00041.parquet", "y"]
+    assert HubSource.model_validate(source.model_dump()) == source
+    with pytest.raises(ValidationError, match="runs backwards"):
+        HubSource(repository="owner/name", files={"train": ["{3..1}"]})
+
+
+def test_paths_keep_the_order_of_patterns_and_sort_their_matches(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("b.txt", "a.txt", "z.csv", "odd[1].txt"):
+        (tmp_path / name).touch()
+    (tmp_path / "folder.txt").mkdir()
+    found = resolve_paths(["z.csv", "[ab].txt", "odd[1].txt"])
+    assert [path.name for path in found] == ["z.csv", "a.txt", "b.txt", "odd[1].txt"]
+
+
+@pytest.mark.parametrize("pattern", ["none.txt", "none*.txt", "folder"])
+def test_missing_paths(tmp_path, monkeypatch, pattern):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(DataError, match="no such file"):
+        resolve_paths([pattern])
+
+
+def test_a_file_named_twice_would_leak(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.txt").touch()
+    with pytest.raises(DataError, match=r"a\.txt: named twice"):
+        resolve_paths(["*.txt", "a.txt"])

@@ -1,0 +1,47 @@
+import numpy as np
+import pytest
+import torch
+
+from lib.core.errors import DataError
+from lib.core.settings.training import Masking
+from lib.data.classification import ClassificationCollator
+from lib.data.masking import IGNORED, MlmCollator, TokenMasker
+from lib.data.tokenizer import SPECIAL_TOKENS, WordPieceTokenizer
+
+
+@pytest.fixture(scope="module")
+def masker(tmp_path_factory):
+    vocabulary = {token: i for i, token in enumerate([*SPECIAL_TOKENS, *"abcdefghij"])}
+    backend = WordPieceTokenizer.from_vocabulary(vocabulary, tmp_path_factory.mktemp("t") / "t").backend
+    return TokenMasker.of(backend, Masking(), seed=0)
+
+
+def row(index, length, epoch=0):
+    ids = np.array([2, *(5 + np.arange(length - 2) % 10), 3])
+    return {"id": f"d{index}", "input_ids": ids, "label": index % 2, "epoch": epoch, "index": index}
+
+
+def test_classification_pads_to_the_longest_only():
+    batch = ClassificationCollator(pad_token_id=9)([row(0, 4), row(1, 7)])
+    assert batch["input_ids"].tolist() == [[2, 5, 6, 3, 9, 9, 9], [2, 5, 6, 7, 8, 9, 3]]
+    assert batch["attention_mask"].tolist() == [[1, 1, 1, 1, 0, 0, 0], [1] * 7]
+    assert batch["labels"].tolist() == [0, 1]
+    assert {tensor.dtype for tensor in batch.values()} == {torch.int64}
+
+
+def test_masks_do_not_depend_on_the_batch(masker):
+    collator = MlmCollator(masker, pad_token_id=0)
+    alone = collator([row(3, 30, epoch=2)])
+    together = collator([row(8, 50, epoch=2), row(3, 30, epoch=2)])
+    for name in ("input_ids", "labels", "attention_mask"):
+        assert torch.equal(alone[name][0], together[name][1, :30])
+    assert (together["labels"][1, 30:] == IGNORED).all()
+    assert (together["input_ids"][1, 30:] == 0).all()
+    assert not torch.equal(collator([row(3, 30, epoch=1)])["labels"], alone["labels"])
+
+
+@pytest.mark.parametrize("kind", ["mlm", "classification"])
+def test_a_document_without_tokens_is_refused_by_name(masker, kind):
+    collator = MlmCollator(masker, 0) if kind == "mlm" else ClassificationCollator(0)
+    with pytest.raises(DataError, match="d7"):
+        collator([row(1, 5), row(7, 5) | {"input_ids": np.array([], dtype=int)}])

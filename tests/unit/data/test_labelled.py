@@ -1,0 +1,222 @@
+"""Preparation of labelled datasets: cleaning, balance, split, summary, and all that refuses."""
+
+import json
+import runpy
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from sklearn.model_selection import train_test_split
+
+from lib.core import program
+from lib.core.errors import ConfigError, DataError
+from lib.core.settings.data import Preparation, Split
+from lib.data.labelled import SPLITS, assign_splits, prepare_dataset
+from lib.data.parts import SCHEMA
+
+ROOT = Path(__file__).parents[3]
+
+
+def documents(count, classes=2, start=0):
+    return [{"text": f"text {n} " + "word " * (n % 7), "label": n % classes} for n in range(start, start + count)]
+
+
+def write(path, rows):
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
+@pytest.fixture
+def parts(tmp_path):
+    return {
+        "train": [write(tmp_path / "train.parquet", documents(300))],
+        "test": [write(tmp_path / "test.parquet", documents(200, start=300))],
+    }
+
+
+def settings(**options):
+    return Preparation(**{"labels": ["no", "yes"]} | options)
+
+
+def prepared(folder):
+    return {name: pq.read_table(folder / f"{name}.parquet").to_pylist() for name in SPLITS}
+
+
+def summary(folder):
+    return json.loads((folder / "summary.json").read_text())
+
+
+def test_joined_parts_are_split_by_two_calls_of_scikit_learn(parts, tmp_path):
+    prepare_dataset(parts, tmp_path / "out", settings(split=Split(join=["test", "train"])))
+    rows = documents(200, start=300) + documents(300)
+    labels = [row["label"] for row in rows]
+    train, rest = train_test_split(np.arange(500), test_size=0.2, stratify=labels, random_state=42)
+    validation, test = train_test_split(rest, test_size=0.5, stratify=np.array(labels)[rest], random_state=42)
+    found = prepared(tmp_path / "out")
+    for name, chosen in zip(SPLITS, (train, validation, test), strict=True):
+        assert [row["text"] for row in found[name]] == [rows[n]["text"] for n in np.sort(chosen)]
+        assert pq.read_schema(tmp_path / "out" / f"{name}.parquet") == SCHEMA
+    assert [len(found[name]) for name in SPLITS] == [400, 50, 50]
+    identities = [row["id"] for name in SPLITS for row in found[name]]
+    assert sorted(identities) == sorted([f"train-{n}" for n in range(300)] + [f"test-{n}" for n in range(200)])
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(
+        [*(f"{name}.parquet" for name in SPLITS), "summary.json"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("documents_of_class", "sizes"),
+    [
+        ([25_000] * 2, (40_000, 5_000, 5_000)),
+        ([3_036] * 5 + [3_035, 3_034, 3_033, 3_036, 3_035, 3_035], (26_710, 3_339, 3_339)),
+    ],
+)
+def test_sizes_of_the_published_datasets(documents_of_class, sizes):
+    labels = np.repeat(np.arange(len(documents_of_class)), documents_of_class)
+    assert len(labels) == sum(sizes)
+    assignment = assign_splits(labels, [str(n) for n in range(len(documents_of_class))], Split())
+    assert tuple(np.bincount(assignment)) == sizes
+
+
+def test_hyperpartisan_sizes():
+    generator = np.random.default_rng(0)
+    labels = generator.choice(2, 80_000, p=[0.4, 0.6])
+    held_out = np.arange(80_000) >= 62_000
+    split = Split(held_out="validation", documents={"train": 45_000, "validation": 6_500, "test": 6_500})
+    assignment = assign_splits(labels, ["no", "yes"], split, balance=True, held_out=held_out)
+    for number, size in enumerate((45_000, 6_500, 6_500)):
+        chosen = assignment == number
+        assert chosen.sum() == size
+        assert (labels[chosen] == 1).sum() == size // 2
+        assert (held_out[chosen] == (number > 0)).all()
+    again = assign_splits(labels, ["no", "yes"], split, balance=True, held_out=held_out)
+    assert (again == assignment).all()
+    other = assign_splits(labels, ["no", "yes"], split.model_copy(update={"seed": 1}), balance=True, held_out=held_out)
+    assert (other != assignment).any()
+
+
+def test_held_out_part_gives_validation_and_test(parts, tmp_path):
+    prepare_dataset(parts, tmp_path / "out", settings(split=Split(held_out="test")))
+    found = prepared(tmp_path / "out")
+    assert [len(found[name]) for name in SPLITS] == [300, 100, 100]
+    assert all(row["id"].startswith("train-") for row in found["train"])
+    assert all(row["id"].startswith("test-") for row in found["validation"] + found["test"])
+
+
+def test_without_the_held_out_part_the_file_is_split_like_the_others(parts, tmp_path):
+    for part in ("train", "test"):
+        only = {part: parts["train"]}
+        prepare_dataset(only, tmp_path / part, settings(split=Split(held_out="test")))
+        assert [len(rows) for rows in prepared(tmp_path / part).values()] == [240, 30, 30]
+
+
+def test_cleaning_dropping_balancing_and_the_summary(tmp_path):
+    rows = [{"text": f"{'yes' if n % 3 else 'no!'}<br /><BR>{n:03d}<br>", "label": bool(n % 3)} for n in range(90)] + [
+        {"text": "<br />", "label": True},
+        {"text": "ab", "label": False},
+        {"text": "yes<br/><BR>001", "label": True},
+    ]
+    path = write(tmp_path / "raw.parquet", rows)
+    prepare_dataset({"all": [path]}, tmp_path / "out", settings(remove=r"<br\s*/?>", min_chars=3, balance=True))
+    found = prepared(tmp_path / "out")
+    kept = [row for name in SPLITS for row in found[name]]
+    assert all("<br" not in row["text"] and "<BR>" in row["text"] for row in kept)
+    assert Counter(row["label"] for row in kept) == {0: 30, 1: 30}
+    part = summary(tmp_path / "out")["parts"]["all"]
+    assert part == {
+        "files": ["raw.parquet"],
+        "read": 93,
+        "empty": 1,
+        "short": 1,
+        "candidates": {"no": 30, "yes": 61},
+        "kept": {"no": 30, "yes": 30},
+    }
+    assert summary(tmp_path / "out")["splits"]["train"]["labels"] == {"no": 24, "yes": 24}
+
+
+def test_duplicate_texts_are_reported_and_stay(tmp_path):
+    path = write(tmp_path / "raw.parquet", [{"text": f"text {n // 10 // 2}", "label": n % 2} for n in range(100)])
+    prepare_dataset({"all": [path]}, tmp_path / "out", settings())
+    found = {name: [row["text"] for row in rows] for name, rows in prepared(tmp_path / "out").items()}
+    report = summary(tmp_path / "out")
+    assert [len(texts) for texts in found.values()] == [80, 10, 10]
+    for name, texts in found.items():
+        assert report["splits"][name]["duplicate_texts"] == len(texts) - len(set(texts))
+    assert report["shared_texts"] == {
+        f"{second} in {first}": sum(text in found[first] for text in found[second])
+        for first, second in [("train", "validation"), ("train", "test"), ("validation", "test")]
+    }
+    assert report["shared_texts"]["validation in train"] == 10
+
+
+def test_the_same_arguments_give_the_same_bytes(parts, tmp_path):
+    for name in ("one", "two"):
+        prepare_dataset(parts, tmp_path / name, settings(split=Split(documents={"train": 101})))
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes()
+    assert len(prepared(tmp_path / "one")["train"]) == 101
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "match"),
+    [
+        ({"split": Split(documents={"train": 401})}, DataError, "train: asks for 401 documents, but there are 400"),
+        ({"labels": ["no", "yes", "never"]}, DataError, "no: 250, yes: 250, never: 0"),
+        ({"split": Split(join=["test", "extra"])}, ConfigError, r"\['extra'\].*\['train', 'test'\]"),
+        ({"min_chars": 1000}, DataError, "no: 0, yes: 0"),
+        ({"min_chars": 1000, "split": Split(held_out="test")}, DataError, "no: 0, yes: 0"),
+        ({"label": "star"}, DataError, "no column 'star'; it has 'text', 'label'"),
+    ],
+)
+def test_what_cannot_be_prepared_leaves_nothing(parts, tmp_path, options, error, match):
+    with pytest.raises(error, match=match):
+        prepare_dataset(parts, tmp_path / "new" / "out", settings(**options))
+    assert not (tmp_path / "new").exists() or list((tmp_path / "new").iterdir()) == []
+
+
+@pytest.mark.parametrize("rare", [1, 2, 3, 5])
+def test_a_class_too_rare_for_its_split(tmp_path, rare):
+    rows = documents(60, classes=1) + [{"text": f"rare {n}", "label": 1} for n in range(rare)]
+    path = write(tmp_path / "raw.parquet", rows)
+    with pytest.raises(DataError, match=f"yes: {rare if rare < 3 else '[0-9]'}"):
+        prepare_dataset({"all": [path]}, tmp_path / "out", settings())
+
+
+def test_a_failed_preparation_keeps_the_one_before(parts, tmp_path):
+    prepare_dataset(parts, tmp_path / "out", settings())
+    before = (tmp_path / "out" / "train.parquet").read_bytes()
+    with pytest.raises(DataError):
+        prepare_dataset(parts, tmp_path / "out", settings(min_chars=1000))
+    assert (tmp_path / "out" / "train.parquet").read_bytes() == before
+
+
+def test_script_with_articles_and_ground_truth(tmp_path):
+    for part in ("train", "validation"):
+        ids = [f"{part}{n}" for n in range(40)]
+        body = "".join(f'<article id="{i}"><p>{"x" * (n % 10 + 1)}</p></article>' for n, i in enumerate(ids))
+        truth = "".join(f'<article id="{i}" hyperpartisan="{"ft"[n % 2]}"/>' for n, i in enumerate(reversed(ids)))
+        truth = truth.replace('"f"', '"false"').replace('"t"', '"true"')
+        (tmp_path / f"{part}.xml").write_text(f"<articles>{body}</articles>")
+        (tmp_path / f"{part}-truth.xml").write_text(f"<articles>{truth}</articles>")
+    arguments = ["--settings", '{"labels": ["no", "yes"], "split": {"held_out": "validation"}, "min_chars": 2}']
+    for part in ("train", "validation"):
+        arguments += ["--part", part, str(tmp_path / f"{part}.xml")]
+        arguments += ["--ground-truth", part, str(tmp_path / f"{part}-truth.xml")]
+    arguments += ["--out", str(tmp_path / "out")]
+    assert program.run(runpy.run_path(str(ROOT / "scripts" / "prepare_dataset.py"))["main"], arguments) == 0
+    found = prepared(tmp_path / "out")
+    assert [len(rows) for rows in found.values()] == [36, 18, 18]
+    # Position n holds id n, whose entry is number 39 - n of the ground truth.
+    for row in found["train"]:
+        assert row["label"] == (39 - int(row["id"].removeprefix("train"))) % 2
+
+
+def test_scripts_do_not_import_torch():
+    code = "import sys, scripts.prepare_dataset, scripts.filter_wikipedia, scripts.download_url, scripts.download_hub\n"
+    code += "sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

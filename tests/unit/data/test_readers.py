@@ -1,0 +1,321 @@
+"""Raw files of every format, whole and damaged."""
+
+import csv
+import gzip
+import io
+import json
+import os
+import random
+import zipfile
+
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lib.core.errors import DataError
+from lib.data.readers import Record, read_records
+
+ROWS = [
+    {"key": "a", "body": "first text, with a comma", "class": "no"},
+    {"key": "b", "body": 'second "text"\nover two lines', "class": "yes"},
+    {"key": "c", "body": "třetí text\t末", "class": "no"},
+]
+EXPECTED = [Record("train", row["key"], row["body"], int(row["class"] == "yes")) for row in ROWS]
+OPTIONS = {"text": "body", "id": "key", "label": "class", "labels": ["no", "yes"]}
+
+ARTICLES = """<?xml version="1.0" encoding="UTF-8"?><articles>
+<article id="0000001" published-at="2017-09-10" title="Not part of the text">
+<p>Before <a href="http://x.org" type="external">the link</a> and after.</p> between <p>Second &amp; last.</p>
+</article>
+<article id="0000002" title="Only a link"><a><p>inside</p></a> behind it</article>
+</articles>"""
+TRUTH = """<?xml version="1.0" ?><articles>
+<article hyperpartisan="false" id="0000002" labeled-by="publisher" url="u"/>
+<article hyperpartisan="true" id="0000001" labeled-by="publisher" url="u"/>
+</articles>"""
+
+
+def parquet_bytes(rows, **options):
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), sink, **options)
+    return sink.getvalue()
+
+
+def csv_bytes(rows, delimiter=","):
+    sink = io.StringIO(newline="")
+    writer = csv.DictWriter(sink, list(rows[0]), delimiter=delimiter)
+    writer.writeheader()
+    writer.writerows(rows)
+    return sink.getvalue().encode()
+
+
+def jsonl_bytes(rows):
+    return "".join(json.dumps(row) + "\n" for row in rows).encode()
+
+
+CONTENTS = {
+    ".parquet": parquet_bytes(ROWS),
+    ".csv": csv_bytes(ROWS),
+    ".tsv": csv_bytes(ROWS, "\t"),
+    ".jsonl": jsonl_bytes(ROWS),
+    ".json": jsonl_bytes(ROWS),
+}
+
+
+def write(folder, suffix, content, packing=""):
+    """Write `content` plain, gzipped or zipped, and return its path."""
+    content = content.encode() if isinstance(content, str) else content
+    path = folder / f"raw{suffix}{packing}"
+    if packing == ".gz":
+        path.write_bytes(gzip.compress(content))
+    elif packing == ".zip":
+        path = folder / "raw.zip"  # as on Zenodo, whose archives do not tell the format
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("__MACOSX/._member", b"not a document")
+            archive.writestr(f"folder/member{suffix}", content)
+    else:
+        path.write_bytes(content)
+    return path
+
+
+def read(path, **options):
+    return list(read_records({"train": [path]}, **options))
+
+
+def refuse(path, match, **options):
+    with pytest.raises(DataError, match=match) as caught:
+        read(path, **options)
+    assert path.name in str(caught.value)
+
+
+@pytest.mark.parametrize("packing", ["", ".gz", ".zip"])
+@pytest.mark.parametrize("suffix", sorted(CONTENTS))
+def test_every_table_format_gives_the_same(tmp_path, suffix, packing):
+    assert read(write(tmp_path, suffix, CONTENTS[suffix], packing), **OPTIONS) == EXPECTED
+
+
+@pytest.mark.parametrize("packing", ["", ".gz", ".zip"])
+def test_text_has_one_document_a_line(tmp_path, packing):
+    path = write(tmp_path, ".txt", "\ufefffirst\u2028still first\r\n\nthird", packing)
+    texts = [record.text for record in read(path)]
+    assert texts == ["first\u2028still first", "", "third"]
+
+
+@pytest.mark.parametrize("packing", ["", ".gz", ".zip"])
+def test_articles_keep_all_text(tmp_path, packing):
+    (tmp_path / "truth").mkdir()
+    truth = write(tmp_path / "truth", ".xml", TRUTH, packing)
+    path = write(tmp_path, ".xml", ARTICLES, packing)
+    records = read(path, label="label", labels=["no", "yes"], ground_truth={"train": [truth]})
+    assert records == [
+        Record("train", "0000001", "Before the link and after.\nbetween\nSecond & last.", 1),
+        Record("train", "0000002", "inside\nbehind it", 0),
+    ]
+    assert [record.label for record in read(path)] == [None, None]
+
+
+def test_articles_over_many_chunks(tmp_path):
+    generator = random.Random(0)
+    texts = ["".join(generator.choices("abcé &<", k=generator.randrange(1, 200_000))) + "x" for _ in range(12)]
+    escaped = [text.replace("&", "&amp;").replace("<", "&lt;") for text in texts]
+    body = "".join(f'<article id="{number}"><p>{text}</p></article>' for number, text in enumerate(escaped))
+    records = read(write(tmp_path, ".xml", f"<articles>{body}</articles>"))
+    assert [record.text for record in records] == [text.strip() for text in texts]
+
+
+def test_without_ids_part_and_number_serve_over_all_files(tmp_path):
+    (tmp_path / "1").mkdir()
+    first, second = write(tmp_path, ".txt", "a\nb\n"), write(tmp_path / "1", ".txt", "c\n")
+    records = read_records({"train": [first, second], "test": [first]})
+    assert [record.id for record in records] == ["train-0", "train-1", "train-2", "test-0", "test-1"]
+
+
+@pytest.mark.parametrize(
+    ("value", "number"),
+    [(0, 0), (1, 1), (True, 1), (False, 0), ("1", 1), ("yes", 1), ("true", 1), ("False", 0), (" no ", 0)],
+)
+def test_labels(tmp_path, value, number):
+    path = write(tmp_path, ".jsonl", jsonl_bytes([{"body": "x", "class": value}]))
+    assert read(path, **OPTIONS | {"id": None})[0].label == number
+
+
+@pytest.mark.parametrize("value", [2, -1, "maybe", "", None, 0.0, "2", [1]])
+def test_unknown_labels(tmp_path, value):
+    path = write(tmp_path, ".jsonl", jsonl_bytes([{"body": "x", "class": 1}, {"body": "x", "class": value}]))
+    with pytest.raises(DataError) as caught:
+        read(path, **OPTIONS | {"id": None})
+    for part in (f"{path}, document 2", repr(value), "from 0 to 1", "no, yes"):
+        assert part in str(caught.value)
+
+
+def test_names_of_classes_come_before_numbers(tmp_path):
+    path = write(tmp_path, ".csv", "text,label\nx,0\ny,true\n")
+    assert [r.label for r in read(path, label="label", labels=["5", "true", "0"])] == [2, 1]
+    refuse(path, "expected a number from 0 to 2", label="label", labels=["a", "b", "c"])
+
+
+def test_null_text_is_empty_and_large_fields_pass(tmp_path):
+    path = write(tmp_path, ".jsonl", jsonl_bytes([{"text": None}, {"text": "x"}]))
+    assert [record.text for record in read(path)] == ["", "x"]
+    path = write(tmp_path, ".csv", "text\n" + "long " * 100_000 + "\n")
+    assert len(read(path)[0].text) == 500_000
+
+
+def test_categories_and_large_strings_of_parquet(tmp_path):
+    table = pa.table(
+        {"text": pa.array(["x", "y"], pa.large_string()), "label": pa.array(["b", "a"]).dictionary_encode()}
+    )
+    pq.write_table(table, tmp_path / "raw.parquet")
+    assert [r.label for r in read(tmp_path / "raw.parquet", label="label", labels=["a", "b"])] == [1, 0]
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".jsonl"])
+def test_missing_column_names_those_there_are(tmp_path, suffix):
+    path = write(tmp_path, suffix, CONTENTS[suffix])
+    refuse(path, "no column 'txt'; it has 'key', 'body', 'class'", **OPTIONS | {"text": "txt"})
+
+
+@pytest.mark.parametrize("suffix", [*sorted(CONTENTS), ".xml"])
+@pytest.mark.parametrize("packing", ["", ".gz", ".zip"])
+def test_truncated_files(tmp_path, suffix, packing):
+    if suffix == ".xml":
+        content, options = ARTICLES.encode(), {}
+    elif suffix == ".parquet":
+        content, options = CONTENTS[suffix], OPTIONS
+    else:  # cut inside the quoted field of the second row
+        content, options = CONTENTS[suffix], OPTIONS
+    whole = write(tmp_path, suffix, content, packing).read_bytes()
+    keep = content.index(b"second") + 4 if packing == "" and suffix not in (".parquet", ".xml") else len(whole) * 3 // 5
+    path = tmp_path / ("raw.zip" if packing == ".zip" else f"raw{suffix}{packing}")
+    path.write_bytes(whole[:keep])
+    refuse(path, "Expected", **options)
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv.gz", ".zip", ".xml", ".jsonl"])
+def test_noise_is_no_file(tmp_path, suffix):
+    path = tmp_path / f"raw{suffix}"
+    path.write_bytes(b"\xff\xfe\x00 noise \x80" * 50)
+    refuse(path, "Expected")
+
+
+def test_damaged_gzip_checksum(tmp_path):
+    path = write(tmp_path, ".txt", "some text\n" * 100, ".gz")
+    content = bytearray(path.read_bytes())
+    content[-6] ^= 1
+    path.write_bytes(content)
+    refuse(path, "cannot be read after document 100")
+
+
+def test_undecodable_bytes(tmp_path):
+    refuse(write(tmp_path, ".txt", b"fine\nna\xefve\n"), "can't decode byte 0xef")
+    refuse(write(tmp_path, ".jsonl", b'{"text": "\\ud800"}\n'), "surrogates not allowed")
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".xml", ".jsonl"])
+def test_large_files_are_streamed(tmp_path, suffix):
+    generator = random.Random(0)
+    rows = [{"text": generator.randbytes(4_000).hex()} for _ in range(15_000)]
+    path = tmp_path / f"raw{suffix}"
+    if suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path, row_group_size=len(rows), compression="none")
+    elif suffix == ".jsonl":
+        path.write_bytes(jsonl_bytes(rows))
+    else:
+        articles = "".join(f'<article id="{n}"><p>{row["text"]}</p></article>' for n, row in enumerate(rows))
+        path.write_text(f"<articles>{articles}</articles>")
+        del articles
+    assert path.stat().st_size > 120_000_000
+    del rows
+    memory = psutil.Process().memory_info
+    before = most = memory().rss
+    for number, _ in enumerate(read_records({"train": [path]})):
+        if number % 100 == 0:
+            most = max(most, memory().rss)
+    assert number == 14_999
+    assert most - before < 80_000_000
+
+
+BOMB = """<?xml version="1.0"?><!DOCTYPE articles [<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">]>
+<articles><article id="1"><p>&b;</p></article></articles>"""
+EXTERNAL = """<?xml version="1.0"?><!DOCTYPE articles [<!ENTITY x SYSTEM "file:///etc/hostname">]>
+<articles><article id="1"><p>&x;</p></article></articles>"""
+
+
+@pytest.mark.parametrize("content", [BOMB, EXTERNAL])
+@pytest.mark.parametrize("packing", ["", ".zip"])
+def test_xml_bombs_are_refused(tmp_path, content, packing):
+    refuse(write(tmp_path, ".xml", content, packing), "EntitiesForbidden")
+
+
+@pytest.mark.parametrize(
+    ("truth", "match"),
+    [
+        (TRUTH.replace('"0000002"', '"0000003"'), "no entry for the id '0000002'"),
+        (
+            TRUTH.replace("</articles>", '<article hyperpartisan="true" id="9"/></articles>'),
+            "1 entries have no article, such as '9'",
+        ),
+        (TRUTH.replace('"0000002"', '"0000001"'), "id '0000001' comes twice"),
+        (TRUTH.replace('"false"', '"False"'), "hyperpartisan is 'False'; expected 'true' or 'false'"),
+        (ARTICLES, "hyperpartisan is None"),
+        (TRUTH[:120], "no element found|unclosed|not well-formed|cannot be read"),
+    ],
+)
+def test_ground_truth_that_does_not_match(tmp_path, truth, match):
+    path = write(tmp_path, ".xml", ARTICLES)
+    (tmp_path / "truth.xml").write_text(truth)
+    with pytest.raises(DataError, match=match):
+        read(path, label="label", labels=["no", "yes"], ground_truth={"train": [tmp_path / "truth.xml"]})
+
+
+def test_articles_without_ground_truth_or_id_or_article(tmp_path):
+    refuse(write(tmp_path, ".xml", ARTICLES), "Name its 'ground_truth'", label="label", labels=["no", "yes"])
+    refuse(write(tmp_path, ".xml", "<articles><article><p>x</p></article></articles>"), "has no id")
+    refuse(write(tmp_path, ".xml", "<html><p>x</p></html>"), "has no <article>")
+
+
+def test_an_id_twice_would_leak(tmp_path):
+    path = write(tmp_path, ".csv", csv_bytes([*ROWS, ROWS[0]]))
+    refuse(path, "document 4: the id 'a' comes twice", **OPTIONS)
+    path = write(tmp_path, ".csv", csv_bytes(ROWS))
+    with pytest.raises(DataError, match="document 1: the id 'a' comes twice"):
+        list(read_records({"train": [path], "test": [path]}, **OPTIONS))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "content", "match", "options"),
+    [
+        (".docx", b"x", r"'\.docx' names no known format.*\.parquet, \.csv.*\.xml", {}),
+        ("", b"x", "names no known format", {}),
+        (".txt", b"", "holds no document", {}),
+        (".txt", b"\n  \n", "all 2 texts are empty", {}),
+        (".txt", b"x\n", "no labels", {"label": "label", "labels": ["a", "b"]}),
+        (".csv", b"", "has no column 'text'", {}),
+        (".csv", b"text,label\nx\n", "line 2: has 1 fields; expected 2", {}),
+        (".jsonl", b'{"text": "x"}\n{"text": \n', "line 2: is not JSON", {}),
+        (".jsonl", b'["x"]\n', "line 1: is a list", {}),
+        (".jsonl", b'{"text": 5}\n', "document 1: the text is a int", {}),
+        (".jsonl", b'{"text": "x", "id": null}\n', "document 1: has no id", {"id": "id"}),
+    ],
+)
+def test_other_bad_files(tmp_path, suffix, content, match, options):
+    refuse(write(tmp_path, suffix, content), match, **options)
+
+
+def test_missing_unreadable_and_crowded_files(tmp_path):
+    refuse(tmp_path / "none.parquet", "no such file")
+    refuse(tmp_path / "none.zip", "no such file")
+    (tmp_path / "folder.txt").mkdir()
+    refuse(tmp_path / "folder.txt", "IsADirectoryError")
+    with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
+        archive.writestr("a.txt", "x")
+        archive.writestr("b.txt", "x")
+    refuse(tmp_path / "two.zip", "holds 2 files")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_no_permission(tmp_path):
+    path = write(tmp_path, ".txt", "x\n")
+    path.chmod(0)
+    refuse(path, "PermissionError")

@@ -1,0 +1,319 @@
+"""Downloads, against a server on loopback that behaves like the hub and like a download site."""
+
+import hashlib
+import os
+import random
+import subprocess
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from lib.core.errors import DownloadError
+from lib.data.sources import download_url
+
+ROOT = Path(__file__).parents[3]
+CONTENT = random.Random(0).randbytes(700_001)
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+COMMIT = "a" * 40
+
+
+class Site(ThreadingHTTPServer):
+    """Serves `files`; `faults` lists, by path, what goes wrong next: a status, or bytes until it breaks."""
+
+    daemon_threads = True
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.files = {}
+        self.faults = {}
+        self.resumes = True
+        self.etag = '"v1"'
+        self.requests = []
+        self.url = f"http://127.0.0.1:{self.server_port}"
+
+    def handle_error(self, request, client_address):
+        """Stay quiet when a client leaves."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+    def do_HEAD(self):
+        self.answer(body=False)
+
+    def do_GET(self):
+        self.answer(body=True)
+
+    def answer(self, body):
+        site = self.server
+        if not self.path.startswith("/api/"):  # the hub's library asks it things that are not about files
+            self.server.requests.append((self.command, self.path, self.headers.get("Range")))
+        faults = site.faults.get(self.path if body else f"HEAD {self.path}", [])
+        fault = faults.pop(0) if faults else None
+        if isinstance(fault, str):
+            return self.say(int(fault))
+        if "/resolve/" in self.path:
+            return self.answer_as_hub(body)
+        if self.path not in site.files:
+            return self.say(404)
+        return self.send(site.files[self.path], body, fault, {"ETag": site.etag})
+
+    def answer_as_hub(self, body):
+        """/datasets/<owner>/<name>/resolve/<revision>/<path>, models without /datasets."""
+        repository, _, rest = self.path.removeprefix("/datasets").partition("/resolve/")
+        revision, _, name = rest.partition("/")
+        common = {"X-Repo-Commit": COMMIT}
+        if repository != "/owner/corpus":
+            return self.say(401 if repository == "/owner/private" else 404, {"X-Error-Code": "RepoNotFound"})
+        if revision not in ("main", COMMIT):
+            return self.say(404, {"X-Error-Code": "RevisionNotFound"})
+        if name == "vocab.txt":
+            return self.send(b"[PAD]\n[UNK]\n", body, None, common | {"ETag": '"' + "b" * 40 + '"'})
+        if name != "data/train-00000-of-00001.parquet":
+            return self.say(404, common | {"X-Error-Code": "EntryNotFound"})
+        linked = {"X-Linked-Size": str(len(CONTENT)), "X-Linked-Etag": f'"{SHA256}"'}
+        # Large files live on another host, reached by a redirect.
+        return self.say(302, common | linked | {"Location": f"http://localhost:{self.server.server_port}/cdn/large"})
+
+    def say(self, status, headers=None):
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def send(self, content, body, cut, headers):
+        start = 0
+        asked = self.headers.get("Range")
+        unchanged = self.headers.get("If-Range") in (None, headers.get("ETag"))
+        if asked and self.server.resumes and unchanged:
+            start = int(asked.removeprefix("bytes=").rstrip("-"))
+            if start >= len(content):
+                return self.say(416)
+            self.send_response(206)
+            self.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")
+        else:
+            self.send_response(200)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content) - start))
+        self.end_headers()
+        if body:
+            self.wfile.write(content[start : None if cut is None else start + cut])
+        return None
+
+
+@pytest.fixture
+def site(monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+    server = Site()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def fetch(site, target, **options):
+    site.files.setdefault("/file.zip", CONTENT)
+    download_url(f"{site.url}/file.zip", target, **({"attempts": 4, "pause_s": 0.001} | options))
+
+
+def ranges(site):
+    return [asked for _, _, asked in site.requests]
+
+
+def nothing_left(folder):
+    return list(folder.iterdir()) == []
+
+
+def test_url_is_fetched_and_checked(site, tmp_path):
+    fetch(site, tmp_path / "deep" / "file.zip", size=len(CONTENT), sha256=SHA256)
+    assert (tmp_path / "deep" / "file.zip").read_bytes() == CONTENT
+    assert [path.name for path in (tmp_path / "deep").iterdir()] == ["file.zip"]
+
+
+def test_broken_transfer_is_resumed_where_it_stopped(site, tmp_path):
+    site.faults["/file.zip"] = [300_000, 200_000]
+    fetch(site, tmp_path / "file.zip", size=len(CONTENT), sha256=SHA256)
+    assert (tmp_path / "file.zip").read_bytes() == CONTENT
+    first, second, third = ranges(site)
+    assert first is None
+    starts = [int(asked.removeprefix("bytes=").rstrip("-")) for asked in (second, third)]
+    assert 200_000 < starts[0] <= 300_000 < starts[1] <= 500_000
+
+
+def test_server_that_ignores_ranges_sends_all_again(site, tmp_path):
+    site.faults["/file.zip"] = [300_000]
+    site.resumes = False
+    fetch(site, tmp_path / "file.zip", sha256=SHA256)
+    assert (tmp_path / "file.zip").read_bytes() == CONTENT
+    assert ranges(site)[1].startswith("bytes=")
+
+
+def test_file_that_changed_between_attempts_is_not_mixed(site, tmp_path):
+    site.faults["/file.zip"] = [300_000]
+    send = Handler.send
+
+    def change_after_first(handler, *arguments):
+        send(handler, *arguments)
+        site.files["/file.zip"], site.etag = CONTENT[::-1], '"v2"'
+
+    Handler.send = change_after_first
+    try:
+        fetch(site, tmp_path / "file.zip")
+    finally:
+        Handler.send = send
+    assert (tmp_path / "file.zip").read_bytes() == CONTENT[::-1]
+
+
+def test_server_fault_is_retried(site, tmp_path):
+    site.faults["/file.zip"] = ["503", "429"]
+    fetch(site, tmp_path / "file.zip", sha256=SHA256)
+    assert len(site.requests) == 3
+
+
+def test_transfer_that_always_breaks_names_how_far_it_came(site, tmp_path):
+    site.faults["/file.zip"] = [100_000, 0, 0, 0]
+    with pytest.raises(DownloadError, match="broke off after 65,536 bytes, in 4 attempts"):
+        fetch(site, tmp_path / "file.zip")
+    assert nothing_left(tmp_path)
+
+
+def test_missing_file_is_not_retried(site, tmp_path):
+    with pytest.raises(DownloadError, match=r"none\.zip: the server answered 404"):
+        download_url(f"{site.url}/none.zip", tmp_path / "file.zip")
+    assert len(site.requests) == 1
+    assert nothing_left(tmp_path)
+
+
+def test_wrong_checksum_names_both_and_leaves_nothing(site, tmp_path):
+    with pytest.raises(DownloadError, match=f"{SHA256}, expected {'0' * 64}"):
+        fetch(site, tmp_path / "file.zip", sha256="0" * 64)
+    assert nothing_left(tmp_path)
+    assert len(site.requests) == 1
+
+
+def test_wrong_checksum_keeps_the_file_of_before(site, tmp_path):
+    (tmp_path / "file.zip").write_bytes(b"before")
+    with pytest.raises(DownloadError):
+        fetch(site, tmp_path / "file.zip", sha256="0" * 64)
+    assert (tmp_path / "file.zip").read_bytes() == b"before"
+
+
+def test_wrong_size_is_refused(site, tmp_path):
+    with pytest.raises(DownloadError, match="700,001 bytes, expected 5"):
+        fetch(site, tmp_path / "file.zip", size=5)
+    assert nothing_left(tmp_path)
+
+
+def test_unreachable_host(tmp_path, site):
+    site.server_close()
+    with pytest.raises(DownloadError, match="not reachable, in 2 attempts"):
+        download_url("http://127.0.0.1:9/file.zip", tmp_path / "file.zip", attempts=2, pause_s=0.001)
+
+
+@pytest.mark.parametrize("url", ["file.zip", "gopher://host/file"])
+def test_no_url_at_all(tmp_path, url):
+    with pytest.raises(DownloadError, match="cannot be fetched"):
+        download_url(url, tmp_path / "file.zip", attempts=1)
+
+
+def run_script(name, *arguments, **environment):
+    return subprocess.run(
+        [sys.executable, ROOT / "scripts" / f"{name}.py", *map(str, arguments)],
+        env=os.environ | {key: str(value) for key, value in environment.items()},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+
+
+def hub(site, folder, *arguments, **environment):
+    """Run the script, as the endpoint is read when the library is imported."""
+    options = {"HF_ENDPOINT": site.url, "HF_HOME": folder / "home", "HF_HUB_OFFLINE": "0"} | environment
+    return run_script("download_hub", *arguments, "--out", folder / "raw" / "file", **options)
+
+
+LARGE = ("--repository", "owner/corpus", "--file", "data/train-00000-of-00001.parquet")
+
+
+def test_hub_file_is_fetched_resumed_and_cached(site, tmp_path):
+    site.files["/cdn/large"] = CONTENT
+    site.faults["/cdn/large"] = [300_000]
+    done = hub(site, tmp_path, *LARGE, "--revision", COMMIT)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "raw" / "file").read_bytes() == CONTENT
+    (tmp_path / "raw" / "file").unlink()
+    site.requests.clear()
+    again = hub(site, tmp_path, *LARGE, "--revision", COMMIT)
+    assert again.returncode == 0, again.stderr
+    assert (tmp_path / "raw" / "file").read_bytes() == CONTENT
+    assert not [request for request in site.requests if request[0] == "GET"], "the cache was not used"
+
+
+def test_model_file_from_the_hub(site, tmp_path):
+    done = hub(site, tmp_path, "--repository", "owner/corpus", "--type", "model", "--file", "vocab.txt")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "raw" / "file").read_text() == "[PAD]\n[UNK]\n"
+    assert {path for _, path, _ in site.requests} == {"/owner/corpus/resolve/main/vocab.txt"}
+
+
+def test_damaged_hub_file_is_deleted_and_both_sums_named(site, tmp_path):
+    site.files["/cdn/large"] = CONTENT[::-1]
+    done = hub(site, tmp_path, *LARGE)
+    assert done.returncode == 1
+    assert SHA256 in done.stderr
+    assert hashlib.sha256(CONTENT[::-1]).hexdigest() in done.stderr
+    assert not (tmp_path / "raw" / "file").exists()
+    site.files["/cdn/large"] = CONTENT
+    assert hub(site, tmp_path, *LARGE).returncode == 0, "the damaged file was still in the cache"
+
+
+@pytest.mark.parametrize(
+    ("repository", "revision", "file", "thing"),
+    [
+        ("owner/corpus", "main", "data/none.parquet", "file"),
+        ("owner/corpus", "v9", "vocab.txt", "revision"),
+        ("owner/none", "main", "vocab.txt", "repository"),
+        ("owner/private", "main", "vocab.txt", "repository"),
+    ],
+)
+def test_missing_on_the_hub(site, tmp_path, repository, revision, file, thing):
+    done = hub(site, tmp_path, "--repository", repository, "--revision", revision, "--file", file)
+    assert done.returncode == 1
+    assert f"{repository}, revision {revision}, file {file}" in done.stderr
+    assert f"no such {thing}" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(site.requests) == 1, "a missing file was asked for again"
+
+
+def test_busy_hub_is_asked_again(site, tmp_path):
+    site.files["/cdn/large"] = CONTENT
+    site.faults["HEAD /datasets/owner/corpus/resolve/main/data/train-00000-of-00001.parquet"] = ["503", "503"]
+    code = "import sys; from lib.data.sources import download_hub as get; get(*sys.argv[1:], attempts=3, pause_s=0.001)"
+    command = [sys.executable, "-c", code, "owner/corpus", "data/train-00000-of-00001.parquet", str(tmp_path / "file")]
+    environment = os.environ | {"HF_ENDPOINT": site.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
+    subprocess.run(command, env=environment, check=True, timeout=120)
+    assert (tmp_path / "file").read_bytes() == CONTENT
+
+
+def test_hub_offline_and_not_cached(site, tmp_path):
+    done = hub(site, tmp_path, *LARGE, HF_HUB_OFFLINE="1")
+    assert done.returncode == 1
+    assert "cannot be fetched" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert site.requests == []
+
+
+def test_download_script(site, tmp_path):
+    site.files["/file.zip"] = CONTENT
+    arguments = ("--url", f"{site.url}/file.zip", "--size", len(CONTENT), "--sha256", SHA256)
+    done = run_script("download_url", *arguments, "--out", tmp_path / "file.zip")
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "file.zip").read_bytes() == CONTENT

@@ -1,0 +1,178 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from transformers import AutoTokenizer
+
+from lib.core.errors import DataError
+from lib.data.tokenizer import WordPieceTokenizer
+
+TEXTS = ["The cat sat on the mat.", "A dog sat on the log, naïve café!", "The cats and the dogs ran 42 miles."] * 3
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    return WordPieceTokenizer.train(tmp_path_factory.mktemp("trained") / "tokenizer", TEXTS, vocab_size=120)
+
+
+def whole(tokenizer, text, max_tokens):
+    return tokenizer.backend(text, truncation=True, max_length=max_tokens)["input_ids"]
+
+
+PIECES = st.one_of(
+    st.text(max_size=12),
+    st.sampled_from([" ", "\n", "\t", "\r\n", "\x0b", "\x1c", "\x85", "\u00a0", "\u200b", "\u2028", "\u3000", "\x00"]),
+    st.sampled_from(["e\u0301", "\u0301", "\u0323\u0307", "\ufeff", "\u4e2d\u6587", "\uac00", "İ", "Σ", "ß", "[MASK]"]),
+    st.sampled_from(["the cat sat ", "dog" * 60, "x" * 101, "...", "!?", "a b c d e f g h ", "     " * 20]),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(st.lists(PIECES, max_size=40).map("".join), min_size=1, max_size=4), st.integers(2, 12))
+@example(["the cat " * 3 + " " * 300 + "sat on the mat"], 8)
+@example([("x" * 150 + " ") * 4], 5)
+@example(["a\x0bb" * 40], 4)
+@example(["", " ", "\u200b"], 2)
+def test_cutting_first_gives_the_ids_of_the_whole_text(tokenizer, texts, max_tokens):
+    assert tokenizer.encode_ragged(texts, max_tokens) == [whole(tokenizer, text, max_tokens) for text in texts]
+
+
+def test_a_long_text_is_not_tokenised_whole(tokenizer, monkeypatch):
+    seen = []
+    core = type(tokenizer.backend.backend_tokenizer)
+
+    class Recorder:
+        def __init__(self, inner):
+            self.inner = inner
+
+        def __getattr__(self, name):
+            return getattr(self.inner, name)
+
+        def encode_batch_fast(self, texts):
+            seen.extend(map(len, texts))
+            return self.inner.encode_batch_fast(texts)
+
+    inner = tokenizer.backend.backend_tokenizer
+    assert isinstance(inner, core)
+    monkeypatch.setattr(type(tokenizer.backend), "backend_tokenizer", property(lambda self: Recorder(inner)))
+    tokenizer.encode_ragged(["the cat sat " * 10_000], 32)
+    assert max(seen) < 1000
+
+
+def test_the_folder_loads_everywhere(tokenizer, tmp_path):
+    folder = tmp_path / "tokenizer"
+    WordPieceTokenizer.from_vocabulary(tokenizer.backend.get_vocab(), folder)
+    assert {"vocab.txt", "tokenizer.json", "tokenizer_config.json"} <= {path.name for path in folder.iterdir()}
+    expected = tokenizer.backend("A NAÏVE dog")["input_ids"]
+    assert expected[0] == 2
+    assert expected[-1] == 3
+    assert AutoTokenizer.from_pretrained(folder)("A NAÏVE dog") == {
+        "input_ids": expected,
+        "attention_mask": [1] * len(expected),
+    }
+    assert WordPieceTokenizer.load(folder).encode_ragged(["A NAÏVE dog"], 50) == [expected]
+    (folder / "tokenizer.json").unlink()
+    assert WordPieceTokenizer.load(folder).encode_ragged(["A NAÏVE dog"], 50) == [expected]
+
+
+def test_case_and_accents_are_settings_that_are_saved(tmp_path):
+    WordPieceTokenizer.train(tmp_path / "t", ["Éa Éa ea ea"], 60, lowercase=False, strip_accents=False)
+    loaded = WordPieceTokenizer.load(tmp_path / "t")
+    assert loaded.backend.tokenize("Éa") == ["Éa"]
+    assert loaded.backend.tokenize("ea") == ["ea"]
+
+
+def test_training_does_not_depend_on_the_process(tmp_path):
+    program = (
+        "import sys; from lib.data.tokenizer import WordPieceTokenizer as W;"
+        "W.train(sys.argv[1], ['banana bandana cabana', 'canal panama nab']*3, 60)"
+    )
+    for name in "ab":
+        subprocess.run([sys.executable, "-c", program, tmp_path / name], check=True, env={**os.environ})
+    assert (tmp_path / "a/vocab.txt").read_text() == (tmp_path / "b/vocab.txt").read_text()
+
+
+def test_training_reads_files_and_one_way_iterators_alike(tmp_path):
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS), encoding="utf-8")
+    vocabularies = [
+        WordPieceTokenizer.train(tmp_path / str(i), source, vocab_size=100).backend.get_vocab()
+        for i, source in enumerate([TEXTS, iter(TEXTS), tmp_path / "texts.txt", [tmp_path / "texts.txt"]])
+    ]
+    assert all(vocabulary == vocabularies[0] for vocabulary in vocabularies)
+    assert len(vocabularies[0]) <= 100
+
+
+def test_encode_pads_and_cuts(tokenizer, tmp_path):
+    (tmp_path / "in.txt").write_text("the cat\nthe cat sat on the mat\n", encoding="utf-8")
+    ids, mask, labels = tokenizer.encode(tmp_path / "in.txt", max_length=6, labels=[1, 0]).tensors
+    assert ids.shape == mask.shape == (2, 6)
+    assert mask.sum(1).tolist() == [4, 6]
+    assert ids[0, 4:].tolist() == [tokenizer.backend.pad_token_id] * 2
+    assert ids[1, -1] == tokenizer.backend.sep_token_id
+    assert labels.tolist() == [1, 0]
+    assert len(tokenizer.encode(["the cat"], 4).tensors) == 2
+
+
+def test_encode_pandas_equals_encode(tokenizer):
+    frame = pd.DataFrame({"body": TEXTS, "y": range(len(TEXTS))})
+    for left, right in zip(
+        tokenizer.encode_pandas(frame, "body", 16, "y").tensors,
+        tokenizer.encode(TEXTS, 16, range(len(TEXTS))).tensors,
+        strict=True,
+    ):
+        assert torch.equal(left, right)
+    with pytest.raises(DataError, match="'text' is not among"):
+        tokenizer.encode_pandas(frame, "text", 16)
+
+
+def test_mask_input_for_mlm_keeps_special_tokens_and_padding(tokenizer):
+    ids, mask = tokenizer.encode(TEXTS, 24).tensors
+    masked, labels = tokenizer.mask_input_for_mlm(ids, seed=1)
+    assert torch.equal(torch.where(labels == -100, masked, labels), ids)
+    assert (labels[mask == 0] == -100).all()
+    assert (labels != -100).any(1).all()
+    assert torch.equal(tokenizer.mask_input_for_mlm(ids, seed=1)[0], masked)
+    assert not torch.equal(tokenizer.mask_input_for_mlm(ids, seed=1, epoch=1)[1], labels)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "cannot be read"), ("a\nb\n", r"lacks \[PAD\]"), ("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\na\n", "twice")],
+)
+def test_a_bad_vocabulary_is_refused(tmp_path, content, message):
+    if content is not None:
+        (tmp_path / "vocab.txt").write_text(content)
+    with pytest.raises(DataError, match=message):
+        WordPieceTokenizer.from_vocabulary(tmp_path / "vocab.txt", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_broken_folder_is_refused(tmp_path):
+    (tmp_path / "tokenizer.json").write_text("{")
+    with pytest.raises(DataError, match="not a tokeniser"):
+        WordPieceTokenizer.load(tmp_path)
+
+
+def test_texts_without_a_word_train_nothing(tmp_path):
+    with pytest.raises(DataError, match="hold no word"):
+        WordPieceTokenizer.train(tmp_path / "t", ["", "  "])
+
+
+def test_mismatched_labels_are_refused(tokenizer):
+    with pytest.raises(DataError, match="1 for 2 texts"):
+        tokenizer.encode(["a", "b"], 4, [0])
+
+
+def test_bert_vocabulary_keeps_its_ids(tmp_path):
+    vocabulary = Path(__file__).parents[4] / "shared/data/vocab/bert-base-uncased/vocab.txt"
+    if not vocabulary.is_file():
+        pytest.skip(f"{vocabulary} is not there")
+    tokenizer = WordPieceTokenizer.from_vocabulary(vocabulary, tmp_path / "bert")
+    assert tokenizer.encode_ragged(["Hello, wörld"], 8) == [[101, 7592, 1010, 2088, 102]]
+    assert (tmp_path / "bert/vocab.txt").read_text(encoding="utf-8") == vocabulary.read_text(encoding="utf-8")

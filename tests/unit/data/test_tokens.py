@@ -1,0 +1,197 @@
+import json
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from lib.core.errors import DataError
+from lib.core.settings.data import Slice, Tokenizer
+from lib.core.settings.training import Masking
+from lib.data.masking import MlmCollator, TokenMasker
+from lib.data.samplers import LengthGroupedSampler
+from lib.data.tokenizer import WordPieceTokenizer
+from lib.data.tokenizing import export_tensors, tokenize_dataset, tokenize_pretraining, train_tokenizer
+from lib.data.tokens import EVALUATION, TokenDataset, load_tokens
+
+TEXTS = [f"the {'very ' * (i % 9)}old cat number {i} sat" for i in range(60)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tokens")
+    for shard in range(3):
+        part = slice(20 * shard, 20 * shard + 20)
+        ids = [f"a{i}" for i in range(60)[part]]
+        pq.write_table(pa.table({"id": ids, "text": TEXTS[part]}), folder / f"shard-{shard}.parquet")
+    labels = pa.array([i % 3 for i in range(60)], pa.int64())
+    pq.write_table(
+        pa.table({"id": [f"a{i}" for i in range(60)], "text": TEXTS, "label": labels}), folder / "labelled.parquet"
+    )
+    train_tokenizer(shards(folder), Tokenizer(source="trained", vocab_size=120), folder / "tokenizer")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def tokenizer(folder):
+    return WordPieceTokenizer.load(folder / "tokenizer")
+
+
+@pytest.fixture(scope="module")
+def labelled(folder, tokenizer):
+    tokenize(folder / "labelled.parquet", tokenizer, folder / "out")
+    return folder / "out/train"
+
+
+def tokenize(path, tokenizer, out):
+    tokenize_dataset({"train": path}, tokenizer, max_tokens=12, folder=out, lengths=out.parent / "lengths.json")
+
+
+def shards(folder):
+    return [folder / f"shard-{shard}.parquet" for shard in range(3)]
+
+
+def slices(short=25, long=10, held_out=5):
+    lengths = {"short": 6, "long": 100, "held_out": 9}
+    counts = {"short": short, "long": long, "held_out": held_out}
+    return {name: Slice(articles=counts[name], max_tokens=lengths[name]) for name in counts}
+
+
+def test_the_pretraining_corpus_is_cut_in_order(folder, tokenizer, tmp_path):
+    tokenize_pretraining(shards(folder), tokenizer, **slices(), folder=tmp_path, lengths=tmp_path / "lengths.json")
+    tokens, held_out = load_tokens(tmp_path / "train"), load_tokens(tmp_path / "validation")
+    assert tokens["id"][:] == [f"a{i}" for i in range(35)]
+    assert held_out["id"][:] == [f"a{i}" for i in range(35, 40)]
+    assert tokens["input_ids"][:25] == tokenizer.encode_ragged(TEXTS[:25], 6)
+    assert tokens["input_ids"][25:] == tokenizer.encode_ragged(TEXTS[25:35], 100)
+    assert held_out["input_ids"][:] == tokenizer.encode_ragged(TEXTS[35:40], 9)
+    assert tokens["length"][:] == [len(ids) for ids in tokens["input_ids"]]
+    assert str(tokens.features["input_ids"].feature.dtype) == "int32"
+    assert "label" not in tokens.column_names
+    statistics = json.loads((tmp_path / "lengths.json").read_text())
+    assert list(statistics) == ["train", "train_short", "train_long", "validation"]
+    assert [split["documents"] for split in statistics.values()] == [35, 25, 10, 5]
+    assert statistics["train_short"]["at_limit"] == 1.0
+    lengths, long = np.array(tokens["length"][25:]), statistics["train_long"]
+    assert long["mean"] == pytest.approx(lengths.mean())
+    assert long["std"] == pytest.approx(lengths.std())
+    assert long["median"] == pytest.approx(np.median(lengths))
+    assert (long["min"], long["max"], long["at_limit"]) == (lengths.min(), lengths.max(), 0.0)
+    assert statistics["train"]["mean"] == pytest.approx(np.mean(tokens["length"][:]))
+
+
+def test_too_few_articles_are_refused_and_leave_nothing(folder, tokenizer, tmp_path):
+    with pytest.raises(DataError, match=r"60 articles .* were kept, but short.articles 50 .* = 65 .* min_keywords"):
+        tokenize_pretraining(
+            shards(folder), tokenizer, **slices(short=50), folder=tmp_path, lengths=tmp_path / "lengths.json"
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_empty_slice_is_allowed(folder, tokenizer, tmp_path):
+    tokenize_pretraining(
+        shards(folder), tokenizer, **slices(held_out=0), folder=tmp_path, lengths=tmp_path / "lengths.json"
+    )
+    assert len(load_tokens(tmp_path / "validation")) == 0
+    assert json.loads((tmp_path / "lengths.json").read_text())["validation"]["mean"] is None
+
+
+def test_a_dataset_keeps_its_labels(labelled):
+    tokens = load_tokens(labelled)
+    assert tokens["label"][:] == [i % 3 for i in range(60)]
+    assert max(tokens["length"][:]) == 12
+
+
+def test_nothing_reaches_the_cache(folder, tokenizer, tmp_path, capfd):
+    import datasets
+
+    before = set(datasets.config.HF_DATASETS_CACHE.rglob("*")) if datasets.config.HF_DATASETS_CACHE.exists() else set()
+    tokenize(folder / "labelled.parquet", tokenizer, tmp_path / "out")
+    load_tokens(tmp_path / "out/train")
+    after = set(datasets.config.HF_DATASETS_CACHE.rglob("*")) if datasets.config.HF_DATASETS_CACHE.exists() else set()
+    assert after == before
+    assert capfd.readouterr() == ("", "")
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.parent in (tmp_path, tmp_path / "out")) == [
+        "lengths.json",
+        "out",
+        "train",
+    ]
+
+
+def test_bad_sources_are_named(folder, tokenizer, tmp_path):
+    def attempt(path):
+        tokenize(path, tokenizer, tmp_path / "out")
+
+    with pytest.raises(DataError, match=r"shard-0.parquet: has no column label"):
+        attempt(folder / "shard-0.parquet")
+    with pytest.raises(DataError, match=r"absent.parquet: cannot be read"):
+        attempt(tmp_path / "absent.parquet")
+    whole = (folder / "labelled.parquet").read_bytes()
+    (tmp_path / "cut.parquet").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError, match=r"cut.parquet: cannot be read"):
+        attempt(tmp_path / "cut.parquet")
+    unlabelled = pa.table({"id": ["x"], "text": ["the cat"], "label": pa.array([None], pa.int64())})
+    pq.write_table(unlabelled, tmp_path / "null.parquet")
+    with pytest.raises(DataError, match="document x: has no label"):
+        attempt(tmp_path / "null.parquet")
+    pq.write_table(unlabelled.slice(0, 0), tmp_path / "empty.parquet")
+    with pytest.raises(DataError, match="holds no document"):
+        attempt(tmp_path / "empty.parquet")
+    assert list((tmp_path / "out").iterdir()) == []
+    assert not (tmp_path / "lengths.json").exists()
+
+
+def test_a_damaged_split_is_refused(labelled, tmp_path):
+    with pytest.raises(DataError, match="not a tokenised split"):
+        load_tokens(tmp_path / "absent")
+    shutil.copytree(labelled, tmp_path / "cut")
+    data = next((tmp_path / "cut").glob("*.arrow"))
+    data.write_bytes(data.read_bytes()[:100])
+    with pytest.raises(DataError, match="cut: not a tokenised split"):
+        load_tokens(tmp_path / "cut")
+
+
+def test_export_gives_the_study_s_tensors(labelled, tokenizer, tmp_path):
+    export_tensors(labelled, tmp_path / "out.pt", 14, tokenizer.backend.pad_token_id)
+    exported = torch.load(tmp_path / "out.pt", weights_only=False)
+    expected = tokenizer.encode(TEXTS, 12, [i % 3 for i in range(60)])
+    for left, right in zip(exported.tensors[:2], expected.tensors[:2], strict=True):
+        assert torch.equal(left[:, :12], right)
+    assert exported.tensors[0].shape == (60, 14)
+    assert torch.equal(exported.tensors[2], expected.tensors[2])
+    export_tensors(labelled, tmp_path / "short.pt", 8, tokenizer.backend.pad_token_id)
+    shorter = torch.load(tmp_path / "short.pt", weights_only=False)
+    assert torch.equal(shorter.tensors[0], tokenizer.encode(TEXTS, 8).tensors[0])
+
+
+def test_examples_carry_their_key(labelled):
+    dataset = TokenDataset(load_tokens(labelled))
+    assert len(dataset) == 60
+    assert dataset[5]["epoch"] == EVALUATION
+    example = dataset[(3, 5)]
+    assert (example["id"], example["label"], example["epoch"], example["index"]) == ("a5", 2, 3, 5)
+    assert example["input_ids"].tolist() == load_tokens(labelled)["input_ids"][5]
+    assert [e["id"] for e in dataset.__getitems__([(0, 9), 2])] == ["a9", "a2"]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_batches_are_a_function_of_seed_and_epoch_with_any_number_of_workers(labelled, tokenizer, workers):
+    def epochs(first, workers, skip=0):
+        dataset = TokenDataset(load_tokens(labelled))
+        sampler = LengthGroupedSampler(load_tokens(labelled)["length"][:], 8, seed=1)
+        collator = MlmCollator(TokenMasker.of(tokenizer.backend, Masking(), 1), tokenizer.backend.pad_token_id)
+        loader = DataLoader(dataset, batch_size=8, sampler=sampler, collate_fn=collator, num_workers=workers)
+        for epoch in range(first, 2):
+            sampler.set_epoch(epoch)
+            yield from list(loader)[skip:]
+
+    uninterrupted = list(epochs(0, 0))
+    resumed = list(epochs(1, workers, skip=3))
+    assert len(uninterrupted) == 16
+    for left, right in zip(uninterrupted[8 + 3 :], resumed, strict=True):
+        for name in left:
+            assert torch.equal(left[name], right[name])
+    assert not torch.equal(uninterrupted[0]["labels"], uninterrupted[8]["labels"])

@@ -1,0 +1,105 @@
+import math
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+from lib.core.errors import DataError, RunError
+from lib.evaluation.metrics import class_report, classification_metrics, perplexity
+
+
+def one_hot(predictions, classes):
+    return np.eye(classes)[predictions]
+
+
+def test_small_case_by_hand():
+    # Predicted 0, 0, 1, 1 for 0, 1, 1, 1: class 0 has precision 1/2, recall 1; class 1 precision 1, recall 2/3.
+    probabilities = [[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.5 - 1e-9, 0.5 + 1e-9]]
+    metrics = classification_metrics([0, 1, 1, 1], probabilities, ["no", "yes"])
+    assert metrics["accuracy"] == pytest.approx(3 / 4)
+    assert metrics["balanced_accuracy"] == pytest.approx((1 + 2 / 3) / 2)
+    assert metrics["precision_macro"] == pytest.approx(3 / 4)
+    assert metrics["recall_macro"] == pytest.approx(5 / 6)
+    assert metrics["f1_macro"] == pytest.approx((2 / 3 + 4 / 5) / 2)
+    assert metrics["f1_micro"] == metrics["precision_micro"] == metrics["recall_micro"] == pytest.approx(3 / 4)
+    assert metrics["f1_class_no"] == pytest.approx(2 / 3)
+    assert metrics["precision_class_yes"] == pytest.approx(1)
+    assert metrics["mean_confidence"] == pytest.approx((0.9 + 0.6 + 0.8 + 0.5) / 4)
+    entropies = [-sum(p * math.log(p) for p in row) for row in probabilities]
+    assert metrics["mean_entropy"] == pytest.approx(np.mean(entropies))
+    assert not any(name.startswith("top_") for name in metrics)
+
+
+def test_certain_predictions_have_no_entropy():
+    assert classification_metrics([0, 1], one_hot([0, 1], 2), ["a", "b"])["mean_entropy"] == 0
+
+
+def test_top_k_by_hand_and_only_with_more_classes():
+    probabilities = [[0.4, 0.3, 0.2, 0.1], [0.4, 0.3, 0.2, 0.1]]
+    metrics = classification_metrics([2, 3], probabilities, list("abcd"))
+    assert metrics["top_3_accuracy"] == 0.5
+    assert "top_5_accuracy" not in metrics
+    assert "top_3_accuracy" not in classification_metrics([2], [[0.2, 0.2, 0.6]], list("abc"))
+
+
+def test_ties_go_to_the_lower_class_at_every_k():
+    probabilities = np.full((6, 6), 1 / 6)
+    metrics = classification_metrics(range(6), probabilities, list("abcdef"))
+    assert metrics["accuracy"] == pytest.approx(1 / 6)
+    assert metrics["top_3_accuracy"] == pytest.approx(3 / 6)
+    assert metrics["top_5_accuracy"] == pytest.approx(5 / 6)
+
+
+def test_a_split_of_one_class_counts_the_absent_one_as_zero_and_warns_of_nothing():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        metrics = classification_metrics([1, 1, 1, 1], one_hot([1, 1, 1, 1], 2), ["no", "yes"])
+    assert metrics["f1_macro"] == 0.5
+    assert metrics["f1_class_no"] == 0
+    assert metrics["balanced_accuracy"] == metrics["accuracy"] == 1
+
+
+def test_more_than_ten_classes_have_no_figures_per_class_in_the_metrics():
+    names = [f"c{number}" for number in range(11)]
+    labels = np.arange(11)
+    metrics = classification_metrics(labels, one_hot(labels, 11), names)
+    assert metrics["f1_macro"] == 1
+    assert not any("_class_" in name for name in metrics)
+    assert [row["label"] for row in class_report(labels, labels, names)] == names
+    assert any("_class_" in name for name in classification_metrics(labels[:10], one_hot(labels[:10], 10), names[:10]))
+
+
+@pytest.mark.parametrize(
+    ("labels", "probabilities", "message"),
+    [
+        ([], np.empty((0, 2)), "at least one document"),
+        ([0, 1], one_hot([0], 2), "do not fit"),
+        ([0, 1], one_hot([0, 1], 3), "do not fit"),
+        ([0, 2], one_hot([0, 1], 2), "from 0 to 2; expected 0 to 1"),
+        ([-1, 0], one_hot([0, 1], 2), "from -1 to 0"),
+    ],
+)
+def test_labels_that_do_not_fit_are_refused(labels, probabilities, message):
+    with pytest.raises(DataError, match=message):
+        classification_metrics(labels, probabilities, ["no", "yes"])
+
+
+def test_a_diverged_model_is_named_as_such():
+    with pytest.raises(RunError, match="the training has diverged"):
+        classification_metrics([0, 1], [[0.5, 0.5], [math.nan, math.nan]], ["no", "yes"])
+
+
+def test_perplexity():
+    assert perplexity(0.0) == 1
+    assert perplexity(math.log(7)) == pytest.approx(7)
+    assert perplexity(1000.0) == math.inf
+
+
+@pytest.mark.parametrize(
+    "module", ["lib.evaluation.baseline", "lib.results.tables", "lib.results.figures", "lib.results.foreign"]
+)
+def test_rooms_without_torch(module):
+    code = f"import {module}, sys; sys.exit(bool({{'torch', 'transformers'}} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

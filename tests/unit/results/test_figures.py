@@ -1,0 +1,123 @@
+import itertools
+import runpy
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import pytest
+from matplotlib.image import imread
+from matplotlib.text import Text
+from run_records import write_baseline, write_run
+
+from lib.core.errors import DataError, ProjectError
+from lib.core.program import run as run_program
+from lib.results.figures import f1_time_figure, save_figure
+from lib.results.records import load_baselines, load_runs
+
+PROGRAM = Path(__file__).resolve().parents[3] / "scripts/figure.py"
+DATASETS = ["imdb", "arxiv"]
+MODELS = ["sdpa", "lsh-h2-c64", "lsh-h2-c128", "lsh-h4-c64", "lsh-h4-c128"]
+MODELS += ["favor-m64", "favor-m128", "favor-m256", "favor-m512"]
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """A crowd: all models within two minutes and one point of each other, far above the baseline."""
+    made = []
+    for number, (dataset, model) in enumerate(itertools.product(DATASETS, MODELS)):
+        place = number % len(MODELS)
+        made.append(write_run(tmp_path, "tapt", model, dataset, seconds=600.0 + 7 * (place // 2)))
+        score = 0.99 + (place % 3) / 500
+        made.append(write_run(tmp_path, "finetune", model, dataset, seconds=300.0, test_f1_macro=score))
+    return made
+
+
+@pytest.fixture
+def baselines(tmp_path):
+    return [write_baseline(tmp_path, dataset, 0.6) for dataset in DATASETS]
+
+
+@pytest.fixture
+def figure(folders, baselines):
+    return f1_time_figure(load_runs(folders), load_baselines(baselines), MODELS, DATASETS)
+
+
+def test_points_are_total_minutes_and_percent(figure):
+    for axes, dataset in zip(figure.axes, DATASETS, strict=True):
+        assert axes.get_title("left") == dataset
+        points = {line.get_gid(): line for line in axes.lines if line.get_gid()}
+        assert list(points) == MODELS
+        assert points["sdpa"].get_xydata().tolist() == [[15.0, pytest.approx(99.0)]]
+        dashed = [line for line in axes.lines if line.get_linestyle() == "--"]
+        assert dashed[0].get_ydata() == pytest.approx([60, 60])
+
+
+def test_families_have_colours_and_their_models_markers(figure):
+    points = {line.get_gid(): line for line in figure.axes[0].lines if line.get_gid()}
+    colours = {name: {points[m].get_color() for m in MODELS if m.startswith(name)} for name in ("sdpa", "lsh", "favor")}
+    assert all(len(colour) == 1 for colour in colours.values())
+    assert len(set.union(*colours.values())) == 3
+    assert len({points[model].get_marker() for model in MODELS if model.startswith("lsh")}) == 4
+
+
+def test_names_cover_nothing_and_stay_inside(figure):
+    figure.draw_without_rendering()  # puts the names where they will stand
+    for axes in figure.axes:
+        names = [text for text in axes.texts if text.get_text() in MODELS]
+        assert sorted(text.get_text() for text in names) == sorted(MODELS)
+        boxes = [Text.get_window_extent(text) for text in names]
+        for one, other in itertools.combinations(boxes, 2):
+            assert not one.padded(-0.5).overlaps(other)
+        inside = axes.get_window_extent().padded(1)
+        for box in boxes:
+            assert inside.contains(box.x0, box.y0)
+            assert inside.contains(box.x1, box.y1)
+        points = [axes.transData.transform(line.get_xydata()[0]) for line in axes.lines if line.get_gid()]
+        assert not any(box.contains(*point) for box in boxes for point in points)
+
+
+def test_several_seeds_draw_mean_and_spread(tmp_path):
+    folders = []
+    for seed, score in enumerate((0.90, 0.94)):
+        folders.append(write_run(tmp_path, "tapt", "sdpa", "imdb", seed=seed))
+        folders.append(write_run(tmp_path, "finetune", "sdpa", "imdb", seed=seed, test_f1_macro=score))
+    baselines = {"imdb": {"metrics": {"test_f1_macro": 0.8}}}
+    axes = f1_time_figure(load_runs(folders), baselines, ["sdpa"], ["imdb"]).axes[0]
+    (point,) = (line for line in axes.lines if line.get_gid() == "sdpa")
+    assert point.get_ydata() == pytest.approx([92.0])
+    (bar,) = axes.collections[0].get_segments()
+    assert bar[:, 1] == pytest.approx([92 - 2.8284, 92 + 2.8284], abs=1e-3)
+
+
+def test_files_hold_text_and_repeat_to_the_byte(figure, tmp_path):
+    save_figure(figure, [tmp_path / "one.svg", tmp_path / "one.png", tmp_path / "one.pdf"])
+    save_figure(figure, [tmp_path / "two.svg", tmp_path / "two.pdf"])
+    texts = [
+        element.text for element in ElementTree.parse(tmp_path / "one.svg").iter("{http://www.w3.org/2000/svg}text")
+    ]
+    assert {*MODELS, *DATASETS, "test macro-F1 [%]", "training time, adaptation + fine-tuning [min]"} <= set(texts)
+    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+    assert (tmp_path / "one.pdf").read_bytes() == (tmp_path / "two.pdf").read_bytes()
+    image = imread(tmp_path / "one.png")
+    assert image.shape[1] == round(2 * 3.5 * 200)
+    assert 0.02 < (image[..., :3].min(axis=2) < 0.5).mean() < 0.2  # drawn on, and mostly paper
+
+
+def test_a_hole_in_either_stage_is_named(folders, baselines):
+    runs, reports = load_runs(folders), load_baselines(baselines)
+    for stage in ("tapt", "finetune"):
+        hole = (runs["stage"] == stage) & (runs["model"] == "favor-m64") & (runs["dataset"] == "arxiv")
+        with pytest.raises(DataError, match=f"{stage}/favor-m64/arxiv/seed-0: no record"):
+            f1_time_figure(runs[~hole], reports, MODELS, DATASETS)
+    with pytest.raises(DataError, match="no baseline of arxiv"):
+        f1_time_figure(runs, {"imdb": reports["imdb"]}, MODELS, DATASETS)
+
+
+def test_program(folders, baselines, tmp_path):
+    main = runpy.run_path(str(PROGRAM))["main"]
+    inputs = ["--runs", *map(str, folders), "--baselines", *map(str, baselines), "--models", *MODELS]
+    out = [tmp_path / "figures/f.svg", tmp_path / "figures/f.png"]
+    assert run_program(main, ["f1_time", *inputs, "--datasets", *DATASETS, "--out", *map(str, out)]) == 0
+    assert all(path.stat().st_size > 5_000 for path in out)
+    (tmp_path / "file").touch()
+    with pytest.raises(ProjectError, match="cannot be written"):
+        main(["f1_time", *inputs, "--datasets", *DATASETS, "--out", str(tmp_path / "file/f.svg")])

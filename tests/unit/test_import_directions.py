@@ -1,0 +1,70 @@
+"""Imports run one way: each room imports only the rooms that the plan allows."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+
+ALLOWED = {
+    "core": set(),
+    "attention": {"core"},
+    "encoder": {"core", "attention"},
+    "data": {"core"},
+    "evaluation": {"core"},
+    "training": {"core", "attention", "encoder", "data", "evaluation"},
+    "results": {"core"},
+    "workflow": {"core"},
+}
+WITHOUT_TORCH = ["core", "results", "workflow"]
+
+
+def imported_modules(file):
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{file}: relative import; write the whole name"
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def test_every_room_is_listed():
+    rooms = {path.name for path in (ROOT / "lib").iterdir() if (path / "__init__.py").exists()}
+    assert rooms == set(ALLOWED)
+
+
+@pytest.mark.parametrize("room", ALLOWED)
+def test_a_room_imports_only_what_it_may(room):
+    for file in (ROOT / "lib" / room).rglob("*.py"):
+        rooms = {name.split(".")[1] for name in imported_modules(file) if name.startswith("lib.")}
+        assert rooms <= ALLOWED[room] | {room}, file
+
+
+def test_the_core_needs_pydantic_and_yaml_only():
+    for file in (ROOT / "lib" / "core").rglob("*.py"):
+        outside = {name.split(".")[0] for name in imported_modules(file)} - set(sys.stdlib_module_names) - {"lib"}
+        assert outside <= {"pydantic", "yaml"}, file
+
+
+def test_a_mechanism_is_imported_by_nobody():
+    """They are found by name, so that editing one makes no other's runs stale."""
+    kinds = {path.stem for path in (ROOT / "lib" / "core" / "mechanisms").glob("*.py")} - {"__init__"}
+    names = {f"lib.{place}.{kind}" for kind in kinds for place in ("attention", "core.mechanisms")}
+    for file in (ROOT / "lib").rglob("*.py"):
+        if "reference" in file.parts or file.stem in kinds:
+            continue
+        assert not names & set(imported_modules(file)), file
+
+
+@pytest.mark.parametrize("room", WITHOUT_TORCH)
+def test_a_room_runs_without_torch(room):
+    modules = [
+        ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for file in sorted((ROOT / "lib" / room).rglob("*.py"))
+    ]
+    program = f"import sys, {', '.join(modules)}; sys.exit(bool({{'torch', 'transformers'}} & set(sys.modules)))"
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0

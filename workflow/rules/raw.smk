@@ -1,0 +1,78 @@
+"""Raw files: fetched by the submitting machine, which has a network, or generated."""
+
+if hub_corpora := plan.corpora_from("hub"):
+
+    rule download_hub:
+        output:
+            f"{plan.resources}/{{corpus}}/{{path}}",
+        log:
+            plan.log("download/{corpus}/{path}"),
+        wildcard_constraints:
+            corpus="|".join(hub_corpora),
+        localrule: True
+        params:
+            repository=lambda w: plan.hub(w.corpus).repository,
+            revision=lambda w: plan.hub(w.corpus).revision,
+        message:
+            "download {wildcards.path} of {params.repository}"
+        shell:
+            "python scripts/download_hub.py --repository {params.repository:q} --revision {params.revision:q}"
+            " --file {wildcards.path:q} --out {output:q} > {log:q} 2>&1"
+
+
+if url_corpora := plan.corpora_from("url"):
+
+    rule download_url:
+        output:
+            f"{plan.resources}/{{corpus}}/{{path}}",
+        log:
+            plan.log("download/{corpus}/{path}"),
+        wildcard_constraints:
+            corpus="|".join(url_corpora),
+        localrule: True
+        params:
+            options=lambda w: plan.remote_file_options(w.corpus, w.path),
+        message:
+            "download {wildcards.path}"
+        shell:
+            "python scripts/download_url.py {params.options:q} --out {output:q} > {log:q} 2>&1"
+
+
+for corpus in plan.corpora_from("generated"):
+
+    rule:
+        name:
+            f"generate_{corpus}"
+        output:
+            plan.all_raw_files(corpus),
+        log:
+            plan.log(f"generate/{corpus}"),
+        params:
+            corpus=corpus,
+            folder=plan.raw_folder(corpus),
+            documents=plan.corpus(corpus).chosen.documents,
+            seed=plan.corpus(corpus).chosen.seed,
+            code=code_digest("scripts/generate_corpus.py"),
+        message:
+            "generate {params.corpus}"
+        shell:
+            "python scripts/generate_corpus.py --corpus {params.corpus} --documents {params.documents}"
+            " --seed {params.seed} --out {params.folder} > {log} 2>&1"
+
+
+if plan.experiment.tokenizer.source == "hub":
+
+    rule download_vocabulary:
+        output:
+            plan.vocabulary,
+        log:
+            plan.log("download/vocabulary"),
+        localrule: True
+        params:
+            repository=plan.experiment.tokenizer.repository,
+            revision=plan.experiment.tokenizer.revision,
+        message:
+            "download the vocabulary of {params.repository}"
+        shell:
+            "python scripts/download_hub.py --type model --repository {params.repository:q}"
+            " --revision {params.revision:q} --file vocab.txt --out {output} > {log} 2>&1"
