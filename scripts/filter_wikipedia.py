@@ -9,19 +9,18 @@ from collections.abc import Sequence
 
 from lib.core import program
 from lib.core.settings.data import ArticleFilter
-from lib.data.options import read_settings
 from lib.data.wikipedia import filter_wikipedia
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Parse the options and filter the file."""
     parser = program.parser(__doc__)
-    parser.add_argument("--settings", required=True, help="JSON object, or path of a JSON or YAML file")
+    parser.add_argument("--settings", required=True, help="path of a YAML file, or JSON in place")
     parser.add_argument("--source", required=True, help="raw file")
     parser.add_argument("--part", default="train", help="prefix of the ids where the file has none, e.g. train-00003")
     parser.add_argument("--out", required=True, help="Parquet file to appear")
     options = parser.parse_args(argv)
-    filter_wikipedia(options.source, options.out, read_settings(options.settings, ArticleFilter), options.part)
+    filter_wikipedia(options.source, options.out, program.read_settings(ArticleFilter, options.settings), options.part)
 
 
 if __name__ == "__main__":

@@ -13,13 +13,12 @@ from lib.core import program
 from lib.core.errors import ConfigError
 from lib.core.settings.data import Preparation
 from lib.data.labelled import prepare_dataset
-from lib.data.options import read_settings
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Parse the options and prepare the dataset."""
     parser = program.parser(__doc__)
-    parser.add_argument("--settings", required=True, help="JSON object, or path of a JSON or YAML file")
+    parser.add_argument("--settings", required=True, help="path of a YAML file, or JSON in place")
     parser.add_argument(
         "--part", required=True, action="append", nargs="+", metavar=("NAME", "FILE"), help="raw files of a part"
     )
@@ -32,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     ground_truth = {name: paths for name, *paths in options.ground_truth}
     if unknown := [name for name in ground_truth if name not in files]:
         raise ConfigError(f"--ground-truth: names the parts {unknown}, but --part has {list(files)}.")
-    prepare_dataset(files, options.out, read_settings(options.settings, Preparation), ground_truth)
+    prepare_dataset(files, options.out, program.read_settings(Preparation, options.settings), ground_truth)
 
 
 if __name__ == "__main__":

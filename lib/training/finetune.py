@@ -17,7 +17,7 @@ from lib.encoder.loading import load_weights
 from lib.encoder.sequence_classification import EncoderForSequenceClassification
 from lib.evaluation.metrics import classification_metrics
 from lib.training.callbacks import Freezing, TimedCheckpoints, quality_figures
-from lib.training.run import RunFolders, encoder_config, finish, load_split, seed_everything, train
+from lib.training.run import RunFolders, encoder_config, finish, load_split, place_trackers, seed_everything, train
 from lib.training.trainer import GridTrainer, training_arguments
 
 BEST = "f1_macro"
@@ -35,6 +35,7 @@ def finetune(run: FinetuneRun, out: str | Path, work: str | Path | None = None) 
         ProjectError: the data, the start or the folders do not allow the run.
     """
     folders = RunFolders(run, out, work)
+    place_trackers(run, folders)
     recipe = run.optimisation
     tokenizer = WordPieceTokenizer.load(run.tokenizer)
     train_tokens = load_split(run.data["train"])

@@ -9,7 +9,7 @@ from lib.data.tokens import TokenDataset
 from lib.encoder.masked_lm import EncoderForMaskedLM
 from lib.encoder.loading import load_weights
 from lib.training.callbacks import TimedCheckpoints
-from lib.training.run import RunFolders, encoder_config, finish, load_split, seed_everything, train
+from lib.training.run import RunFolders, encoder_config, finish, load_split, place_trackers, seed_everything, train
 from lib.training.trainer import MlmTrainer, training_arguments
 
 
@@ -25,6 +25,7 @@ def train_masked_lm(run: MlmRun, out: str | Path, work: str | Path | None = None
         ProjectError: the data, the start or the folders do not allow the run.
     """
     folders = RunFolders(run, out, work)
+    place_trackers(run, folders)
     tokenizer = WordPieceTokenizer.load(run.tokenizer)
     train_tokens, validation_tokens = load_split(run.data["train"]), load_split(run.data["validation"], sort=True)
     lengths = train_tokens["length"][:]

@@ -93,6 +93,19 @@ class RunFolders:
             self.work.parent.rmdir()
 
 
+def place_trackers(run: Run, folders: RunFolders) -> None:
+    """Tell the trackers, which read the environment, to keep their files beside the results.
+
+    To be called before a Trainer is made. What the user's environment says already, stands.
+    """
+    if run.execution.report_to:
+        folders.out.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("WANDB_DIR", str(folders.out))
+    if run.execution.wandb_entity:
+        os.environ.setdefault("WANDB_ENTITY", run.execution.wandb_entity)
+    os.environ["TENSORBOARD_LOGGING_DIR"] = str(folders.out / "tensorboard")
+
+
 def seed_everything(seed: int) -> None:
     """Seed torch's global state, from which initial weights and dropout draw."""
     set_seed(derive_seed("weights", seed) % 2**32)
@@ -131,13 +144,6 @@ def train(trainer: GridTrainer, run: Run, folders: RunFolders) -> None:
             )
     if checkpoint is not None:
         logger.info("resuming from %s", checkpoint)
-    # Trackers keep their files beside the results, not in the folder from which the program was called.
-    os.environ.setdefault("WANDB_DIR", str(folders.out))
-    if run.execution.wandb_entity:
-        os.environ.setdefault("WANDB_ENTITY", run.execution.wandb_entity)
-    os.environ["TENSORBOARD_LOGGING_DIR"] = str(folders.out / "tensorboard")
-    if run.execution.report_to:
-        folders.out.mkdir(parents=True, exist_ok=True)
     if trainer.args.disable_tqdm:
         disable_progress_bar()
     trainer.train(resume_from_checkpoint=checkpoint)

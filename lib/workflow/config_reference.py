@@ -20,7 +20,7 @@ INTRODUCTION = """\
 # Configuration
 
 `config.yaml` is the full grid; `demo.yaml` is laid over it (`snakemake --configfile config/demo.yaml`), and so is any
-file of your own: write only what differs. Mappings are merged, lists and values replaced. Unknown keys are errors.
+file of your own: write only what differs. Mappings are merged, lists and values replaced; null removes a mechanism or a dataset. Unknown keys are errors.
 
 `experiment` says what is compared: changing it makes the runs stale that read the changed key. `execution` says how the
 work is done: changing it makes nothing stale.
@@ -154,7 +154,7 @@ def _spelled(annotation: Any) -> str:
         return " | ".join("null" if argument is type(None) else _spelled(argument) for argument in arguments)
     if origin in (list, dict):
         return f"{origin.__name__} of {_spelled(arguments[-1])}"
-    names = {str: "text", int: "integer", float: "number", bool: "true, false"}
+    names = {Any: "any value", str: "text", int: "integer", float: "number", bool: "true, false"}
     return names.get(annotation, getattr(annotation, "__name__", str(annotation)))
 
 

@@ -11,7 +11,7 @@ from lib.core.settings.training import Optimisation
 # raises `execution.job.runtime_scale`.
 FLOPS_PER_SECOND = 30e12
 START_UP_MINUTES = 15
-SAFETY = 3
+SAFETY = 2
 ASSUMED_DOCUMENTS = 50_000
 VOCABULARY = 30_522
 PREDICTED_SHARE = 0.15

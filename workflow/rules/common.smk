@@ -2,7 +2,9 @@
 
 import sys
 
+import yaml
 from snakemake.exceptions import WorkflowError
+from snakemake.utils import update_config
 
 sys.path.insert(0, str(Path(workflow.basedir).parent))
 
@@ -11,8 +13,14 @@ from lib.core.settings.study import load_study
 from lib.workflow.digests import code_digest
 from lib.workflow.plan import SPLITS, WIKIPEDIA, Plan, as_json
 
+# The full grid first and the command line's files laid over it: a `configfile:` would do the same, but put the keys
+# of the overlay first, and tables follow the order of models and datasets.
+values = yaml.safe_load(Path("config/config.yaml").read_text())
+update_config(values, config)
+config.update(values)
+
 try:
-    plan = Plan(load_study(config))
+    plan = Plan(load_study(values))
     shards = plan.shards
     for dataset in plan.datasets:
         plan.raw_files(dataset)

@@ -42,6 +42,19 @@ class Experiment(Section):
     finetune: dict[str, Finetuning] = Field(description="Classification, by dataset.")
     baseline: Baseline = Field(default_factory=Baseline)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _null_removes_an_entry(cls, values: Any) -> Any:
+        """A file laid over another can add entries to a mapping and change them; null is how it removes one."""
+        if not isinstance(values, dict):
+            return values
+        dropped = {name for name, entry in (values.get("datasets") or {}).items() if entry is None}
+        return values | {
+            key: {name: entry for name, entry in values[key].items() if entry is not None and name not in dropped}
+            for key in ("mechanisms", "datasets", "tapt", "finetune")
+            if isinstance(values.get(key), dict)
+        }
+
     @field_validator("mechanisms")
     @classmethod
     def _names_tell_the_parameters(cls, entries: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:

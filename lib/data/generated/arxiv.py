@@ -1,4 +1,4 @@
-"""Long papers of eleven classes, which differ in a few topic words among those of other classes."""
+"""Long papers of eleven classes, which differ in their topic words; every paper also draws on a second class."""
 
 import random
 from pathlib import Path
@@ -11,21 +11,26 @@ from lib.data.generated.language import COMMON, TOPICS, sentences
 
 _CLASSES = tuple(TOPICS)
 _PATTERNS = (
-    "we show that the TERM of the OTHER is ADJ in NUMBER cases",
-    "the OTHER was described by NAME and NAME for a ADJ NOUN",
-    "let the OTHER be ADJ and let the OTHER have NUMBER parts",
-    "section NUMBER compares the OTHER with the work of NAME",
-    "our result on the OTHER holds for NUMBER of the ADJ examples",
-    "it follows that the TERM and the OTHER are ADJ",
+    "we show that the TERM of the TERM is ADJ in NUMBER cases",
+    "the TERM was described by NAME for a ADJ TERM",
+    "let the TERM be ADJ and let the TERM have NUMBER parts",
+    "section NUMBER compares the TERM with the TERM of NAME",
+    "our result on the TERM holds for NUMBER of the TERM examples",
+    "it follows that the TERM and the TERM are ADJ",
 )
-_SHORTEST, _LONGEST = 26, 36
+_SENTENCES = (28, 38)
+_SECOND_SHARE = (0.2, 0.5)
+"""Least and greatest share of sentences that draw on the second class."""
 
 
 def paper(rng: random.Random, label: int) -> str:
     """Return a paper of class number `label`."""
-    everything = [word for words in TOPICS.values() for word in words]
-    lists = COMMON | {"TERM": TOPICS[_CLASSES[label]], "OTHER": everything}
-    made = sentences(rng, _PATTERNS, lists, rng.randint(_SHORTEST, _LONGEST))
+    second = rng.choice([name for number, name in enumerate(_CLASSES) if number != label])
+    share = rng.uniform(*_SECOND_SHARE)
+    made = []
+    for _ in range(rng.randint(*_SENTENCES)):
+        topic = second if rng.random() < share else _CLASSES[label]
+        made += sentences(rng, _PATTERNS, COMMON | {"TERM": TOPICS[topic]}, 1)
     return "\n".join(" ".join(made[start : start + 6]) for start in range(0, len(made), 6))
 
 

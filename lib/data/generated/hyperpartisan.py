@@ -22,7 +22,7 @@ _TELLING = (
     "the vote on ISSUE brought TONE to the OFFICE",
     "readers wrote about the TONE at the OFFICE in PLACE",
 )
-_LOADED_SHARE = (0.36, 0.64)
+_LOADED_SHARE = (0.3, 0.7)
 _SHORT_SHARE = 0.1
 _POSITIVE_SHARE = 0.45
 
@@ -31,7 +31,7 @@ def paragraphs(rng: random.Random, label: int, short: bool) -> list[list[str]]:
     """Return an article's sentences by paragraph."""
     lists = COMMON | POLITICS
     found = []
-    for _ in range(1 if short else rng.randint(4, 5)):
+    for _ in range(1 if short else rng.randint(3, 4)):
         telling = [
             sentence(
                 rng, pattern, lists | {"TONE": POLITICS["LOADED" if rng.random() < _LOADED_SHARE[label] else "SOBER"]}
@@ -60,9 +60,9 @@ def article(rng: random.Random, number: int, label: int) -> str:
 
 
 def write(documents: int, rng: random.Random, folder: Path) -> None:
-    """Write articles and ground truth of the training part (four fifths) and the validation part."""
+    """Write articles and ground truth of the training part (seven tenths) and the validation part."""
     files, truths = RAW_FILES["hyperpartisan"]["files"], RAW_FILES["hyperpartisan"]["ground_truth"]
-    border = documents * 4 // 5
+    border = documents * 7 // 10
     for part, numbers in (("train", range(border)), ("validation", range(border, documents))):
         labels = [rng.random() < _POSITIVE_SHARE for _ in numbers]
         articles = [article(rng, number, label) for number, label in zip(numbers, labels, strict=True)]

@@ -2,7 +2,8 @@
 
 Each review has as many sentences of the author as of others, so good and bad words are equally frequent in both
 classes. Between a speaker and an opinion stand at least two words, on either side, so no two neighbouring words tell
-the classes apart.
+the classes apart. The sentences of a speaker stand together, in either order, so that a mechanism with smooth weights
+can learn in seconds to look around an opinion for whose it is.
 """
 
 import random
@@ -12,32 +13,40 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lib.core.generated import RAW_FILES
-from lib.data.generated.language import COMMON, FILM, sentence, sentences
+from lib.data.generated.language import COMMON, FILM, sentences
 
 _OPENINGS = (
-    "NAME and NAME saw this on a quiet evening in PLACE",
-    "this was shown in PLACE last TIME",
-    "the NOUN in PLACE looked ADJ in this one",
+    "NAME and NAME saw this in PLACE",
+    "the NOUN in PLACE looked ADJ",
 )
+_SPEAKERS = {
+    "author": ("i myself found", "i myself thought", "i myself considered"),
+    "others": ("they themselves called", "they themselves believed", "they themselves named"),
+}
 _OPINIONS = (
-    "SPEAKER found the ASPECT OPINION from the first MOMENT",
-    "SPEAKER called the ASPECT OPINION after the last MOMENT",
-    "SPEAKER thought it was OPINION in the second MOMENT",
+    "SPEAKER the ASPECT OPINION in the MOMENT",
+    "SPEAKER the ASPECT OPINION after the MOMENT",
+    "SPEAKER the ASPECT OPINION for a MOMENT",
 )
 _PAIRS = 3
 
 
+def opinions(rng: random.Random, label: int, pairs: int) -> list[str]:
+    """Return sentences in which the author liked (1) or disliked (0) what others did not: `pairs` of each."""
+    tones = {"author": ("BAD", "GOOD")[label], "others": ("GOOD", "BAD")[label]}
+    speakers = list(tones)
+    rng.shuffle(speakers)
+    said = []
+    for speaker in speakers:
+        lists = FILM | {"SPEAKER": _SPEAKERS[speaker], "OPINION": FILM[tones[speaker]]}
+        said += sentences(rng, _OPINIONS, lists, pairs)
+    return said
+
+
 def review(rng: random.Random, label: int) -> str:
     """Return a review by an author who liked (1) or disliked (0) the film."""
-    lists = COMMON | FILM
-    opinions = {"i": ("BAD", "GOOD")[label], "they": ("GOOD", "BAD")[label]}
-    said = [
-        sentence(rng, rng.choice(_OPINIONS), lists | {"SPEAKER": (speaker,), "OPINION": FILM[opinion]})
-        for speaker, opinion in opinions.items()
-        for _ in range(_PAIRS)
-    ]
-    rng.shuffle(said)
-    halves = sentences(rng, _OPENINGS, lists, 1) + said[:_PAIRS], said[_PAIRS:]
+    said = opinions(rng, label, _PAIRS)
+    halves = sentences(rng, _OPENINGS, COMMON, rng.randint(0, 1)) + said[:_PAIRS], said[_PAIRS:]
     return "<br /><br />".join(" ".join(half) for half in halves)
 
 

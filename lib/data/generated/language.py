@@ -65,8 +65,8 @@ TOPICS: Mapping[str, Sequence[str]] = {
 def sentence(rng: random.Random, pattern: str, lists: Lists) -> str:
     """Return `pattern` with its capitals replaced by words that `rng` draws, as an English sentence."""
     words = [rng.choice(lists[word]) if word in lists else word for word in pattern.split()]
-    words[0] = words[0].capitalize()
-    return " ".join(words) + "."
+    made = " ".join(words)
+    return f"{made[0].upper()}{made[1:]}."
 
 
 def sentences(rng: random.Random, patterns: Sequence[str], lists: Lists, count: int) -> list[str]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lib.core.generated import RAW_FILES
+from lib.data.generated.imdb import opinions
 from lib.data.generated.language import COMMON, FILM, POLITICS, TOPICS, sentences
 
 _PLACES = (
@@ -20,17 +21,15 @@ _PLACES = (
 )
 _FILMS = (
     "the film by director NAME was shown in PLACE in TIME",
-    "critics found the ASPECT GOOD from the first MOMENT",
-    "they called the ASPECT BAD after the last MOMENT",
-    "i thought it was GOOD in the second MOMENT said the actor NAME",
     "the movie won an award for its ASPECT and its ASPECT",
+    "critics saw the ASPECT in a ADJ NOUN",
 )
 _POLITICS = (
     "the OFFICE in PLACE spoke about ISSUE before the election in TIME",
-    "the party of NAME saw LOADED in the debate on ISSUE",
-    "readers wrote about the SOBER at the OFFICE in PLACE",
-    "the vote on ISSUE brought SOBER to the government",
-    "the policy on ISSUE brought LOADED to the OFFICE",
+    "the party of NAME saw TONE in the debate on ISSUE",
+    "readers wrote about the TONE at the OFFICE in PLACE",
+    "the vote on ISSUE brought TONE to the government",
+    "the policy on ISSUE brought TONE to the OFFICE",
 )
 _SCIENCE = (
     "we show that the TERM of the TERM is ADJ in NUMBER cases",
@@ -45,14 +44,18 @@ _FEWEST, _MOST = 4, 30
 
 def article(rng: random.Random) -> str:
     """Return the text of an article on a random subject."""
-    subject = rng.choices(("place", "film", "politics", "science"), (15, 30, 25, 30))[0]
-    lists, patterns = {
-        "place": (COMMON, _PLACES),
-        "film": (COMMON | FILM, _FILMS),
-        "politics": (COMMON | POLITICS, _POLITICS),
-        "science": (COMMON | {"TERM": rng.choice(list(TOPICS.values()))}, _SCIENCE),
-    }[subject]
-    made = sentences(rng, patterns, lists, rng.randint(_FEWEST, _MOST))
+    subject = rng.choices(("place", "film", "politics", "science"), (15, 40, 20, 25))[0]
+    count = rng.randint(_FEWEST, _MOST)
+    if subject == "place":
+        made = sentences(rng, _PLACES, COMMON, count)
+    elif subject == "film":
+        made = sentences(rng, _FILMS, COMMON | FILM, 1 + count // 4)
+        made += opinions(rng, rng.randrange(2), 1 + count // 3)
+    elif subject == "politics":
+        tone = rng.choice(("LOADED", "SOBER"))
+        made = sentences(rng, _POLITICS, COMMON | POLITICS | {"TONE": POLITICS[tone]}, count)
+    else:
+        made = sentences(rng, _SCIENCE, COMMON | {"TERM": rng.choice(list(TOPICS.values()))}, count)
     made += sentences(rng, _PLACES, COMMON, rng.randint(0, 2))
     return "\n\n".join(" ".join(made[start : start + 5]) for start in range(0, len(made), 5))
 

@@ -1,0 +1,86 @@
+"""What tests of all rooms share: the repository, the real text beside it, and copies in which Snakemake really runs."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+class Project:
+    """A copy of the repository.
+
+    Args:
+        folder: where the copy is.
+    """
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        self.results = folder / "results" / "demo"
+        self.environment = os.environ | {
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": str(folder),
+            "OMP_NUM_THREADS": "1",
+        }
+
+    def snakemake(self, *arguments, check=True):
+        """Run snakemake and return the finished process, its two streams in one."""
+        process = subprocess.run(
+            ["snakemake", *map(str, arguments)],
+            cwd=self.folder,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        if check:
+            assert process.returncode == 0, process.stdout[-5000:] + self.logs()
+        return process
+
+    def stale(self, *configfiles, target=None):
+        """Return what a dry run would run: the number of jobs by rule."""
+        targets = [target] if target else []
+        output = self.snakemake("-n", "--configfile", *configfiles, "--", *targets).stdout
+        return {rule: int(number) for rule, number in re.findall(r"^(\w+) +(\d+)$", output, re.MULTILINE)}
+
+    def configure(self, values, name="config.test.yaml"):
+        """Write a configuration file and return its name."""
+        (self.folder / name).write_text(yaml.safe_dump(values))
+        return name
+
+    def logs(self):
+        """Return what the failed rules wrote."""
+        return "".join(
+            f"\n--- {path}\n{path.read_text()[-2000:]}" for path in sorted((self.results / "logs").rglob("*.log"))
+        )
+
+
+@pytest.fixture(scope="session")
+def copy_of_repository(repository, tmp_path_factory):
+    """Make a copy of the repository's own files."""
+
+    def copy(name):
+        folder = tmp_path_factory.mktemp(name)
+        for part in ("config", "lib", "scripts", "slurm", "workflow"):
+            shutil.copytree(repository / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+        return Project(folder)
+
+    return copy
+
+
+@pytest.fixture(scope="session")
+def repository():
+    """The root of the repository."""
+    return Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture(scope="session")
+def shared(repository):
+    """The folder of real text beside the repository; tests that need it skip where it is absent."""
+    folder = repository.parent / "shared"
+    if not (folder / "data").is_dir():
+        pytest.skip(f"the real text is not there: {folder / 'data'}")
+    return folder

@@ -1,0 +1,86 @@
+"""The whole workflow on a cut of the four real corpora, through the `local` source."""
+
+import json
+
+import pandas as pd
+import pytest
+
+pytestmark = pytest.mark.real
+
+MODELS = ["sdpa", "lsh-h2-c64", "favor-m64"]
+
+
+def configuration(data):
+    """Return what is laid over the full grid's configuration: own files, a small encoder, three mechanisms."""
+    recipe = {"epochs": 1, "learning_rate": 1e-3, "batch_size": 16}
+    few = {"train": 160, "validation": 32, "test": 32}
+    return {
+        "experiment": {
+            "precision": "fp32",
+            "models": MODELS,
+            "encoder": {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128},
+            "tokenizer": {"source": "local", "path": str(data / "vocab/bert-base-uncased/vocab.txt")},
+            "wikipedia": {
+                "source": "local",
+                "local": {"files": {"train": [str(data / "wikipedia/en-sample.parquet")]}},
+                "short": {"articles": 240, "max_tokens": 64},
+                "long": {"articles": 80, "max_tokens": 128},
+                "held_out": {"articles": 32, "max_tokens": 128},
+            },
+            "datasets": {
+                "imdb": {
+                    "source": "local",
+                    "local": {"files": {part: [str(data / f"imdb/{part}.parquet")] for part in ("test", "train")}},
+                    "split": {"documents": few},
+                    "max_tokens": 128,
+                },
+                "hyperpartisan": {
+                    "source": "local",
+                    "local": {
+                        "files": {"train": [str(data / "hyperpartisan/articles-training-byarticle-20181122.xml.gz")]},
+                        "ground_truth": {
+                            "train": [str(data / "hyperpartisan/ground-truth-training-byarticle-20181122.xml.gz")]
+                        },
+                    },
+                    "min_chars": 2000,
+                    "split": {"documents": {"train": 160, "validation": 20, "test": 20}},
+                    "max_tokens": 256,
+                },
+                "arxiv": {
+                    "source": "local",
+                    "local": {"files": {"train": [str(data / "arxiv/subjects11.parquet")]}},
+                    "id": "id",
+                    "split": {"documents": {"train": 160}},
+                    "max_tokens": 512,
+                },
+            },
+            "pretrain": recipe,
+            "tapt": dict.fromkeys(("imdb", "hyperpartisan", "arxiv"), recipe),
+            "finetune": dict.fromkeys(("imdb", "hyperpartisan", "arxiv"), recipe | {"freeze_layers": 1}),
+        },
+        "execution": {
+            "results": "results/demo",
+            "show_published": False,
+            "training": {"device": "cpu", "workers": 0},
+            "job": {"gpu": 0, "cpus_per_task": 1, "mem_mb": 2_000},
+        },
+    }
+
+
+def test_three_mechanisms_on_four_real_corpora(shared, copy_of_repository):
+    project = copy_of_repository("real")
+    config = project.configure(configuration(shared / "data"))
+    project.snakemake("--cores", 2, "--configfile", config)
+
+    f1 = pd.read_csv(project.results / "tables" / "f1.csv")
+    assert f1["model"].tolist() == ["tfidf", *MODELS]
+    assert f1.notna().all(axis=None)
+    assert len(list((project.results / "runs").rglob("run.json"))) == 3 + 9 + 9
+
+    lengths = pd.read_csv(project.results / "tables" / "token_lengths.csv").set_index(["corpus", "split"])
+    assert lengths.loc[("imdb", "train"), "documents"] == 160
+    assert lengths.loc[("arxiv", "train"), "median"] == 512
+    summary = json.loads((project.results / "data/imdb/prepared/summary.json").read_text())
+    assert summary
+    process = project.snakemake("--cores", 1, "--configfile", config)
+    assert "Nothing to be done" in process.stdout

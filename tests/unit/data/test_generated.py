@@ -1,0 +1,163 @@
+import gzip
+import re
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import f1_score
+
+from lib.core.errors import ConfigError
+from lib.core.generated import RAW_FILES
+from lib.core.settings.data import Preparation, Split
+from lib.data.generated import GENERATORS, generate
+from lib.data.labelled import prepare_dataset
+from lib.data.readers import read_records
+
+DOCUMENTS = 600
+KEYWORDS = {
+    "film",
+    "movie",
+    "director",
+    "award",
+    "theorem",
+    "proof",
+    "method",
+    "experiment",
+    "election",
+    "party",
+    "policy",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("generated")
+    for corpus in RAW_FILES:
+        generate(corpus, DOCUMENTS, 0, folder / corpus)
+    return folder
+
+
+def paths(folder, corpus, kind="files"):
+    return {part: [folder / corpus / name for name in names] for part, names in RAW_FILES[corpus][kind].items()}
+
+
+def test_every_listed_file_is_made_and_no_other(folder):
+    assert list(GENERATORS) == list(RAW_FILES)
+    for corpus, kinds in RAW_FILES.items():
+        listed = {name for parts in kinds.values() for names in parts.values() for name in names}
+        assert {path.name for path in (folder / corpus).iterdir()} == listed
+
+
+@pytest.mark.parametrize("corpus", list(RAW_FILES))
+def test_the_seed_decides_every_byte(folder, corpus, tmp_path):
+    generate(corpus, DOCUMENTS, 0, tmp_path / "again")
+    generate(corpus, DOCUMENTS, 1, tmp_path / "other")
+    for path in (folder / corpus).iterdir():
+        assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
+        assert (tmp_path / "other" / path.name).read_bytes() != path.read_bytes()
+
+
+def test_wikipedia_has_articles_to_keep_and_to_drop(folder):
+    shards = [pq.read_table(path) for path in paths(folder, "wikipedia")["train"]]
+    assert {tuple(shard.column_names) for shard in shards} == {("id", "url", "title", "text")}
+    ids = [id for shard in shards for id in shard["id"].to_pylist()]
+    assert ids == [str(number) for number in range(DOCUMENTS)]
+    texts = [text for shard in shards for text in shard["text"].to_pylist()]
+    found = np.array([len(KEYWORDS & set(re.findall("[a-z]+", text.lower()))) for text in texts])
+    assert 0.4 < (found >= 3).mean() < 0.95
+    assert (found == 0).any()
+    words = np.array([len(text.split()) for text in texts])
+    assert words.max() > 4 * words.min()
+
+
+def test_reviews_are_tagged_balanced_and_of_one_length(folder):
+    frame = pd.concat(map(pd.read_parquet, (path for (path,) in paths(folder, "imdb").values())))
+    assert frame.label.mean() == 0.5
+    assert frame.text.str.contains("<br />").all()
+    assert frame.text.is_unique
+    assert frame.text.str.split().str.len().between(45, 70).all()
+
+
+def tfidf_scores(texts, labels, folds=4):
+    fold = np.arange(len(texts)) % folds
+    scores = []
+    for held_out in range(folds):
+        vectorizer = TfidfVectorizer(ngram_range=(1, 2), min_df=2, max_df=0.9, token_pattern=r"\w+")
+        train = vectorizer.fit_transform(texts[fold != held_out])
+        model = LogisticRegression(max_iter=1000).fit(train, labels[fold != held_out])
+        predicted = model.predict(vectorizer.transform(texts[fold == held_out]))
+        scores.append(f1_score(labels[fold == held_out], predicted, average="macro"))
+    return np.mean(scores)
+
+
+def test_reviews_cannot_be_told_apart_by_single_words_or_pairs(tmp_path):
+    generate("imdb", 2000, 3, tmp_path / "imdb")
+    frame = pd.concat(map(pd.read_parquet, (path for (path,) in paths(tmp_path, "imdb").values())))
+    texts = frame.text.str.replace("<br />", " ").to_numpy()
+    labels = frame.label.to_numpy()
+    assert tfidf_scores(texts, labels) == pytest.approx(0.5, abs=0.06)
+
+
+def test_reviews_can_be_told_apart_by_who_said_it(folder):
+    from lib.data.generated.language import FILM
+
+    frame = pd.concat(map(pd.read_parquet, (path for (path,) in paths(folder, "imdb").values())))
+    for text, label in zip(frame.text, frame.label, strict=True):
+        for said in re.split(r"\. |\.$|<br /><br />", text):
+            words = set(said.lower().split())
+            if "myself" in words:
+                assert bool(words & set(FILM["GOOD"])) == bool(label)
+            if "themselves" in words:
+                assert bool(words & set(FILM["GOOD"])) != bool(label)
+
+
+def test_hyperpartisan_articles_need_every_rule(folder, tmp_path):
+    raw = gzip.decompress(paths(folder, "hyperpartisan")["train"][0].read_bytes()).decode()
+    assert re.search(r"<a [^>]*>[^<]*<a ", raw)  # a link inside a link
+    records = list(
+        read_records(
+            paths(folder, "hyperpartisan"),
+            label="label",
+            labels=["no", "yes"],
+            ground_truth=paths(folder, "hyperpartisan", "ground_truth"),
+        )
+    )
+    assert len(records) == DOCUMENTS
+    short = np.mean([len(record.text) < 400 for record in records])
+    assert 0.04 < short < 0.2
+    assert 0.35 < np.mean([record.label for record in records]) < 0.48
+    settings = Preparation(labels=["no", "yes"], min_chars=400, balance=True, split=Split(held_out="validation"))
+    prepare_dataset(
+        paths(folder, "hyperpartisan"),
+        tmp_path / "prepared",
+        settings,
+        paths(folder, "hyperpartisan", "ground_truth"),
+    )
+    frames = {path.stem: pd.read_parquet(path) for path in (tmp_path / "prepared").glob("*.parquet")}
+    assert set(frames) == {"train", "validation", "test"}
+    for frame in frames.values():
+        assert abs(frame.label.mean() - 0.5) < 0.02
+        assert frame.text.str.len().min() >= 400
+    everything = pd.concat(frames.values())
+    assert 0.65 < tfidf_scores(everything.text.to_numpy(), everything.label.to_numpy()) < 0.95
+
+
+def test_papers_are_long_and_of_eleven_classes(folder):
+    frames = [pd.read_parquet(path) for (path,) in paths(folder, "arxiv").values()]
+    everything = pd.concat(frames)
+    assert len(everything) == DOCUMENTS
+    for frame in frames:
+        assert sorted(frame.label.unique()) == list(range(11))
+    assert everything.text.str.split().str.len().min() > 250
+    assert 0.5 < tfidf_scores(everything.text.to_numpy(), everything.label.to_numpy()) < 0.98
+
+
+def test_bad_requests_are_refused(tmp_path):
+    with pytest.raises(ConfigError, match=r"'reviews' has no generator. Expected one of: wikipedia, imdb"):
+        generate("reviews", 500, 0, tmp_path / "out")
+    with pytest.raises(ConfigError, match=r"imdb.generated.documents = 20: too few"):
+        generate("imdb", 20, 0, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,68 @@
+"""A run killed in the middle and started again ends bit-identical to one that was left alone."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
+
+from lib.core.record import read_record
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def command(stage, config, out):
+    return [sys.executable, str(ROOT / "scripts" / f"{stage}.py"), "--config", str(config), "--out", str(out)]
+
+
+@pytest.mark.parametrize(
+    ("stage", "mechanism"),
+    [
+        ("pretrain", {"kind": "lsh", "num_hashes": 2, "chunk_size": 8}),
+        ("finetune", {"kind": "favor", "nb_features": 16, "redraw_interval": 3}),
+    ],
+)
+def test_a_killed_run_resumes_exactly(stage, mechanism, settings, tmp_path):
+    # A checkpoint at every step, in epochs long enough to be killed in the middle of one.
+    values = settings(stage, optimisation={"epochs": 2, "batch_size": 8}, execution={"checkpoint_minutes": 1e-6})
+    values["mechanism"] = mechanism
+    config = tmp_path / "config.yaml"
+    config.write_text(yaml.safe_dump(values))
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+
+    subprocess.run(command(stage, config, tmp_path / "whole"), check=True, env=environment, capture_output=True)
+
+    process = subprocess.Popen(command(stage, config, tmp_path / "killed"), env=environment, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not (reached := [
+        path for path in (tmp_path / ".killed.work").glob("*/checkpoint-*/trainer_state.json")
+        if int(path.parent.name.split("-")[1]) % 24 > 8
+    ]) and time.monotonic() < deadline:  # fmt: skip
+        assert process.poll() is None, "the run ended before it could be killed"
+        time.sleep(0.02)
+    assert reached
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "killed").exists()
+
+    again = subprocess.run(command(stage, config, tmp_path / "killed"), env=environment, capture_output=True, text=True)
+    assert again.returncode == 0, again.stderr
+    assert "resuming from" in again.stderr
+
+    whole, killed = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("whole", "killed"))
+    assert whole.keys() == killed.keys()
+    for name, weight in whole.items():
+        assert torch.equal(weight, killed[name]), name
+    histories = [pd.read_csv(tmp_path / name / "history.csv").drop(columns="seconds") for name in ("whole", "killed")]
+    pd.testing.assert_frame_equal(*histories, rtol=1e-6)
+    records = [read_record(tmp_path / name) for name in ("whole", "killed")]
+    assert records[0].tokens == records[1].tokens
+    assert records[0].metrics == pytest.approx(records[1].metrics)
+    assert not list(tmp_path.glob(".*.work")), "working checkpoints stay behind"
