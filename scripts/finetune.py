@@ -1,7 +1,8 @@
 """Fine-tune an adapted model for classification and test its best epoch once.
 
 Reads the run's settings (a `config.yaml`, or the same as JSON in place), the tokenised splits and the tokeniser they
-name, and the weights it starts from. Writes config.yaml, model/, history.csv, run.json and predictions.parquet to a new folder.
+name, and the weights it starts from. Writes config.yaml, model/, history.csv, run.json and predictions.parquet
+to a new folder.
 To repeat a run by hand: python scripts/finetune.py --config results/runs/.../config.yaml --out FOLDER
 """
 

@@ -29,7 +29,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     kinds = parser.add_subparsers(dest="kind", required=True)
     pretraining = kinds.add_parser("pretraining", parents=[shared], add_help=False)
     pretraining.add_argument("-p", dest="name", required=True, metavar="NAME", help="new name")
-    pretraining.add_argument("-m", dest="mechanism", default="sdpa", help="attention mechanism, as in the configuration")
+    pretraining.add_argument(
+        "-m", dest="mechanism", default="sdpa", help="attention mechanism, as in the configuration"
+    )
     pretraining.add_argument("-rp", dest="resumed", metavar="RESUMED", help="pretraining experiment to go on from")
     finetuning = kinds.add_parser("finetuning", parents=[shared], add_help=False)
     finetuning.add_argument("-f", dest="name", required=True, metavar="NAME", help="new name")

@@ -15,7 +15,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the program with the arguments `argv`."""
     parser = program.parser(__doc__)
     parser.add_argument("--model", required=True, metavar="FOLDER", help="model folder of a fine-tuning run")
-    parser.add_argument("--input", required=True, metavar="FILE", help="text (one document a line), CSV, JSONL, Parquet")
+    parser.add_argument(
+        "--input", required=True, metavar="FILE", help="text (one document a line), CSV, JSONL, Parquet"
+    )
     parser.add_argument("--column", default="text", help="column of the text, where the format has columns")
     parser.add_argument("--out", default="predictions.csv", metavar="FILE", help="CSV of labels and probabilities")
     parser.add_argument("--max-tokens", type=int, help="tokens that a document is cut to; default as in training")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+
 class Project:
     """A copy of the repository.
 

@@ -1,6 +1,7 @@
 """LSH attention: every token looks at a window of tokens that hash alike, in time and memory linear in N.
 
-Shapes: B batch, H heads, N tokens, d head width, R hash rounds, C tokens a chunk, L = N rounded up to whole chunks.
+Shapes: B batch, H heads, N tokens, d head width, R hash rounds, C tokens a chunk, L = N rounded up to whole chunks,
+W tokens a window (a chunk and both neighbours).
 """
 
 from typing import Any
@@ -37,7 +38,10 @@ class Mechanism(Attention):
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """See `Attention.attend`; `key` is `query`."""
         batch, heads, length, width = query.shape
-        rounds, chunk = self.settings.num_hashes, self.settings.chunk_size
+        rounds = self.settings.num_hashes
+        # A batch whose rows fit into one chunk needs neither its padding nor neighbours.
+        chunk = min(self.settings.chunk_size, length)
+        reach = chunk if length > chunk else 0
         if real is None:
             real = torch.ones(1, length, dtype=torch.bool, device=query.device)
         padding = -length % chunk
@@ -53,11 +57,11 @@ class Mechanism(Attention):
         sorted_query = _Sort.apply(query.flatten(0, 1), order, inverse).flatten(0, 1)  # [BHR, L, d]
         sorted_value = _Sort.apply(value.flatten(0, 1), order, inverse).flatten(0, 1)
 
-        allowed = self._window_mask(real, buckets)  # [B or 1, HR or 1, L/C, C, 3C]
+        allowed = self._window_mask(real, buckets, chunk, reach)  # [B or 1, HR or 1, L/C, C, W]
         output = functional.scaled_dot_product_attention(
             sorted_query.unflatten(1, (-1, chunk)),  # [BHR, L/C, C, d]
-            _windows(sorted_query, chunk),  # [BHR, L/C, 3C, d]
-            _windows(sorted_value, chunk),
+            _windows(sorted_query, chunk, reach),  # [BHR, L/C, W, d]
+            _windows(sorted_value, chunk, reach),
             attn_mask=allowed.expand(batch, heads * rounds, *allowed.shape[2:]).flatten(0, 1),
             dropout_p=self.dropout if self.training else 0.0,
         )
@@ -120,33 +124,35 @@ class Mechanism(Attention):
         chunks = (tokens + self.settings.chunk_size - 1) // self.settings.chunk_size
         return (chunks + 1) // 2
 
-    def _window_mask(self, real: Tensor, buckets: Tensor) -> Tensor:
+    def _window_mask(self, real: Tensor, buckets: Tensor, chunk: int, reach: int) -> Tensor:
         """Return which keys of its window each query sees; no query is left with none.
 
         Args:
             real: [B or 1, N].
             buckets: [B, H, R, L], sorted, so that the real tokens of each row come first.
+            chunk: tokens in a chunk.
+            reach: tokens of the window on either side of the chunk.
 
         Returns:
-            [B or 1, HR or 1, L/C, C, 3C].
+            [B or 1, HR or 1, L/C, C, W].
         """
-        chunk, device = self.settings.chunk_size, buckets.device
+        device = buckets.device
         start = torch.arange(0, buckets.shape[-1], chunk, device=device)
-        window = torch.arange(-chunk, 2 * chunk, device=device)
-        key = start[:, None] + window  # [L/C, 3C]
-        present = (key >= 0) & (key < real.sum(-1)[:, None, None])  # [B, L/C, 3C]
-        itself = window == torch.arange(chunk, device=device)[:, None]  # [C, 3C]
+        window = torch.arange(-reach, chunk + reach, device=device)
+        key = start[:, None] + window  # [L/C, W]
+        present = (key >= 0) & (key < real.sum(-1)[:, None, None])  # [B, L/C, W]
+        itself = window == torch.arange(chunk, device=device)[:, None]  # [C, W]
         allowed = present[:, None, :, None, :] & ~itself
         if self.settings.mask_within_chunks:
             buckets = buckets.flatten(1, 2)  # [B, HR, L]
-            of_key = functional.pad(buckets, (chunk, chunk), value=-1).unfold(-1, 3 * chunk, chunk)
+            of_key = functional.pad(buckets, (reach, reach), value=-1).unfold(-1, chunk + 2 * reach, chunk)
             allowed = allowed & (buckets.unflatten(-1, (-1, chunk))[..., None] == of_key[..., None, :])
         return allowed | (itself & ~allowed.any(-1, keepdim=True))
 
 
-def _windows(sequence: Tensor, chunk: int) -> Tensor:
-    """Return each chunk of `sequence` [G, L, d] between its neighbours, zeros beyond the ends: [G, L/C, 3C, d]."""
-    return functional.pad(sequence, (0, 0, chunk, chunk)).unfold(1, 3 * chunk, chunk).transpose(-1, -2)
+def _windows(sequence: Tensor, chunk: int, reach: int) -> Tensor:
+    """Return each chunk of `sequence` [G, L, d] with `reach` tokens on either side, zeros beyond: [G, L/C, W, d]."""
+    return functional.pad(sequence, (0, 0, reach, reach)).unfold(1, chunk + 2 * reach, chunk).transpose(-1, -2)
 
 
 def _take(rows: Tensor, index: Tensor) -> Tensor:

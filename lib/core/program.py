@@ -23,9 +23,7 @@ def parser(documentation: str | None) -> argparse.ArgumentParser:
 
 def run(main: Callable[[Sequence[str] | None], None], argv: Sequence[str] | None = None) -> int:
     """Run `main(argv)` with logging to standard error; a `ProjectError` ends it with a message and status 1."""
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # Request-level chatter of these libraries says nothing about the project's own progress.
     for library in ("httpx", "httpcore", "urllib3", "filelock", "datasets"):
         logging.getLogger(library).setLevel(logging.WARNING)

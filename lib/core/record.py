@@ -73,6 +73,8 @@ def read_record(folder: str | Path) -> RunRecord:
     try:
         return RunRecord.model_validate(json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError as error:
-        raise DataError(f"{path}: no such file. Expected the record of a finished run; let its stage finish.") from error
+        raise DataError(
+            f"{path}: no such file. Expected the record of a finished run; let its stage finish."
+        ) from error
     except (json.JSONDecodeError, ValidationError) as error:
         raise DataError(f"{path}: not a run record ({error}). Delete the run's folder and run it again.") from error

@@ -6,8 +6,8 @@ from lib.core.settings.run import MlmRun
 from lib.data.masking import MlmCollator, TokenMasker
 from lib.data.tokenizer import WordPieceTokenizer
 from lib.data.tokens import TokenDataset
-from lib.encoder.masked_lm import EncoderForMaskedLM
 from lib.encoder.loading import load_weights
+from lib.encoder.masked_lm import EncoderForMaskedLM
 from lib.training.callbacks import TimedCheckpoints
 from lib.training.run import RunFolders, encoder_config, finish, load_split, place_trackers, seed_everything, train
 from lib.training.trainer import MlmTrainer, training_arguments

@@ -59,7 +59,7 @@ def predict(
     rows: dict[int, dict[str, float | str]] = {}
     for index, result in zip(order, scores, strict=True):
         rows[index] = {"id": records[index].id, "label": result[0]["label"]}
-        rows[index] |= {name: score for name, score in sorted((entry["label"], entry["score"]) for entry in result)}
+        rows[index] |= dict(sorted((entry["label"], entry["score"]) for entry in result))
     with atomic_path(target) as partial:
         pd.DataFrame([rows[index] for index in range(len(records))]).to_csv(partial, index=False)
     logger.info("%s: %d documents, cut to %d tokens", target, len(records), limit)

@@ -12,7 +12,7 @@ from lib.core.settings.execution import Training
 from lib.core.settings.training import Optimisation, Precision
 from lib.data.samplers import LengthGroupedSampler
 from lib.evaluation.metrics import perplexity
-from lib.training.callbacks import EpochRecorder, KeyedDraws, TimedCheckpoints
+from lib.training.callbacks import EpochRecorder, KeyedDraws
 
 
 class GridTrainer(Trainer):
@@ -155,4 +155,3 @@ def micro_batch_size(batch_size: int, longest: int, micro_batch_tokens: int) -> 
     """Return the largest divisor of `batch_size` whose documents fit into `micro_batch_tokens`, at least 1."""
     fitting = max(1, micro_batch_tokens // longest)
     return max(size for size in range(1, batch_size + 1) if batch_size % size == 0 and size <= fitting)
-

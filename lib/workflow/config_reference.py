@@ -20,7 +20,8 @@ INTRODUCTION = """\
 # Configuration
 
 `config.yaml` is the full grid; `demo.yaml` is laid over it (`snakemake --configfile config/demo.yaml`), and so is any
-file of your own: write only what differs. Mappings are merged, lists and values replaced; null removes a mechanism or a dataset. Unknown keys are errors.
+file of your own: write only what differs. Mappings are merged, lists and values replaced; null removes a mechanism or
+a dataset. Unknown keys are errors.
 
 `experiment` says what is compared: changing it makes the runs stale that read the changed key. `execution` says how the
 work is done: changing it makes nothing stale.

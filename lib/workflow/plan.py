@@ -144,7 +144,9 @@ class Plan:
     def vocabulary(self) -> str | None:
         """Path of an existing vocabulary; None if one is trained."""
         settings = self.experiment.tokenizer
-        return {"hub": f"{self.resources}/vocabulary/vocab.txt", "local": settings.path, "trained": None}[settings.source]
+        return {"hub": f"{self.resources}/vocabulary/vocab.txt", "local": settings.path, "trained": None}[
+            settings.source
+        ]
 
     @property
     def tokenizer_options(self) -> list[str]:

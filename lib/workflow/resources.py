@@ -51,4 +51,3 @@ def training_minutes(
     # Two operations a multiplication, forward once and backward twice.
     operations = 6 * tokens * optimisation.epochs * (projections + feed_forward + attention + head)
     return START_UP_MINUTES + round(SAFETY * operations / FLOPS_PER_SECOND / 60)
-

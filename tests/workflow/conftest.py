@@ -25,7 +25,6 @@ SMALL = {
 }
 
 
-
 @pytest.fixture(scope="session")
 def finished(copy_of_repository):
     """A project whose small workflow has run to its end."""

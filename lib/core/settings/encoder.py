@@ -18,7 +18,8 @@ class Encoder(Section):
     )
     intermediate_size: PositiveInt = Field(2048, description="Width of the feed-forward layer (GELU).")
     position_embedding_type: Literal["learned", "sinusoidal", "rope"] = Field(
-        "rope", description="Position encoding: `learned` and `sinusoidal` are added to embeddings, `rope` turns q and k."
+        "rope",
+        description="Position encoding: `learned` and `sinusoidal` are added to embeddings, `rope` turns q and k.",
     )
     max_position_embeddings: PositiveInt = Field(16_384, description="Positions that `learned` reaches, in tokens.")
     rope_theta: PositiveFloat = Field(10_000.0, description="Base of the rotary frequencies.")
@@ -43,7 +44,7 @@ class Encoder(Section):
             )
         if self.position_embedding_type == "rope" and (width // self.num_attention_heads) % 2:
             raise ValueError(
-                f"a head is {width // self.num_attention_heads} wide, but `rope` turns pairs of dimensions and needs an "
+                f"a head is {width // self.num_attention_heads} wide, but `rope` turns pairs and needs an "
                 "even width. Change num_attention_heads or attention_size."
             )
         return self

@@ -42,7 +42,8 @@ class Execution(Section):
     results: str = Field("results", description="Folder of everything produced.")
     resources: str = Field("resources", description="Folder of everything downloaded.")
     show_published: bool = Field(
-        False, description="Show the printed values of the reproduced study beside ours; sensible for the full grid only."
+        False,
+        description="Show the printed values of the reproduced study beside ours; sensible for the full grid only.",
     )
     training: Training = Field(default_factory=Training)
     job: Job = Field(default_factory=Job)

@@ -45,7 +45,7 @@ class Experiment(Section):
     @model_validator(mode="before")
     @classmethod
     def _null_removes_an_entry(cls, values: Any) -> Any:
-        """A file laid over another can add entries to a mapping and change them; null is how it removes one."""
+        """Drop entries that are null: how a file laid over another removes what that one has."""
         if not isinstance(values, dict):
             return values
         dropped = {name for name, entry in (values.get("datasets") or {}).items() if entry is None}
@@ -67,7 +67,7 @@ class Experiment(Section):
             except ValidationError as error:
                 problems += [f"{name}.{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
             else:
-                if name != canonical and not name.startswith(f"{canonical}-") or SWAP in name:
+                if (name != canonical and not name.startswith(f"{canonical}-")) or SWAP in name:
                     problems.append(
                         f"{name}: the name contradicts the parameters, which spell {canonical}. "
                         f"Call it '{canonical}' or '{canonical}-<suffix>', or change the parameters."

@@ -34,9 +34,7 @@ def corpus(tmp_path_factory):
         ids = [f"{split}-{number}" for number in range(size)]
         sources[split] = folder / f"{split}.parquet"
         pq.write_table(pa.table({"id": ids, "text": texts, "label": labels}), sources[split])
-    tokenize_dataset(
-        sources, tokenizer, max_tokens=32, folder=folder / "tokens", lengths=folder / "token_lengths.json"
-    )
+    tokenize_dataset(sources, tokenizer, max_tokens=32, folder=folder / "tokens", lengths=folder / "token_lengths.json")
     return folder
 
 

@@ -47,9 +47,7 @@ DROPOUTS = {"embedding_dropout": 0.0, "mlp_dropout": 0.0, "attention_output_drop
 
 @pytest.mark.parametrize("mechanism", [{"kind": "sdpa"}, {"kind": "lsh", "num_hashes": 2, "chunk_size": 4}])
 @pytest.mark.parametrize("stage", ["pretrain", "finetune"])
-def test_accumulated_micro_batches_give_the_gradients_of_the_batch(
-    stage, mechanism, settings, monkeypatch, tmp_path
-):
+def test_accumulated_micro_batches_give_the_gradients_of_the_batch(stage, mechanism, settings, monkeypatch, tmp_path):
     found = {}
     for tokens in (64 * 32, 8 * 32):
         optimisation = {"batch_size": 64, "max_grad_norm": 0}

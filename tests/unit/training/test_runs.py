@@ -110,7 +110,9 @@ def test_a_finetuning_keeps_the_best_epoch_and_tests_it(stages):
 
 def test_a_run_is_repeated_by_its_own_config(stages, tmp_path):
     program("pretrain")(["--config", str(stages / "pretrain" / "config.yaml"), "--out", str(tmp_path / "again")])
-    first, second = (load_file(folder / "model" / "model.safetensors") for folder in (stages / "pretrain", tmp_path / "again"))
+    first, second = (
+        load_file(folder / "model" / "model.safetensors") for folder in (stages / "pretrain", tmp_path / "again")
+    )
     assert first.keys() == second.keys()
     for name, weight in first.items():
         assert torch.equal(weight, second[name]), name

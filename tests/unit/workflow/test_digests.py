@@ -91,5 +91,3 @@ def test_a_stage_does_not_depend_on_what_it_does_not_run(stage, leaves_alone):
     for file in leaves_alone:
         assert (digests.ROOT / file).is_file(), f"{file} is gone; mend this test"
         assert file not in files
-
-
