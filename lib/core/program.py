@@ -1,7 +1,9 @@
 """What every command-line program of `scripts/` does around its one call into `lib`."""
 
 import argparse
+import errno
 import logging
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -22,7 +24,11 @@ def parser(documentation: str | None) -> argparse.ArgumentParser:
 
 
 def run(main: Callable[[Sequence[str] | None], None], argv: Sequence[str] | None = None) -> int:
-    """Run `main(argv)` with logging to standard error; a `ProjectError` ends it with a message and status 1."""
+    """Run `main(argv)` with logging to standard error.
+
+    An error that the user can mend (a `ProjectError`, a full disk, a missing permission) ends it with a message and
+    status 1, any other with its traceback.
+    """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # Request-level chatter of these libraries says nothing about the project's own progress.
     for library in ("httpx", "httpcore", "urllib3", "filelock", "datasets"):
@@ -32,7 +38,24 @@ def run(main: Callable[[Sequence[str] | None], None], argv: Sequence[str] | None
     except ProjectError as error:
         logging.getLogger("lib").error("%s", error)
         return 1
+    except Exception as error:
+        if not _cannot_write(error):
+            raise
+        logging.getLogger("lib").error(
+            "%s. Expected write permission and free space; what was being written is not left behind half. Free some "
+            "space or mend the permission, and run again.",
+            error,
+        )
+        return 1
     return 0
+
+
+def _cannot_write(error: Exception) -> bool:
+    """Whether the disk or its permissions are at fault; libraries in other languages only say so in words."""
+    codes = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS)
+    if isinstance(error, OSError) and error.errno in codes:
+        return True
+    return any(f"{os.strerror(code)}" in str(error) for code in codes)
 
 
 def read_mapping(source: str) -> dict[str, Any]:

@@ -1,0 +1,79 @@
+import json
+import resource
+import subprocess
+import sys
+
+import pytest
+
+from lib.core.errors import ProjectError
+from lib.core.files import atomic_path, write_json, write_text
+
+
+def test_a_file_appears_whole(tmp_path):
+    target = tmp_path / "deep" / "down" / "file.json"
+    write_json(target, {"b": 1, "a": "ä"})
+    assert json.loads(target.read_text()) == {"b": 1, "a": "ä"}
+    assert [path.name for path in target.parent.iterdir()] == ["file.json"]
+
+
+def test_a_failure_leaves_what_was_there(tmp_path):
+    target = tmp_path / "file.txt"
+    write_text(target, "before")
+    with pytest.raises(ZeroDivisionError), atomic_path(target) as partial:
+        partial.write_text("half")
+        1 / 0
+    assert target.read_text() == "before"
+    assert [path.name for path in tmp_path.iterdir()] == ["file.txt"]
+
+
+def test_a_folder_is_replaced_whole(tmp_path):
+    target = tmp_path / "folder"
+    for name in ("first", "second"):
+        with atomic_path(target) as partial:
+            partial.mkdir()
+            (partial / name).write_text(name)
+    assert [path.name for path in target.iterdir()] == ["second"]
+
+
+def test_a_place_that_cannot_be_is_named(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ProjectError, match=r"file/inside.txt: cannot be written .*write permission"):
+        write_text(tmp_path / "file" / "inside.txt", "text")
+
+
+WRITER = """
+import signal, sys
+from lib.core import program
+from lib.core.files import write_text
+
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+def main(argv):
+    {write}
+sys.exit(program.run(main))
+"""
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "write_text(sys.argv[1], 'x' * 100_000)",
+        "open(sys.argv[1] + '.part', 'w').write('x' * 100_000)",
+        "import torch, safetensors.torch as s; s.save_file({'w': torch.zeros(99_999)}, sys.argv[1] + '.part')",
+    ],
+    ids=["atomic", "plain", "safetensors"],
+)
+def test_a_full_disk_ends_in_a_message_and_loses_nothing(tmp_path, write):
+    """The limit on a file's size stands for the limit of the disk: the same system call fails."""
+    target = tmp_path / "result.txt"
+    target.write_text("before")
+    process = subprocess.run(
+        [sys.executable, "-c", WRITER.format(write=write), str(target)],
+        capture_output=True,
+        text=True,
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, 50_000)),
+    )
+    assert process.returncode == 1
+    assert "File too large" in process.stderr
+    assert "free space" in process.stderr
+    assert "Traceback" not in process.stderr
+    assert target.read_text() == "before"
