@@ -179,12 +179,18 @@ def finish(
     # Whoever uses the model later cuts documents as its training did, unless told otherwise.
     tokenizer.backend.model_max_length = max(trainer.lengths)
     tokenizer.backend.save_pretrained(staged / MODEL)
-    history = pd.DataFrame(trainer.recorder.rows)
+    history = _ordered(pd.DataFrame(trainer.recorder.rows))
     history.to_csv(staged / HISTORY, index=False)
     for name, frame in (predictions or {}).items():
         frame.to_parquet(staged / name, index=False)
     write_json(staged / RUN, _record(run, trainer, history, metrics).model_dump(mode="json"))
     folders.publish(staged)
+
+
+def _ordered(history: pd.DataFrame) -> pd.DataFrame:
+    """Put the columns in one order; a resumed run has them as its checkpoint stored them."""
+    first = ["epoch", "step", "seconds", "train_loss", "learning_rate"]
+    return history[[*first, *sorted(set(history) - set(first))]]
 
 
 def _record(run: Run, trainer: GridTrainer, history: pd.DataFrame, metrics: Mapping[str, float | None]) -> RunRecord:
