@@ -16,16 +16,7 @@ from lib.training.finetune import finetune
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program with the arguments `argv`."""
-    parser = program.parser(__doc__)
-    parser.add_argument("--config", required=True, help="settings of the run: path of a YAML file, or JSON")
-    parser.add_argument("--execution", help="execution settings in place of those in the config: a path, or JSON")
-    parser.add_argument("--out", required=True, help="new folder of the results")
-    parser.add_argument("--work", help="folder of working checkpoints while the run is under way; default beside OUT")
-    arguments = parser.parse_args(argv)
-    settings = program.read_mapping(arguments.config)
-    if arguments.execution:
-        settings["execution"] = program.read_mapping(arguments.execution)
-    finetune(program.read_settings(FinetuneRun, settings), arguments.out, arguments.work)
+    finetune(*program.read_run(__doc__, FinetuneRun, argv))
 
 
 if __name__ == "__main__":

@@ -85,3 +85,21 @@ def read_settings(kind: type[Settings], source: str | dict[str, Any]) -> Setting
         return kind.model_validate(values)
     except ValidationError as error:
         raise ConfigError(describe(error)) from error
+
+
+def read_run(
+    documentation: str | None, kind: type[Settings], argv: Sequence[str] | None
+) -> tuple[Settings, str, str | None]:
+    """Return settings, output folder and working folder of a run, from the arguments of a stage's program."""
+    arguments = parser(documentation)
+    arguments.add_argument("--config", required=True, help="settings of the run: path of a YAML file, or JSON")
+    arguments.add_argument("--execution", help="execution settings in place of those in the config: a path, or JSON")
+    arguments.add_argument("--out", required=True, help="new folder of the results")
+    arguments.add_argument(
+        "--work", help="folder of working checkpoints during the run; default beside OUT"
+    )
+    options = arguments.parse_args(argv)
+    settings = read_mapping(options.config)
+    if options.execution:
+        settings["execution"] = read_mapping(options.execution)
+    return read_settings(kind, settings), options.out, options.work

@@ -14,6 +14,8 @@ rule figure_f1_time:
         models=plan.models,
         datasets=plan.datasets,
         code=code_digest("scripts/figure.py"),
+    message:
+        "figure of macro-F1 against training time"
     shell:
         "python scripts/figure.py f1_time --runs $(dirname {input.runs}) --baselines $(dirname {input.baselines})"
         " --models {params.models} --datasets {params.datasets} --out {output.svg} {output.png} > {log} 2>&1"

@@ -21,6 +21,8 @@ rule table_token_lengths:
     params:
         corpora=plan.corpora,
         code=TABLE_CODE,
+    message:
+        "table of token lengths"
     shell:
         "python scripts/table.py token_lengths --lengths {input} --datasets {params.corpora}"
         " --csv {output.csv} --markdown {output.markdown} > {log} 2>&1"
@@ -43,6 +45,8 @@ for stage in ("pretrain", "tapt", "finetune"):
             datasets=[WIKIPEDIA] if stage == "pretrain" else plan.datasets,
             published=plan.published_option,
             code=TABLE_CODE,
+        message:
+            "table of the stage {params.stage}"
         shell:
             "python scripts/table.py {params.stage} --runs $(dirname {input}) {params.published}"
             " --models {params.models} --datasets {params.datasets}"
@@ -62,6 +66,8 @@ rule table_f1:
         datasets=plan.datasets,
         published=plan.published_option,
         code=TABLE_CODE,
+    message:
+        "table of macro-F1"
     shell:
         "python scripts/table.py f1 --runs $(dirname {input.runs}) --baselines $(dirname {input.baselines})"
         " {params.published} --models {params.models} --datasets {params.datasets}"
@@ -77,6 +83,8 @@ rule table_baseline:
         plan.log("tables/baseline_{dataset}"),
     params:
         code=TABLE_CODE,
+    message:
+        "table of the baseline on {wildcards.dataset}"
     shell:
         "python scripts/table.py baseline --baselines $(dirname {input})"
         " --csv {output.csv} --markdown {output.markdown} > {log} 2>&1"
