@@ -8,6 +8,7 @@ from torch.utils.data import Sampler
 from transformers import Trainer, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
 
+from lib.core.errors import RunError
 from lib.core.settings.execution import Training
 from lib.core.settings.training import Optimisation, Precision
 from lib.data.samplers import LengthGroupedSampler
@@ -115,7 +116,11 @@ def training_arguments(
         execution: how it is executed.
         longest: the longest training document, in tokens.
         **options: further arguments of the stage.
+
+    Raises:
+        RunError: the device or the precision is not to be had here.
     """
+    _check_device(execution.device, precision)
     micro_batch = micro_batch_size(optimisation.batch_size, longest, execution.micro_batch_tokens)
     return TrainingArguments(
         output_dir=work,
@@ -149,6 +154,17 @@ def training_arguments(
         disable_tqdm=not sys.stderr.isatty(),
         **options,
     )
+
+
+def _check_device(device: str, precision: Precision) -> None:
+    has_gpu = torch.cuda.is_available()
+    if device == "cuda" and not has_gpu:
+        raise RunError(
+            "execution.training.device is 'cuda', but torch sees no GPU. Expected one; use 'auto' or 'cpu', or ask "
+            "for a GPU (execution.job.gpu)."
+        )
+    if precision == "fp16" and (device == "cpu" or not has_gpu):
+        raise RunError("experiment.precision is 'fp16', which needs a GPU. Use 'bf16' or 'fp32' on a CPU.")
 
 
 def micro_batch_size(batch_size: int, longest: int, micro_batch_tokens: int) -> int:

@@ -10,6 +10,7 @@ rule figure_f1_time:
         png=plan.figure("f1_time", "png"),
     log:
         plan.log("figures/f1_time"),
+    localrule: True
     params:
         models=plan.models,
         datasets=plan.datasets,

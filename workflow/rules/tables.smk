@@ -18,6 +18,7 @@ rule table_token_lengths:
         **table_outputs("token_lengths", "token_lengths"),
     log:
         plan.log("tables/token_lengths"),
+    localrule: True
     params:
         corpora=plan.corpora,
         code=TABLE_CODE,
@@ -39,6 +40,7 @@ for stage in ("pretrain", "tapt", "finetune"):
             **table_outputs(stage, stage),
         log:
             plan.log(f"tables/{stage}"),
+        localrule: True
         params:
             stage=stage,
             models=plan.pretrained if stage == "pretrain" else plan.models,
@@ -61,6 +63,7 @@ rule table_f1:
         **table_outputs("f1", "f1"),
     log:
         plan.log("tables/f1"),
+    localrule: True
     params:
         models=plan.models,
         datasets=plan.datasets,
@@ -81,6 +84,7 @@ rule table_baseline:
         **table_outputs("baseline_{dataset}", "baseline"),
     log:
         plan.log("tables/baseline_{dataset}"),
+    localrule: True
     params:
         code=TABLE_CODE,
     message:

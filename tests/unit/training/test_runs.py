@@ -221,6 +221,25 @@ def test_a_loss_that_is_no_number_stops_the_run(settings, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_bf16_trains_on_a_cpu(settings, tmp_path):
+    run = MlmRun.model_validate(settings("pretrain", optimisation={"epochs": 1}) | {"precision": "bf16"})
+    train_masked_lm(run, tmp_path / "out")
+    record = read_record(tmp_path / "out")
+    assert record.precision == "bf16"
+    assert np.isfinite(record.metrics["eval_loss"])
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="needs a machine without a GPU")
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"precision": "fp16"}, "'fp16', which needs a GPU"), ({"execution": {"device": "cuda"}}, "torch sees no GPU")],
+)
+def test_what_needs_a_gpu_says_so(settings, tmp_path, changes, message):
+    run = MlmRun.model_validate(settings("pretrain", **changes))
+    with pytest.raises(RunError, match=message):
+        train_masked_lm(run, tmp_path / "out")
+
+
 def test_settings_are_checked_with_all_problems_at_once(config_file, tmp_path):
     path = config_file("pretrain", optimisation={"epochs": 0, "learning_speed": 1}, precision="fp64")
     with pytest.raises(ConfigError) as error:
