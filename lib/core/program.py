@@ -95,9 +95,7 @@ def read_run(
     arguments.add_argument("--config", required=True, help="settings of the run: path of a YAML file, or JSON")
     arguments.add_argument("--execution", help="execution settings in place of those in the config: a path, or JSON")
     arguments.add_argument("--out", required=True, help="new folder of the results")
-    arguments.add_argument(
-        "--work", help="folder of working checkpoints during the run; default beside OUT"
-    )
+    arguments.add_argument("--work", help="folder of working checkpoints during the run; default beside OUT")
     options = arguments.parse_args(argv)
     settings = read_mapping(options.config)
     if options.execution:

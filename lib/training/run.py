@@ -101,6 +101,7 @@ def place_trackers(run: Run, folders: RunFolders) -> None:
     if run.execution.report_to:
         folders.out.mkdir(parents=True, exist_ok=True)
     os.environ.setdefault("WANDB_DIR", str(folders.out))
+    os.environ.setdefault("WANDB_PROJECT", run.execution.wandb_project)
     if run.execution.wandb_entity:
         os.environ.setdefault("WANDB_ENTITY", run.execution.wandb_entity)
     os.environ["TENSORBOARD_LOGGING_DIR"] = str(folders.out / "tensorboard")

@@ -125,7 +125,6 @@ def training_arguments(
     return TrainingArguments(
         output_dir=work,
         run_name=name,
-        project=execution.wandb_project,
         num_train_epochs=optimisation.epochs,
         learning_rate=optimisation.learning_rate,
         lr_scheduler_type="cosine_with_min_lr",

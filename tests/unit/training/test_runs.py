@@ -252,10 +252,14 @@ def test_trackers(settings, tmp_path, monkeypatch):
     """TensorBoard writes events and Weights & Biases, offline, a run folder, both beside the results."""
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
-    monkeypatch.delenv("WANDB_DIR", raising=False)
-    run = MlmRun.model_validate(settings("pretrain", execution={"report_to": ["tensorboard", "wandb"]}))
+    for name in ("WANDB_DIR", "WANDB_PROJECT"):
+        monkeypatch.delenv(name, raising=False)
+    trackers = {"report_to": ["tensorboard", "wandb"], "wandb_project": "reading-room"}
+    run = MlmRun.model_validate(settings("pretrain", execution=trackers))
     train_masked_lm(run, tmp_path / "out")
     assert list((tmp_path / "out" / "tensorboard").rglob("events.out.tfevents.*"))
-    assert list((tmp_path / "out" / "wandb").glob("offline-run-*/run-*.wandb"))
+    (log,) = (tmp_path / "out" / "wandb").glob("offline-run-*/run-*.wandb")
+    assert b"reading-room" in log.read_bytes()
+    assert b"perplexity" in log.read_bytes()
     assert json.loads((tmp_path / "out" / "run.json").read_text())["stage"] == "pretrain"
     shutil.rmtree(tmp_path / "out" / "wandb")

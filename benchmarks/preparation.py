@@ -27,7 +27,7 @@ from lib.core.files import write_text
 from lib.core.randomness import derive_seed
 
 KEYWORDS = ["algorithm", "climate", "debate", "entropy", "film", "policy", "proof", "season", "theorem", "voting"]
-SCRIPTS = Path(__file__).parent
+SCRIPTS = Path(__file__).parents[1] / "scripts"
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -125,7 +125,7 @@ def generate_shard(path: Path, megabytes: int) -> None:
 
 def _documents(purpose: str, characters: int) -> Iterator[list[str]]:
     """Yield documents as lists of sentences, from 200 to 20,000 characters long, until there are enough characters."""
-    generator = random.Random(derive_seed("bench_preparation", purpose))
+    generator = random.Random(derive_seed("benchmark", purpose))
     words = ["".join(generator.choices("etaoinshrdlu", k=generator.randint(2, 9))) for _ in range(5000)]
     # About one sentence in forty has a keyword, so that most articles are read to the end.
     sentences = [
