@@ -20,7 +20,7 @@ setup: .venv/.done ## Make the virtual environment
 	$(BIN)/python -m pip install --quiet --upgrade pip
 	$(BIN)/python -m pip install --quiet "$$(grep '^torch==' requirements.lock)"
 	$(BIN)/python -m pip install --quiet --requirement requirements.lock
-	$(BIN)/python -m pip install --quiet --no-deps --editable .
+	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --no-deps --editable .
 	touch $@
 
 demo: setup ## Run the whole grid in miniature, without a download (about 8 minutes on 2 cores)
