@@ -3,7 +3,6 @@
 n documents, C classes.
 """
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -78,14 +77,6 @@ def class_report(labels: ArrayLike, predictions: ArrayLike, label_names: Sequenc
         {"label": name, "precision": float(p), "recall": float(r), "f1": float(f), "support": int(s)}
         for name, p, r, f, s in zip(label_names, *columns, strict=True)
     ]
-
-
-def perplexity(loss: float) -> float:
-    """Return the perplexity that belongs to a mean cross-entropy in nats; infinite where it overflows."""
-    try:
-        return math.exp(loss)
-    except OverflowError:
-        return math.inf
 
 
 def _check(labels: np.ndarray, probabilities: np.ndarray, classes: int) -> None:

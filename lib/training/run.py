@@ -6,6 +6,7 @@ are moved to their place at the end, the record last.
 
 import contextlib
 import hashlib
+import importlib
 import json
 import logging
 import os
@@ -171,6 +172,8 @@ def finish(
     """
     if not trainer.is_world_process_zero():
         return
+    if "wandb" in run.execution.report_to:
+        importlib.import_module("wandb").finish()  # so that its log is whole before the results are
     staged = folders.work / "results"
     shutil.rmtree(staged, ignore_errors=True)
     staged.mkdir()

@@ -12,7 +12,7 @@ from lib.core.errors import RunError
 from lib.core.settings.execution import Training
 from lib.core.settings.training import Optimisation, Precision
 from lib.data.samplers import LengthGroupedSampler
-from lib.evaluation.metrics import perplexity
+from lib.evaluation.perplexity import perplexity
 from lib.training.callbacks import EpochRecorder, KeyedDraws
 
 

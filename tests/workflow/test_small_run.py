@@ -120,11 +120,12 @@ def test_a_foreign_damage_stops_the_job_and_leaves_no_half_result(finished, edit
     tokens = finished.results / "data" / "imdb" / "tokens" / "test"
     (data,) = tokens.glob("*.arrow")
     content = data.read_bytes()
-    run = finished.results / "runs" / "finetune" / "sdpa" / "imdb" / "seed-420"
+    target = "results/demo/runs/finetune/sdpa/imdb/seed-420/run.json"
+    run = (finished.folder / target).parent
     try:
         data.write_bytes(content[: len(content) // 2])
         process = finished.snakemake(
-            "--cores", 1, "--configfile", *CONFIG, "--forcerun", "finetune", "--", run / "run.json", check=False
+            "--cores", 1, "--configfile", *CONFIG, "--forcerun", "finetune", "--", target, check=False
         )
         assert process.returncode
         assert "not a tokenised split" in (finished.results / "logs/finetune/sdpa/imdb/seed-420.log").read_text()

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from lib.core.errors import DataError, RunError
-from lib.evaluation.metrics import class_report, classification_metrics, perplexity
+from lib.evaluation.metrics import class_report, classification_metrics
+from lib.evaluation.perplexity import perplexity
 
 
 def one_hot(predictions, classes):

@@ -171,7 +171,7 @@ def test_baseline_table(tmp_path):
         "label,precision,recall,f1,support\n"
         "negative,90.00,88.00,88.99,50\n"
         "positive,89.00,91.00,89.99,50\n"
-        "accuracy,,,89.60,100\n"
+        "accuracy,89.60,89.60,89.60,100\n"
         "macro average,89.40,89.30,89.50,100\n"
     )
 

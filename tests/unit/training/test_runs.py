@@ -260,5 +260,6 @@ def test_trackers(settings, tmp_path, monkeypatch):
     assert list((tmp_path / "out" / "tensorboard").rglob("events.out.tfevents.*"))
     (log,) = (tmp_path / "out" / "wandb").glob("offline-run-*/run-*.wandb")
     assert b"reading-room" in log.read_bytes()
+    assert b"eval/perplexity" in log.read_bytes()
     assert json.loads((tmp_path / "out" / "run.json").read_text())["stage"] == "pretrain"
     shutil.rmtree(tmp_path / "out" / "wandb")
