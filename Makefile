@@ -35,10 +35,10 @@ report: setup ## Make the HTML report of the demo
 	$(SNAKEMAKE) $(DEMO) --quiet all --report results/demo/report.html
 
 # One thread a process: small tensors gain nothing from more, and the tests run side by side.
-test: setup ## Run the tests (about 8 minutes on 2 cores)
+test: setup ## Run the tests (under 15 minutes on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadscope
 
-test-slow: setup ## Run the heavy proofs (about 25 minutes on 2 cores)
+test-slow: setup ## Run the heavy proofs (about half an hour on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow
 
 lint: setup ## Check format and style

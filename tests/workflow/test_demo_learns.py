@@ -1,4 +1,4 @@
-"""The demo tells its user something: every model learns, whatever the seed. About 25 minutes on 2 cores."""
+"""The demo tells its user something: every model learns, whatever the seed. About half an hour on 2 cores."""
 
 import pandas as pd
 import pytest
