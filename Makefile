@@ -23,7 +23,7 @@ setup: .venv/.done ## Make the virtual environment
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --no-deps --editable .
 	touch $@
 
-demo: setup ## Run the whole grid in miniature, without a download (about 8 minutes on 2 cores)
+demo: setup ## Run the whole grid in miniature, without a download (about 11 minutes on 2 cores)
 	$(SNAKEMAKE) $(DEMO) --quiet reason host
 	@$(MAKE) --no-print-directory report
 	@echo; cat results/demo/tables/f1.md; echo
