@@ -3,12 +3,14 @@
 Shapes: B batch, H heads, N tokens, d head width.
 """
 
+from abc import ABC, abstractmethod
+
 from torch import Tensor, nn
 
 from lib.core.mechanisms import MechanismParameters
 
 
-class Attention(nn.Module):
+class Attention(nn.Module, ABC):
     """Base of every mechanism; a mechanism defines `attend`.
 
     Padding is exact, wherever it stands in a row: neither its amount nor its content (not even inf or nan)
@@ -78,6 +80,7 @@ class Attention(nn.Module):
         output = self.attend(clean, key, value.masked_fill(padding, 0), real)
         return output.masked_fill(padding, 0).to(value.dtype)
 
+    @abstractmethod
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """Do the mechanism's arithmetic.
 
@@ -90,7 +93,6 @@ class Attention(nn.Module):
         Returns:
             [B, H, N, d], finite; what stands at padding is discarded.
         """
-        raise NotImplementedError(f"{type(self).__name__} needs an attend()")
 
     def set_step(self, step: int) -> None:
         """Tell the optimiser step that draws in training are keyed by."""
