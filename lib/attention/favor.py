@@ -3,27 +3,31 @@
 Shapes: B batch, H heads, N tokens, d head width, M columns of the feature map, D rows drawn.
 """
 
-import math
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from lib.attention.contract import Attention
 from lib.core.errors import ConfigError
 from lib.core.randomness import derive_seed
 
+FEATURES = {"cpu": 2**19, "cuda": 2**27}
+"""Features that are held at a time: on a CPU what its cache holds, on a GPU what keeps it busy."""
+
 
 class Mechanism(Attention):
     """Attention with the kernel phi(q) . phi(k), both scaled by d^(-1/4).
 
     `phi` = `exp`: the unbiased cosh estimator of the softmax kernel; D = M / 2 draws w, each in a column exp(w.x -
-    |x|^2/2) and one exp(-w.x - |x|^2/2), over sqrt(M). Stabilised, each key column is divided by its maximum over
-    the row's real tokens, which moves to the queries, and each query by its maximum over the columns. Both
-    cancel in the result, and leave the normaliser at 1 or above: nothing overflows or vanishes, and `eps`, which is
-    added to the normaliser, shrinks the output by at most the factor 1 / (1 + eps). Without stabiliser, `eps`
-    is weighed against the sum of the kernel itself, and inputs of large norm overflow.
+    |x|^2/2) and one exp(-w.x - |x|^2/2), over sqrt(M). Stabilised, each key column is divided by its sum over
+    the row's real tokens, which moves to the queries, and each query by its sum over the columns. Both cancel in the
+    result, and make the normaliser 1: nothing overflows or vanishes, and `eps`, which is added to the normaliser,
+    shrinks the output by the factor 1 / (1 + eps). Without stabiliser, `eps` is weighed against the sum of the
+    kernel itself, and inputs of large norm overflow.
     `phi` = `relu`: max(w.x, 0) + eps, with D = M draws; `eps` is added to the normaliser too.
     `phi` = `elu`: ELU(x) + 1 on the d dimensions, no draws; `eps` is added to the normaliser.
 
@@ -66,47 +70,29 @@ class Mechanism(Attention):
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """See `Attention.attend`; computed in float32 at least, also under autocast."""
+        settings, scale = self.settings, self.head_size**-0.25
         with torch.autocast(query.device.type, enabled=False):
+            if settings.phi == "exp" and settings.stabilize:
+                return _AttendByTwoSoftmaxes.apply(query, key, value, self.features, real, scale)
             precision = torch.promote_types(value.dtype, torch.float32)
-            scale = self.head_size**-0.25
-            query_features, key_features = self._map(query.to(precision) * scale, key.to(precision) * scale, real)
+            query_features, key_features = (self._map(rows.to(precision) * scale) for rows in (query, key))
+            if real is not None:
+                key_features = key_features.masked_fill(~real[:, None, :, None], 0)
             summary = key_features.transpose(-1, -2) @ value.to(precision)  # [B, H, M, d]
             normaliser = query_features @ key_features.sum(-2)[..., None]  # [B, H, N, 1]
-            return (query_features @ summary) / (normaliser + self.settings.eps)
+            return (query_features @ summary) / (normaliser + settings.eps)
 
-    def _map(self, query: Tensor, key: Tensor, real: Tensor | None) -> tuple[Tensor, Tensor]:
-        """Return the features [B, H, N, M] of queries and keys; those of padded keys are zeros."""
+    def _map(self, rows: Tensor) -> Tensor:
+        """Return the features of `rows` [B, H, N, d]: [B, H, N, M]."""
         settings = self.settings
-        if settings.phi == "exp":
-            query_exponents, key_exponents = self._exponents(query, None), self._exponents(key, real)
-            if settings.stabilize:
-                # A row without real tokens has no maximum: the lowest number keeps its features at exp(-inf) = 0.
-                peak = key_exponents.detach().amax(-2, keepdim=True).clamp_min(torch.finfo(key.dtype).min)
-                key_exponents = key_exponents - peak  # [B, H, N, M]
-                query_exponents = query_exponents + peak
-                query_exponents = query_exponents - query_exponents.detach().amax(-1, keepdim=True)
-            return query_exponents.exp(), key_exponents.exp()
+        if settings.phi == "elu":
+            return functional.elu(rows) + 1
+        projection = rows @ self.features.to(rows.dtype).transpose(-1, -2)  # [B, H, N, D]
         if settings.phi == "relu":
-            query_features, key_features = (
-                functional.relu(self._project(rows)) + settings.eps for rows in (query, key)
-            )
-        else:
-            query_features, key_features = functional.elu(query) + 1, functional.elu(key) + 1
-        if real is not None:
-            key_features = key_features.masked_fill(~real[:, None, :, None], 0)
-        return query_features, key_features
-
-    def _exponents(self, rows: Tensor, real: Tensor | None) -> Tensor:
-        """Return the logarithms [B, H, N, M] of the `exp` features of `rows`, -inf where `real` is false."""
-        offset = -rows.square().sum(-1, keepdim=True) / 2 - math.log(self.settings.nb_features) / 2
-        if real is not None:
-            offset = offset.masked_fill(~real[:, None, :, None], float("-inf"))
-        projection = self._project(rows)
-        return torch.cat([projection, -projection], dim=-1) + offset
-
-    def _project(self, rows: Tensor) -> Tensor:
-        """Return the products [B, H, N, D] of `rows` with the draws."""
-        return rows @ self.features.to(rows.dtype).transpose(-1, -2)
+            return functional.relu(projection) + settings.eps
+        offset = -rows.square().sum(-1, keepdim=True) / 2
+        exponents = torch.cat([projection + offset, offset - projection], dim=-1)
+        return exponents.exp() / settings.nb_features**0.5
 
     @torch.no_grad()
     def _draw(self, *step: int) -> None:
@@ -117,6 +103,146 @@ class Mechanism(Attention):
         generator = torch.Generator("cpu").manual_seed(derive_seed("favor", self.seed, self.layer, *step))
         draw = gaussian_orthogonal if self.settings.ortho_features else gaussian
         self.features.copy_(draw(*self.features.shape, generator=generator))
+
+
+class _AttendByTwoSoftmaxes(torch.autograd.Function):
+    """Attention with stabilised `exp` features: two softmaxes and no division.
+
+    The kernel is exp(E(q)) exp(E(k))^T with exponents E [N, M]. Let A be exp(E(k)) with every column divided by its
+    sum over the tokens, z the logarithms of these sums, and P the softmax over the columns of E(q) + z. Then P A^T is
+    the kernel with every row divided by its sum, and the output P (A^T v). What is the same in all exponents of a
+    query cancels, so its norm is not needed.
+
+    Keeps its arguments, z and A^T v for the backward pass, which computes the features again, block by block.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, draws: Tensor, real: Tensor | None, scale: float
+    ) -> Tensor:
+        """Return the output [B, H, N, d], in float32 at least.
+
+        Args:
+            ctx: autograd's.
+            query: [B, H, N, d].
+            key: as `query`.
+            value: as `query`.
+            draws: [H, D, d]; without gradient.
+            real: [B, N], true at real tokens; None = all real.
+            scale: factor of queries and keys.
+        """
+        queries, keys, values = (_sequences(rows) for rows in (query, key, value))
+        offsets = _offsets(keys, real, scale)
+        columns = 2 * draws.shape[1]
+        sums = keys.new_empty(len(keys), 1, columns)  # z
+        summaries = keys.new_empty(len(keys), columns, keys.shape[-1])  # A^T v
+        output = torch.empty_like(values)
+        for part, projection, blocks in _blocks(keys, draws, scale):
+            # A row without real tokens has no peak: the lowest number keeps its features at exp(-inf) = 0.
+            peak = keys.new_full((1,), torch.finfo(keys.dtype).min)
+            total, summary = torch.zeros_like(sums[part]), torch.zeros_like(summaries[part])
+            for block in blocks:
+                exponents = _exponents(keys[part, block], projection, offsets[part, block])
+                raised = torch.maximum(peak, exponents.amax(1, keepdim=True))  # [G, 1, M]
+                features = exponents.sub_(raised).exp_()
+                decay = (peak - raised).exp_()
+                total.mul_(decay).add_(features.sum(1, keepdim=True))
+                summary.mul_(decay.mT).baddbmm_(features.mT, values[part, block])
+                peak = raised
+            total.clamp_min_(1)  # it is 1 at least, but for a row without real tokens
+            sums[part] = peak + total.log()
+            summaries[part] = summary / total.mT
+            for block in blocks:
+                weights = _exponents(queries[part, block], projection, sums[part]).softmax(-1)
+                torch.bmm(weights, summaries[part], out=output[part, block])
+        ctx.save_for_backward(query, key, value, draws, real, sums, summaries)
+        ctx.scale = scale
+        return output.unflatten(0, query.shape[:2])
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of query, key and value, [B, H, N, d] each."""
+        query, key, value, draws, real, sums, summaries = ctx.saved_tensors
+        with torch.autocast(gradient.device.type, enabled=False):
+            queries, keys, values, gradients = (_sequences(rows) for rows in (query, key, value, gradient))
+            offsets = _offsets(keys, real, ctx.scale)
+            of_queries, of_keys, of_values = (torch.empty_like(rows) for rows in (queries, keys, values))
+            for part, projection, blocks in _blocks(keys, draws, ctx.scale):
+                summary = summaries[part]
+                of_summary, of_sums = torch.zeros_like(summary), torch.zeros_like(sums[part])
+                for block in blocks:
+                    weights = _exponents(queries[part, block], projection, sums[part]).softmax(-1)
+                    of_weights = gradients[part, block] @ summary.mT
+                    of_exponents = torch._softmax_backward_data(of_weights, weights, -1, weights.dtype)
+                    of_summary.baddbmm_(weights.mT, gradients[part, block])
+                    of_sums += of_exponents.sum(1, keepdim=True)
+                    positive, negative = of_exponents.chunk(2, dim=-1)
+                    torch.bmm(positive.sub_(negative), projection, out=of_queries[part, block])
+                # d(A^T v) and dz reach E(k) through both the features and their sums.
+                shift = of_sums - (summary * of_summary).sum(-1)[:, None]  # [G, 1, M]
+                for block in blocks:
+                    features = _exponents(keys[part, block], projection, offsets[part, block]).sub_(sums[part]).exp_()
+                    of_exponents = torch.baddbmm(shift, values[part, block], of_summary.mT).mul_(features)
+                    torch.bmm(features, of_summary, out=of_values[part, block])
+                    positive, negative = of_exponents.chunk(2, dim=-1)
+                    torch.bmm(positive.sub(negative), projection, out=of_keys[part, block])
+                    of_offsets = of_exponents.sum(-1, keepdim=True)
+                    of_keys[part, block].addcmul_(keys[part, block], of_offsets, value=-(ctx.scale**2))
+            shape = query.shape[:2]
+            return (
+                of_queries.unflatten(0, shape).to(query.dtype),
+                of_keys.unflatten(0, shape).to(key.dtype),
+                of_values.unflatten(0, shape).to(value.dtype),
+                None,
+                None,
+                None,
+            )
+
+
+def _sequences(rows: Tensor) -> Tensor:
+    """Return `rows` [B, H, N, d] in float32 at least: [BH, N, d]."""
+    return rows.to(torch.promote_types(rows.dtype, torch.float32)).flatten(0, 1)
+
+
+def _offsets(keys: Tensor, real: Tensor | None, scale: float) -> Tensor:
+    """Return the terms [BH, N, 1] of the exponents of `keys` [BH, N, d] that all columns have; -inf at padding."""
+    offsets = keys.norm(dim=-1).square_().mul_(-(scale**2) / 2)
+    if real is not None:
+        offsets = offsets.unflatten(0, (len(real), -1)).masked_fill(~real[:, None], float("-inf")).flatten(0, 1)
+    return offsets[..., None]
+
+
+def _blocks(rows: Tensor, draws: Tensor, scale: float) -> Iterator[tuple[slice, Tensor, list[slice]]]:
+    """Yield sequences of `rows` [BH, N, d] with their scaled draws [G, D, d], and blocks of their tokens.
+
+    A sequence and a block together have as many features as suit the device.
+    """
+    sequences, length, _ = rows.shape
+    tokens = max(1, FEATURES[rows.device.type] // (2 * draws.shape[1]))
+    draws = draws.to(rows.dtype) * scale
+    blocks = [slice(start, start + tokens) for start in range(0, length, tokens)]
+    size = max(1, tokens // length)
+    for start in range(0, sequences, size):
+        part = torch.arange(start, min(start + size, sequences), device=rows.device)
+        yield slice(start, start + size), draws[part % len(draws)], blocks
+
+
+def _exponents(rows: Tensor, draws: Tensor, offsets: Tensor) -> Tensor:
+    """Return the products of `rows` [G, n, d] and `draws` [G, D, d], and minus these, plus `offsets`: [G, n, 2 D].
+
+    `offsets` are of rows [G, n, 1] or of columns [G, 1, 2 D].
+    """
+    products = rows @ draws.mT
+    exponents = products.new_empty(*products.shape[:-1], 2 * products.shape[-1])
+    for half, combine, offset in zip(
+        exponents.chunk(2, dim=-1),
+        (torch.add, torch.sub),
+        offsets.expand(-1, -1, exponents.shape[-1]).chunk(2, -1),
+        strict=True,
+    ):
+        combine(offset, products, out=half)
+    return exponents
 
 
 def gaussian(heads: int, rows: int, width: int, *, generator: torch.Generator) -> Tensor:

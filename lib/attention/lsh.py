@@ -4,10 +4,13 @@ Shapes: B batch, H heads, N tokens, d head width, R hash rounds, C tokens a chun
 W tokens a window (a chunk and both neighbours).
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from lib.attention.contract import Attention
@@ -15,6 +18,12 @@ from lib.core.randomness import derive_seed
 
 BLOCK = 16
 """Columns of the rotations that are drawn, and hashed with, at a time."""
+
+SCORES = {"cpu": 2**19, "cuda": 2**27}
+"""Scores that are held at a time: on a CPU what its cache holds, on a GPU what keeps it busy."""
+
+ITSELF, ABSENT = -1e30, -2e30
+"""Added to scores. Finite, so that a token sees itself where all others are absent, and nothing is ever nan."""
 
 
 class Mechanism(Attention):
@@ -36,37 +45,26 @@ class Mechanism(Attention):
         self._rotations: tuple[tuple, list[Tensor]] = ((), [])
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
-        """See `Attention.attend`; `key` is `query`."""
-        batch, heads, length, width = query.shape
-        rounds = self.settings.num_hashes
-        # A batch whose rows fit into one chunk needs neither its padding nor neighbours.
-        chunk = min(self.settings.chunk_size, length)
-        reach = chunk if length > chunk else 0
+        """See `Attention.attend`; `key` is `query`. Computed in float32 at least, also under autocast."""
+        length = query.shape[2]
         if real is None:
             real = torch.ones(1, length, dtype=torch.bool, device=query.device)
-        padding = -length % chunk
-        buckets = functional.pad(self.hash(query, real), (0, padding), value=length)  # sorts padding to the end
-        query = functional.pad(query, (0, 0, 0, padding))  # [B, H, L, d]
-        value = functional.pad(value, (0, 0, 0, padding))
-
-        buckets, order = buckets.sort(dim=-1, stable=True)  # [B, H, R, L]
-        inverse = torch.empty_like(order).scatter_(
-            -1, order, torch.arange(order.shape[-1], device=order.device).expand_as(order)
+        # A batch whose rows fit into one chunk needs neither its padding nor neighbours.
+        chunk = min(self.settings.chunk_size, length)
+        buckets = functional.pad(self.hash(query, real), (0, -length % chunk), value=length)  # sorts padding to the end
+        buckets, order = (tensor.flatten(0, 1).int() for tensor in buckets.sort(dim=-1, stable=True))  # [BH, R, L]
+        dropout = self.dropout if self.training else 0.0
+        window = _Window(
+            chunk=chunk,
+            reach=chunk if length > chunk else 0,
+            scale=self.head_size**-0.5,
+            dropout=dropout,
+            # Dropout's own, global generator decides; the backward pass repeats the draws.
+            seed=int(torch.randint(2**62, ())) if dropout else 0,
         )
-        order, inverse = order.flatten(0, 1), inverse.flatten(0, 1)  # [BH, R, L]
-        sorted_query = _Sort.apply(query.flatten(0, 1), order, inverse).flatten(0, 1)  # [BHR, L, d]
-        sorted_value = _Sort.apply(value.flatten(0, 1), order, inverse).flatten(0, 1)
-
-        allowed = self._window_mask(real, buckets, chunk, reach)  # [B or 1, HR or 1, L/C, C, W]
-        output = functional.scaled_dot_product_attention(
-            sorted_query.unflatten(1, (-1, chunk)),  # [BHR, L/C, C, d]
-            _windows(sorted_query, chunk, reach),  # [BHR, L/C, W, d]
-            _windows(sorted_value, chunk, reach),
-            attn_mask=allowed.expand(batch, heads * rounds, *allowed.shape[2:]).flatten(0, 1),
-            dropout_p=self.dropout if self.training else 0.0,
-        )
-        output = _Unsort.apply(output.reshape(batch * heads, rounds, -1, width), order, inverse) / rounds
-        return output.unflatten(0, (batch, heads))[:, :, :length]
+        buckets = buckets if self.settings.mask_within_chunks else None
+        with torch.autocast(query.device.type, enabled=False):
+            return _AttendInWindows.apply(query, value, order, real.sum(-1), buckets, window)
 
     @torch.no_grad()
     def hash(self, query: Tensor, real: Tensor) -> Tensor:
@@ -124,74 +122,221 @@ class Mechanism(Attention):
         chunks = (tokens + self.settings.chunk_size - 1) // self.settings.chunk_size
         return (chunks + 1) // 2
 
-    def _window_mask(self, real: Tensor, buckets: Tensor, chunk: int, reach: int) -> Tensor:
-        """Return which keys of its window each query sees; no query is left with none.
+
+@dataclass(frozen=True)
+class _Window:
+    """What the tokens of a chunk see.
+
+    Args:
+        chunk: C.
+        reach: tokens of the window on either side of the chunk: C, or 0 where every sequence is one chunk.
+        scale: factor of the scores.
+        dropout: probability of dropping a weight.
+        seed: of the draws of dropout.
+    """
+
+    chunk: int
+    reach: int
+    scale: float
+    dropout: float
+    seed: int
+
+    @property
+    def width(self) -> int:
+        """W."""
+        return self.chunk + 2 * self.reach
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Chunks `start` to `stop` of sorted tokens [reach + tokens + reach, d], and their windows."""
+
+    window: _Window
+    start: int
+    stop: int
+
+    def chunks(self, tokens: Tensor, shift: int = 0) -> Tensor:
+        """Return a view of the chunks, or of those `shift` chunks further on: [chunks, C, d]."""
+        size = self.window.chunk
+        first = self.window.reach + (self.start + shift) * size
+        return tokens[first : first + (self.stop - self.start) * size].unflatten(0, (-1, size))
+
+    def windows(self, tokens: Tensor) -> Tensor:
+        """Return a view of the windows: [chunks, W, d]."""
+        size, width = self.window.chunk, tokens.shape[-1]
+        shape = (self.stop - self.start, self.window.width, width)
+        return tokens.as_strided(shape, (size * width, width, 1), self.start * size * width)
+
+    def add_from_windows(self, tokens: Tensor, weights: Tensor, rows: Tensor, scale: float = 1.0) -> None:
+        """Add to every token the rows of those that see it, times their weights: the adjoint of looking.
 
         Args:
-            real: [B or 1, N].
-            buckets: [B, H, R, L], sorted, so that the real tokens of each row come first.
-            chunk: tokens in a chunk.
-            reach: tokens of the window on either side of the chunk.
-
-        Returns:
-            [B or 1, HR or 1, L/C, C, W].
+            tokens: added to, [reach + tokens + reach, d].
+            weights: [chunks, C, W].
+            rows: [chunks, C, d].
+            scale: a factor.
         """
-        device = buckets.device
-        start = torch.arange(0, buckets.shape[-1], chunk, device=device)
-        window = torch.arange(-reach, chunk + reach, device=device)
-        key = start[:, None] + window  # [L/C, W]
-        present = (key >= 0) & (key < real.sum(-1)[:, None, None])  # [B, L/C, W]
-        itself = window == torch.arange(chunk, device=device)[:, None]  # [C, W]
-        allowed = present[:, None, :, None, :] & ~itself
-        if self.settings.mask_within_chunks:
-            buckets = buckets.flatten(1, 2)  # [B, HR, L]
-            of_key = functional.pad(buckets, (reach, reach), value=-1).unfold(-1, chunk + 2 * reach, chunk)
-            allowed = allowed & (buckets.unflatten(-1, (-1, chunk))[..., None] == of_key[..., None, :])
-        return allowed | (itself & ~allowed.any(-1, keepdim=True))
+        size, shift = self.window.chunk, 1 if self.window.reach else 0
+        for number, part in enumerate(weights.split(size, dim=-1)):
+            self.chunks(tokens, number - shift).baddbmm_(part.transpose(1, 2), rows, alpha=scale)
 
 
-def _windows(sequence: Tensor, chunk: int, reach: int) -> Tensor:
-    """Return each chunk of `sequence` [G, L, d] with `reach` tokens on either side, zeros beyond: [G, L/C, W, d]."""
-    return functional.pad(sequence, (0, 0, reach, reach)).unfold(1, chunk + 2 * reach, chunk).transpose(-1, -2)
+class _Group:
+    """Some sequences of a batch, their rounds sorted and laid one after the other.
+
+    Args:
+        window: what a token sees.
+        sequences: which of the BH sequences, G of them.
+        order: tokens in sorted order, [G, R, L].
+        real: number of real tokens of each sequence [G].
+        buckets: of the sorted tokens [G, R, L], if a token sees its own bucket only.
+    """
+
+    def __init__(self, window: _Window, sequences: slice, order: Tensor, real: Tensor, buckets: Tensor | None) -> None:
+        self.window = window
+        self.sequences = sequences
+        self.shape = order.shape
+        self.device = order.device
+        order = order.long()
+        number, length = order.shape[0], order.shape[2]
+        inverse = torch.empty_like(order).scatter_(-1, order, self._count(length).expand_as(order))
+        self.order = (order + self._count(number)[:, None, None] * length).flatten()
+        self.inverse = (inverse.flatten(0, 1) + self._count(inverse.shape[:2].numel())[:, None] * length).flatten()
+        # What is added to the scores of keys. Real tokens come first in a sequence.
+        start = self._count(length // window.chunk)[:, None] * window.chunk
+        key = start + self._count(window.width) - window.reach  # [L/C, W]
+        absent = (key < 0) | (key >= real[:, None, None])  # [G, L/C, W]
+        self.absence = torch.where(absent, ABSENT, 0.0)[:, None].expand(-1, order.shape[1], -1, -1).flatten(0, 2)
+        self.buckets = None
+        if buckets is not None:
+            self.buckets = functional.pad(buckets.flatten(), (window.reach, window.reach))[:, None]
+
+    def sort(self, rows: Tensor) -> Tensor:
+        """Return the sequences' `rows` [BH, L, d], sorted, between edges of zeros: [reach + GRL + reach, d]."""
+        rows, reach = rows[self.sequences].flatten(0, 1), self.window.reach
+        tokens = rows.new_empty(len(self.order) + 2 * reach, rows.shape[-1])
+        torch.index_select(rows, 0, self.order, out=tokens[reach : len(tokens) - reach])
+        tokens[:reach] = 0
+        tokens[len(tokens) - reach :] = 0
+        return tokens
+
+    def unsort(self, tokens: Tensor, out: Tensor) -> None:
+        """Put `tokens` [reach + GRL + reach, d] back in place in `out` [BH, L, d], as the mean of the rounds."""
+        reach = self.window.reach
+        rows = tokens[reach : len(tokens) - reach].index_select(0, self.inverse)
+        torch.mean(rows.view(*self.shape, -1), dim=1, out=out[self.sequences])
+
+    def weigh(self, queries: Tensor, generator: torch.Generator) -> Iterator[tuple[_Block, Tensor, Tensor | None]]:
+        """Yield blocks of chunks, their attention weights [chunks, C, W], and the factors of dropout, if any.
+
+        Args:
+            queries: sorted [reach + GRL + reach, d].
+            generator: draws what is dropped.
+        """
+        window = self.window
+        itself = queries.new_zeros(window.chunk, window.width)
+        itself.diagonal(window.reach).fill_(ITSELF)
+        chunks, size = len(self.absence), max(1, SCORES[self.device.type] // itself.numel())
+        for start in range(0, chunks, size):
+            block = _Block(window, start, min(start + size, chunks))
+            scores = itself + self.absence[start : block.stop, None].to(itself.dtype)
+            if self.buckets is not None:
+                others = block.chunks(self.buckets) != block.windows(self.buckets).transpose(1, 2)
+                scores.masked_fill_(others, ABSENT)
+            scores.baddbmm_(block.chunks(queries), block.windows(queries).transpose(1, 2), alpha=window.scale)
+            weights = scores.softmax(-1)
+            kept = None
+            if window.dropout:
+                kept = torch.empty_like(weights).bernoulli_(1 - window.dropout, generator=generator)
+                kept /= 1 - window.dropout
+            yield block, weights, kept
+
+    def _count(self, number: int) -> Tensor:
+        return torch.arange(number, device=self.device)
 
 
-def _take(rows: Tensor, index: Tensor) -> Tensor:
-    """Return the rows of `rows` [G, L, d] that `index` [G, K] names: [G, K, d]."""
-    offset = torch.arange(rows.shape[0], device=rows.device)[:, None] * rows.shape[1]
-    return rows.flatten(0, 1).index_select(0, (index + offset).flatten()).view(*index.shape, -1)
+class _AttendInWindows(torch.autograd.Function):
+    """Attend within the windows of sorted tokens, and average over the rounds.
 
-
-def _spread(rows: Tensor, order: Tensor) -> Tensor:
-    """Return `rows` [G, L, d] in the order of each round, [G, R, L]: [G, R, L, d]."""
-    return _take(rows, order.flatten(1)).unflatten(1, order.shape[1:])
-
-
-def _collect(rows: Tensor, inverse: Tensor) -> Tensor:
-    """Return `rows` [G, R, L, d] put back in place by `inverse` [G, R, L] and summed over the rounds: [G, L, d]."""
-    return _take(rows.flatten(0, 1), inverse.flatten(0, 1)).view(rows.shape).sum(1)
-
-
-class _Sort(torch.autograd.Function):
-    """Sort tokens, once a round. Its gradient puts them back: a gather, where autograd would scatter and add."""
+    Keeps its arguments alone for the backward pass, which sorts and weighs again: neither sorted copies nor weights
+    outlive the group of sequences and the block of chunks that they belong to.
+    """
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
-        ctx.save_for_backward(inverse)
-        return _spread(rows, order)
+    def forward(
+        ctx: Any, query: Tensor, value: Tensor, order: Tensor, real: Tensor, buckets: Tensor | None, window: _Window
+    ) -> Tensor:
+        """Return the output [B, H, N, d], in float32 at least.
+
+        Args:
+            ctx: autograd's.
+            query: [B, H, N, d]; serves as key.
+            value: [B, H, N, d].
+            order: tokens of every round in sorted order [BH, R, L], real ones first.
+            real: number of real tokens, [B or 1].
+            buckets: of the sorted tokens [BH, R, L], if a token sees its own bucket only.
+            window: what a token sees.
+        """
+        ctx.save_for_backward(query, value, order, real, buckets)
+        ctx.window = window
+        queries, values = _sequences(query, order), _sequences(value, order)
+        output = torch.empty_like(values)
+        generator = torch.Generator(query.device).manual_seed(window.seed)
+        for group in _groups(window, order, real.expand(len(query)), buckets):
+            sorted_queries, sorted_values = group.sort(queries), group.sort(values)
+            mixed = torch.empty_like(sorted_values)
+            for block, weights, kept in group.weigh(sorted_queries, generator):
+                weights = weights if kept is None else weights * kept
+                torch.bmm(weights, block.windows(sorted_values), out=block.chunks(mixed))
+            group.unsort(mixed, out=output)
+        return output.unflatten(0, query.shape[:2])[:, :, : query.shape[2]]
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return _collect(gradient, *ctx.saved_tensors), None, None
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of query and value, [B, H, N, d] each, in float32 at least."""
+        query, value, order, real, buckets = ctx.saved_tensors
+        with torch.autocast(gradient.device.type, enabled=False):
+            queries, values, gradients = (_sequences(rows, order) for rows in (query, value, gradient))
+            of_queries, of_values = torch.empty_like(queries), torch.empty_like(values)
+            generator = torch.Generator(query.device).manual_seed(ctx.window.seed)
+            for group in _groups(ctx.window, order, real.expand(len(query)), buckets):
+                sorted_queries, sorted_values, sorted_gradients = (
+                    group.sort(rows) for rows in (queries, values, gradients)
+                )
+                of_sorted_queries, of_sorted_values = torch.zeros_like(sorted_queries), torch.zeros_like(sorted_values)
+                for block, weights, kept in group.weigh(sorted_queries, generator):
+                    of_output = block.chunks(sorted_gradients)
+                    of_weights = of_output @ block.windows(sorted_values).transpose(1, 2)
+                    if kept is not None:
+                        of_weights *= kept
+                    of_scores = torch._softmax_backward_data(of_weights, weights, -1, weights.dtype)
+                    weights = weights if kept is None else weights * kept
+                    block.add_from_windows(of_sorted_values, weights, of_output)
+                    block.add_from_windows(of_sorted_queries, of_scores, block.chunks(sorted_queries), ctx.window.scale)
+                    block.chunks(of_sorted_queries).baddbmm_(
+                        of_scores, block.windows(sorted_queries), alpha=ctx.window.scale
+                    )
+                group.unsort(of_sorted_queries, out=of_queries)
+                group.unsort(of_sorted_values, out=of_values)
+            shape = query.shape[:2]
+            of_query, of_value = (rows.unflatten(0, shape)[:, :, : query.shape[2]] for rows in (of_queries, of_values))
+        return of_query.to(query.dtype), of_value.to(value.dtype), None, None, None, None
 
 
-class _Unsort(torch.autograd.Function):
-    """Put tokens back and sum the rounds: the adjoint of `_Sort`."""
+def _sequences(rows: Tensor, order: Tensor) -> Tensor:
+    """Return `rows` [B, H, N, d] in float32 at least, with zeros up to the length of `order`: [BH, L, d]."""
+    precision = torch.promote_types(rows.dtype, torch.float32)
+    padding = order.shape[-1] - rows.shape[2]
+    rows = rows.to(precision).flatten(0, 1)
+    return functional.pad(rows, (0, 0, 0, padding)) if padding else rows
 
-    @staticmethod
-    def forward(ctx: Any, rows: Tensor, order: Tensor, inverse: Tensor) -> Tensor:
-        ctx.save_for_backward(order)
-        return _collect(rows, inverse)
 
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return _spread(gradient, *ctx.saved_tensors), None, None
+def _groups(window: _Window, order: Tensor, real: Tensor, buckets: Tensor | None) -> Iterator[_Group]:
+    """Yield the sequences in groups that fill a block of scores; arguments as those of `_AttendInWindows`."""
+    sequences, rounds, length = order.shape
+    size = max(1, 4 * SCORES[order.device.type] // (rounds * length * window.width))
+    real = real.repeat_interleave(sequences // len(real))
+    for start in range(0, sequences, size):
+        part = slice(start, start + size)
+        yield _Group(window, part, order[part], real[part], None if buckets is None else buckets[part])
