@@ -4,6 +4,10 @@ The block owns projections, rotary positions, dropout and norms; the mechanism i
 Shapes: B batch, H heads, N tokens, d width of a head, D hidden size.
 """
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -72,9 +76,41 @@ class EncoderBlock(nn.Module):
         self.output_dropout = nn.Dropout(config.mlp_dropout)
         self.output_layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
 
-    def forward(self, states: Tensor, attention_mask: Tensor | None, rotation: tuple[Tensor, Tensor] | None) -> Tensor:
-        """Return the block's output [B, N, D]; arguments as those of `SelfAttention.forward`."""
+    def forward(
+        self,
+        states: Tensor,
+        attention_mask: Tensor | None,
+        rotation: tuple[Tensor, Tensor] | None,
+        checkpointed: bool = False,
+    ) -> Tensor:
+        """Return the block's output [B, N, D].
+
+        The first arguments are those of `SelfAttention.forward`; `checkpointed` tells that the backward pass computes
+        the whole block again.
+        """
         attended = self.attention_dropout(self.attention(states, attention_mask, rotation))
         states = self.attention_layer_norm(states + attended)
-        transformed = self.output_dropout(self.output(functional.gelu(self.intermediate(states))))
-        return self.output_layer_norm(states + transformed)
+        expanded = self.intermediate(states)
+        activated = functional.gelu(expanded)
+        with nullcontext() if checkpointed else _recomputed(activated, functional.gelu, expanded):
+            transformed = self.output(activated)
+        return self.output_layer_norm(states + self.output_dropout(transformed))
+
+
+def _recomputed(result: Tensor, function: Callable[[Tensor], Tensor], argument: Tensor) -> AbstractContextManager:
+    """Let operations in this context keep `argument` in place of `result`, and call `function` on it when asked for it.
+
+    The widest of a block's tensors need then not be kept twice, before and after a cheap function.
+    """
+    storage, argument = result.untyped_storage().data_ptr(), argument.detach()
+
+    def pack(tensor: Tensor) -> Tensor | torch.Size:
+        return tensor.shape if tensor.untyped_storage().data_ptr() == storage else tensor
+
+    def unpack(packed: Tensor | torch.Size) -> Tensor:
+        if isinstance(packed, Tensor):
+            return packed
+        with torch.no_grad():
+            return function(argument).view(packed)
+
+    return torch.autograd.graph.saved_tensors_hooks(pack, unpack)

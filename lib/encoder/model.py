@@ -94,7 +94,7 @@ class EncoderModel(EncoderPreTrainedModel):
         history = [states]
         for block in self.layers:
             if self.gradient_checkpointing and self.training:
-                states = self._gradient_checkpointing_func(block.__call__, states, attention_mask, rotation)
+                states = self._gradient_checkpointing_func(block.__call__, states, attention_mask, rotation, True)
             else:
                 states = block(states, attention_mask, rotation)
             if output_hidden_states:

@@ -257,3 +257,17 @@ def test_word_embeddings_can_grow():
     model.resize_token_embeddings(VOCABULARY + 3)
     assert model(token_ids(1, 4)).logits.shape == (1, 4, VOCABULARY + 3)
     assert model.head.decoder.weight is model.get_input_embeddings().weight
+
+
+def test_the_feed_forward_keeps_its_widest_tensor_once():
+    model = build(EncoderForMaskedLM, intermediate_size=96)
+    kept = {}
+
+    def count(tensor):
+        if tensor.numel() == 17 * 96:
+            kept[tensor.untyped_storage().data_ptr()] = tensor
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
+        model(**labelled(model, 17)).loss.backward()
+    assert len(kept) == model.config.num_hidden_layers
