@@ -15,7 +15,7 @@ from lib.attention.contract import Attention
 from lib.core.errors import ConfigError
 from lib.core.randomness import derive_seed
 
-FEATURES = {"cpu": 2**19, "cuda": 2**27}
+FEATURES = {"cpu": 2**19, "gpu": 2**27}
 """Features that are held at a time: on a CPU what its cache holds, on a GPU what keeps it busy."""
 
 
@@ -25,9 +25,8 @@ class Mechanism(Attention):
     `phi` = `exp`: the unbiased cosh estimator of the softmax kernel; D = M / 2 draws w, each in a column exp(w.x -
     |x|^2/2) and one exp(-w.x - |x|^2/2), over sqrt(M). Stabilised, each key column is divided by its sum over
     the row's real tokens, which moves to the queries, and each query by its sum over the columns. Both cancel in the
-    result, and make the normaliser 1: nothing overflows or vanishes, and `eps`, which is added to the normaliser,
-    shrinks the output by the factor 1 / (1 + eps). Without stabiliser, `eps` is weighed against the sum of the
-    kernel itself, and inputs of large norm overflow.
+    result and leave the normaliser at 1: nothing overflows or vanishes, and no `eps` is needed. Without
+    stabiliser, `eps` is weighed against the sum of the kernel itself, and inputs of large norm overflow.
     `phi` = `relu`: max(w.x, 0) + eps, with D = M draws; `eps` is added to the normaliser too.
     `phi` = `elu`: ELU(x) + 1 on the d dimensions, no draws; `eps` is added to the normaliser.
 
@@ -219,7 +218,7 @@ def _blocks(rows: Tensor, draws: Tensor, scale: float) -> Iterator[tuple[slice, 
     A sequence and a block together have as many features as suit the device.
     """
     sequences, length, _ = rows.shape
-    tokens = max(1, FEATURES[rows.device.type] // (2 * draws.shape[1]))
+    tokens = max(1, FEATURES["cpu" if rows.device.type == "cpu" else "gpu"] // (2 * draws.shape[1]))
     draws = draws.to(rows.dtype) * scale
     blocks = [slice(start, start + tokens) for start in range(0, length, tokens)]
     size = max(1, tokens // length)

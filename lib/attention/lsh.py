@@ -19,7 +19,7 @@ from lib.core.randomness import derive_seed
 BLOCK = 16
 """Columns of the rotations that are drawn, and hashed with, at a time."""
 
-SCORES = {"cpu": 2**19, "cuda": 2**27}
+SCORES = {"cpu": 2**19, "gpu": 2**27}
 """Scores that are held at a time: on a CPU what its cache holds, on a GPU what keeps it busy."""
 
 ITSELF, ABSENT = -1e30, -2e30
@@ -236,7 +236,7 @@ class _Group:
         window = self.window
         itself = queries.new_zeros(window.chunk, window.width)
         itself.diagonal(window.reach).fill_(ITSELF)
-        chunks, size = len(self.absence), max(1, SCORES[self.device.type] // itself.numel())
+        chunks, size = len(self.absence), max(1, _scores(self.device) // itself.numel())
         for start in range(0, chunks, size):
             block = _Block(window, start, min(start + size, chunks))
             scores = itself + self.absence[start : block.stop, None].to(itself.dtype)
@@ -335,8 +335,13 @@ def _sequences(rows: Tensor, order: Tensor) -> Tensor:
 def _groups(window: _Window, order: Tensor, real: Tensor, buckets: Tensor | None) -> Iterator[_Group]:
     """Yield the sequences in groups that fill a block of scores; arguments as those of `_AttendInWindows`."""
     sequences, rounds, length = order.shape
-    size = max(1, 4 * SCORES[order.device.type] // (rounds * length * window.width))
+    size = max(1, 4 * _scores(order.device) // (rounds * length * window.width))
     real = real.repeat_interleave(sequences // len(real))
     for start in range(0, sequences, size):
         part = slice(start, start + size)
         yield _Group(window, part, order[part], real[part], None if buckets is None else buckets[part])
+
+
+def _scores(device: torch.device) -> int:
+    """Return how many scores are held at a time."""
+    return SCORES["cpu" if device.type == "cpu" else "gpu"]

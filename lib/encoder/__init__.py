@@ -11,6 +11,8 @@ _EXPORTS = {
     "EncoderModel": "model",
     "EncoderForMaskedLM": "masked_lm",
     "EncoderForSequenceClassification": "sequence_classification",
+    "number_layers": "interface",
+    "register_attention": "interface",
 }
 
 __all__ = list(_EXPORTS)

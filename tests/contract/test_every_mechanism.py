@@ -280,3 +280,19 @@ def test_norms_up_to_fifty_stay_finite(name, dtype, opposite):
     tensors = detached(tensors, dtype)
     for part in run(lambda *rows: mechanism(*rows, mask), tensors, cotangent_of(4, 40)):
         assert part.isfinite().all()
+
+
+@every_mechanism
+@pytest.mark.parametrize("length", [5, 26, 64])
+def test_working_block_by_block_changes_nothing(name, length, monkeypatch):
+    mechanism = build(name)
+    module = sys.modules[type(mechanism).__module__]
+    tensors, mask, cotangent = draw(mechanism, 4, length), masks(length), cotangent_of(4, length)
+    expected = run(lambda *rows: mechanism(*rows, mask), tensors, cotangent)
+    limits = [limit for limit in ("SCORES", "FEATURES") if hasattr(module, limit)]
+    if not limits:
+        pytest.skip("the mechanism works on all rows at once")
+    for size in (1, 40, 700):
+        for limit in limits:
+            monkeypatch.setitem(getattr(module, limit), "cpu", size)
+        assert_close(run(lambda *rows: mechanism(*rows, mask), tensors, cotangent), expected, 1e-5)

@@ -16,6 +16,7 @@ ALLOWED = {
     "data": {"core"},
     "evaluation": {"core"},
     "training": {"core", "attention", "encoder", "data", "evaluation"},
+    "measure": {"core", "attention", "encoder", "data"},
     "results": {"core"},
     "workflow": {"core"},
 }

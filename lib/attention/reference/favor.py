@@ -40,7 +40,7 @@ def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, a
             kernel = {"exp": softmax_kernel, "relu": relu_kernel, "elu": elu_kernel}[settings.phi](
                 q, k, draws, settings.eps
             )
-            # Stabilised, eps stands beside a normaliser of 1 or more, whose size is lost here; its weight is <= eps.
+            # Stabilised features have the normaliser 1, so that no eps is needed.
             eps = 0.0 if settings.phi == "exp" and settings.stabilize else settings.eps
             output[row, head, real] = kernel @ value[row, head, real] / (kernel.sum(-1, keepdim=True) + eps)
     return output

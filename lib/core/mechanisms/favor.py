@@ -23,8 +23,12 @@ class Parameters(MechanismParameters):
     )
     ortho_features: bool = Field(True, description="Draw orthogonal instead of independent Gaussian features.")
     redraw_interval: NonNegativeInt = Field(0, description="Optimiser steps between two draws of features; 0 = never.")
-    stabilize: bool = Field(True, description="Subtract the maximum exponent over real tokens before exponentiating.")
-    eps: PositiveFloat = Field(1e-6, description="Added to the features (`relu`) and to the normaliser.")
+    stabilize: bool = Field(True, description="Keep `exp` features within range, so that no norm overflows.")
+    eps: PositiveFloat = Field(
+        1e-6,
+        description="Added to the features (`relu`) and to the normaliser; stabilised `exp` features have the "
+        "normaliser 1 and need none.",
+    )
 
     @model_validator(mode="after")
     def _pairs_need_an_even_count(self) -> "Parameters":

@@ -42,9 +42,14 @@ class Encoder(Section):
                 f"num_attention_heads = {self.num_attention_heads} does not divide the attention width {width}. "
                 "Choose a divisor, or set attention_size to a multiple of it."
             )
-        if self.position_embedding_type == "rope" and (width // self.num_attention_heads) % 2:
+        if self.position_embedding_type == "rope" and self.head_size % 2:
             raise ValueError(
-                f"a head is {width // self.num_attention_heads} wide, but `rope` turns pairs and needs an "
+                f"a head is {self.head_size} wide, but `rope` turns pairs and needs an "
                 "even width. Change num_attention_heads or attention_size."
             )
         return self
+
+    @property
+    def head_size(self) -> int:
+        """Width of one attention head."""
+        return (self.attention_size or self.hidden_size) // self.num_attention_heads

@@ -222,3 +222,9 @@ torch.testing.assert_close(mechanism(value, value, value), output)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_stabilised_attention_is_an_average_of_the_values():
+    query, key = rows(2, 2, 40, 8, norm=20), rows(2, 2, 40, 8, seed=1, norm=20)
+    value = torch.ones(2, 2, 40, 8)
+    torch.testing.assert_close(favor(64)(query, key, value), value)

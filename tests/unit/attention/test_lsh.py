@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lib.attention.lsh import BLOCK
+from lib.attention.lsh import BLOCK, SCORES
 from lib.attention.registry import build
 from lib.core.mechanisms import parse
 
@@ -173,3 +173,32 @@ def test_memory_is_linear_in_the_length():
             lsh()(query, query, query)
         elements.append(largest.elements)
     assert elements[1] <= 4.1 * elements[0]
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_the_backward_pass_drops_what_the_forward_pass_dropped(masked, monkeypatch):
+    monkeypatch.setitem(SCORES, "cpu", 1000)  # many blocks, each with draws of its own
+    mechanism = lsh(chunk_size=8, dropout=0.4, masked=masked).train()
+    query, value, cotangent = rows(2, 100).double(), rows(2, 100, seed=1).double(), rows(2, 100, seed=2).double()
+
+    def output(query, value):
+        torch.manual_seed(5)
+        return (mechanism(query, query, value) * cotangent).sum()
+
+    query.requires_grad_(), value.requires_grad_()
+    total = output(query, value)
+    of_query, of_value = torch.autograd.grad(total, (query, value))
+    # The output is linear in the values, and the hash codes do not change over so short a way.
+    assert (of_value * value).sum().item() == pytest.approx(total.item(), rel=1e-9)
+    direction, step = rows(2, 100, seed=3).double(), 1e-6
+    slope = (output(query + step * direction, value) - output(query - step * direction, value)) / (2 * step)
+    assert slope.item() == pytest.approx((of_query * direction).sum().item(), rel=1e-5)
+
+
+def test_dropout_follows_the_global_generator():
+    query, mechanism = rows(1, 60), lsh(dropout=0.5).train()
+    torch.manual_seed(1)
+    first, second = mechanism(query, query, query), mechanism(query, query, query)
+    assert not torch.equal(first, second)
+    torch.manual_seed(1)
+    assert torch.equal(mechanism(query, query, query), first)

@@ -1,0 +1,1 @@
+"""What mechanisms cost and how near they come to exact attention, measured."""

@@ -1,0 +1,148 @@
+"""Time, kept bytes, arithmetic and peak memory of a computation."""
+
+import math
+import multiprocessing
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterable, Mapping
+from multiprocessing.connection import Connection
+from typing import Any, Self, TypeVar
+
+import psutil
+import torch
+from torch import Tensor
+from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
+
+from lib.core.errors import RunError
+
+Key = TypeVar("Key")
+Result = TypeVar("Result")
+
+MATRIX = 2048
+"""Rows and columns of the matrices whose product gives the machine's own rate."""
+
+
+PRELOADED = ["lib.measure.attention_cost", "lib.measure.training_cost"]
+"""Imported once, by the process that those which measure memory are forked from."""
+
+
+def timed(computation: Callable[[], object], device: torch.device) -> float:
+    """Return the seconds that `computation` takes, what it leaves running on a GPU included."""
+    _wait(device)
+    start = time.perf_counter()
+    computation()
+    _wait(device)
+    return time.perf_counter() - start
+
+
+def interleaved(
+    computations: Mapping[Key, Callable[[], object]], repetitions: Mapping[Key, int], device: torch.device
+) -> dict[Key, list[float]]:
+    """Return the seconds of every repetition of every computation.
+
+    They take turns, so that what slows the machine down for a while slows all of them down.
+    """
+    seconds: dict[Key, list[float]] = {key: [] for key in computations}
+    for turn in range(max(repetitions.values())):
+        for key, computation in computations.items():
+            if turn < repetitions[key]:
+                seconds[key].append(timed(computation, device))
+    return seconds
+
+
+def matrix_rate(device: torch.device, dtype: torch.dtype, repetitions: int = 9) -> float:
+    """Return the floating-point operations a second of the best of some large matrix products."""
+    left, right = (torch.randn(MATRIX, MATRIX, device=device, dtype=dtype) for _ in range(2))
+    timed(lambda: left @ right, device)
+    return 2 * MATRIX**3 / min(timed(lambda: left @ right, device) for _ in range(repetitions))
+
+
+class KeptBytes(torch.autograd.graph.saved_tensors_hooks):
+    """Context that counts what forward passes keep for the backward pass: each storage once.
+
+    Args:
+        parameters: tensors that are not counted.
+    """
+
+    def __init__(self, parameters: Iterable[Tensor] = ()) -> None:
+        super().__init__(self._count, lambda tensor: tensor)
+        self._left_out = {parameter.untyped_storage().data_ptr() for parameter in parameters}
+        self._kept: dict[int, int] = {}
+
+    def __enter__(self) -> Self:
+        """Begin to count."""
+        super().__enter__()
+        return self
+
+    @property
+    def total(self) -> int:
+        """Bytes."""
+        return sum(self._kept.values())
+
+    def _count(self, tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in self._left_out:
+            self._kept[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+
+def operation_counter() -> FlopCounterMode:
+    """Return a context that counts the floating-point operations of matrix products: two a product and sum."""
+    aten = torch.ops.aten
+    return FlopCounterMode(
+        display=False,
+        custom_mapping={
+            aten.baddbmm_: lambda total, left, right, **_: 2 * math.prod(left) * right[-1],
+            aten._scaled_dot_product_flash_attention_for_cpu: (
+                lambda query, key, value, *_, **__: sdpa_flop_count(query, key, value)
+            ),
+            aten._scaled_dot_product_flash_attention_for_cpu_backward: (
+                lambda gradient, query, key, value, *_, **__: sdpa_backward_flop_count(gradient, query, key, value)
+            ),
+        },
+    )
+
+
+def with_peak_mb(function: Callable[..., Result], *arguments: Any, device: torch.device) -> tuple[Result, float]:
+    """Return what `function(*arguments)` returns, and the highest memory in use meanwhile, in MiB.
+
+    Memory in use before is left out. On a CPU the function runs in a process of its own, whose resident memory counts;
+    so it is a function of a module, and arguments and result can be pickled.
+
+    Raises:
+        RunError: that process ended early.
+    """
+    if device.type == "cuda":
+        before = torch.cuda.memory_allocated(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        result = function(*arguments)
+        return result, (torch.cuda.max_memory_allocated(device) - before) / 2**20
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_send_peak, args=(sender, torch.get_num_threads(), function, arguments))
+    process.start()
+    sender.close()
+    try:
+        return receiver.recv()
+    except EOFError:
+        raise RunError(
+            f"the process that measures the memory of {arguments} ended early; see above for its error. If there is "
+            "none, the machine ran out of memory: measure shorter sequences."
+        ) from None
+    finally:
+        process.join()
+
+
+def _send_peak(sender: Connection, threads: int, function: Callable[..., object], arguments: tuple) -> None:
+    torch.set_num_threads(threads)
+    before = psutil.Process().memory_info().rss
+    result = function(*arguments)
+    unit = 1 if sys.platform == "darwin" else 1024
+    sender.send((result, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit - before) / 2**20))
+
+
+def _wait(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,0 +1,243 @@
+"""What training costs: a step of masked language modelling, and an epoch of fine-tuning on texts of many lengths."""
+
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, PreTrainedModel
+
+from lib.core.settings.encoder import Encoder
+from lib.data.padding import pad_ids
+from lib.data.samplers import LengthGroupedSampler
+from lib.encoder import EncoderConfig, EncoderForMaskedLM, EncoderForSequenceClassification
+from lib.measure.cost import interleaved, timed, with_peak_mb
+
+BERT = "bert"
+VOCABULARY = 30_522
+LENGTH = 512
+"""Tokens of a sequence of masked language modelling, and most of a review."""
+
+PREDICTED = 0.15
+REVIEW_LENGTHS = [
+    14,
+    81,
+    121,
+    141,
+    152,
+    162,
+    171,
+    181,
+    194,
+    207,
+    221,
+    238,
+    260,
+    288,
+    315,
+    351,
+    400,
+    460,
+    556,
+    724,
+    2813,
+]
+"""Tokens of IMDb's reviews, with BERT's vocabulary: the quantiles 0, 0.05, ..., 1."""
+
+Work = Literal["mlm", "finetune_epoch", "finetune_epoch_padded"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One row of the comparison.
+
+    Args:
+        implementation: `ours` or `transformers`.
+        model: name of the mechanism, or `bert`.
+        mechanism: its parameters; None for BERT.
+        encoder: sizes and dropouts.
+        work: `mlm`, a step of masked language modelling on sequences of 512 tokens; `finetune_epoch`, an epoch of
+            classification of reviews in batches of similar length; `finetune_epoch_padded`, every batch 512 long.
+        batch: sequences of a batch.
+        documents: reviews of an epoch.
+        device: such as `cpu`.
+        dtype: of the forward pass, such as `float32`.
+    """
+
+    implementation: str
+    model: str
+    mechanism: dict[str, Any] | None
+    encoder: dict[str, Any]
+    work: Work
+    batch: int
+    documents: int
+    device: str
+    dtype: str
+
+
+class Training:
+    """A model, its optimiser and the batches of a case; called, it trains on all of them once."""
+
+    def __init__(self, case: Case) -> None:
+        torch.manual_seed(0)
+        self.case = case
+        self.model = _model(case).to(case.device).train()
+        self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-5)
+        self.batches = [
+            {name: tensor.to(case.device) for name, tensor in batch.items()}
+            for batch in (_masked_batches(case) if case.work == "mlm" else _review_batches(case))
+        ]
+
+    @property
+    def tokens(self) -> int:
+        """Real tokens of all batches."""
+        return sum(int(batch["attention_mask"].sum()) for batch in self.batches)
+
+    def __call__(self) -> None:
+        """Train."""
+        case = self.case
+        for batch in self.batches:
+            with torch.autocast(case.device, getattr(torch, case.dtype), enabled=case.dtype != "float32"):
+                loss = self.model(**batch).loss
+            loss.backward()
+            self.optimiser.step()
+            self.optimiser.zero_grad()
+
+
+def training_cost(
+    mechanisms: Mapping[str, dict[str, Any]],
+    encoder: Encoder,
+    *,
+    batch: int,
+    documents: int,
+    review_batch: int,
+    device: str,
+    dtype: str,
+    repetitions: int,
+) -> pd.DataFrame:
+    """Return what training costs, a row for each implementation, model and work.
+
+    Args:
+        mechanisms: parameters by name.
+        encoder: sizes and dropouts of all models, BERT's included.
+        batch: sequences of a step of masked language modelling.
+        documents: reviews of an epoch.
+        review_batch: reviews of a batch.
+        device: `cpu` or `cuda`.
+        dtype: of the forward pass.
+        repetitions: of every row.
+
+    Returns:
+        Columns `implementation`, `model`, `step`, `tokens` (real ones), `median_ms`, `tokens_per_s`, `peak_mb`,
+        `device`, `dtype`, `threads`, `repetitions`, `torch` (version).
+
+    Raises:
+        RunError: memory did not suffice.
+    """
+    place = torch.device(device)
+    models: dict[str, dict[str, Any] | None] = {BERT: None, **mechanisms}
+    wanted: list[tuple[str, Work, int]] = [(model, "mlm", batch) for model in models]
+    exact = next((name for name, parameters in mechanisms.items() if parameters["kind"] == "sdpa"), None)
+    wanted.append((BERT, "finetune_epoch_padded", review_batch))
+    if exact is not None:
+        wanted += [(exact, "finetune_epoch_padded", review_batch), (exact, "finetune_epoch", review_batch)]
+    cases = [
+        Case(
+            implementation="transformers" if model == BERT else "ours",
+            model=model,
+            mechanism=models[model],
+            encoder=encoder.model_dump(),
+            work=work,
+            batch=size,
+            documents=documents,
+            device=device,
+            dtype=dtype,
+        )
+        for model, work, size in wanted
+    ]
+    rows = []
+    # One kind of work after the other, so that no more models are held at once than are compared.
+    for kind in ("mlm", "finetune_epoch"):
+        group = {number: Training(case) for number, case in enumerate(cases) if case.work.startswith(kind)}
+        if kind == "mlm":
+            for training in group.values():
+                timed(training, place)
+        times = interleaved(group, dict.fromkeys(group, repetitions), place)
+        tokens = {number: training.tokens for number, training in group.items()}
+        group.clear()
+        for number, count in tokens.items():
+            case, median = cases[number], statistics.median(times[number])
+            # The longest batch needs most.
+            _, peak = with_peak_mb(_train, replace(case, documents=min(documents, 2 * case.batch)), device=place)
+            rows.append(
+                {
+                    "implementation": case.implementation,
+                    "model": case.model,
+                    "step": case.work,
+                    "tokens": count,
+                    "median_ms": 1000 * median,
+                    "tokens_per_s": count / median,
+                    "peak_mb": peak,
+                    "device": device,
+                    "dtype": dtype,
+                    "threads": torch.get_num_threads(),
+                    "repetitions": repetitions,
+                    "torch": torch.__version__,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _train(case: Case) -> None:
+    Training(case)()
+
+
+def review_lengths(documents: int) -> list[int]:
+    """Return lengths of `documents` reviews, spread evenly over those of IMDb and cut to 512 tokens."""
+    at = (np.arange(documents) + 0.5) / documents
+    lengths = np.interp(at, np.linspace(0, 1, len(REVIEW_LENGTHS)), REVIEW_LENGTHS)
+    return np.minimum(lengths.round().astype(int), LENGTH).tolist()
+
+
+def _model(case: Case) -> PreTrainedModel:
+    masked = case.work == "mlm"
+    if case.mechanism is not None:
+        config = EncoderConfig(mechanism=case.mechanism, vocab_size=VOCABULARY, **case.encoder)
+        return (EncoderForMaskedLM if masked else EncoderForSequenceClassification)(config)
+    encoder = Encoder(**case.encoder)
+    config = BertConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=encoder.hidden_size,
+        num_hidden_layers=encoder.num_hidden_layers,
+        num_attention_heads=encoder.num_attention_heads,
+        intermediate_size=encoder.intermediate_size,
+        hidden_dropout_prob=encoder.mlp_dropout,
+        attention_probs_dropout_prob=encoder.attention_dropout,
+        max_position_embeddings=LENGTH,
+    )
+    return (BertForMaskedLM if masked else BertForSequenceClassification)(config)
+
+
+def _masked_batches(case: Case) -> list[dict[str, Tensor]]:
+    generator = torch.Generator().manual_seed(0)
+    ids = torch.randint(1000, VOCABULARY, (case.batch, LENGTH), generator=generator)
+    predicted = torch.rand(ids.shape, generator=generator) < PREDICTED
+    return [{"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": ids.masked_fill(~predicted, -100)}]
+
+
+def _review_batches(case: Case) -> list[dict[str, Tensor]]:
+    lengths = review_lengths(case.documents)
+    generator = np.random.default_rng(0)
+    order = [index for _, index in LengthGroupedSampler(lengths, case.batch, seed=0)]
+    batches = []
+    for start in range(0, len(order), case.batch):
+        chosen: Sequence[int] = order[start : start + case.batch]
+        rows = [generator.integers(1000, VOCABULARY, lengths[index]) for index in chosen]
+        width = max(map(len, rows)) if case.work == "finetune_epoch" else LENGTH
+        ids, mask = pad_ids(rows, width, 0)
+        batches.append({"input_ids": ids, "attention_mask": mask, "labels": torch.tensor(chosen) % 2})
+    return batches

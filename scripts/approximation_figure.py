@@ -1,0 +1,28 @@
+"""Draw how near FAVOR+ or LSH comes to exact attention, from the table of favor_error.py or lsh_recall.py.
+
+python scripts/approximation_figure.py favor_error|lsh_recall --table FILE --out FILE ...
+"""
+
+import sys
+from collections.abc import Sequence
+
+from lib.core import program
+from lib.results.approximation import FAVOR_COLUMNS, LSH_COLUMNS, favor_error_figure, lsh_recall_figure, read_table
+from lib.results.figures import save_figure
+
+FIGURES = {"favor_error": (favor_error_figure, FAVOR_COLUMNS), "lsh_recall": (lsh_recall_figure, LSH_COLUMNS)}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    parser = program.parser(__doc__)
+    parser.add_argument("figure", choices=FIGURES, help="what to draw")
+    parser.add_argument("--table", required=True, metavar="FILE", help="CSV file of the program of the same name")
+    parser.add_argument("--out", required=True, nargs="+", metavar="FILE", help="files to write: .svg, .png, .pdf")
+    arguments = parser.parse_args(argv)
+    draw, columns = FIGURES[arguments.figure]
+    save_figure(draw(read_table(arguments.table, columns)), arguments.out)
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main))

@@ -1,0 +1,57 @@
+import pytest
+
+from lib.core.settings.encoder import Encoder
+from lib.measure.training_cost import LENGTH, Case, Training, review_lengths, training_cost
+
+SMALL = Encoder(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64)
+
+
+def case(work, **changes):
+    settings = {"implementation": "ours", "model": "sdpa", "mechanism": {"kind": "sdpa"}, "encoder": SMALL.model_dump()}
+    sizes = {"batch": 2, "documents": 10, "device": "cpu", "dtype": "float32"}
+    return Case(work=work, **(settings | sizes | changes))
+
+
+def test_a_table_of_steps_and_epochs():
+    mechanisms = {"sdpa": {"kind": "sdpa"}, "favor-m16": {"kind": "favor", "nb_features": 16}}
+    table = training_cost(
+        mechanisms, SMALL, batch=1, documents=4, review_batch=2, device="cpu", dtype="float32", repetitions=1
+    )
+    rows = list(table[["implementation", "model", "step"]].itertuples(index=False, name=None))
+    assert rows == [
+        ("transformers", "bert", "mlm"),
+        ("ours", "sdpa", "mlm"),
+        ("ours", "favor-m16", "mlm"),
+        ("transformers", "bert", "finetune_epoch_padded"),
+        ("ours", "sdpa", "finetune_epoch_padded"),
+        ("ours", "sdpa", "finetune_epoch"),
+    ]
+    assert (table[["median_ms", "tokens_per_s", "peak_mb"]] > 0).all(axis=None)
+    assert set(table["tokens"][:3]) == {LENGTH}
+    assert set(table["tokens"][3:]) == {sum(review_lengths(4))}
+
+
+def test_reviews_are_as_long_as_those_of_imdb():
+    lengths = review_lengths(2000)
+    assert min(lengths) < 81
+    assert max(lengths) == LENGTH
+    assert sum(lengths) / len(lengths) == pytest.approx(263, abs=3)
+    assert sum(length == LENGTH for length in lengths) / len(lengths) == pytest.approx(0.123, abs=0.01)
+
+
+def test_an_epoch_sees_every_review_once_with_less_padding_in_batches_of_similar_length():
+    short, padded = (Training(case(work)) for work in ("finetune_epoch", "finetune_epoch_padded"))
+    assert short.tokens == padded.tokens == sum(review_lengths(10))
+    assert sum(len(batch["labels"]) for batch in short.batches) == 10
+    assert {batch["input_ids"].shape[1] for batch in padded.batches} == {LENGTH}
+    sizes = [sum(batch["input_ids"].numel() for batch in training.batches) for training in (short, padded)]
+    assert sizes[0] < 0.7 * sizes[1]
+
+
+@pytest.mark.parametrize("model", ["sdpa", "bert"])
+def test_training_learns(model):
+    changes = {} if model == "sdpa" else {"implementation": "transformers", "model": "bert", "mechanism": None}
+    training = Training(case("mlm", **changes))
+    before = [weight.detach().clone() for weight in training.model.parameters()]
+    training()
+    assert any((old != new).any() for old, new in zip(before, training.model.parameters(), strict=True))
