@@ -24,7 +24,7 @@ FAVOR_LINES = {
     "exp": {"color": "C2", "marker": "s", "linestyle": "--", "label": "FAVOR+, exp estimator"},
 }
 SORTINGS = {"lsh": ("-", "tokens sorted by LSH"), "random": (":", "tokens in random order")}
-COLUMN_INCHES, ROW_INCHES = 1.75, 2.2
+COLUMN_INCHES, ROW_INCHES, LEGEND_INCHES = 1.75, 2.2, 7.3
 PANEL_INCHES = (3.5, 2.6)
 PANELS_A_ROW = 3
 
@@ -60,7 +60,7 @@ def favor_error_figure(table: pd.DataFrame) -> Figure:
     features = _most_varied(table, "features", "length")
     norms = sorted(table["norm"].unique())
     with matplotlib.style.context(STYLE):
-        size = (COLUMN_INCHES * len(norms), 2 * ROW_INCHES)
+        size = (max(COLUMN_INCHES * len(norms), LEGEND_INCHES), 2 * ROW_INCHES)
         figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(2, len(norms), squeeze=False, sharex="row", sharey=True)
         for column, norm in zip(panels.T, norms, strict=True):
