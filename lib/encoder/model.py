@@ -91,6 +91,8 @@ class EncoderModel(EncoderPreTrainedModel):
             output_hidden_states = self.config.output_hidden_states
         states = self.embeddings(input_ids, token_type_ids, inputs_embeds)
         rotation = self.phases(states.shape[1], states.device) if self.phases else None
+        if attention_mask is not None and attention_mask.all():
+            attention_mask = None  # once here, so that no block masks what has no padding
         history = [states]
         for block in self.layers:
             if self.gradient_checkpointing and self.training:

@@ -65,9 +65,9 @@ def rotate(states: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
     Source:
         Equation 2.7 of the study; Su et al. 2021 (RoFormer), equation 34.
     """
-    even, odd = states.float().unflatten(-1, (-1, 2)).unbind(-1)
-    pairs = torch.stack((even * cosines - odd * sines, even * sines + odd * cosines), dim=-1)
-    return pairs.flatten(-2).to(states.dtype)
+    # A pair is a complex number, and to turn it is to multiply it by another one.
+    pairs = torch.view_as_complex(states.float().unflatten(-1, (-1, 2)))
+    return torch.view_as_real(pairs * torch.complex(cosines, sines)).flatten(-2).to(states.dtype)
 
 
 def sinusoids(cosines: Tensor, sines: Tensor, width: int) -> Tensor:
