@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         default="bfloat16" if on_gpu else "float32",
         help="type of the forward pass (bfloat16 on a GPU)",
     )
-    parser.add_argument("--repetitions", type=int, default=5, metavar="R", help="repetitions of a step (5)")
+    parser.add_argument("--repetitions", type=int, default=3, metavar="R", help="repetitions of a step (3)")
     parser.add_argument("--out", required=True, metavar="FILE", help="table to write, as CSV")
     arguments = vars(parser.parse_args(argv))
     out = arguments.pop("out")

@@ -127,5 +127,7 @@ def _cases(
             if name.endswith(PROJECTED) and name.removesuffix(PROJECTED) in mechanisms:
                 ours[name] = mechanisms[name.removesuffix(PROJECTED)]
     for name, parameters in ours.items():
-        for implementation in ("ours", *PEERS.get(name, ())):
+        # With padding, torch's attention is ours.
+        peers = [peer for peer in PEERS.get(name, ()) if (peer, padding) != ("torch", "ragged")]
+        for implementation in ("ours", *peers):
             yield Case(implementation, name, parameters, length, padding=padding, **template)

@@ -23,8 +23,14 @@ MATRIX = 2048
 """Rows and columns of the matrices whose product gives the machine's own rate."""
 
 
-PRELOADED = ["lib.measure.attention_cost", "lib.measure.training_cost"]
-"""Imported once, by the process that those which measure memory are forked from."""
+PRELOADED = [
+    "lib.measure.attention_cost",
+    "lib.measure.training_cost",
+    "transformers.models.reformer.modeling_reformer",
+    "reformer_pytorch",
+    "performer_pytorch",
+]
+"""Imported once, by the process that those which measure memory are forked from; what is not there is passed over."""
 
 
 def timed(computation: Callable[[], object], device: torch.device) -> float:

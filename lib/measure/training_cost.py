@@ -22,6 +22,9 @@ VOCABULARY = 30_522
 LENGTH = 512
 """Tokens of a sequence of masked language modelling, and most of a review."""
 
+REVIEWS_A_STEP = 64
+"""As in the study's recipe, whatever the size of the batches that are held at a time."""
+
 PREDICTED = 0.15
 REVIEW_LENGTHS = [
     14,
@@ -62,7 +65,7 @@ class Case:
         encoder: sizes and dropouts.
         work: `mlm`, a step of masked language modelling on sequences of 512 tokens; `finetune_epoch`, an epoch of
             classification of reviews in batches of similar length; `finetune_epoch_padded`, every batch 512 long.
-        batch: sequences of a batch.
+        batch: sequences that are held at a time; an optimiser step of classification has `REVIEWS_A_STEP`.
         documents: reviews of an epoch.
         device: such as `cpu`.
         dtype: of the forward pass, such as `float32`.
@@ -100,12 +103,14 @@ class Training:
     def __call__(self) -> None:
         """Train."""
         case = self.case
-        for batch in self.batches:
+        batches_a_step = 1 if case.work == "mlm" else max(1, REVIEWS_A_STEP // case.batch)
+        for number, batch in enumerate(self.batches, start=1):
             with torch.autocast(case.device, getattr(torch, case.dtype), enabled=case.dtype != "float32"):
                 loss = self.model(**batch).loss
             loss.backward()
-            self.optimiser.step()
-            self.optimiser.zero_grad()
+            if number % batches_a_step == 0 or number == len(self.batches):
+                self.optimiser.step()
+                self.optimiser.zero_grad()
 
 
 def training_cost(
@@ -195,7 +200,7 @@ def training_cost(
 
 def _train(case: Case) -> None:
     training = Training(case)
-    for _ in range(2):  # the optimiser's state exists from the second on
+    for _ in range(4):  # the optimiser's state exists from the second on, and memory settles
         training()
 
 

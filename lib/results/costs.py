@@ -42,6 +42,7 @@ def attention_time_figure(costs: pd.DataFrame) -> Figure:
         for axes in (left, right):
             _finish(axes, costs, ours)
             axes.set_yscale("log")
+            axes.yaxis.set_major_formatter("{x:,.0f}")
     return figure
 
 
@@ -65,7 +66,8 @@ def attention_memory_figure(costs: pd.DataFrame) -> Figure:
         right.set_title("Ours (solid) beside others (dashed)")
         for axes in (left, right):
             _finish(axes, costs, ours)
-            axes.set_yscale("log")
+            axes.set_yscale("log", base=2)
+            axes.yaxis.set_major_formatter("{x:,.0f}")
     return figure
 
 
