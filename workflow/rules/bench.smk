@@ -1,6 +1,7 @@
 """What attention costs and how near it comes to exact attention, on the machine at hand. Run with: make bench"""
 
 import json
+import os
 
 ENCODER = plan.experiment.encoder
 MECHANISMS = plan.experiment.mechanisms
@@ -26,7 +27,7 @@ rule attention_cost:
     log:
         plan.log("tables/attention_cost"),
     # All cores: two measurements at once would measure one another.
-    threads: workflow.cores or 1
+    threads: os.cpu_count()
     resources:
         runtime=60,
         mem_mb=16_000,
@@ -49,7 +50,7 @@ rule training_cost:
         report(plan.table("training_cost"), caption="../report/training_cost.rst", category="Tables"),
     log:
         plan.log("tables/training_cost"),
-    threads: workflow.cores or 1
+    threads: os.cpu_count()
     resources:
         runtime=60,
         mem_mb=16_000,
