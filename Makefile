@@ -23,7 +23,7 @@ setup: .venv/.done ## Make the virtual environment
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --no-deps --editable .
 	touch $@
 
-demo: setup ## Run the whole grid in miniature, without a download (about 11 minutes on 2 cores)
+demo: setup ## Run the whole grid in miniature, without a download (about 8 minutes on 2 cores)
 	$(SNAKEMAKE) $(DEMO) --quiet reason host
 	@$(MAKE) --no-print-directory report
 	@echo; cat results/demo/tables/f1.md; echo
@@ -45,7 +45,7 @@ bench: setup .venv/.bench ## Measure what attention costs here, beside other imp
 	@echo "Figures: results/figures/attention_time.png, attention_memory.png, favor_error.png, lsh_recall.png"
 
 # One thread a process: small tensors gain nothing from more, and the tests run side by side.
-test: setup ## Run the tests (under 15 minutes on 2 cores)
+test: setup ## Run the tests (about 5 minutes on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadscope
 
 test-slow: setup ## Run the heavy proofs (about half an hour on 2 cores)
