@@ -200,7 +200,7 @@ def training_cost(
 
 def _train(case: Case) -> None:
     training = Training(case)
-    for _ in range(4):  # the optimiser's state exists from the second on, and memory settles
+    for _ in range(3):  # the optimiser's state exists from the second on, and memory settles
         training()
 
 
