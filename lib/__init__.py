@@ -14,9 +14,9 @@ import wrapt
 
 @wrapt.when_imported("transformers.models.auto.configuration_auto")
 def _register_configuration(_: ModuleType) -> None:
-    importlib.import_module("lib.encoder.configuration")
+    importlib.import_module("lib.backbones.encoder.configuration")
 
 
 @wrapt.when_imported("transformers.models.auto.modeling_auto")
 def _register_models(_: ModuleType) -> None:
-    importlib.import_module("lib.encoder.registration")
+    importlib.import_module("lib.backbones.encoder.registration")

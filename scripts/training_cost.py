@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 import torch
 
+from lib.backbones.encoder.settings import Encoder
 from lib.core import program
 from lib.core.files import atomic_path
-from lib.core.settings.encoder import Encoder
 from lib.measure.training_cost import training_cost
 
 

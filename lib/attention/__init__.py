@@ -1,5 +1,20 @@
 """Attention mechanisms: the map from queries, keys and values to outputs, and nothing around it.
 
-`contract.py` says what a mechanism owes, `registry.py` finds and builds one, `<kind>.py` holds its arithmetic,
-`reference/<kind>.py` its dense float64 truth. Projections, positions and the other dropouts are the layer's.
+`contract.py` says what a mechanism owes, `registry.py` builds one, `interface.py` lends them to foreign models.
+Each mechanism has a folder: `parameters.py` (no torch), `mechanism.py` (its arithmetic) and `reference.py` (the same,
+dense and in float64, to test against). Projections, positions and the other dropouts are the layer's.
 """
+
+import importlib
+from typing import Any
+
+_EXPORTS = {"number_layers": "interface", "register_attention": "interface"}
+
+__all__ = list(_EXPORTS)
+
+
+def __getattr__(name: str) -> Any:
+    # On demand, since the workflow reads the parameters of mechanisms without torch.
+    if name not in _EXPORTS:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"{__name__}.{_EXPORTS[name]}"), name)

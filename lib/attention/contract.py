@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 
 from torch import Tensor, nn
 
-from lib.core.mechanisms import MechanismParameters
+from lib.core.kinds import MechanismParameters
 
 
 class Attention(nn.Module, ABC):

@@ -1,26 +1,11 @@
-"""Finds and builds mechanisms: `lib/attention/<kind>.py` defines `class Mechanism`, derived from `Attention`.
-
-Modules are imported by a name made at run time, so that a digest of a mechanism's code holds that mechanism's
-file and no other one's.
-"""
-
-import importlib
-from importlib.util import find_spec
+"""Builds mechanisms: the part `mechanism` of a kind defines `class Mechanism`, derived from `Attention`."""
 
 from lib.attention.contract import Attention
-from lib.core import mechanisms
-from lib.core.errors import ConfigError
-
-_ROOM = __name__.rpartition(".")[0]
-
-
-def kinds() -> list[str]:
-    """Return the kinds of mechanism that have both parameters and arithmetic, sorted."""
-    return [kind for kind in mechanisms.kinds() if find_spec(f"{_ROOM}.{kind}")]
+from lib.core.kinds import MECHANISMS, MechanismParameters
 
 
 def build(
-    parameters: mechanisms.MechanismParameters,
+    parameters: MechanismParameters,
     *,
     num_heads: int,
     head_size: int,
@@ -31,13 +16,9 @@ def build(
     """Return the mechanism that `parameters` describe; the arguments are those of `Attention`.
 
     Raises:
-        ConfigError: the kind has no mechanism, or the mechanism cannot honour its settings.
+        ConfigError: there is no such kind, or the mechanism cannot honour its settings.
     """
-    if parameters.kind not in kinds():
-        raise ConfigError(
-            f"kind: {parameters.kind!r} is not a known attention mechanism. Expected one of: {', '.join(kinds())}."
-        )
-    mechanism = importlib.import_module(f"{_ROOM}.{parameters.kind}").Mechanism
+    mechanism = MECHANISMS.load(parameters.kind, "mechanism").Mechanism
     return mechanism(
         parameters=parameters, num_heads=num_heads, head_size=head_size, layer=layer, seed=seed, dropout=dropout
     )

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from lib.attention.registry import build
-from lib.core.mechanisms import parse
+from lib.core.kinds import MECHANISMS
 from lib.core.randomness import derive_seed
 
 HEAD_SIZE = 64
@@ -96,7 +96,7 @@ def favor_draws(estimator: str, features: int, head_size: int, seed: int) -> Ten
 
     `cosh` makes two columns of a draw, D = M / 2, and has the very draws of the mechanism; `exp` makes one, D = M.
     """
-    parameters = parse({"kind": "favor", "nb_features": features if estimator == "cosh" else 2 * features})
+    parameters = MECHANISMS.parse({"kind": "favor", "nb_features": features if estimator == "cosh" else 2 * features})
     return build(parameters, num_heads=1, head_size=head_size, layer=0, seed=seed).features[0].double()
 
 
@@ -204,7 +204,7 @@ def clustered(length: int, head_size: int, norm: float, cosine: float, seed: int
 
 def lsh_codes(query: Tensor, num_hashes: int, chunk_size: int, seed: int) -> Tensor:
     """Return the mechanism's hash codes of `query` [N, d]: [R, N]."""
-    parameters = parse({"kind": "lsh", "num_hashes": num_hashes, "chunk_size": chunk_size})
+    parameters = MECHANISMS.parse({"kind": "lsh", "num_hashes": num_hashes, "chunk_size": chunk_size})
     mechanism = build(parameters, num_heads=1, head_size=query.shape[1], layer=0, seed=seed).eval()
     return mechanism.hash(query[None, None], torch.ones(1, len(query), dtype=torch.bool))[0, 0]
 

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from lib.attention.registry import build
 from lib.core.errors import ConfigError
-from lib.core.mechanisms import parse
+from lib.core.kinds import MECHANISMS
 
 Padding = Literal["none", "ragged"]
 PROJECTED = "+projections"
@@ -87,7 +87,7 @@ def prepare(case: Case) -> Attention:
     projected = case.mechanism.endswith(PROJECTED)
     width = case.heads * case.head_size
     shape = (case.batch, case.length, width) if projected else (case.batch, case.heads, case.length, case.head_size)
-    shared = parse(case.parameters).shares_query_and_key
+    shared = MECHANISMS.parse(case.parameters).shares_query_and_key
     inputs = [torch.randn(shape, **options).requires_grad_() for _ in range(1 if projected else 2 if shared else 3)]
     mask = ragged_mask(case.batch, case.length, case.device) if case.padding == "ragged" else None
     made = _MAKERS[case.implementation](case)
@@ -106,7 +106,7 @@ class _Ours(nn.Module):
     def __init__(self, case: Case) -> None:
         super().__init__()
         self.mechanism = build(
-            parse(case.parameters), num_heads=case.heads, head_size=case.head_size, layer=0, seed=0
+            MECHANISMS.parse(case.parameters), num_heads=case.heads, head_size=case.head_size, layer=0, seed=0
         ).train()
         self.steps = 0
 
@@ -147,7 +147,7 @@ def _torch(case: Case) -> Callable[..., Tensor]:
 
 
 def _reformer_pytorch(case: Case) -> nn.Module:
-    settings = parse(case.parameters)
+    settings = MECHANISMS.parse(case.parameters)
     lsh = _package("reformer_pytorch").LSHAttention(bucket_size=settings.chunk_size, n_hashes=settings.num_hashes)
 
     class Heads(nn.Module):
@@ -168,7 +168,7 @@ def _transformers(case: Case) -> nn.Module:
     from transformers.models.reformer import modeling_reformer
 
     modeling_reformer.logger.setLevel(logging.ERROR)  # it tells every number of buckets that it chooses
-    settings = parse(case.parameters)
+    settings = MECHANISMS.parse(case.parameters)
     width = case.heads * case.head_size
     config = ReformerConfig(
         hidden_size=width,
@@ -195,7 +195,7 @@ def _transformers(case: Case) -> nn.Module:
 
 
 def _performer_pytorch(case: Case) -> nn.Module:
-    settings = parse(case.parameters)
+    settings = MECHANISMS.parse(case.parameters)
     attention = _package("performer_pytorch").FastAttention(case.head_size, nb_features=settings.nb_features)
 
     class Masked(nn.Module):

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, PreTrainedModel
 
-from lib.core.settings.encoder import Encoder
+from lib.backbones.encoder import EncoderConfig, EncoderForMaskedLM, EncoderForSequenceClassification
+from lib.backbones.encoder.settings import Encoder
 from lib.data.padding import pad_ids
 from lib.data.samplers import LengthGroupedSampler
-from lib.encoder import EncoderConfig, EncoderForMaskedLM, EncoderForSequenceClassification
 from lib.measure.cost import interleaved, timed, with_peak_mb
 
 BERT = "bert"

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pandas as pd
 
-from lib.core import mechanisms
 from lib.core.errors import DataError
+from lib.core.kinds import MECHANISMS
 
 METRICS = {
     "train_avg_epoch_loss": "train_loss",
@@ -67,5 +67,5 @@ def _model(run: pd.Series) -> str:
         "lsh": {"kind": "lsh", "num_hashes": run["num_hashes"], "chunk_size": run["chunk_size"]},
         "favor": {"kind": "favor", "nb_features": run["nb_features"]},
     }[run["attention"]]
-    name = mechanisms.parse(parameters).name()
+    name = MECHANISMS.parse(parameters).name()
     return f"{name}-masked" if run["mask_within_chunks"] is True else name

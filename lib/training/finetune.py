@@ -8,17 +8,17 @@ from datasets import Dataset
 from scipy.special import softmax
 from transformers import EvalPrediction
 
+from lib.backbones.encoder.loading import load_weights
+from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
 from lib.core.record import PREDICTIONS
 from lib.core.settings.finetune_run import FinetuneRun
 from lib.data.classification import ClassificationCollator
 from lib.data.tokenizer import WordPieceTokenizer
 from lib.data.tokens import TokenDataset
-from lib.encoder.loading import load_weights
-from lib.encoder.sequence_classification import EncoderForSequenceClassification
 from lib.evaluation.metrics import classification_metrics
 from lib.training.callbacks import Freezing, TimedCheckpoints, quality_figures
 from lib.training.run import RunFolders, encoder_config, finish, load_split, place_trackers, seed_everything, train
-from lib.training.trainer import GridTrainer, training_arguments
+from lib.training.trainer import KeyedTrainer, training_arguments
 
 BEST = "f1_macro"
 
@@ -66,7 +66,7 @@ def finetune(run: FinetuneRun, out: str | Path, work: str | Path | None = None) 
     callbacks = [TimedCheckpoints(run.execution.checkpoint_minutes)]
     if recipe.frozen_epochs:
         callbacks.append(Freezing(recipe.freeze_layers, recipe.freeze_embeddings, recipe.frozen_epochs))
-    trainer = GridTrainer(
+    trainer = KeyedTrainer(
         model=model,
         args=training_arguments(
             work=str(folders.work),
@@ -106,7 +106,7 @@ def finetune(run: FinetuneRun, out: str | Path, work: str | Path | None = None) 
     )
 
 
-def _best_epoch(trainer: GridTrainer) -> int:
+def _best_epoch(trainer: KeyedTrainer) -> int:
     scores = [row[f"eval_{BEST}"] for row in trainer.recorder.rows]
     return 1 + int(np.argmax(scores))
 

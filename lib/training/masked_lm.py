@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
+from lib.backbones.encoder.loading import load_weights
+from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
 from lib.core.settings.run import MlmRun
 from lib.data.masking import MlmCollator, TokenMasker
 from lib.data.tokenizer import WordPieceTokenizer
 from lib.data.tokens import TokenDataset
-from lib.encoder.loading import load_weights
-from lib.encoder.masked_lm import EncoderForMaskedLM
 from lib.training.callbacks import TimedCheckpoints
 from lib.training.run import RunFolders, encoder_config, finish, load_split, place_trackers, seed_everything, train
 from lib.training.trainer import MlmTrainer, training_arguments

@@ -6,10 +6,10 @@ from pathlib import Path
 import pandas as pd
 from transformers import pipeline
 
+from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
 from lib.core.errors import RunError
 from lib.core.files import atomic_path
 from lib.data.readers import read_records
-from lib.encoder.sequence_classification import EncoderForSequenceClassification
 
 logger = logging.getLogger(__name__)
 

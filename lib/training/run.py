@@ -26,17 +26,17 @@ from transformers import PreTrainedModel
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, set_seed
 from transformers.utils.logging import disable_progress_bar
 
+from lib.backbones.encoder.configuration import EncoderConfig
+from lib.backbones.encoder.parameters import count_parameters
 from lib.core.errors import RunError
 from lib.core.files import atomic_path, write_json, write_text
-from lib.core.mechanisms import parse
+from lib.core.kinds import MECHANISMS
 from lib.core.randomness import derive_seed
 from lib.core.record import CONFIG, HISTORY, MODEL, RUN, Parent, RunRecord
 from lib.core.settings.run import Run
 from lib.data.tokenizer import WordPieceTokenizer
 from lib.data.tokens import load_tokens
-from lib.encoder.configuration import EncoderConfig
-from lib.encoder.parameters import count_parameters
-from lib.training.trainer import GridTrainer
+from lib.training.trainer import KeyedTrainer
 
 logger = logging.getLogger(__name__)
 
@@ -128,13 +128,13 @@ def encoder_config(run: Run, tokenizer: WordPieceTokenizer, **options) -> Encode
         **run.encoder.model_dump(),
         vocab_size=len(tokenizer.backend),
         pad_token_id=tokenizer.backend.pad_token_id,
-        mechanism=parse(run.mechanism).model_dump(),
+        mechanism=MECHANISMS.parse(run.mechanism).model_dump(),
         feature_seed=run.seed,
         **options,
     )
 
 
-def train(trainer: GridTrainer, run: Run, folders: RunFolders) -> None:
+def train(trainer: KeyedTrainer, run: Run, folders: RunFolders) -> None:
     """Train from the last working checkpoint if there is one, else from the run's start."""
     checkpoint = folders.last_checkpoint()
     if checkpoint is None and run.start is not None and not run.start.load_only_model_state:
@@ -155,7 +155,7 @@ def finish(
     *,
     run: Run,
     folders: RunFolders,
-    trainer: GridTrainer,
+    trainer: KeyedTrainer,
     tokenizer: WordPieceTokenizer,
     metrics: Mapping[str, float | None],
     predictions: Mapping[str, pd.DataFrame] | None = None,
@@ -197,7 +197,7 @@ def _ordered(history: pd.DataFrame) -> pd.DataFrame:
     return history[[*first, *sorted(set(history) - set(first))]]
 
 
-def _record(run: Run, trainer: GridTrainer, history: pd.DataFrame, metrics: Mapping[str, float | None]) -> RunRecord:
+def _record(run: Run, trainer: KeyedTrainer, history: pd.DataFrame, metrics: Mapping[str, float | None]) -> RunRecord:
     seconds = float(history["seconds"].sum())
     on_gpu = trainer.args.device.type == "cuda"
     tokens = int(trainer.state.num_input_tokens_seen)

@@ -16,7 +16,7 @@ from lib.evaluation.perplexity import perplexity
 from lib.training.callbacks import EpochRecorder, KeyedDraws
 
 
-class GridTrainer(Trainer):
+class KeyedTrainer(Trainer):
     """A Trainer whose data order, masks and random features depend on their keys alone.
 
     Args:
@@ -74,7 +74,7 @@ class GridTrainer(Trainer):
         return loss
 
 
-class MlmTrainer(GridTrainer):
+class MlmTrainer(KeyedTrainer):
     """Evaluates the mean loss of a predicted token, not the mean over batches of unequal size."""
 
     def __init__(self, **options):

@@ -1,6 +1,5 @@
 """The reference of every configuration key, generated from the typed settings."""
 
-import importlib
 import json
 import types
 import typing
@@ -12,8 +11,8 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from lib.core import mechanisms
 from lib.core.files import write_text
+from lib.core.kinds import MECHANISMS
 from lib.core.settings.study import Study
 
 INTRODUCTION = """\
@@ -122,8 +121,8 @@ def _sections(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[Bas
     for name, field in model.model_fields.items():
         place = f"{path}.{name}" if path else name
         if place == "experiment.mechanisms":
-            for kind in mechanisms.kinds():
-                parameters = importlib.import_module(f"{mechanisms.__name__}.{kind}").Parameters
+            for kind in MECHANISMS.kinds():
+                parameters = MECHANISMS.load(kind, "parameters").Parameters
                 yield f"{place}.<name>` with `kind: {kind}", parameters
         for nested, several in _nested(field.annotation):
             yield from _sections(nested, f"{place}.<name>" if several else place)

@@ -232,7 +232,7 @@ class Plan:
     def run_code(self, stage: str, model: str) -> str:
         """Return the digest of the code that a run executes."""
         kind = self.experiment.parameters_of(model.split(SWAP)[-1]).kind
-        return code_digest(f"scripts/{stage}.py", f"lib.attention.{kind}", f"lib.core.mechanisms.{kind}")
+        return code_digest(f"scripts/{stage}.py", f"lib.attention.{kind}.mechanism", f"lib.attention.{kind}.parameters")
 
     def minutes(self, stage: str, model: str, dataset: str) -> int:
         """Estimate the wall time of a run, in minutes."""

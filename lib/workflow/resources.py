@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from lib.core.mechanisms import MechanismParameters
-from lib.core.settings.encoder import Encoder
+from lib.backbones.encoder.settings import Encoder
+from lib.core.kinds import MechanismParameters
 from lib.core.settings.training import Optimisation
 
 # An A100 reaches about a tenth of its nominal 312 TFLOP/s in bf16 on an encoder this small; a slower card

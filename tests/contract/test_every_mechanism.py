@@ -1,9 +1,9 @@
 """What every mechanism owes, run over the examples of every mechanism found, however many there are."""
 
 import importlib
-import pkgutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,13 +11,13 @@ import torch
 import lib.attention
 from lib.attention import registry
 from lib.attention.contract import Attention, set_step
-from lib.core.mechanisms import parse
+from lib.core.kinds import MECHANISMS
 
 HEADS, WIDTH = 2, 8
 EXAMPLES = {
     name: values
-    for kind in registry.kinds()
-    for name, values in importlib.import_module(f"lib.attention.reference.{kind}").EXAMPLES.items()
+    for kind in MECHANISMS.kinds()
+    for name, values in importlib.import_module(f"lib.attention.{kind}.reference").EXAMPLES.items()
 }
 every_mechanism = pytest.mark.parametrize("name", EXAMPLES)
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 10, 26, 63, 64, 65, 150]
@@ -25,7 +25,7 @@ LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 10, 26, 63, 64, 65, 150]
 
 def build(name, **changes):
     arguments = {"num_heads": HEADS, "head_size": WIDTH, "layer": 1, "seed": 3} | changes
-    return registry.build(parse(EXAMPLES[name]), **arguments).eval()
+    return registry.build(MECHANISMS.parse(EXAMPLES[name]), **arguments).eval()
 
 
 def draw(mechanism, batch, length, seed=0, dtype=torch.float32):
@@ -56,7 +56,7 @@ def run(function, tensors, cotangent):
 
 
 def truth(mechanism, tensors, mask, cotangent):
-    module = importlib.import_module(f"lib.attention.reference.{mechanism.settings.kind}")
+    module = importlib.import_module(f"lib.attention.{mechanism.settings.kind}.reference")
     return run(
         lambda *rows: module.reference(mechanism, *rows, mask),
         detached(tensors, torch.float64),
@@ -84,18 +84,14 @@ def cotangent_of(batch, length):
 
 
 def test_every_mechanism_has_parameters_reference_and_examples():
-    found = {
-        module.name
-        for module in pkgutil.iter_modules(lib.attention.__path__)
-        if not module.ispkg and hasattr(importlib.import_module(f"lib.attention.{module.name}"), "Mechanism")
-    }
-    assert found == set(registry.kinds())
-    assert {"sdpa", "lsh", "favor"} <= found
-    for kind in found:
-        module = importlib.import_module(f"lib.attention.reference.{kind}")
+    folders = {path.parent.name for path in Path(lib.attention.__path__[0]).glob("*/mechanism.py")}
+    assert folders == set(MECHANISMS.kinds())
+    assert {"sdpa", "lsh", "favor"} <= folders
+    for kind in folders:
+        module = importlib.import_module(f"lib.attention.{kind}.reference")
         assert callable(module.reference)
         assert {values["kind"] for values in module.EXAMPLES.values()} == {kind}
-        assert issubclass(importlib.import_module(f"lib.attention.{kind}").Mechanism, Attention)
+        assert issubclass(MECHANISMS.load(kind, "mechanism").Mechanism, Attention)
 
 
 @every_mechanism
@@ -230,9 +226,9 @@ def test_a_fresh_process_gives_the_same(tmp_path):
     program = f"""
 import torch
 from lib.attention.registry import build
-from lib.core.mechanisms import parse
+from lib.core.kinds import MECHANISMS
 for name, (values, state, tensors, output) in torch.load({str(tmp_path / "saved.pt")!r}).items():
-    mechanism = build(parse(values), num_heads={HEADS}, head_size={WIDTH}, layer=1, seed=3).eval()
+    mechanism = build(MECHANISMS.parse(values), num_heads={HEADS}, head_size={WIDTH}, layer=1, seed=3).eval()
     for round in ("drawn", "loaded"):
         torch.testing.assert_close(mechanism(*tensors), output, atol=1e-6, rtol=1e-6)
         mechanism.load_state_dict(state)

@@ -12,7 +12,7 @@ rule favor_error:
         mem_mb=4_000,
         runtime=20,
     params:
-        code=code_digest("scripts/favor_error.py", "lib.attention.favor", "lib.core.mechanisms.favor"),
+        code=code_digest("scripts/favor_error.py", "lib.attention.favor.mechanism", "lib.attention.favor.parameters"),
     message:
         "error of FAVOR+ against exact attention"
     shell:
@@ -30,7 +30,7 @@ rule lsh_recall:
         mem_mb=4_000,
         runtime=20,
     params:
-        code=code_digest("scripts/lsh_recall.py", "lib.attention.lsh", "lib.core.mechanisms.lsh"),
+        code=code_digest("scripts/lsh_recall.py", "lib.attention.lsh.mechanism", "lib.attention.lsh.parameters"),
     message:
         "share of exact attention within the windows of LSH"
     shell:

@@ -7,7 +7,7 @@ ENCODER = plan.experiment.encoder
 MECHANISMS = plan.experiment.mechanisms
 FIRST_OF_KIND = {mechanism["kind"]: name for name, mechanism in reversed(MECHANISMS.items())}
 COST_MODULES = sorted(
-    f"lib.{room}.{mechanism['kind']}" for mechanism in MECHANISMS.values() for room in ("attention", "core.mechanisms")
+    f"lib.attention.{mechanism['kind']}.{part}" for mechanism in MECHANISMS.values() for part in ("mechanism", "parameters")
 )
 
 

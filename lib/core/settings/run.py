@@ -4,9 +4,10 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from lib.core import mechanisms
+from lib.backbones.encoder.settings import Encoder
+from lib.core.errors import ConfigError
+from lib.core.kinds import MECHANISMS
 from lib.core.settings import Section
-from lib.core.settings.encoder import Encoder
 from lib.core.settings.execution import Training
 from lib.core.settings.training import Masking, Optimisation, Precision
 
@@ -37,8 +38,8 @@ class Run(Section):
     @model_validator(mode="after")
     def _mechanism_is_known(self) -> "Run":
         try:
-            mechanisms.parse(self.mechanism)
-        except mechanisms.ConfigError as error:
+            MECHANISMS.parse(self.mechanism)
+        except ConfigError as error:
             raise ValueError(str(error)) from error
         return self
 

@@ -4,13 +4,12 @@ from typing import Any
 
 from pydantic import Field, NonNegativeInt, ValidationError, field_validator, model_validator
 
-from lib.core import mechanisms
+from lib.backbones.encoder.settings import Encoder
 from lib.core.errors import ConfigError
-from lib.core.mechanisms import MechanismParameters
+from lib.core.kinds import MECHANISMS, MechanismParameters
 from lib.core.settings import Section, describe
 from lib.core.settings.baseline import Baseline
 from lib.core.settings.data import Dataset, PretrainingCorpus, Tokenizer
-from lib.core.settings.encoder import Encoder
 from lib.core.settings.execution import Execution
 from lib.core.settings.finetuning import Finetuning
 from lib.core.settings.training import Masking, Optimisation, Precision
@@ -61,7 +60,7 @@ class Experiment(Section):
         problems = []
         for name, values in entries.items():
             try:
-                canonical = mechanisms.parse(values).name()
+                canonical = MECHANISMS.parse(values).name()
             except ConfigError as error:
                 problems.append(f"{name}: {error}")
             except ValidationError as error:
@@ -119,7 +118,7 @@ class Experiment(Section):
 
     def parameters_of(self, mechanism: str) -> MechanismParameters:
         """Return the typed parameters of the mechanism called `mechanism`."""
-        return mechanisms.parse(self.mechanisms[mechanism])
+        return MECHANISMS.parse(self.mechanisms[mechanism])
 
     @property
     def model_names(self) -> list[str]:

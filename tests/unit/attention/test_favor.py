@@ -6,17 +6,17 @@ from itertools import pairwise
 import pytest
 import torch
 
-from lib.attention.favor import gaussian
-from lib.attention.reference.favor import reference
+from lib.attention.favor.mechanism import gaussian
+from lib.attention.favor.reference import reference
 from lib.attention.registry import build
 from lib.core.errors import ConfigError
-from lib.core.mechanisms import parse
+from lib.core.kinds import MECHANISMS
 
 
 def favor(nb_features=32, *, num_heads=2, head_size=8, layer=1, seed=3, dropout=0.0, **parameters):
     values = {"kind": "favor", "nb_features": nb_features} | parameters
     return build(
-        parse(values), num_heads=num_heads, head_size=head_size, layer=layer, seed=seed, dropout=dropout
+        MECHANISMS.parse(values), num_heads=num_heads, head_size=head_size, layer=layer, seed=seed, dropout=dropout
     ).eval()
 
 
@@ -213,9 +213,9 @@ def test_features_survive_in_a_fresh_process_with_another_seed(tmp_path):
     program = f"""
 import torch
 from lib.attention.registry import build
-from lib.core.mechanisms import parse
+from lib.core.kinds import MECHANISMS
 state, value, output = torch.load({str(tmp_path / "saved.pt")!r})
-mechanism = build(parse({{"kind": "favor", "nb_features": 32}}), num_heads=2, head_size=8, layer=1, seed=6)
+mechanism = build(MECHANISMS.parse({{"kind": "favor", "nb_features": 32}}), num_heads=2, head_size=8, layer=1, seed=6)
 assert not torch.allclose(mechanism(value, value, value), output)
 mechanism.load_state_dict(state)
 torch.testing.assert_close(mechanism(value, value, value), output)

@@ -5,9 +5,9 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lib.attention.lsh import BLOCK, SCORES
+from lib.attention.lsh.mechanism import BLOCK, SCORES
 from lib.attention.registry import build
-from lib.core.mechanisms import parse
+from lib.core.kinds import MECHANISMS
 
 CPU = torch.device("cpu")
 
@@ -15,7 +15,7 @@ CPU = torch.device("cpu")
 def lsh(chunk_size=4, num_hashes=2, masked=False, **changes):
     arguments = {"num_heads": 2, "head_size": 8, "layer": 1, "seed": 3} | changes
     values = {"kind": "lsh", "num_hashes": num_hashes, "chunk_size": chunk_size, "mask_within_chunks": masked}
-    return build(parse(values), **arguments).eval()
+    return build(MECHANISMS.parse(values), **arguments).eval()
 
 
 def rows(batch, length, heads=2, width=8, seed=0):

@@ -3,12 +3,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lib.attention.registry import build
-from lib.core.mechanisms import parse
+from lib.core.kinds import MECHANISMS
 
 
 def sdpa(native, **changes):
     arguments = {"num_heads": 2, "head_size": 8, "layer": 0, "seed": 0} | changes
-    return build(parse({"kind": "sdpa", "use_native_sdpa": native}), **arguments)
+    return build(MECHANISMS.parse({"kind": "sdpa", "use_native_sdpa": native}), **arguments)
 
 
 def rows(length, seed=0):

@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 import torch
 
-from lib.attention.reference.lsh import reference
+from lib.attention.lsh.reference import reference
 from lib.attention.registry import build
-from lib.core.mechanisms import parse
+from lib.core.kinds import MECHANISMS
 from lib.core.program import run as run_program
 from lib.measure.approximation import (
     chunk_numbers,
@@ -32,7 +32,7 @@ def rows(length, norm, seed):
 
 
 def mechanism(**values):
-    return build(parse(values), num_heads=1, head_size=WIDTH, layer=0, seed=5).eval()
+    return build(MECHANISMS.parse(values), num_heads=1, head_size=WIDTH, layer=0, seed=5).eval()
 
 
 @pytest.mark.parametrize("norm", [1, 4, 10])

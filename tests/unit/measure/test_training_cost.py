@@ -1,6 +1,6 @@
 import pytest
 
-from lib.core.settings.encoder import Encoder
+from lib.backbones.encoder.settings import Encoder
 from lib.measure.training_cost import LENGTH, Case, Training, review_lengths, training_cost
 
 SMALL = Encoder(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64)

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from lib.core import mechanisms
-from lib.core.settings.encoder import Encoder
+from lib.backbones.encoder.settings import Encoder
+from lib.core.kinds import MECHANISMS
 from lib.core.settings.training import Optimisation
 from lib.workflow.resources import START_UP_MINUTES, training_minutes
 
@@ -15,7 +15,7 @@ def minutes(tmp_path, kind=None, documents=26_710, mean=12_000, max_tokens=16_38
     path.write_text(json.dumps({"train": {"documents": documents, "mean": mean}}))
     return training_minutes(
         encoder=Encoder(),
-        mechanism=mechanisms.parse(kind or {"kind": "sdpa"}),
+        mechanism=MECHANISMS.parse(kind or {"kind": "sdpa"}),
         optimisation=recipe,
         max_tokens=max_tokens,
         token_lengths=path,
@@ -39,7 +39,7 @@ def test_an_assumption_serves_before_the_data_are_there(tmp_path):
     (tmp_path / "none").mkdir()
     estimate = training_minutes(
         encoder=Encoder(),
-        mechanism=mechanisms.parse({"kind": "sdpa"}),
+        mechanism=MECHANISMS.parse({"kind": "sdpa"}),
         optimisation=RECIPE,
         max_tokens=512,
         token_lengths=tmp_path / "none" / "token_lengths.json",

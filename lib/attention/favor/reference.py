@@ -1,0 +1,64 @@
+"""Dense truth of FAVOR+ attention: the N x N matrix of estimated kernel values."""
+
+import torch
+from torch import Tensor
+
+from lib.attention.favor.mechanism import Mechanism
+
+EXAMPLES = {
+    "favor-exp": {"kind": "favor", "nb_features": 32},
+    "favor-exp-independent": {"kind": "favor", "nb_features": 10, "ortho_features": False},
+    "favor-exp-unstabilised": {"kind": "favor", "nb_features": 16, "stabilize": False},
+    "favor-relu": {"kind": "favor", "nb_features": 19, "phi": "relu"},
+    "favor-elu": {"kind": "favor", "nb_features": 8, "phi": "elu"},
+}
+
+
+def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor) -> Tensor:
+    """Return attention by the estimated kernel with the mechanism's random features.
+
+    Args:
+        mechanism: gives the draws, the feature map and `eps`.
+        query: [B, H, N, d] in float64; likewise `key` and `value`.
+        key: as `query`.
+        value: as `query`.
+        attention_mask: [B, N], 1 = real token.
+
+    Returns:
+        [B, H, N, d], zeros at padding.
+
+    Source:
+        Choromanski et al. 2021, equation 5 and section 2.2; the study reproduced, equations 3.28 and 3.54.
+    """
+    settings = mechanism.settings
+    output = torch.zeros_like(value)
+    for row in range(query.shape[0]):
+        real = attention_mask[row].nonzero().squeeze(-1)
+        for head in range(query.shape[1]):
+            q, k = (tensor[row, head, real] / query.shape[-1] ** 0.25 for tensor in (query, key))
+            draws = None if settings.phi == "elu" else mechanism.features[head].double()
+            kernel = {"exp": softmax_kernel, "relu": relu_kernel, "elu": elu_kernel}[settings.phi](
+                q, k, draws, settings.eps
+            )
+            # Stabilised features have the normaliser 1, so that no eps is needed.
+            eps = 0.0 if settings.phi == "exp" and settings.stabilize else settings.eps
+            output[row, head, real] = kernel @ value[row, head, real] / (kernel.sum(-1, keepdim=True) + eps)
+    return output
+
+
+def softmax_kernel(query: Tensor, key: Tensor, draws: Tensor, eps: float) -> Tensor:
+    """Return the mean of cosh(w.(q + k)) exp(-(|q|^2 + |k|^2) / 2) over the draws w [D, d]: [n, n]."""
+    total = query[:, None] + key[None]  # [n, n, d]
+    estimates = torch.cosh(total @ draws.T).mean(-1)
+    return estimates * torch.exp(-(query.square().sum(-1)[:, None] + key.square().sum(-1)[None]) / 2)
+
+
+def relu_kernel(query: Tensor, key: Tensor, draws: Tensor, eps: float) -> Tensor:
+    """Return the sum over the draws w [D, d] of (max(w.q, 0) + eps) (max(w.k, 0) + eps): [n, n]."""
+    return (torch.clamp(query @ draws.T, min=0) + eps) @ (torch.clamp(key @ draws.T, min=0) + eps).T
+
+
+def elu_kernel(query: Tensor, key: Tensor, draws: None, eps: float) -> Tensor:
+    """Return f(q).f(k) with f(x) = x + 1 for x > 0 and exp(x) otherwise: [n, n]."""
+    query, key = (torch.where(rows > 0, rows + 1, torch.exp(rows.clamp(max=0))) for rows in (query, key))
+    return query @ key.T

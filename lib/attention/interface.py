@@ -1,0 +1,288 @@
+"""Lets other people's models attend through this project's mechanisms, by transformers' attention interface.
+
+It neither loads nor trains a model. What a model asks for and a mechanism cannot give is refused, with one exception:
+windowed layers stay on exact attention, and a warning says so.
+
+Shapes: B batch, H heads, N tokens, d head width.
+"""
+
+import inspect
+import warnings
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import MODEL_MAPPING, AttentionInterface
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import (
+    AttentionMaskInterface,
+    bidirectional_mask_function,
+    flash_attention_mask,
+    sdpa_mask,
+)
+
+from lib.attention.contract import Attention
+from lib.attention.registry import build
+from lib.core.errors import ConfigError
+from lib.core.kinds import MECHANISMS, MechanismParameters
+
+FAVOR = {"favor": {"kind": "favor", "nb_features": 256}}
+
+BEYOND_PADDING = (
+    "block_indices",
+    "cache",
+    "cu_seq_lens_k",
+    "cu_seq_lens_q",
+    "indices",
+    "output_attentions",
+    "position_bias",
+    "s_aux",
+    "sinks",
+    "softcap",
+)
+"""Arguments by which models of transformers ask an attention function for more than scaled scores and padding."""
+
+ANOTHER = "Take another architecture (BERT, RoBERTa, ModernBERT, DistilBERT)."
+EXACT = 'Load the model with attn_implementation="sdpa" or "eager".'
+
+_registered: dict[str, tuple[MechanismParameters, int]] = {}
+
+
+def register_attention(mechanisms: Mapping[str, Mapping[str, Any]] = FAVOR, *, seed: int = 0) -> None:
+    """Make `mechanisms` known to transformers as values of `attn_implementation`.
+
+    From then on, in this process, `AutoModel.from_pretrained(..., attn_implementation="favor")`, `from_config` and
+    `model.set_attn_implementation("favor")` swap the attention of a bidirectional encoder, its weights untouched.
+    The draws are a function of (seed, layer) and part of no checkpoint, nor does a saved model name its attention:
+    whoever loads it registers the same parameters and seed and asks for the same name. Of the architectures that have
+    attention of their own, transformers accepts any name and ignores it; those that let it make their mask are refused
+    at their first batch, the others (DeBERTa) by `number_layers`.
+
+    Args:
+        mechanisms: parameters by name, `kind` included. A name is the kind (`favor`), or the grid's spelling of the
+            parameters (`favor-m64`), which may have a suffix (`favor-m64-relu`).
+        seed: of the draws.
+
+    Raises:
+        ConfigError: a mechanism shares queries and keys, redraws its features, or has a name that is taken or
+            contradicts its parameters; none is registered then.
+        pydantic.ValidationError: a parameter is unknown, missing or out of range.
+    """
+    entries = {name: (MECHANISMS.parse(dict(values)), seed) for name, values in mechanisms.items()}
+    for name, entry in entries.items():
+        _check(name, *entry)
+    for name, entry in entries.items():
+        _registered[name] = entry
+        AttentionInterface.register(name, partial(_attend, name, *entry))
+        # Without an entry here, transformers hands over no mask at all.
+        AttentionMaskInterface.register(name, _mask)
+
+
+def number_layers(model: nn.Module) -> None:
+    """Give every attention module of `model` that has no `layer_idx` its position among all of them.
+
+    For the architectures that do not number their layers (DistilBERT, ALBERT, ESM); once, after loading.
+
+    Raises:
+        ConfigError: no module of `model` looks up its attention function in transformers' interface.
+    """
+    attending = [module for module in model.modules() if _looks_up_attention(type(module).forward)]
+    if not attending:
+        raise ConfigError(
+            f"{type(model).__name__}: no module looks up its attention in transformers' interface, so none can be "
+            f"swapped. {ANOTHER}"
+        )
+    for position, module in enumerate(attending):
+        if getattr(module, "layer_idx", None) is None:
+            module.layer_idx = position
+
+
+def _looks_up_attention(forward: Callable[..., Any]) -> bool:
+    code = getattr(inspect.unwrap(forward), "__code__", None)
+    return code is not None and "ALL_ATTENTION_FUNCTIONS" in code.co_names
+
+
+def _check(name: str, parameters: MechanismParameters, seed: int) -> None:
+    """Raise a ConfigError if `parameters` cannot be registered as `name`."""
+    canonical = parameters.name()
+    if parameters.shares_query_and_key:
+        raise ConfigError(
+            f"{name}: {parameters.kind} has one projection for queries and keys, a published model has two. Register "
+            "a mechanism that keeps them apart (favor), or train an encoder of this project with it."
+        )
+    if getattr(parameters, "redraw_interval", 0):
+        raise ConfigError(
+            f"{name}: redraw_interval = {parameters.redraw_interval}, but a foreign model does not tell its attention "
+            "the optimiser step. Set it to 0."
+        )
+    if name not in _registered and (name == "eager" or name in AttentionInterface()):
+        raise ConfigError(
+            f"{name}: transformers has an attention of that name. Register this one as '{canonical}-grid', say."
+        )
+    if name not in (parameters.kind, canonical) and not name.startswith(f"{canonical}-"):
+        raise ConfigError(
+            f"{name}: the name contradicts the parameters, which spell {canonical}. Call it '{parameters.kind}', "
+            f"'{canonical}' or '{canonical}-<suffix>', or change the parameters."
+        )
+    if _registered.get(name, (parameters, seed)) != (parameters, seed):
+        before, seed_before = _registered[name]
+        raise ConfigError(
+            f"{name}: already registered with {before!r} and seed {seed_before}, and models that have it would change "
+            f"under way. Choose another name, such as '{canonical}-seed{seed}'."
+        )
+
+
+def _mask(*, mask_function: Callable[..., Any], local_size: int | None = None, **arguments: Any) -> Tensor | None:
+    """Return the padding mask [B, N], None if all tokens are real; for windowed layers, that of SDPA [B, 1, N, N].
+
+    Raises:
+        ConfigError: the model hides tokens from each other by more than padding and a window, or has attention of its
+            own.
+    """
+    config = arguments["config"]
+    where = f'attn_implementation="{config._attn_implementation}"'
+    if not _has_replaceable_attention(type(config)):
+        raise ConfigError(f"{where}: {config.model_type} models keep an attention of their own. {ANOTHER}")
+    if local_size is not None:
+        return sdpa_mask(mask_function=mask_function, local_size=local_size, **arguments)
+    if mask_function is not bidirectional_mask_function:
+        raise ConfigError(
+            f"{where}: the model asks for {mask_function.__qualname__}, but only padding can be hidden. {EXACT}"
+        )
+    return flash_attention_mask(mask_function=mask_function, **arguments)
+
+
+# Here and below: compiled code passes over the cache, and would look, or draw, at every call.
+@torch.compiler.disable
+@cache
+def _has_replaceable_attention(config: type) -> bool:
+    model = MODEL_MAPPING.get(config, None)
+    return not isinstance(model, type) or model._can_set_attn_implementation()
+
+
+def _attend(
+    name: str,
+    parameters: MechanismParameters,
+    seed: int,
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    sliding_window: int | None = None,
+    **others: Any,
+) -> tuple[Tensor, None]:
+    """Do the work of one of transformers' attention functions.
+
+    Args:
+        name: under which the mechanism is registered.
+        parameters: of the mechanism.
+        seed: of its draws.
+        module: the attention module of the model.
+        query: [B, H, N, d].
+        key: as `query`; heads may be fewer, each then serves several of the query's.
+        value: as `key`.
+        attention_mask: what `_mask` returned.
+        dropout: probability of dropping an attention weight, 0 in evaluation.
+        scaling: factor of the scores; None = 1/sqrt(d).
+        is_causal: whether tokens see only those before them; None = as `module` says.
+        sliding_window: width of the window of a windowed layer.
+        others: arguments of other attention functions.
+
+    Returns:
+        Output [B, N, H, d], and no weights.
+
+    Raises:
+        ConfigError: the model asks for what the mechanism cannot do, or does not number its layers.
+    """
+    where = f'attn_implementation="{name}", {type(module).__name__}'
+    # Where neither tells, transformers' own functions take the module to be causal.
+    if getattr(module, "is_causal", True) if is_causal is None else is_causal:
+        raise ConfigError(
+            f"{where}: the layer is causal, or does not say `is_causal = False`, but {name} sees the tokens to come "
+            f"too. {EXACT}"
+        )
+    asked = [argument for argument in BEYOND_PADDING if not (others.get(argument) is None or others[argument] is False)]
+    if asked:
+        raise ConfigError(f"{where}: cannot honour {', '.join(asked)}. Leave it out, or: {EXACT}")
+    if sliding_window is not None:
+        if attention_mask is not None and attention_mask.dim() != 4:
+            raise ConfigError(
+                f"{where}: a layer with a window of {sliding_window} tokens has a mask of shape "
+                f"{tuple(attention_mask.shape)}, expected [B, 1, N, N]. {EXACT}"
+            )
+        _warn_of_windows(name, type(module).__name__)
+        return sdpa_attention_forward(
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=False
+        )
+    if dropout and not parameters.takes_attention_dropout:
+        raise ConfigError(
+            f"{where}: drops attention weights with probability {dropout} in training, but {parameters.kind} never "
+            "forms any. Load the model with attention_probs_dropout_prob=0.0 (BERT, RoBERTa) or attention_dropout=0.0 "
+            "(ModernBERT, DistilBERT), as an argument of from_pretrained beside attn_implementation."
+        )
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1:
+        key, value = (rows.repeat_interleave(groups, dim=1) for rows in (key, value))
+    if not query.shape == key.shape == value.shape:
+        raise ConfigError(
+            f"{where}: queries, keys and values have shapes {tuple(query.shape)}, {tuple(key.shape)} and "
+            f"{tuple(value.shape)}, expected one [B, H, N, d]; {name} attends neither to a cache nor to a sequence of "
+            f"another length. {EXACT}"
+        )
+    expected = (query.shape[0], query.shape[2])
+    if attention_mask is not None and attention_mask.shape != expected:
+        raise ConfigError(
+            f"{where}: attention_mask has shape {tuple(attention_mask.shape)}, expected [B, N] = {expected}; {name} "
+            f"can leave out padding, but not single pairs of tokens. {EXACT}"
+        )
+    layer = getattr(module, "layer_idx", None)
+    if layer is None:
+        raise ConfigError(
+            f"{where}: has no `layer_idx`, yet the draws belong to (seed, layer). Call "
+            "lib.attention.number_layers(model) once, after loading."
+        )
+    heads, width = query.shape[1], query.shape[3]
+    if scaling not in (None, width**-0.5):
+        query = query * (scaling * width**0.5)
+    real = None
+    if attention_mask is not None:
+        real = attention_mask.bool()
+        key, value = (rows.masked_fill(~real[:, None, :, None], 0) for rows in (key, value))
+    # Not `forward`, which takes the padding of keys for that of queries: in cross-attention, they differ.
+    output = _built(parameters, seed, layer, heads, width, dropout, query.device).attend(query, key, value, real)
+    return output.to(value.dtype).transpose(1, 2).contiguous(), None
+
+
+@torch.compiler.disable
+@cache
+def _built(
+    parameters: MechanismParameters,
+    seed: int,
+    layer: int,
+    heads: int,
+    width: int,
+    dropout: float,
+    device: torch.device,
+) -> Attention:
+    """Return the mechanism of a layer; transformers' attention functions have no state of their own.
+
+    It stays in training mode: `dropout` is 0 whenever the model is not.
+    """
+    # What is built in inference mode could never serve in training.
+    with torch.inference_mode(False):
+        mechanism = build(parameters, num_heads=heads, head_size=width, layer=layer, seed=seed, dropout=dropout)
+        return mechanism.to(device)
+
+
+@cache
+def _warn_of_windows(name: str, module: str) -> None:
+    warnings.warn(
+        f'attn_implementation="{name}": {name} has no window, so the windowed layers ({module}) stay on exact SDPA.',
+        stacklevel=2,
+    )

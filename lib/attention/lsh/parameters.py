@@ -1,0 +1,26 @@
+"""Parameters of LSH attention (Reformer)."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, PositiveInt
+
+from lib.core.kinds import MechanismParameters
+
+
+class Parameters(MechanismParameters):
+    """Attention within chunks of tokens sorted by a locality-sensitive hash."""
+
+    shares_query_and_key: ClassVar[bool] = True
+
+    kind: Literal["lsh"]
+    num_hashes: PositiveInt = Field(description="Hash rounds, averaged.")
+    chunk_size: PositiveInt = Field(description="Tokens in a chunk; each sees its own and both neighbouring chunks.")
+    mask_within_chunks: bool = Field(False, description="Let a token see only tokens of its own bucket in the window.")
+
+    def name(self) -> str:
+        """Return the canonical name."""
+        return f"lsh-h{self.num_hashes}-c{self.chunk_size}"
+
+    def keys_per_query(self, tokens: int) -> int:
+        """Return the window of three chunks, once a hash round."""
+        return self.num_hashes * 3 * self.chunk_size

@@ -1,0 +1,77 @@
+"""Dense truth of LSH attention: an N x N mask for each sequence, head and hash round."""
+
+import torch
+from torch import Tensor
+
+from lib.attention.lsh.mechanism import Mechanism
+
+EXAMPLES = {
+    "lsh-h1-c4": {"kind": "lsh", "num_hashes": 1, "chunk_size": 4},
+    "lsh-h3-c3-masked": {"kind": "lsh", "num_hashes": 3, "chunk_size": 3, "mask_within_chunks": True},
+    "lsh-h2-c8-masked": {"kind": "lsh", "num_hashes": 2, "chunk_size": 8, "mask_within_chunks": True},
+    "lsh-h2-c64": {"kind": "lsh", "num_hashes": 2, "chunk_size": 64},
+}
+
+
+def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor) -> Tensor:
+    """Return LSH attention with the mechanism's hash codes.
+
+    Args:
+        mechanism: gives the hash codes, chunk size and the choice of the bucket mask.
+        query: [B, H, N, d] in float64; likewise `key` (the same as `query`) and `value`.
+        key: as `query`.
+        value: as `query`.
+        attention_mask: [B, N], 1 = real token.
+
+    Returns:
+        [B, H, N, d], zeros at padding.
+
+    Source:
+        The study reproduced, equations 3.12 to 3.23.
+    """
+    output = torch.zeros_like(value)
+    codes = mechanism.hash(query.masked_fill(attention_mask[:, None, :, None] == 0, 0), attention_mask.bool())
+    for row in range(query.shape[0]):
+        real = attention_mask[row].nonzero().squeeze(-1)
+        for head in range(query.shape[1]):
+            rounds = [
+                one_round(
+                    query[row, head, real],
+                    value[row, head, real],
+                    codes[row, head, number, real].tolist(),
+                    mechanism.settings.chunk_size,
+                    mechanism.settings.mask_within_chunks,
+                )
+                for number in range(mechanism.settings.num_hashes)
+            ]
+            output[row, head, real] = sum(rounds) / len(rounds)
+    return output
+
+
+def one_round(query: Tensor, value: Tensor, codes: list[int], chunk_size: int, same_bucket: bool) -> Tensor:
+    """Return one hash round of one head of one sequence without padding.
+
+    Args:
+        query: [n, d]; serves as key.
+        value: [n, d].
+        codes: bucket of each token.
+        chunk_size: tokens in a chunk.
+        same_bucket: whether a token sees only tokens of its own bucket.
+
+    Returns:
+        [n, d].
+    """
+    tokens = range(len(codes))
+    rank = {token: place for place, token in enumerate(sorted(tokens, key=lambda token: (codes[token], token)))}
+    scores = query @ query.T / query.shape[-1] ** 0.5
+    output = []
+    for i in tokens:
+        seen = [
+            j
+            for j in tokens
+            if i != j
+            and abs(rank[i] // chunk_size - rank[j] // chunk_size) <= 1
+            and (codes[i] == codes[j] or not same_bucket)
+        ] or [i]
+        output.append(torch.softmax(scores[i, seen], dim=-1) @ value[seen])
+    return torch.stack(output) if output else value

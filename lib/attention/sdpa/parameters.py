@@ -1,0 +1,20 @@
+"""Parameters of exact scaled dot-product attention."""
+
+from typing import Literal
+
+from pydantic import Field
+
+from lib.core.kinds import MechanismParameters
+
+
+class Parameters(MechanismParameters):
+    """Exact attention."""
+
+    kind: Literal["sdpa"]
+    use_native_sdpa: bool = Field(
+        True, description="Use torch's fused kernel; false computes the N x N matrix in plain operations."
+    )
+
+    def name(self) -> str:
+        """Return the canonical name."""
+        return "sdpa"

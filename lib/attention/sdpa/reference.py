@@ -1,0 +1,36 @@
+"""Dense truth of exact attention."""
+
+import torch
+from torch import Tensor
+
+from lib.attention.sdpa.mechanism import Mechanism
+
+EXAMPLES = {
+    "sdpa-native": {"kind": "sdpa", "use_native_sdpa": True},
+    "sdpa-naive": {"kind": "sdpa", "use_native_sdpa": False},
+}
+
+
+def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor) -> Tensor:
+    """Return softmax(q k^T / sqrt(d)) v over the real tokens of each row, zeros at padding.
+
+    Args:
+        mechanism: unused; exact attention draws nothing.
+        query: [B, H, N, d] in float64; likewise `key` and `value`.
+        key: as `query`.
+        value: as `query`.
+        attention_mask: [B, N], 1 = real token.
+
+    Returns:
+        [B, H, N, d].
+
+    Source:
+        Vaswani et al. 2017, equation 1.
+    """
+    output = torch.zeros_like(value)
+    for row, head in torch.cartesian_prod(torch.arange(query.shape[0]), torch.arange(query.shape[1])).tolist():
+        real = attention_mask[row].nonzero().squeeze(-1)
+        q, k, v = (tensor[row, head, real] for tensor in (query, key, value))
+        kernel = torch.exp(q @ k.T / q.shape[-1] ** 0.5)
+        output[row, head, real] = (kernel @ v) / kernel.sum(-1, keepdim=True)
+    return output

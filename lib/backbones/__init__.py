@@ -1,0 +1,1 @@
+"""Backbones: what maps tokens to states. Each kind is found by name in this folder."""

@@ -1,0 +1,23 @@
+"""The encoder: a BERT-style stack whose attention mechanism is exchangeable, and its two task models.
+
+The only room that knows the model API of transformers. It does not know data, training or metrics.
+"""
+
+import importlib
+from typing import Any
+
+_EXPORTS = {
+    "EncoderConfig": "configuration",
+    "EncoderModel": "model",
+    "EncoderForMaskedLM": "masked_lm",
+    "EncoderForSequenceClassification": "sequence_classification",
+}
+
+__all__ = list(_EXPORTS)
+
+
+def __getattr__(name: str) -> Any:
+    # On demand, so that importing the masked-language model neither runs nor depends on the classification code.
+    if name not in _EXPORTS:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return getattr(importlib.import_module(f"{__name__}.{_EXPORTS[name]}"), name)

@@ -1,0 +1,116 @@
+"""One encoder block: self-attention and feed-forward, each followed by a residual sum and a layer norm (BERT).
+
+The block owns projections, rotary positions, dropout and norms; the mechanism is the inner map alone.
+Shapes: B batch, H heads, N tokens, d width of a head, D hidden size.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from lib.attention.registry import build
+from lib.backbones.encoder.configuration import EncoderConfig
+from lib.backbones.encoder.positions import rotate
+from lib.core.kinds import MECHANISMS
+
+
+class SelfAttention(nn.Module):
+    """Project to queries, keys and values, let the mechanism mix them, project back.
+
+    A mechanism that shares queries and keys gets one projection for both.
+    """
+
+    def __init__(self, config: EncoderConfig, layer: int) -> None:
+        super().__init__()
+        parameters = MECHANISMS.parse(config.mechanism)
+        self.head_size = config.head_size
+        width = config.num_attention_heads * config.head_size
+        bias = config.attention_bias
+        self.query = nn.Linear(config.hidden_size, width, bias=bias)
+        self.key = None if parameters.shares_query_and_key else nn.Linear(config.hidden_size, width, bias=bias)
+        self.value = nn.Linear(config.hidden_size, width, bias=bias)
+        self.mechanism = build(
+            parameters,
+            num_heads=config.num_attention_heads,
+            head_size=config.head_size,
+            layer=layer,
+            seed=config.feature_seed,
+            dropout=config.attention_dropout,
+        )
+        self.output = nn.Linear(width, config.hidden_size, bias=bias)
+
+    def forward(self, states: Tensor, attention_mask: Tensor | None, rotation: tuple[Tensor, Tensor] | None) -> Tensor:
+        """Return the attention's output.
+
+        Args:
+            states: [B, N, D].
+            attention_mask: [B, N], 1 = real token; None = all real.
+            rotation: cosines and sines [N, d / 2] of rotary positions; None = no rotary positions.
+
+        Returns:
+            Output [B, N, D].
+        """
+        query = self._heads(self.query(states), rotation)
+        key = query if self.key is None else self._heads(self.key(states), rotation)
+        mixed = self.mechanism(query, key, self._heads(self.value(states)), attention_mask)
+        return self.output(mixed.transpose(1, 2).flatten(2))
+
+    def _heads(self, projected: Tensor, rotation: tuple[Tensor, Tensor] | None = None) -> Tensor:
+        heads = projected.unflatten(2, (-1, self.head_size)).transpose(1, 2)
+        return heads if rotation is None else rotate(heads, *rotation)
+
+
+class EncoderBlock(nn.Module):
+    """Self-attention, then a feed-forward network with exact GELU, post-layer-norm."""
+
+    def __init__(self, config: EncoderConfig, layer: int) -> None:
+        super().__init__()
+        self.attention = SelfAttention(config, layer)
+        self.attention_dropout = nn.Dropout(config.attention_output_dropout)
+        self.attention_layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.intermediate = nn.Linear(config.hidden_size, config.intermediate_size)
+        self.output = nn.Linear(config.intermediate_size, config.hidden_size)
+        self.output_dropout = nn.Dropout(config.mlp_dropout)
+        self.output_layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+
+    def forward(
+        self,
+        states: Tensor,
+        attention_mask: Tensor | None,
+        rotation: tuple[Tensor, Tensor] | None,
+        checkpointed: bool = False,
+    ) -> Tensor:
+        """Return the block's output [B, N, D].
+
+        The first arguments are those of `SelfAttention.forward`; `checkpointed` tells that the backward pass computes
+        the whole block again.
+        """
+        attended = self.attention_dropout(self.attention(states, attention_mask, rotation))
+        states = self.attention_layer_norm(states + attended)
+        expanded = self.intermediate(states)
+        activated = functional.gelu(expanded)
+        with nullcontext() if checkpointed else _recomputed(activated, functional.gelu, expanded):
+            transformed = self.output(activated)
+        return self.output_layer_norm(states + self.output_dropout(transformed))
+
+
+def _recomputed(result: Tensor, function: Callable[[Tensor], Tensor], argument: Tensor) -> AbstractContextManager:
+    """Let operations in this context keep `argument` in place of `result`, and call `function` on it when asked for it.
+
+    The widest of a block's tensors need then not be kept twice, before and after a cheap function.
+    """
+    storage, argument = result.untyped_storage().data_ptr(), argument.detach()
+
+    def pack(tensor: Tensor) -> Tensor | torch.Size:
+        return tensor.shape if tensor.untyped_storage().data_ptr() == storage else tensor
+
+    def unpack(packed: Tensor | torch.Size) -> Tensor:
+        if isinstance(packed, Tensor):
+            return packed
+        with torch.no_grad():
+            return function(argument).view(packed)
+
+    return torch.autograd.graph.saved_tensors_hooks(pack, unpack)

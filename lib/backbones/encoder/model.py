@@ -1,0 +1,104 @@
+"""The encoder without a task, and what all its models have in common.
+
+Shapes: B batch, N tokens, D hidden size.
+"""
+
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
+from transformers.utils.generic import can_return_tuple
+
+from lib.attention.contract import Attention
+from lib.backbones.encoder.block import EncoderBlock
+from lib.backbones.encoder.configuration import EncoderConfig
+from lib.backbones.encoder.embeddings import Embeddings
+from lib.backbones.encoder.positions import Phases
+
+
+class EncoderPreTrainedModel(PreTrainedModel):
+    """Base of the encoder's models: configuration, first weights, saving and loading."""
+
+    config_class = EncoderConfig
+    base_model_prefix = "encoder"
+    supports_gradient_checkpointing = True
+    _no_split_modules = ("EncoderBlock",)
+    # The losses are sums divided by num_items_in_batch, so the Trainer must not divide them again.
+    accepts_loss_kwargs = True
+
+    def _init_weights(self, module: nn.Module) -> None:
+        super()._init_weights(module)
+        # from_pretrained creates buffers without content; those that the checkpoint holds are marked and stay.
+        if isinstance(module, Attention) and not all(
+            getattr(buffer, "_is_hf_initialized", False) for buffer in module.buffers()
+        ):
+            module.reset_features()
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """Return the word embeddings."""
+        return self.base_model.embeddings.word_embeddings
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:
+        """Replace the word embeddings."""
+        self.base_model.embeddings.word_embeddings = value
+
+
+class EncoderModel(EncoderPreTrainedModel):
+    """Map tokens to contextual states."""
+
+    def __init__(self, config: EncoderConfig) -> None:
+        super().__init__(config)
+        self.gradient_checkpointing = False
+        self.embeddings = Embeddings(config)
+        self.layers = nn.ModuleList(EncoderBlock(config, layer) for layer in range(config.num_hidden_layers))
+        rotary = config.position_embedding_type == "rope"
+        self.phases = Phases(config.head_size, config.rope_theta, config.rope_scale) if rotary else None
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
+    ) -> BaseModelOutput:
+        """Return the states of the last block.
+
+        Padding never changes the states of real tokens.
+
+        Args:
+            input_ids: [B, N].
+            attention_mask: [B, N], 1 = real token; None = all real.
+            token_type_ids: [B, N], for models with type_vocab_size above 0; None = all of type 0.
+            inputs_embeds: word embeddings to use instead of `input_ids` [B, N, D].
+            output_hidden_states: return the states after the embeddings and after each block, too.
+            output_attentions: not available, since most mechanisms form no attention weights.
+
+        Returns:
+            `last_hidden_state` [B, N, D] and, if asked for, `hidden_states`.
+
+        Raises:
+            ValueError: not exactly one of `input_ids` and `inputs_embeds`; attention weights asked for; token types
+                or a length that the model's embeddings do not have.
+        """
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("expected exactly one of input_ids and inputs_embeds.")
+        if output_attentions:
+            raise ValueError("output_attentions = True, but the mechanisms return no attention weights. Leave it out.")
+        if output_hidden_states is None:
+            output_hidden_states = self.config.output_hidden_states
+        states = self.embeddings(input_ids, token_type_ids, inputs_embeds)
+        rotation = self.phases(states.shape[1], states.device) if self.phases else None
+        if attention_mask is not None and attention_mask.all():
+            attention_mask = None  # once here, so that no block masks what has no padding
+        history = [states]
+        for block in self.layers:
+            if self.gradient_checkpointing and self.training:
+                states = self._gradient_checkpointing_func(block.__call__, states, attention_mask, rotation, True)
+            else:
+                states = block(states, attention_mask, rotation)
+            if output_hidden_states:
+                history.append(states)
+        return BaseModelOutput(last_hidden_state=states, hidden_states=tuple(history) if output_hidden_states else None)

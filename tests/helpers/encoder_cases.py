@@ -1,0 +1,68 @@
+"""Small models and batches that the encoder's tests share."""
+
+import subprocess
+import sys
+
+import torch
+
+from lib.backbones.encoder.configuration import EncoderConfig
+from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
+
+EXAMPLES = {
+    "sdpa": {"kind": "sdpa"},
+    "sdpa-naive": {"kind": "sdpa", "use_native_sdpa": False},
+    "lsh": {"kind": "lsh", "num_hashes": 2, "chunk_size": 4},
+    "favor": {"kind": "favor", "nb_features": 8},
+    "favor-relu": {"kind": "favor", "nb_features": 8, "phi": "relu"},
+    "favor-elu": {"kind": "favor", "nb_features": 8, "phi": "elu"},
+}
+POSITIONS = ("learned", "sinusoidal", "rope")
+VOCABULARY = 50
+
+
+def tiny_config(**changes):
+    values = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+        "max_position_embeddings": 64,
+    }
+    return EncoderConfig(**{**values, **changes})
+
+
+def build(model_class, seed=0, **changes):
+    torch.manual_seed(seed)
+    return model_class(tiny_config(**changes))
+
+
+def token_ids(*shape, seed=0):
+    return torch.randint(5, VOCABULARY, shape, generator=torch.Generator().manual_seed(seed))
+
+
+def masks(*lengths):
+    return (torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]).long()
+
+
+def masked_labels(input_ids, share=0.3, seed=1):
+    chosen = torch.rand(input_ids.shape, generator=torch.Generator().manual_seed(seed)) < share
+    return torch.where(chosen, input_ids, -100)
+
+
+def labelled(model, *lengths):
+    """A batch of documents of `lengths` tokens with labels for the task of `model`."""
+    input_ids, attention_mask = token_ids(len(lengths), max(lengths)), masks(*lengths)
+    labels = torch.arange(len(lengths)) % 2
+    if isinstance(model, EncoderForMaskedLM):
+        labels = masked_labels(input_ids).masked_fill(attention_mask == 0, -100)
+    return {"input_ids": input_ids, "attention_mask": attention_mask, "labels": labels}
+
+
+def fresh_python(program, *arguments):
+    """Run `program` in a new process and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", program, *map(str, arguments)], capture_output=True, text=True, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout

@@ -1,0 +1,373 @@
+"""The mechanisms in other people's models, randomly initialised and loaded from their folders."""
+
+import warnings
+
+import pytest
+import torch
+from encoder_cases import fresh_python, masks, token_ids
+from pydantic import ValidationError
+from transformers import (
+    AttentionInterface,
+    AutoConfig,
+    AutoModel,
+    AutoModelForCausalLM,
+    AutoModelForSequenceClassification,
+    BertConfig,
+)
+from transformers.models.bert.modeling_bert import BertCrossAttention
+
+from lib.attention import number_layers, register_attention
+from lib.core.errors import ConfigError
+
+SIZES = {
+    "vocab_size": 50,
+    "hidden_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "max_position_embeddings": 64,
+    "pad_token_id": 1,
+}
+SPECIAL = {"bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3, "mask_token_id": 4}
+MODELS = {
+    "bert": SIZES,
+    "roberta": SIZES,
+    # The window reaches 2 tokens to either side. The first layer has it, the second is global.
+    "modernbert": SIZES
+    | SPECIAL
+    | {"local_attention": 4, "layer_types": ["sliding_attention", "full_attention"], "sparse_prediction": False},
+    "distilbert": {
+        "vocab_size": 50,
+        "dim": 32,
+        "n_layers": 2,
+        "n_heads": 2,
+        "hidden_dim": 32,
+        "max_position_embeddings": 64,
+    },
+    # Scales the queries itself, and passes scaling = 1.
+    "esm": SIZES | {"mask_token_id": 4, "position_embedding_type": "rotary"},
+    # A head of keys and values serves two heads of queries.
+    "eurobert": SIZES | SPECIAL | {"num_attention_heads": 4, "num_key_value_heads": 2},
+}
+PUBLISHED = ("bert", "roberta", "modernbert")
+UNNUMBERED = ("distilbert", "esm")
+
+FEATURES = (32, 512)
+SEEDS = range(6)
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*has no window")
+
+register_attention()
+register_attention({"sdpa-grid": {"kind": "sdpa"}, "favor-m4096": {"kind": "favor", "nb_features": 4096}})
+for features in FEATURES:
+    for seed in SEEDS:
+        register_attention({f"favor-m{features}-seed{seed}": {"kind": "favor", "nb_features": features}}, seed=seed)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Where every model of `MODELS` is saved; weights twice their usual size let attention tell in the outputs."""
+    root = tmp_path_factory.mktemp("models")
+    for name, values in MODELS.items():
+        torch.manual_seed(0)
+        AutoModel.from_config(AutoConfig.for_model(name, **values, initializer_range=0.05)).save_pretrained(root / name)
+    return root
+
+
+@pytest.fixture
+def batch():
+    return {"input_ids": token_ids(3, 20), "attention_mask": masks(20, 13, 7)}
+
+
+def load(folder, name, implementation, auto=AutoModel, **changes):
+    model = auto.from_pretrained(folder / name, attn_implementation=implementation, **changes)
+    if name in UNNUMBERED:
+        number_layers(model)
+    return model
+
+
+@torch.no_grad()
+def states(model, batch):
+    return model(**batch).last_hidden_state[batch["attention_mask"].bool()]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_exact_attention_as_a_mechanism_is_the_attention_of_the_model(folder, batch, name):
+    theirs, ours = (states(load(folder, name, implementation), batch) for implementation in ("sdpa", "sdpa-grid"))
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_favor_converges_to_the_attention_of_the_model(folder, batch, name):
+    exact = states(load(folder, name, "sdpa"), batch)
+    model = load(folder, name, "sdpa")
+    errors = []
+    for features in FEATURES:
+        squares = []
+        for seed in SEEDS:
+            model.set_attn_implementation(f"favor-m{features}-seed{seed}")
+            squares.append((states(model, batch) - exact).square().mean())
+        errors.append(torch.stack(squares).mean().sqrt().item())
+    ratio = (FEATURES[1] / FEATURES[0]) ** 0.5
+    assert 0.8 * ratio < errors[0] / errors[1] < 1.2 * ratio, errors
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_padding_is_exact(folder, name):
+    model = load(folder, name, "favor")
+    ids = token_ids(1, 9)
+    with torch.no_grad():
+        alone = model(ids).last_hidden_state[0]
+        for filler in (token_ids(1, 21, seed=1), torch.full((1, 21), MODELS[name]["pad_token_id"])):
+            padded = {"input_ids": torch.cat([ids, filler], dim=1), "attention_mask": masks(9, 30)[:1]}
+            torch.testing.assert_close(model(**padded).last_hidden_state[0, :9], alone, atol=1e-5, rtol=0)
+            together = {
+                "input_ids": torch.cat([padded["input_ids"], token_ids(1, 30, seed=2)]),
+                "attention_mask": masks(9, 30),
+            }
+            torch.testing.assert_close(model(**together).last_hidden_state[0, :9], alone, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("implementation", ["sdpa-grid", "favor"])
+def test_not_even_nan_leaves_the_padding(folder, implementation):
+    model = load(folder, "bert", implementation)
+    embedded = torch.randn(2, 9, 32, generator=torch.Generator().manual_seed(0))
+    clean, poisoned = (embedded.masked_fill(masks(9, 4)[..., None] == 0, content) for content in (0, torch.nan))
+    expected, found = (states(model, {"inputs_embeds": x, "attention_mask": masks(9, 4)}) for x in (clean, poisoned))
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_gradients_approach_those_of_the_model(folder, batch, name):
+    gradients = []
+    for implementation in ("sdpa", "favor-m4096"):
+        no_dropout = {key: 0.0 for key in AutoConfig.from_pretrained(folder / name).to_dict() if "dropout" in key}
+        torch.manual_seed(0)  # of the heads, which the folder does not hold
+        model = load(folder, name, implementation, AutoModelForSequenceClassification, **no_dropout)
+        model.train()(**batch, labels=torch.tensor([0, 1, 0])).loss.backward()
+        gradients.append({key: weight.grad for key, weight in model.base_model.named_parameters() if weight.dim() > 1})
+    for key, theirs in gradients[0].items():
+        ours = gradients[1][key]
+        if theirs is None:
+            assert ours is None
+            continue
+        assert ours.isfinite().all()
+        error = (ours - theirs).norm() / theirs.norm()
+        assert error < 0.25, (key, error)
+
+
+LOAD_IN_ANOTHER_PROCESS = """
+import sys
+import torch
+from transformers import AutoModel
+from lib.attention import register_attention
+register_attention()
+for name in sys.argv[2:]:
+    saved = torch.load(f"{sys.argv[1]}/{name}/outputs.pt")
+    with torch.no_grad():
+        model = AutoModel.from_pretrained(f"{sys.argv[1]}/{name}", attn_implementation="favor")
+        torch.testing.assert_close(model(**saved["batch"]).last_hidden_state, saved["states"], atol=0, rtol=0)
+    print(name)
+"""
+
+
+def test_a_saved_model_gives_the_same_in_a_fresh_process(folder, batch, tmp_path):
+    for name in PUBLISHED:
+        model = load(folder, name, "favor")
+        with torch.no_grad():
+            outputs = model(**batch).last_hidden_state
+            torch.testing.assert_close(model(**batch).last_hidden_state, outputs, atol=0, rtol=0)
+        model.save_pretrained(tmp_path / name)
+        torch.save({"batch": batch, "states": outputs}, tmp_path / name / "outputs.pt")
+        # The folder names no attention: without a name, the model has its own again.
+        torch.testing.assert_close(
+            states(AutoModel.from_pretrained(tmp_path / name), batch),
+            states(load(folder, name, None), batch),
+            atol=0,
+            rtol=0,
+        )
+    assert fresh_python(LOAD_IN_ANOTHER_PROCESS, tmp_path, *PUBLISHED).split() == list(PUBLISHED)
+
+
+def test_every_way_of_choosing_gives_the_same(folder, batch):
+    expected = states(load(folder, "bert", "favor"), batch)
+    switched = load(folder, "bert", "eager")
+    switched.set_attn_implementation("favor")
+    made = AutoModel.from_config(AutoConfig.from_pretrained(folder / "bert"), attn_implementation="favor").eval()
+    made.load_state_dict(switched.state_dict())
+    classifier = load(folder, "bert", "favor", AutoModelForSequenceClassification).bert
+    classifier.pooler = None
+    for model in (switched, made, classifier):
+        torch.testing.assert_close(states(model, batch), expected, atol=0, rtol=0)
+    assert (expected - states(load(folder, "bert", "sdpa"), batch)).abs().max() > 5e-5
+
+
+def test_what_inference_drew_serves_in_training(folder, batch):
+    register_attention({"favor-m16-inference": {"kind": "favor", "nb_features": 16}})
+    model = load(folder, "bert", "favor-m16-inference")
+    with torch.inference_mode():
+        model(**batch)
+    model(**batch).last_hidden_state.square().sum().backward()
+    assert model.encoder.layer[0].attention.self.key.weight.grad.abs().sum() > 0
+
+
+def test_half_precision_stays(folder, batch):
+    expected = states(load(folder, "bert", "favor"), batch)
+    model = load(folder, "bert", "favor", dtype=torch.bfloat16)
+    found = states(model, batch)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.float(), expected, atol=0.15, rtol=0)
+
+
+def test_windowed_layers_stay_and_global_ones_are_swapped(folder, batch):
+    with torch.no_grad():
+        theirs, ours = (
+            load(folder, "modernbert", implementation)(**batch, output_hidden_states=True).hidden_states
+            for implementation in ("sdpa", "favor")
+        )
+    torch.testing.assert_close(ours[1], theirs[1], atol=0, rtol=0)
+    assert (ours[2] - theirs[2]).abs().max() > 5e-5
+
+
+def test_windows_are_spoken_of_once(folder, batch):
+    register_attention({"favor-m16-windows": {"kind": "favor", "nb_features": 16}})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            states(load(folder, "modernbert", "favor-m16-windows"), batch)
+    assert [str(warning.message) for warning in caught if "window" in str(warning.message)] == [
+        'attn_implementation="favor-m16-windows": favor-m16-windows has no window, so the windowed layers '
+        "(ModernBertAttention) stay on exact SDPA."
+    ]
+
+
+def test_draws_belong_to_seed_and_layer(folder, batch):
+    model = load(folder, "distilbert", "favor-m32-seed0")
+    layers = [layer.attention for layer in model.transformer.layer]
+    assert [layer.layer_idx for layer in layers] == [0, 1]
+    first = states(model, batch)
+    layers[1].layer_idx = 0
+    assert (states(model, batch) - first).abs().max() > 5e-5
+    number_layers(model)
+    assert layers[1].layer_idx == 0, "a number that is there stays"
+    layers[1].layer_idx = None
+    number_layers(model)
+    torch.testing.assert_close(states(model, batch), first, atol=0, rtol=0)
+    model.set_attn_implementation("favor-m32-seed1")
+    assert (states(model, batch) - first).abs().max() > 5e-5
+
+
+def cross_attention(implementation):
+    torch.manual_seed(0)
+    return BertCrossAttention(BertConfig(**SIZES, attn_implementation=implementation), layer_idx=0).eval()
+
+
+def test_keys_of_another_sequence_of_the_same_length():
+    queries, keys = torch.randn(2, 2, 9, 32, generator=torch.Generator().manual_seed(0))
+    real = masks(9, 4)
+    theirs, _ = cross_attention("sdpa")(queries, keys, attention_mask=real.bool()[:, None, None])
+    ours, _ = cross_attention("sdpa-grid")(queries, keys, attention_mask=real)
+    torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
+    approximate, _ = cross_attention("favor-m4096")(queries, keys, attention_mask=real)
+    assert (approximate - theirs).norm() < 0.1 * theirs.norm()
+
+
+def test_keys_of_another_length_are_refused():
+    with pytest.raises(ConfigError, match=r"shapes \(2, 2, 9, 16\), \(2, 2, 5, 16\).*another length"):
+        cross_attention("favor")(torch.zeros(2, 9, 32), torch.zeros(2, 5, 32))
+
+
+def test_dropout_of_weights_is_refused_in_training(folder, batch):
+    for name, setting in (("bert", "attention_probs_dropout_prob"), ("modernbert", "attention_dropout")):
+        model = load(folder, name, "favor", **{setting: 0.1})
+        states(model, batch)
+        with pytest.raises(ConfigError, match=f"probability 0.1 in training.*{setting}=0.0"):
+            model.train()(**batch)
+        states(load(folder, name, "favor", **{setting: 0.0}).train(), batch)
+
+
+def test_exact_attention_drops_weights_in_training_only(folder, batch):
+    model = load(folder, "bert", "sdpa-grid", hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.5)
+    evaluated = states(model, batch)
+    torch.testing.assert_close(states(model, batch), evaluated, atol=0, rtol=0)
+    dropped = torch.stack([states(model.train(), batch) for _ in range(2)])
+    assert (dropped[0] - dropped[1]).abs().max() > 5e-5
+    torch.testing.assert_close(states(model.eval(), batch), evaluated, atol=0, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_decoders_are_refused(batch, name):
+    values = (
+        SIZES | {"is_decoder": True} if name == "bert" else {"vocab_size": 50, "n_embd": 32, "n_layer": 1, "n_head": 2}
+    )
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(name, **values), attn_implementation="favor").eval()
+    for inputs in (batch, {"input_ids": batch["input_ids"]}):
+        with pytest.raises(ConfigError, match="causal_mask_function.*only padding"):
+            model(**inputs)
+    whole = torch.ones(3, 1, 20, 20, dtype=torch.bool)
+    with pytest.raises(ConfigError, match="causal.*sees the tokens to come"):
+        model(batch["input_ids"], attention_mask=whole)
+
+
+def test_masks_of_pairs_are_refused(folder, batch):
+    pairs = torch.ones(3, 1, 20, 20, dtype=torch.bool).tril()
+    with pytest.raises(ConfigError, match=r"\(3, 1, 20, 20\), expected \[B, N\] = \(3, 20\)"):
+        load(folder, "bert", "favor")(batch["input_ids"], attention_mask=pairs)
+
+
+def test_windows_without_a_mask_are_refused(folder):
+    layer = load(folder, "modernbert", "favor").layers[0].attn
+    rotation = torch.ones(1, 9, 16), torch.zeros(1, 9, 16)
+    with pytest.raises(ConfigError, match=r"window of 3 tokens has a mask of shape \(1, 9\)"):
+        layer(torch.zeros(1, 9, 32), position_embeddings=rotation, attention_mask=masks(9))
+
+
+@pytest.mark.parametrize("asked", [{"output_attentions": True}, {"cu_seq_lens_q": torch.tensor([0, 20])}])
+def test_what_no_mechanism_does_is_refused(folder, batch, asked):
+    model = load(folder, "bert", "favor")
+    with pytest.raises(ConfigError, match=f"cannot honour {next(iter(asked))}"):
+        model(**batch, **asked)
+
+
+def test_layers_without_number_are_refused(folder, batch):
+    model = AutoModel.from_pretrained(folder / "distilbert", attn_implementation="favor")
+    with pytest.raises(ConfigError, match=r"DistilBertSelfAttention: has no `layer_idx`.*number_layers\(model\)"):
+        model(**batch)
+
+
+@pytest.mark.parametrize("name", ["mpnet", "deberta-v2"])
+def test_models_that_keep_their_attention_are_refused(batch, name):
+    model = AutoModel.from_config(AutoConfig.for_model(name, **SIZES), attn_implementation="favor").eval()
+    if name == "mpnet":
+        for inputs in (batch, {"input_ids": batch["input_ids"]}):
+            with pytest.raises(ConfigError, match="mpnet models keep an attention of their own"):
+                model(**inputs)
+    with pytest.raises(ConfigError, match=f"{type(model).__name__}: no module looks up its attention"):
+        number_layers(model)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "problem"),
+    [
+        ("lsh-h2-c64", {"kind": "lsh", "num_hashes": 2, "chunk_size": 64}, "one projection for queries and keys"),
+        ("sdpa", {"kind": "sdpa"}, "transformers has an attention of that name.*'sdpa-grid'"),
+        ("eager", {"kind": "sdpa"}, "transformers has an attention of that name"),
+        ("favor-m64", {"kind": "favor", "nb_features": 32}, "contradicts the parameters, which spell favor-m32"),
+        ("favor", {"kind": "favor", "nb_features": 32}, "already registered with .*nb_features=256.* and seed 0"),
+        ("favor-m8", {"kind": "favor", "nb_features": 8, "redraw_interval": 5}, "redraw_interval = 5"),
+        ("favor", {"nb_features": 32}, "kind: None is not a known"),
+    ],
+)
+def test_registration_refuses(name, values, problem):
+    before = dict(AttentionInterface())
+    with pytest.raises(ConfigError, match=problem):
+        register_attention({"favor-m2-new": {"kind": "favor", "nb_features": 2}, name: values})
+    assert dict(AttentionInterface()) == before
+
+
+def test_registration_again_and_with_mistakes():
+    register_attention()
+    with pytest.raises(ConfigError, match="seed 0.*'favor-m256-seed1'"):
+        register_attention(seed=1)
+    with pytest.raises(ValidationError, match="nb_features = 3 is odd"):
+        register_attention({"favor-m3": {"kind": "favor", "nb_features": 3}})

@@ -1,0 +1,103 @@
+import pytest
+import torch
+from encoder_cases import EXAMPLES, POSITIONS, build, tiny_config
+
+from lib.backbones.encoder.configuration import EncoderConfig
+from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
+from lib.backbones.encoder.model import EncoderModel
+from lib.backbones.encoder.parameters import count_parameters
+from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
+from lib.core.kinds import MECHANISMS
+
+RECIPE = {
+    "sdpa": {"kind": "sdpa"},
+    "lsh-h2-c64": {"kind": "lsh", "num_hashes": 2, "chunk_size": 64},
+    "lsh-h4-c128": {"kind": "lsh", "num_hashes": 4, "chunk_size": 128},
+    "favor-m64": {"kind": "favor", "nb_features": 64},
+    "favor-m512": {"kind": "favor", "nb_features": 512},
+}
+
+
+def linear(inputs, outputs, bias=True):
+    return inputs * outputs + (outputs if bias else 0)
+
+
+def embeddings_count(config):
+    rows = config.vocab_size + config.type_vocab_size
+    if config.position_embedding_type == "learned":
+        rows += config.max_position_embeddings
+    return rows * config.hidden_size + 2 * config.hidden_size
+
+
+def block_count(config):
+    hidden, inner, bias = config.hidden_size, config.intermediate_size, config.attention_bias
+    width = config.attention_size or hidden
+    inputs = 2 if MECHANISMS.parse(config.mechanism).shares_query_and_key else 3
+    attention = inputs * linear(hidden, width, bias) + linear(width, hidden, bias)
+    return attention + linear(hidden, inner) + linear(inner, hidden) + 2 * 2 * hidden
+
+
+def encoder_count(config):
+    return embeddings_count(config) + config.num_hidden_layers * block_count(config)
+
+
+def masked_lm_head_count(config):
+    decoder = 0 if config.tie_word_embeddings else config.vocab_size * config.hidden_size
+    return linear(config.hidden_size, config.hidden_size) + 2 * config.hidden_size + decoder + config.vocab_size
+
+
+def classification_head_count(config):
+    dense = 0 if config.classifier_head == "none" else linear(config.hidden_size, config.hidden_size)
+    return dense + linear(config.hidden_size, config.num_labels)
+
+
+CHANGES = [
+    {},
+    {"attention_size": 8, "attention_bias": False},
+    {"attention_size": 24, "type_vocab_size": 3},
+    {"tie_word_embeddings": False, "classifier_head": "none", "num_labels": 11},
+    {"classifier_head": "roberta", "num_hidden_layers": 3},
+]
+
+
+@pytest.mark.parametrize("changes", CHANGES)
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("mechanism", ["sdpa", "lsh", "favor"])
+def test_counts_are_those_of_the_dimensions(mechanism, position, changes):
+    config = tiny_config(mechanism=EXAMPLES[mechanism], position_embedding_type=position, **changes)
+    with torch.device("meta"):
+        models = {kind: kind(config) for kind in (EncoderModel, EncoderForMaskedLM, EncoderForSequenceClassification)}
+    heads = (0, masked_lm_head_count(config), classification_head_count(config))
+    for model, head in zip(models.values(), heads, strict=True):
+        encoder = encoder_count(config)
+        assert count_parameters(model) == {"total": encoder + head, "encoder": encoder, "head": head}
+
+
+def test_counts_of_the_recipe():
+    config = EncoderConfig()
+    with torch.device("meta"):
+        model, classifier = EncoderForMaskedLM(config), EncoderForSequenceClassification(config)
+    blocks = [sum(p.numel() for p in block.parameters()) for block in model.encoder.layers]
+    assert sum(p.numel() for p in model.encoder.embeddings.parameters()) == pytest.approx(15.6e6, rel=0.005)
+    assert blocks == [pytest.approx(3.15e6, rel=0.005)] * 4
+    assert sum(p.numel() for p in model.head.parameters()) == pytest.approx(15.9e6, rel=0.005)
+    assert count_parameters(classifier)["head"] == pytest.approx(0.26e6, rel=0.02)
+    assert count_parameters(model)["total"] == pytest.approx(28.5e6, rel=0.005)
+
+
+@pytest.mark.parametrize("name", RECIPE)
+def test_mechanisms_differ_little_at_the_recipe_size(name):
+    with torch.device("meta"):
+        exact, other = (EncoderForMaskedLM(EncoderConfig(mechanism=RECIPE[key])) for key in ("sdpa", name))
+    totals = [count_parameters(model)["total"] for model in (exact, other)]
+    assert 1 - totals[1] / totals[0] == pytest.approx(0.037 if name.startswith("lsh") else 0, abs=0.001)
+    if name.startswith("lsh"):
+        block = sum(p.numel() for p in other.encoder.layers[0].parameters())
+        assert block == pytest.approx(2.89e6, rel=0.005)
+
+
+def test_frozen_weights_count():
+    model = build(EncoderForMaskedLM)
+    before = count_parameters(model)
+    model.encoder.layers[0].requires_grad_(False)
+    assert count_parameters(model) == before

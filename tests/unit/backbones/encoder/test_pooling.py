@@ -1,0 +1,48 @@
+import pytest
+import torch
+from encoder_cases import masks
+
+from lib.backbones.encoder.pooling import pooling
+from lib.core.errors import ConfigError
+
+# Padding at the end, at the beginning, in between, and none.
+MASK = torch.tensor([[1, 1, 1, 1, 0, 0, 0], [0, 0, 1, 1, 1, 1, 1], [1, 0, 1, 1, 0, 1, 0], [1, 1, 1, 1, 1, 1, 1]]).bool()
+
+
+def by_hand(name, tokens, step):
+    """One document's vector from the list of its real tokens, after equations 2.9 to 2.12."""
+    if name == "cls":
+        return tokens[0]
+    if name == "mean_step":
+        tokens = [tokens[index] for index in range(0, len(tokens), step)]
+    stacked = torch.stack(list(tokens))
+    return {"max": stacked.max(0).values, "min": stacked.min(0).values}.get(name, stacked.sum(0) / len(stacked))
+
+
+@pytest.mark.parametrize("step", [1, 2, 3, 100])
+@pytest.mark.parametrize("name", ["cls", "mean", "max", "min", "mean_step"])
+def test_pooling_is_that_of_each_document(name, step):
+    states = torch.randn(4, 7, 5, generator=torch.Generator().manual_seed(0))
+    pooled = pooling(name, step)(states, MASK)
+    for document in range(4):
+        expected = by_hand(name, [*states[document, MASK[document]]], step)
+        torch.testing.assert_close(pooled[document], expected, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("name", ["cls", "mean", "max", "min", "mean_step"])
+def test_padding_does_not_reach_the_vector_or_its_gradient(name):
+    states = torch.randn(2, 6, 3, generator=torch.Generator().manual_seed(0))
+    mask = masks(4, 6).bool()
+    poisoned = states.masked_fill(~mask[:, :, None], float("inf")).requires_grad_()
+    pooled = pooling(name, 2)(poisoned, mask)
+    torch.testing.assert_close(pooled, pooling(name, 2)(states, mask), atol=0, rtol=0)
+    pooled.sum().backward()
+    assert poisoned.grad[~mask].eq(0).all()
+    assert poisoned.grad.isfinite().all()
+
+
+def test_unknown_pooling_lists_the_known_ones():
+    with pytest.raises(ConfigError, match=r"'median'.*cls, mean, max, min, mean_step"):
+        pooling("median", 1)
+    with pytest.raises(ConfigError, match="pooling_step = 0"):
+        pooling("mean_step", 0)
