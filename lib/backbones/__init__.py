@@ -1,1 +1,5 @@
-"""Backbones: what maps tokens to states. Each kind is found by name in this folder."""
+"""Backbones: what maps tokens to states, or texts to results. `contract.py` says what a backbone owes.
+
+Each backbone has a folder: `parameters.py` (no torch), `backbone.py`, and what else it alone needs; a small one is a
+single file that holds both and imports torch within its functions.
+"""

@@ -1,4 +1,4 @@
-"""Errors that a user can mend. Programs print their message without a traceback.
+"""Errors that a user can fix. Programs print their message without a traceback.
 
 A message names the file or setting, the value found, what was expected and what to do.
 """
@@ -8,8 +8,11 @@ class ProjectError(Exception):
     """Base of every error whose cause lies in the user's input or surroundings."""
 
 
-class ConfigError(ProjectError):
-    """A setting is unknown, of the wrong type, or contradicts another one."""
+class ConfigError(ProjectError, ValueError):
+    """A setting is unknown, of the wrong type, or contradicts another one.
+
+    It is a ValueError, so that a section of the configuration reports it beside its other problems.
+    """
 
 
 class DataError(ProjectError):

@@ -1,4 +1,4 @@
-"""Atomic writes: an artifact appears under its name whole, or not at all."""
+"""Files of settings, and atomic writes: an artifact appears under its name whole, or not at all."""
 
 import contextlib
 import json
@@ -7,8 +7,11 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from lib.core.errors import ProjectError
+import yaml
+
+from lib.core.errors import ConfigError, ProjectError
 
 
 @contextlib.contextmanager
@@ -53,6 +56,22 @@ def write_text(target: str | Path, text: str) -> None:
 def write_json(target: str | Path, value: object) -> None:
     """Write `value` to `target` atomically, as indented JSON with a final newline."""
     write_text(target, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def read_mapping(source: str | Path) -> dict[str, Any]:
+    """Return the settings in `source`: a mapping written in place (`{...}`, JSON), or the path of a YAML file.
+
+    Raises:
+        ConfigError: the file cannot be read, or holds no mapping.
+    """
+    in_place = str(source).lstrip().startswith("{")
+    try:
+        values = yaml.safe_load(str(source) if in_place else Path(source).read_text(encoding="utf-8"))
+    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{source}: cannot be read ({error}). Expected a YAML file of settings.") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"{source}: holds {type(values).__name__}, expected a mapping of settings.")
+    return values
 
 
 def _explain(target: Path, error: OSError) -> str:

@@ -8,10 +8,12 @@ run's code holds the kinds that the run uses and no others.
 
 import importlib
 import pkgutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
+
+from pydantic import BeforeValidator, SerializeAsAny
 
 from lib.core.errors import ConfigError
 from lib.core.settings import Section
@@ -82,7 +84,7 @@ class Axis(Generic[Parameters]):
 
 
 class MechanismParameters(KindParameters):
-    """Base of the parameters of every attention mechanism; a kind defines `name`."""
+    """Base of the parameters of every attention mechanism."""
 
     shares_query_and_key: ClassVar[bool] = False
     """Whether one projection serves as query and key; weights move only between mechanisms that agree."""
@@ -98,4 +100,80 @@ class MechanismParameters(KindParameters):
         return tokens
 
 
+Ability = Literal["states", "class_probabilities"]
+"""What a backbone can do for a task: map tokens to states that a head is trained on, or classify texts by itself."""
+
+
+class BackboneParameters(KindParameters):
+    """Base of the parameters of every backbone."""
+
+    abilities: ClassVar[frozenset[Ability]] = frozenset({"states"})
+    takes_mechanism: ClassVar[bool] = False
+    """Whether a field `mechanism` holds the parameters of an attention mechanism, which each model chooses."""
+
+    def with_mechanism(self, mechanism: MechanismParameters | None) -> Self:
+        """Return these parameters with the attention mechanism of a model.
+
+        Raises:
+            pydantic.ValidationError: the backbone cannot hold this mechanism.
+        """
+        if not self.takes_mechanism:
+            return self
+        return type(self).model_validate(self.model_dump() | {"mechanism": mechanism})
+
+    @property
+    def family(self) -> str:
+        """Name by which figures group models."""
+        return self.kind
+
+    def longest(self) -> int | None:
+        """Return how many tokens a sequence may have at most; None = any number."""
+        return None
+
+    def blocks(self) -> int | None:
+        """Return how many blocks there are to freeze; None = freezing is not available."""
+        return None
+
+    def obstacles(self, before: "BackboneParameters") -> Iterator[str]:
+        """Yield why these parameters cannot take over the weights of a backbone with the parameters `before`."""
+        if before.kind != self.kind:
+            yield f"a backbone of kind {self.kind} cannot take over weights of kind {before.kind}"
+
+    def products_per_token(self, tokens: int, predicted_share: float) -> float:
+        """Return the multiplications that a forward pass costs per token, to estimate how long a training takes.
+
+        Args:
+            tokens: length of a sequence.
+            predicted_share: share of the tokens for which scores over the vocabulary are computed.
+        """
+        return 0.0
+
+
+class TaskParameters(KindParameters):
+    """Base of the parameters of every task."""
+
+    trains_on: ClassVar[Ability | None] = "states"
+    """What it needs of a backbone to be trained; None = it never trains."""
+    evaluates_on: ClassVar[Ability | None] = None
+    """What it needs of a backbone that does it without a training loop; None = it always trains."""
+    labelled: ClassVar[bool] = False
+    """Whether documents need labels."""
+    predicts: ClassVar[bool] = False
+    """Whether a run leaves predictions."""
+    keeps: ClassVar[Literal["best", "last"]] = "last"
+    """Which epoch's model is kept if the recipe does not say."""
+    splits: ClassVar[tuple[str, ...]] = ("train", "validation")
+    """Splits that a run reads."""
+
+    def predicted_share(self) -> float:
+        """Return the share of the tokens for which scores over the vocabulary are computed."""
+        return 0.0
+
+
 MECHANISMS = Axis("lib.attention", "attention mechanism", MechanismParameters)
+BACKBONES = Axis("lib.backbones", "backbone", BackboneParameters)
+TASKS = Axis("lib.tasks", "task", TaskParameters)
+
+AnyMechanism = Annotated[SerializeAsAny[MechanismParameters], BeforeValidator(MECHANISMS.parse)]
+AnyBackbone = Annotated[SerializeAsAny[BackboneParameters], BeforeValidator(BACKBONES.parse)]
+AnyTask = Annotated[SerializeAsAny[TaskParameters], BeforeValidator(TASKS.parse)]

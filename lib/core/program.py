@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from lib.core.errors import ConfigError, ProjectError
+from lib.core.files import read_mapping
 from lib.core.settings import describe
 
 Settings = TypeVar("Settings", bound=BaseModel)
@@ -56,22 +56,6 @@ def _cannot_write(error: Exception) -> bool:
     if isinstance(error, OSError) and error.errno in codes:
         return True
     return any(f"{os.strerror(code)}" in str(error) for code in codes)
-
-
-def read_mapping(source: str) -> dict[str, Any]:
-    """Return the settings in `source`: a mapping written in place (`{...}`, JSON), or the path of a YAML file.
-
-    Raises:
-        ConfigError: the file cannot be read, or holds no mapping.
-    """
-    in_place = source.lstrip().startswith("{")
-    try:
-        values = yaml.safe_load(source if in_place else Path(source).read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{source}: cannot be read ({error}). Expected a YAML file of settings.") from error
-    if not isinstance(values, dict):
-        raise ConfigError(f"{source}: holds {type(values).__name__}, expected a mapping of settings.")
-    return values
 
 
 def read_settings(kind: type[Settings], source: str | dict[str, Any]) -> Settings:

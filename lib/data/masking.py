@@ -12,7 +12,6 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from lib.core.randomness import derive_seed
-from lib.core.settings.training import Masking
 from lib.data.padding import pad_examples, pad_ids
 
 IGNORED = -100
@@ -31,8 +30,10 @@ class TokenMasker:
         mask_token_id: id of [MASK].
         is_special: [V], true for special tokens, [UNK] among them.
         replacements: ids from which random tokens are drawn: neither special nor BERT's `[unused...]`.
-        masking: the shares.
         seed: the run's seed.
+        mask_probability: share of the ordinary tokens that are predicted.
+        mask_token_probability: of those, the share replaced by [MASK].
+        random_token_probability: of those, the share replaced by a random token.
 
     Source: Devlin et al., BERT (2019), section 3.1; there a document's choices are fixed, here each epoch's are new.
     """
@@ -40,19 +41,21 @@ class TokenMasker:
     mask_token_id: int
     is_special: np.ndarray
     replacements: np.ndarray
-    masking: Masking
     seed: int
+    mask_probability: float = 0.15
+    mask_token_probability: float = 0.8
+    random_token_probability: float = 0.1
 
     @classmethod
-    def of(cls, tokenizer: PreTrainedTokenizerBase, masking: Masking, seed: int) -> "TokenMasker":
-        """Return the masker for the vocabulary of `tokenizer`."""
+    def of(cls, tokenizer: PreTrainedTokenizerBase, *, seed: int, **shares: float) -> "TokenMasker":
+        """Return the masker for the vocabulary of `tokenizer`; `shares` are the three probabilities."""
         vocabulary = tokenizer.get_vocab()
         is_special = np.zeros(max(vocabulary.values()) + 1, dtype=bool)
         is_special[tokenizer.all_special_ids] = True
         replacements = sorted(
             i for token, i in vocabulary.items() if not is_special[i] and not token.startswith("[unused")
         )
-        return cls(tokenizer.mask_token_id, is_special, np.array(replacements), masking, seed)
+        return cls(tokenizer.mask_token_id, is_special, np.array(replacements), seed, **shares)
 
     def __call__(self, input_ids: np.ndarray, epoch: int | str, example: int) -> tuple[np.ndarray, np.ndarray]:
         """Return masked ids [N] and labels [N], `IGNORED` where nothing is predicted.
@@ -69,13 +72,13 @@ class TokenMasker:
             return masked, labels
         generator = np.random.default_rng(derive_seed("mlm", self.seed, epoch, example))
         chance, action, token = generator.random((3, candidates.size))
-        chosen = chance < self.masking.mask_probability
+        chosen = chance < self.mask_probability
         if not chosen.any():
             chosen[chance.argmin()] = True
         action, token, position = action[chosen], token[chosen], candidates[chosen]
         labels[position] = masked[position]
-        hidden = action < self.masking.mask_token_probability
-        replaced = ~hidden & (action < self.masking.mask_token_probability + self.masking.random_token_probability)
+        hidden = action < self.mask_token_probability
+        replaced = ~hidden & (action < self.mask_token_probability + self.random_token_probability)
         masked = masked.copy()
         masked[position[hidden]] = self.mask_token_id
         masked[position[replaced]] = self.replacements[(token[replaced] * self.replacements.size).astype(np.int64)]

@@ -1,27 +1,36 @@
-"""From the configuration to paths, targets and the exact settings that each rule passes to its script."""
+"""From a study to paths, targets and the exact settings that each rule passes to its program. Knows no stage by name."""
 
 import functools
 import json
+from importlib.util import find_spec
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlparse
 
 from lib.core.errors import ConfigError
+from lib.core.generated import RAW_FILES
 from lib.core.inputs import resolve_paths
+from lib.core.kinds import BACKBONES, MECHANISMS, TASKS
 from lib.core.record import CONFIG, HISTORY, MODEL, PREDICTIONS, RUN
-from lib.core.settings.data import Corpus, HubSource, RemoteFile
-from lib.core.settings.finetune_run import FinetuneRun
-from lib.core.settings.run import MlmRun, Start
-from lib.core.settings.study import SWAP, Study
+from lib.core.settings.data import Corpus, Dataset, HubSource, RemoteFile
+from lib.core.settings.study import SCRATCH, Study
 from lib.workflow.digests import code_digest
 from lib.workflow.resources import training_minutes
 
-WIKIPEDIA = "wikipedia"
 SPLITS = ("train", "validation", "test")
 
 
+class Key(NamedTuple):
+    """What names a run."""
+
+    stage: str
+    model: str
+    dataset: str
+    seed: int | str
+
+
 class Plan:
-    """Every path and every parameter of the workflow, for one configuration."""
+    """Every path and every parameter of the workflow, for one study."""
 
     def __init__(self, study: Study):
         self.study = study
@@ -29,47 +38,172 @@ class Plan:
         self.results = study.execution.results.rstrip("/")
         self.resources = study.execution.resources.rstrip("/")
 
-    # Names
+    # Runs
+
+    @functools.cached_property
+    def runs(self) -> list[Key]:
+        """All runs of the study, each once, however many models share it."""
+        return [
+            Key(stage, model, dataset, seed)
+            for stage, section in self.experiment.stages.items()
+            for model in self.owners(stage)
+            for dataset in section.data
+            for seed in self.experiment.seeds
+        ]
+
+    def owners(self, stage: str) -> list[str]:
+        """Return the models that have runs of their own at a stage."""
+        experiment = self.experiment
+        passing = [model for model in experiment.models if stage in experiment.stages_of(model)]
+        return list(dict.fromkeys(experiment.owner(model, stage) for model in passing))
+
+    def trains(self, key: Key) -> bool:
+        """Whether a run has a training loop."""
+        return self.experiment.trains(key.model, key.stage, key.dataset)
+
+    def predicts(self, key: Key) -> bool:
+        """Whether a run leaves predictions."""
+        return self.experiment.stages[key.stage].data[key.dataset].task.predicts
+
+    def folder(self, key: Key) -> str:
+        """Return the folder of a run."""
+        return f"{self.results}/runs/{key.stage}/{key.model}/{key.dataset}/seed-{key.seed}"
+
+    def record(self, key: Key, *names: str) -> dict[str, str]:
+        """Return the files of a run's record, by name: `config`, `run`, and those of `history`, `predictions` asked."""
+        files = {"config": CONFIG, "history": HISTORY, "run": RUN, "predictions": PREDICTIONS}
+        return {name: f"{self.folder(key)}/{file}" for name, file in files.items() if name in ("config", "run", *names)}
+
+    def model_folder(self, key: Key) -> str:
+        """Return the folder of a run's model."""
+        return f"{self.folder(key)}/{MODEL}"
+
+    def records(self, *stages: str) -> list[str]:
+        """Return the `run.json` of all runs of `stages`."""
+        return [f"{self.folder(key)}/{RUN}" for key in self.runs if key.stage in stages]
+
+    def parent(self, key: Key) -> Key | None:
+        """Return the run whose weights a run starts from; None = another place, or drawn weights."""
+        experiment = self.experiment
+        stage = experiment.parent_stage(key.model, key.stage)
+        if stage is None:
+            return None
+        dataset = experiment.parent_dataset(stage, key.dataset)
+        assert dataset is not None  # the study was checked
+        return Key(stage, experiment.owner(key.model, stage), dataset, key.seed)
+
+    def start(self, key: Key) -> list[str]:
+        """Return the folder of the weights that a run starts from, if it starts from any."""
+        if parent := self.parent(key):
+            return [self.model_folder(parent)]
+        start = self.experiment.models[key.model].start
+        if start is None or start == SCRATCH or not self.trains(key):
+            return []
+        return [start.folder] if start.folder else [f"{self.resources}/models/{start.repository}/{start.revision}"]
+
+    def data(self, key: Key) -> dict[str, str]:
+        """Return what a run reads, by split: folders of tokens, or prepared documents."""
+        splits = self.experiment.stages[key.stage].data[key.dataset].task.splits
+        if not self.experiment.reads_tokens(key.model, key.stage):
+            return {split: self.prepared(key.dataset, split) for split in splits}
+        return {split: self.tokens(key.dataset, self.experiment.tokenizer_of(key.model), split) for split in splits}
+
+    def tokenizer(self, key: Key) -> list[str]:
+        """Return the folder of a run's tokeniser, if it reads tokens."""
+        reads = self.experiment.reads_tokens(key.model, key.stage)
+        return [self.tokenizer_folder(self.experiment.tokenizer_of(key.model))] if reads else []
+
+    def run_settings(self, key: Key) -> str:
+        """Return what a run's result depends on, as JSON: its slice of the configuration, without paths."""
+        experiment = self.experiment
+        work = experiment.stages[key.stage].data[key.dataset]
+        reads_tokens = experiment.reads_tokens(key.model, key.stage)
+        settings = {
+            "stage": key.stage,
+            "model": key.model,
+            "dataset": key.dataset,
+            "seed": int(key.seed),
+            "task": work.task.model_dump(mode="json"),
+            "backbone": experiment.backbone_at(key.model, key.stage).model_dump(mode="json"),
+        }
+        if work.task.labelled:
+            settings["labels"] = experiment.datasets[key.dataset].labels
+        if reads_tokens:
+            settings["max_tokens"] = experiment.corpus(key.dataset).max_tokens
+        if self.trains(key):
+            assert work.recipe is not None
+            settings["precision"] = experiment.precision
+            settings["recipe"] = work.recipe.model_dump(mode="json") | {"keep": work.keep}
+        return as_json(settings)
 
     @property
-    def models(self) -> list[str]:
-        """Rows of the tables."""
-        return self.experiment.model_names
+    def execution(self) -> str:
+        """The execution settings of a training, as JSON."""
+        return as_json(self.study.execution.training.model_dump(mode="json"))
 
-    @property
-    def pretrained(self) -> list[str]:
-        """Mechanisms that are pretrained, each once."""
-        return list(dict.fromkeys(model.split(SWAP)[0] for model in self.models))
+    def run_code(self, key: Key) -> str:
+        """Return the digest of the code that a run executes."""
+        task = self.experiment.stages[key.stage].data[key.dataset].task.kind
+        backbone = self.experiment.backbone_at(key.model, key.stage)
+        modules = [
+            TASKS.module(task, "task"),
+            TASKS.module(task, "parameters"),
+            BACKBONES.module(backbone.kind, "backbone"),
+            BACKBONES.module(backbone.kind, "parameters"),
+        ]
+        # The backbone's model for this task is made through transformers' Auto classes, which no import statement names.
+        if modules[2].endswith(".backbone") and find_spec(model := f"{BACKBONES.package}.{backbone.kind}.{task}"):
+            modules.append(model)
+        if backbone.takes_mechanism:
+            modules += [MECHANISMS.module(backbone.mechanism.kind, part) for part in ("mechanism", "parameters")]
+        return code_digest("scripts/train.py" if self.trains(key) else "scripts/evaluate.py", *modules)
 
-    @property
-    def datasets(self) -> list[str]:
-        """Labelled datasets."""
-        return list(self.experiment.datasets)
+    def minutes(self, key: Key) -> int:
+        """Estimate the wall time of a run, in minutes."""
+        work = self.experiment.stages[key.stage].data[key.dataset]
+        assert work.recipe is not None
+        corpus = self.experiment.corpus(key.dataset)
+        estimate = training_minutes(
+            backbone=self.experiment.backbone_at(key.model, key.stage),
+            epochs=work.recipe.epochs,
+            predicted_share=work.task.predicted_share(),
+            max_tokens=corpus.max_tokens,
+            token_lengths=self.token_lengths(key.dataset, self.experiment.tokenizer_of(key.model)),
+        )
+        return round(estimate * self.study.execution.job.runtime_scale)
+
+    # Raw files
 
     @property
     def corpora(self) -> list[str]:
-        """The pretraining corpus and the datasets."""
-        return [WIKIPEDIA, *self.datasets]
+        """All corpora and datasets."""
+        return [*self.experiment.corpora, *self.experiment.datasets]
 
-    def corpus(self, name: str) -> Corpus:
-        """Return the settings of the pretraining corpus or of a dataset."""
-        return self.experiment.wikipedia if name == WIKIPEDIA else self.experiment.datasets[name]
-
-    # Raw files
+    def corpus(self, name: str) -> Corpus | Dataset:
+        """Return the settings of a corpus or dataset."""
+        return self.experiment.corpus(name)
 
     def raw_files(self, corpus: str, kind: str = "files") -> dict[str, list[str]]:
         """Return the paths of the raw files of `corpus` by part, in dataset order.
 
         Args:
-            corpus: name of the corpus.
+            corpus: name of the corpus or dataset.
             kind: `files`, or `ground_truth` for the separate labels of the Hyperpartisan format.
+
+        Raises:
+            ConfigError: nothing can generate such a corpus.
+            DataError: a local file is missing.
         """
         settings = self.corpus(corpus)
-        source = settings.chosen
         folder = self.raw_folder(corpus)
         if settings.source == "generated":
-            return {part: [f"{folder}/{name}" for name in names] for part, names in _generated(corpus, kind).items()}
-        entries: dict[str, Any] = getattr(source, kind, {})
+            if corpus not in RAW_FILES:
+                raise ConfigError(
+                    f"{corpus}.source is 'generated', but there is no generator of that name; known: "
+                    f"{', '.join(RAW_FILES)}. Give the corpus another source."
+                )
+            return {part: [f"{folder}/{name}" for name in names] for part, names in RAW_FILES[corpus][kind].items()}
+        entries: dict[str, Any] = getattr(settings.chosen, kind, {})
         if settings.source == "local":
             return {part: [str(path) for path in resolve_paths(patterns)] for part, patterns in entries.items()}
         if settings.source == "hub":
@@ -88,171 +222,137 @@ class Plan:
 
     def remote_file_options(self, corpus: str, name: str) -> list[str]:
         """Return the options that fetch and check the file called `name` of a `url` source."""
-        source = self.corpus(corpus).chosen
+        source: Any = self.corpus(corpus).chosen
         files = [file for kind in (source.files, source.ground_truth) for part in kind.values() for file in part]
         file = next(file for file in files if _file_name(file) == name)
-        return [word for key, value in file.model_dump().items() if value for word in (f"--{key}", str(value))]
+        values = file.model_dump(exclude={"unpinned"})
+        return [word for key, value in values.items() if value for word in (f"--{key}", str(value))]
 
     def hub(self, corpus: str) -> HubSource:
         """Return the hub section of `corpus`."""
-        return self.corpus(corpus).hub
+        source = self.corpus(corpus).hub
+        assert source is not None
+        return source
 
     def corpora_from(self, source: str) -> list[str]:
-        """Return the names of the corpora whose raw files come from `source`."""
+        """Return the names of the corpora and datasets whose raw files come from `source`."""
         return [name for name in self.corpora if self.corpus(name).source == source]
 
     # Prepared data
 
-    @functools.cached_property
-    def shards(self) -> list[str]:
-        """Raw shards of the pretraining corpus, in dataset order."""
-        return [path for files in self.raw_files(WIKIPEDIA).values() for path in files]
+    @functools.cache  # noqa: B019 - there is one plan per process
+    def shards(self, corpus: str) -> list[str]:
+        """Return the raw files of a corpus, in dataset order."""
+        return [path for files in self.raw_files(corpus).values() for path in files]
 
-    def filtered_shard(self, index: int | str) -> str:
-        """Return the path of a filtered shard, or its pattern."""
-        name = f"{index:05d}" if isinstance(index, int) else index
-        return f"{self.results}/data/{WIKIPEDIA}/filtered/{name}.parquet"
+    def filtered_shards(self, corpus: str) -> list[str]:
+        """Return the paths of the filtered files of a corpus, in dataset order."""
+        return [self.filtered_shard(corpus, f"{index:05d}") for index in range(len(self.shards(corpus)))]
+
+    def filtered_shard(self, corpus: str, shard: str) -> str:
+        """Return the path of a filtered file, or its pattern."""
+        return f"{self.results}/data/{corpus}/filtered/{shard}.parquet"
 
     def prepared(self, dataset: str, split: str) -> str:
         """Return the path of the prepared documents of a split."""
         return f"{self.results}/data/{dataset}/prepared/{split}.parquet"
 
-    def tokens(self, corpus: str, split: str) -> str:
-        """Return the folder of the tokenised documents of a split."""
-        return f"{self.results}/data/{corpus}/tokens/{split}"
-
-    def token_lengths(self, corpus: str) -> str:
-        """Return the path of the statistics of the tokenised splits."""
-        return f"{self.results}/data/{corpus}/token_lengths.json"
-
     def prepared_summary(self, dataset: str) -> str:
         """Return the path of what the preparation counted."""
         return f"{self.results}/data/{dataset}/prepared/summary.json"
 
-    @property
-    def slice_options(self) -> list[str]:
-        """The options that give articles and tokens of the slices of the pretraining corpus."""
-        slices = {name: getattr(self.experiment.wikipedia, name) for name in ("short", "long", "held_out")}
-        return [f"--{name.replace('_', '-')} {part.articles} {part.max_tokens}" for name, part in slices.items()]
+    def tokens(self, corpus: str, tokenizer: str, split: str) -> str:
+        """Return the folder of the tokenised documents of a split."""
+        return f"{self.results}/data/{corpus}/tokens/{tokenizer}/{split}"
+
+    def token_lengths(self, corpus: str, tokenizer: str) -> str:
+        """Return the path of the statistics of the tokenised splits."""
+        return f"{self.results}/data/{corpus}/tokens/{tokenizer}/token_lengths.json"
 
     @property
-    def tokenizer(self) -> str:
-        """Folder of the tokeniser."""
-        return f"{self.results}/tokenizer"
+    def tokenised(self) -> list[tuple[str, str]]:
+        """Every corpus and dataset with every tokeniser that a run reads it by."""
+        experiment = self.experiment
+        pairs = {
+            (key.dataset, experiment.tokenizer_of(key.model))
+            for key in self.runs
+            if experiment.reads_tokens(key.model, key.stage)
+        }
+        return [(corpus, name) for corpus in self.corpora for name in experiment.tokenizers if (corpus, name) in pairs]
 
-    @property
-    def vocabulary(self) -> str | None:
-        """Path of an existing vocabulary; None if one is trained."""
-        settings = self.experiment.tokenizer
-        return {"hub": f"{self.resources}/vocabulary/vocab.txt", "local": settings.path, "trained": None}[
-            settings.source
-        ]
+    def tokenizer_folder(self, tokenizer: str) -> str:
+        """Return the folder of a tokeniser."""
+        return f"{self.results}/tokenizers/{tokenizer}"
 
-    @property
-    def tokenizer_options(self) -> list[str]:
-        """The options that make the tokeniser; the files that it is made from come after them."""
-        settings = self.experiment.tokenizer
+    def tokenizer_sources(self, tokenizer: str) -> list[str]:
+        """Return the files that a tokeniser is made from: a vocabulary, or texts to train one on."""
+        settings = self.experiment.tokenizers[tokenizer]
+        if settings.source == "hub":
+            return [f"{self.resources}/vocabularies/{tokenizer}/vocab.txt"]
+        if settings.source == "local":
+            assert settings.path is not None
+            return [settings.path]
+        corpus = settings.corpus or next(iter(self.experiment.corpora))
+        return self.filtered_shards(corpus) if corpus in self.experiment.corpora else [self.prepared(corpus, "train")]
+
+    def tokenizer_options(self, tokenizer: str) -> list[str]:
+        """Return the options that make a tokeniser; the files that it is made from come after them."""
+        settings = self.experiment.tokenizers[tokenizer]
         switches = [
             f"--{'' if getattr(settings, name) else 'no-'}{name.replace('_', '-')}"
             for name in ("lowercase", "strip_accents")
         ]
-        if self.vocabulary:
+        if settings.source != "trained":
             return [*switches, "--vocabulary"]
         return [*switches, f"--vocab-size {settings.vocab_size} --min-frequency {settings.min_frequency}", "--texts"]
 
-    # Runs
-
-    def run(self, stage: str, model: str, dataset: str, seed: int | str) -> str:
-        """Return the folder of a run."""
-        return f"{self.results}/runs/{stage}/{model}/{dataset}/seed-{seed}"
-
-    def record(self, stage: str, model: str, dataset: str, seed: int | str) -> dict[str, str]:
-        """Return the files of a run's record, by name."""
-        folder = self.run(stage, model, dataset, seed)
-        names = {"config": CONFIG, "history": HISTORY, "run": RUN}
-        if stage == "finetune":
-            names["predictions"] = PREDICTIONS
-        return {key: f"{folder}/{name}" for key, name in names.items()}
-
-    def model_folder(self, stage: str, model: str, dataset: str, seed: int | str) -> str:
-        """Return the folder of a run's model."""
-        return f"{self.run(stage, model, dataset, seed)}/{MODEL}"
-
-    def parent(self, stage: str, model: str, dataset: str, seed: int | str) -> tuple[str, str, str, int | str]:
-        """Return stage, model, dataset and seed of the run whose weights a run starts from."""
-        if stage == "tapt":
-            return "pretrain", model.split(SWAP)[0], WIKIPEDIA, seed
-        return "tapt", model, dataset, seed
-
-    def runs(self, stage: str) -> list[str]:
-        """Return the folders of all runs of `stage`."""
-        models, datasets = (self.pretrained, [WIKIPEDIA]) if stage == "pretrain" else (self.models, self.datasets)
-        return [
-            self.run(stage, model, dataset, seed)
-            for model in models
-            for dataset in datasets
-            for seed in self.experiment.seeds
-        ]
-
-    def records(self, *stages: str) -> list[str]:
-        """Return the `run.json` of all runs of `stages`."""
-        return [f"{folder}/{RUN}" for stage in stages for folder in self.runs(stage)]
-
-    def run_settings(self, stage: str, model: str, dataset: str, seed: int | str) -> str:
-        """Return what a run's result depends on, as JSON: its slice of the configuration, execution left out."""
-        experiment = self.experiment
-        mechanism = model.split(SWAP)[-1]
-        common = {
-            "stage": stage,
-            "model": model,
-            "dataset": dataset,
-            "seed": int(seed),
-            "precision": experiment.precision,
-            "mechanism": experiment.parameters_of(mechanism).model_dump(),
-            "encoder": experiment.encoder,
-            "tokenizer": self.tokenizer,
-            "data": {split: self.tokens(dataset, split) for split in SPLITS[: 3 if stage == "finetune" else 2]},
-        }
-        if stage != "pretrain":
-            parent = self.parent(stage, model, dataset, seed)
-            common["start"] = Start(run=self.run(*parent), checkpoint=self.model_folder(*parent))
-        if stage == "finetune":
-            labels = experiment.datasets[dataset].labels
-            run = FinetuneRun(**common, labels=labels, optimisation=experiment.finetune[dataset])
-        else:
-            optimisation = experiment.pretrain if stage == "pretrain" else experiment.tapt[dataset]
-            run = MlmRun(**common, optimisation=optimisation, masking=experiment.masking)
-        return as_json(run.model_dump(exclude={"execution"}, mode="json"))
-
-    @property
-    def execution(self) -> str:
-        """The execution settings of a training, as JSON."""
-        return as_json(self.study.execution.training.model_dump(mode="json"))
-
-    def run_code(self, stage: str, model: str) -> str:
-        """Return the digest of the code that a run executes."""
-        kind = self.experiment.parameters_of(model.split(SWAP)[-1]).kind
-        return code_digest(f"scripts/{stage}.py", f"lib.attention.{kind}.mechanism", f"lib.attention.{kind}.parameters")
-
-    def minutes(self, stage: str, model: str, dataset: str) -> int:
-        """Estimate the wall time of a run, in minutes."""
-        experiment = self.experiment
-        corpus = self.corpus(dataset)
-        if stage == "pretrain":
-            optimisation, max_tokens = experiment.pretrain, max(corpus.short.max_tokens, corpus.long.max_tokens)
-        else:
-            optimisation, max_tokens = getattr(experiment, stage)[dataset], corpus.max_tokens
-        estimate = training_minutes(
-            encoder=experiment.encoder,
-            mechanism=experiment.parameters_of(model.split(SWAP)[-1]),
-            optimisation=optimisation,
-            max_tokens=max_tokens,
-            token_lengths=self.token_lengths(dataset),
-            masked=stage != "finetune",
-        )
-        return round(estimate * self.study.execution.job.runtime_scale)
+    def slice_options(self, corpus: str) -> list[str]:
+        """Return the options that give articles and tokens of the slices of a corpus."""
+        slices = {name: getattr(self.experiment.corpora[corpus], name) for name in ("short", "long", "held_out")}
+        return [f"--{name.replace('_', '-')} {part.articles} {part.max_tokens}" for name, part in slices.items()]
 
     # Results
+
+    @functools.cached_property
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """All tables by name, with what each shows."""
+        return {name: table for entry in self.study.report.tables for name, table in self._tables_of(entry).items()}
+
+    def _tables_of(self, entry: str) -> dict[str, dict[str, Any]]:
+        """Return the tables that an entry of `report.tables` stands for, by name, with what each shows."""
+        settings = self.study.report.tables[entry]
+        if settings.kind == "token_lengths":
+            return {entry: {"kind": settings.kind}}
+        assert settings.stage is not None
+        models = settings.models or self.owners(settings.stage)
+        datasets = list(self.experiment.stages[settings.stage].data)
+        shown = {"kind": settings.kind, "stage": settings.stage, "models": models, "datasets": datasets}
+        if settings.kind == "stage":
+            return {entry: shown | {"columns": settings.columns, "published": self.study.report.published}}
+        return {f"{entry}_{dataset}": shown | {"datasets": [dataset]} for dataset in datasets}
+
+    def table_inputs(self, table: dict[str, Any]) -> list[str]:
+        """Return the files that a table is made from: run records, or token lengths."""
+        if table["kind"] == "token_lengths":
+            return [self.token_lengths(corpus, tokenizer) for corpus, tokenizer in self.tokenised]
+        return [
+            f"{self.folder(key)}/{RUN}"
+            for key in self.runs
+            if key.stage == table["stage"] and key.model in table["models"] and key.dataset in table["datasets"]
+        ]
+
+    def figure_settings(self, name: str) -> dict[str, Any]:
+        """Return what a figure shows: its settings, models with their families, and datasets."""
+        settings = self.study.report.figures[name]
+        models = [model for model in self.owners(settings.stage) if model != settings.baseline]
+        families = {model: self.experiment.backbone_at(model, settings.stage).family for model in models}
+        datasets = list(self.experiment.stages[settings.stage].data)
+        return settings.model_dump() | {"families": families, "datasets": datasets}
+
+    def figure_inputs(self, name: str) -> list[str]:
+        """Return the records that a figure is drawn from."""
+        settings = self.study.report.figures[name]
+        return self.records(*dict.fromkeys([*settings.time, settings.stage]))
 
     def table(self, name: str, suffix: str = "csv") -> str:
         """Return the path of a table."""
@@ -261,15 +361,6 @@ class Plan:
     def figure(self, name: str, suffix: str = "svg") -> str:
         """Return the path of a figure."""
         return f"{self.results}/figures/{name}.{suffix}"
-
-    def baseline(self, dataset: str) -> str:
-        """Return the folder of a dataset's baseline."""
-        return f"{self.results}/baseline/{dataset}"
-
-    @property
-    def published_option(self) -> str:
-        """The option that puts the study's printed values beside ours; nothing for a study of other size."""
-        return "--published" if self.study.execution.show_published else ""
 
     def log(self, name: str) -> str:
         """Return the path of a rule's log."""
@@ -287,15 +378,3 @@ def as_json(value: Any) -> str:
 
 def _file_name(file: RemoteFile) -> str:
     return PurePosixPath(urlparse(file.url).path).name
-
-
-def _generated(corpus: str, kind: str) -> dict[str, list[str]]:
-    from lib.core.generated import RAW_FILES
-
-    try:
-        return RAW_FILES[corpus][kind]
-    except KeyError as error:
-        raise ConfigError(
-            f"{corpus}.source is 'generated', but there is no generator of that name; known: {', '.join(RAW_FILES)}. "
-            "Give the corpus another source."
-        ) from error

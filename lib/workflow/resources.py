@@ -3,9 +3,7 @@
 import json
 from pathlib import Path
 
-from lib.backbones.encoder.settings import Encoder
-from lib.core.kinds import MechanismParameters
-from lib.core.settings.training import Optimisation
+from lib.core.kinds import BackboneParameters
 
 # An A100 reaches about a tenth of its nominal 312 TFLOP/s in bf16 on an encoder this small; a slower card
 # raises `execution.job.runtime_scale`.
@@ -13,29 +11,25 @@ FLOPS_PER_SECOND = 30e12
 START_UP_MINUTES = 15
 SAFETY = 2
 ASSUMED_DOCUMENTS = 50_000
-VOCABULARY = 30_522
-PREDICTED_SHARE = 0.15
 
 
 def training_minutes(
     *,
-    encoder: Encoder,
-    mechanism: MechanismParameters,
-    optimisation: Optimisation,
+    backbone: BackboneParameters,
+    epochs: int,
+    predicted_share: float,
     max_tokens: int,
     token_lengths: str | Path,
-    masked: bool,
 ) -> int:
     """Estimate the wall time of one training, in minutes, generously.
 
     Args:
-        encoder: sizes of the encoder.
-        mechanism: parameters of its attention.
-        optimisation: epochs of the stage.
+        backbone: what is trained.
+        epochs: passes over the training documents.
+        predicted_share: share of the tokens for which scores over the vocabulary are computed.
         max_tokens: longest document, in tokens.
         token_lengths: statistics of the tokenised splits; before they exist, `ASSUMED_DOCUMENTS` full-length
             documents are assumed.
-        masked: whether the stage predicts masked tokens over the vocabulary.
     """
     path = Path(token_lengths)
     if path.is_file():
@@ -43,11 +37,6 @@ def training_minutes(
         tokens = train["documents"] * train["mean"]
     else:
         tokens = ASSUMED_DOCUMENTS * max_tokens
-    width = encoder.attention_size or encoder.hidden_size
-    projections = encoder.num_hidden_layers * (4 * encoder.hidden_size * width)
-    feed_forward = encoder.num_hidden_layers * 2 * encoder.hidden_size * encoder.intermediate_size
-    attention = encoder.num_hidden_layers * 2 * width * mechanism.keys_per_query(max_tokens)
-    head = PREDICTED_SHARE * encoder.hidden_size * VOCABULARY if masked else 0
-    # Two operations a multiplication, forward once and backward twice.
-    operations = 6 * tokens * optimisation.epochs * (projections + feed_forward + attention + head)
+    # Two operations per multiplication, forward once and backward twice.
+    operations = 6 * tokens * epochs * backbone.products_per_token(max_tokens, predicted_share)
     return START_UP_MINUTES + round(SAFETY * operations / FLOPS_PER_SECOND / 60)

@@ -7,7 +7,9 @@ ENCODER = plan.experiment.encoder
 MECHANISMS = plan.experiment.mechanisms
 FIRST_OF_KIND = {mechanism["kind"]: name for name, mechanism in reversed(MECHANISMS.items())}
 COST_MODULES = sorted(
-    f"lib.attention.{mechanism['kind']}.{part}" for mechanism in MECHANISMS.values() for part in ("mechanism", "parameters")
+    f"lib.attention.{mechanism['kind']}.{part}"
+    for mechanism in MECHANISMS.values()
+    for part in ("mechanism", "parameters")
 )
 
 

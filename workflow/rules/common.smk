@@ -1,56 +1,61 @@
-"""The checked configuration and what the rules share. No rule lives here."""
+"""The checked study and what the rules share. No rule lives here."""
 
 import sys
 
-import yaml
 from snakemake.exceptions import WorkflowError
-from snakemake.utils import update_config
 
 sys.path.insert(0, str(Path(workflow.basedir).parent))
 
+from lib.core.configuration import load_study, merged, read_layers
 from lib.core.errors import ProjectError
-from lib.core.settings.study import load_study
 from lib.workflow.digests import code_digest
-from lib.workflow.plan import SPLITS, WIKIPEDIA, Plan, as_json
-
-# The full grid first and the command line's files laid over it: a `configfile:` would do the same, but put the keys
-# of the overlay first, and tables follow the order of models and datasets.
-values = yaml.safe_load(Path("config/config.yaml").read_text())
-update_config(values, config)
-config.update(values)
+from lib.workflow.plan import SPLITS, Key, Plan, as_json
 
 try:
-    plan = Plan(load_study(values))
-    shards = plan.shards
-    for dataset in plan.datasets:
-        plan.raw_files(dataset)
+    # Not Snakemake's own merge of the files, which knows no `extends` and does not say which file a key stands in.
+    layers = read_layers(workflow.config_settings.configfiles or ["config/config.yaml"])
+    if workflow.config_settings.config:
+        layers.append(("--config", dict(workflow.config_settings.config)))
+    plan = Plan(load_study(layers))
+    for name in plan.corpora:
+        plan.raw_files(name)
 except ProjectError as error:
     raise WorkflowError(str(error))
-
-TABLES = ["token_lengths", "pretrain", "tapt", "finetune", "f1"] + [f"baseline_{name}" for name in plan.datasets]
-FIGURES = ["f1_time"]
+config.clear()
+config.update(merged(layers))
 
 # Not a parameter of any rule: how a training is executed makes no run stale.
 EXECUTION = plan.execution
 JOB = plan.study.execution.job
 
+RUN = Key("{stage}", "{model}", "{dataset}", "{seed}")
+"""Pattern of a run's places."""
+
+
+def names(*collections):
+    """Return the pattern of the names in `collections`, which never matches if there are none."""
+    found = dict.fromkeys(name for collection in collections for name in collection)
+    return "|".join(re.escape(name) for name in found) or "(?!)"
+
+
+def key(wildcards):
+    """Return the key of the run that the wildcards name."""
+    return Key(wildcards.stage, wildcards.model, wildcards.dataset, wildcards.seed)
+
+
+def stages_of(runs):
+    """Return the stages, models and datasets of `runs` as patterns of wildcards."""
+    return {field: names(getattr(run, field) for run in runs) for field in ("stage", "model", "dataset")}
+
+
+def optional(option, paths):
+    """Return `option` with its paths, or nothing if there are none."""
+    return [option, *paths] if paths else []
+
 
 wildcard_constraints:
-    model="|".join(plan.models + plan.pretrained),
-    dataset="|".join(plan.datasets),
-    corpus="|".join([WIKIPEDIA, *plan.datasets]),
+    corpus=names(plan.corpora),
+    tokenizer=names(plan.experiment.tokenizers),
     split="|".join(SPLITS),
     seed=r"\d+",
     shard=r"\d{5}",
-
-
-def training_resources(stage):
-    """Return the resources of a training rule; a retry gets more time and memory."""
-
-    def runtime(wildcards, attempt):
-        return attempt * plan.minutes(stage, wildcards.model, getattr(wildcards, "dataset", WIKIPEDIA))
-
-    def mem_mb(wildcards, attempt):
-        return attempt * JOB.mem_mb
-
-    return {"runtime": runtime, "mem_mb": mem_mb, "gpu": JOB.gpu, "cpus_per_task": JOB.cpus_per_task}

@@ -6,118 +6,129 @@ def part_options(option, files):
     return [word for part, paths in files.items() for word in (option, part, *paths)]
 
 
-rule filter_wikipedia:
+rule filter_corpus:
     input:
-        lambda w: plan.shards[int(w.shard)],
+        lambda w: plan.shards(w.corpus)[int(w.shard)],
     output:
-        plan.filtered_shard("{shard}"),
+        plan.filtered_shard("{corpus}", "{shard}"),
     log:
-        plan.log("filter_wikipedia/{shard}"),
+        plan.log("filter_corpus/{corpus}/{shard}"),
     benchmark:
-        plan.benchmark("filter_wikipedia/{shard}")
+        plan.benchmark("filter_corpus/{corpus}/{shard}")
+    wildcard_constraints:
+        corpus=names(plan.experiment.corpora),
     resources:
         mem_mb=4_000,
         runtime=60,
     params:
-        settings=as_json(plan.experiment.wikipedia.filter.model_dump(mode="json")),
-        code=code_digest("scripts/filter_wikipedia.py"),
+        settings=lambda w: as_json(plan.experiment.corpora[w.corpus].filter.model_dump(mode="json")),
+        code=code_digest("scripts/filter_corpus.py"),
     message:
-        "filter shard {wildcards.shard}"
+        "filter file {wildcards.shard} of {wildcards.corpus}"
     shell:
-        "python scripts/filter_wikipedia.py --settings {params.settings:q} --part train-{wildcards.shard}"
+        "python scripts/filter_corpus.py --settings {params.settings:q} --part train-{wildcards.shard}"
         " --source {input:q} --out {output} > {log} 2>&1"
 
 
 rule prepare_dataset:
     input:
-        files=lambda w: [path for paths in plan.raw_files(w.dataset).values() for path in paths],
-        ground_truth=lambda w: [path for paths in plan.raw_files(w.dataset, "ground_truth").values() for path in paths],
+        files=lambda w: [path for paths in plan.raw_files(w.corpus).values() for path in paths],
+        ground_truth=lambda w: [path for paths in plan.raw_files(w.corpus, "ground_truth").values() for path in paths],
     output:
-        **{split: plan.prepared("{dataset}", split) for split in SPLITS},
-        summary=plan.prepared_summary("{dataset}"),
+        **{split: plan.prepared("{corpus}", split) for split in SPLITS},
+        summary=plan.prepared_summary("{corpus}"),
     log:
-        plan.log("prepare_dataset/{dataset}"),
+        plan.log("prepare_dataset/{corpus}"),
     benchmark:
-        plan.benchmark("prepare_dataset/{dataset}")
+        plan.benchmark("prepare_dataset/{corpus}")
+    wildcard_constraints:
+        corpus=names(plan.experiment.datasets),
     resources:
         mem_mb=4_000,
         runtime=120,
     params:
-        settings=lambda w: as_json(plan.experiment.datasets[w.dataset].preparation.model_dump(mode="json")),
-        files=lambda w: part_options("--part", plan.raw_files(w.dataset)),
-        ground_truth=lambda w: part_options("--ground-truth", plan.raw_files(w.dataset, "ground_truth")),
+        settings=lambda w: as_json(plan.experiment.datasets[w.corpus].preparation.model_dump(mode="json")),
+        files=lambda w: part_options("--part", plan.raw_files(w.corpus)),
+        ground_truth=lambda w: part_options("--ground-truth", plan.raw_files(w.corpus, "ground_truth")),
+        folder=subpath(output.summary, parent=True),
         code=code_digest("scripts/prepare_dataset.py"),
     message:
-        "prepare {wildcards.dataset}"
+        "prepare {wildcards.corpus}"
     shell:
         "python scripts/prepare_dataset.py --settings {params.settings:q} {params.files:q} {params.ground_truth:q}"
-        " --out $(dirname {output.summary}) > {log} 2>&1"
+        " --out {params.folder} > {log} 2>&1"
 
 
-rule tokenizer:
+rule train_tokenizer:
     input:
-        plan.vocabulary or [plan.filtered_shard(index) for index in range(len(plan.shards))],
+        lambda w: plan.tokenizer_sources(w.tokenizer),
     output:
-        directory(plan.tokenizer),
+        directory(plan.tokenizer_folder("{tokenizer}")),
     log:
-        plan.log("tokenizer"),
+        plan.log("train_tokenizer/{tokenizer}"),
     resources:
         mem_mb=16_000,
         runtime=120,
     params:
-        settings=plan.tokenizer_options,
+        settings=lambda w: plan.tokenizer_options(w.tokenizer),
         code=code_digest("scripts/train_tokenizer.py"),
     message:
-        "make the tokeniser"
+        "make the tokeniser {wildcards.tokenizer}"
     shell:
         "python scripts/train_tokenizer.py {params.settings} {input:q} --out {output} > {log} 2>&1"
 
 
-rule tokenize_pretraining:
+rule tokenize_corpus:
     input:
-        shards=[plan.filtered_shard(index) for index in range(len(plan.shards))],
-        tokenizer=plan.tokenizer,
+        shards=lambda w: plan.filtered_shards(w.corpus),
+        tokenizer=plan.tokenizer_folder("{tokenizer}"),
     output:
-        train=directory(plan.tokens(WIKIPEDIA, "train")),
-        validation=directory(plan.tokens(WIKIPEDIA, "validation")),
-        lengths=plan.token_lengths(WIKIPEDIA),
+        train=directory(plan.tokens("{corpus}", "{tokenizer}", "train")),
+        validation=directory(plan.tokens("{corpus}", "{tokenizer}", "validation")),
+        lengths=plan.token_lengths("{corpus}", "{tokenizer}"),
     log:
-        plan.log(f"tokenize/{WIKIPEDIA}"),
+        plan.log("tokenize/{corpus}/{tokenizer}"),
     benchmark:
-        plan.benchmark(f"tokenize/{WIKIPEDIA}")
+        plan.benchmark("tokenize/{corpus}/{tokenizer}")
+    wildcard_constraints:
+        corpus=names(plan.experiment.corpora),
     resources:
         mem_mb=4_000,
         runtime=240,
     params:
-        slices=plan.slice_options,
-        code=code_digest("scripts/tokenize_pretraining.py"),
+        slices=lambda w: plan.slice_options(w.corpus),
+        folder=subpath(output.lengths, parent=True),
+        code=code_digest("scripts/tokenize_corpus.py"),
     message:
-        "tokenise the pretraining corpus"
+        "tokenise {wildcards.corpus} with {wildcards.tokenizer}"
     shell:
-        "python scripts/tokenize_pretraining.py --shards {input.shards} --tokenizer {input.tokenizer} {params.slices}"
-        " --out $(dirname {output.train}) --lengths {output.lengths} > {log} 2>&1"
+        "python scripts/tokenize_corpus.py --shards {input.shards} --tokenizer {input.tokenizer} {params.slices}"
+        " --out {params.folder} --lengths {output.lengths} > {log} 2>&1"
 
 
 rule tokenize_dataset:
     input:
-        **{split: plan.prepared("{dataset}", split) for split in SPLITS},
-        tokenizer=plan.tokenizer,
+        **{split: plan.prepared("{corpus}", split) for split in SPLITS},
+        tokenizer=plan.tokenizer_folder("{tokenizer}"),
     output:
-        **{split: directory(plan.tokens("{dataset}", split)) for split in SPLITS},
-        lengths=plan.token_lengths("{dataset}"),
+        **{split: directory(plan.tokens("{corpus}", "{tokenizer}", split)) for split in SPLITS},
+        lengths=plan.token_lengths("{corpus}", "{tokenizer}"),
     log:
-        plan.log("tokenize/{dataset}"),
+        plan.log("tokenize/{corpus}/{tokenizer}"),
     benchmark:
-        plan.benchmark("tokenize/{dataset}")
+        plan.benchmark("tokenize/{corpus}/{tokenizer}")
+    wildcard_constraints:
+        corpus=names(plan.experiment.datasets),
     resources:
         mem_mb=4_000,
         runtime=240,
     params:
-        max_tokens=lambda w: plan.experiment.datasets[w.dataset].max_tokens,
+        max_tokens=lambda w: plan.experiment.datasets[w.corpus].max_tokens,
+        folder=subpath(output.lengths, parent=True),
         code=code_digest("scripts/tokenize_dataset.py"),
     message:
-        "tokenise {wildcards.dataset}"
+        "tokenise {wildcards.corpus} with {wildcards.tokenizer}"
     shell:
         "python scripts/tokenize_dataset.py --train {input.train} --validation {input.validation} --test {input.test}"
         " --tokenizer {input.tokenizer} --max-tokens {params.max_tokens}"
-        " --out $(dirname {output.train}) --lengths {output.lengths} > {log} 2>&1"
+        " --out {params.folder} --lengths {output.lengths} > {log} 2>&1"

@@ -8,7 +8,7 @@ if hub_corpora := plan.corpora_from("hub"):
         log:
             plan.log("download/{corpus}/{path}"),
         wildcard_constraints:
-            corpus="|".join(hub_corpora),
+            corpus=names(hub_corpora),
         localrule: True
         params:
             repository=lambda w: plan.hub(w.corpus).repository,
@@ -28,7 +28,7 @@ if url_corpora := plan.corpora_from("url"):
         log:
             plan.log("download/{corpus}/{path}"),
         wildcard_constraints:
-            corpus="|".join(url_corpora),
+            corpus=names(url_corpora),
         localrule: True
         params:
             options=lambda w: plan.remote_file_options(w.corpus, w.path),
@@ -60,19 +60,34 @@ for corpus in plan.corpora_from("generated"):
             " --seed {params.seed} --out {params.folder} > {log} 2>&1"
 
 
-if plan.experiment.tokenizer.source == "hub":
+rule download_vocabulary:
+    output:
+        f"{plan.resources}/vocabularies/{{tokenizer}}/vocab.txt",
+    log:
+        plan.log("download/vocabularies/{tokenizer}"),
+    localrule: True
+    params:
+        repository=lambda w: plan.experiment.tokenizers[w.tokenizer].repository,
+        revision=lambda w: plan.experiment.tokenizers[w.tokenizer].revision,
+    message:
+        "download the vocabulary of {params.repository}"
+    shell:
+        "python scripts/download_hub.py --type model --repository {params.repository:q}"
+        " --revision {params.revision:q} --file vocab.txt --out {output} > {log} 2>&1"
 
-    rule download_vocabulary:
-        output:
-            plan.vocabulary,
-        log:
-            plan.log("download/vocabulary"),
-        localrule: True
-        params:
-            repository=plan.experiment.tokenizer.repository,
-            revision=plan.experiment.tokenizer.revision,
-        message:
-            "download the vocabulary of {params.repository}"
-        shell:
-            "python scripts/download_hub.py --type model --repository {params.repository:q}"
-            " --revision {params.revision:q} --file vocab.txt --out {output} > {log} 2>&1"
+
+rule download_model:
+    output:
+        directory(f"{plan.resources}/models/{{repository}}/{{revision}}"),
+    log:
+        plan.log("download/models/{repository}/{revision}"),
+    wildcard_constraints:
+        repository=r"[^/]+/[^/]+",
+        revision=r"[^/]+",
+    localrule: True
+    message:
+        "download the model {wildcards.repository}"
+    shell:
+        "for file in config.json model.safetensors; do python scripts/download_hub.py --type model"
+        " --repository {wildcards.repository:q} --revision {wildcards.revision:q} --file $file --out {output}/$file"
+        " || exit 1; done > {log} 2>&1"

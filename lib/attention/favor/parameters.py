@@ -1,10 +1,12 @@
 """Parameters of FAVOR+ attention (Performer)."""
 
+from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt, model_validator
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from lib.core.kinds import MechanismParameters
+from lib.core.settings import check
 
 
 class Parameters(MechanismParameters):
@@ -13,8 +15,8 @@ class Parameters(MechanismParameters):
     takes_attention_dropout: ClassVar[bool] = False
 
     kind: Literal["favor"]
-    nb_features: PositiveInt = Field(
-        description="Columns of the feature map; even for `exp`, whose draws come in +/- pairs."
+    nb_features: PositiveInt | None = Field(
+        None, description="Columns of the feature map; even for `exp`, whose draws come in +/- pairs; none for `elu`."
     )
     phi: Literal["exp", "relu", "elu"] = Field(
         "exp",
@@ -30,19 +32,28 @@ class Parameters(MechanismParameters):
         "normaliser 1 and need none.",
     )
 
-    @model_validator(mode="after")
-    def _pairs_need_an_even_count(self) -> "Parameters":
-        if self.phi == "exp" and self.nb_features % 2:
-            raise ValueError(
+    @check
+    def _features_are_drawn_as_said(self) -> Iterator[str]:
+        if self.phi != "elu" and self.nb_features is None:
+            yield f"nb_features is missing. Expected the number of columns that phi = '{self.phi}' draws"
+        if self.phi == "exp" and self.nb_features is not None and self.nb_features % 2:
+            yield (
                 f"nb_features = {self.nb_features} is odd; expected an even number, since `exp` draws its features in "
-                f"+/- pairs. Use {self.nb_features + 1} or {max(2, self.nb_features - 1)}."
+                f"+/- pairs. Use {self.nb_features + 1} or {max(2, self.nb_features - 1)}"
             )
-        return self
+
+    @check
+    def _the_map_reads_its_settings(self) -> Iterator[str]:
+        idle = {"exp": [], "relu": ["stabilize"], "elu": ["nb_features", "ortho_features", "redraw_interval", "stabilize"]}
+        for name in idle[self.phi]:
+            value = getattr(self, name)
+            if value != type(self).model_fields[name].default:
+                yield f"{name} = {value} does nothing with phi = '{self.phi}'. Leave it out"
 
     def name(self) -> str:
         """Return the canonical name."""
-        return f"favor-m{self.nb_features}"
+        return f"favor-m{self.nb_features}" if self.nb_features else f"favor-{self.phi}"
 
     def keys_per_query(self, tokens: int) -> int:
-        """Return the features, met once to sum over keys and once to read."""
-        return 2 * self.nb_features
+        """Return the features, met once to sum over keys and once to read; `elu` has as many as a head is wide."""
+        return 2 * (self.nb_features or 64)

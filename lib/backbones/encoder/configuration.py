@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from transformers import AutoConfig, PretrainedConfig
 
-from lib.backbones.encoder.settings import Encoder
+from lib.backbones.encoder.parameters import Parameters
 from lib.core.kinds import MECHANISMS
 
 
@@ -20,7 +20,7 @@ class EncoderConfig(PretrainedConfig):
         pooling_step: stride of `mean_step`, in tokens.
         classifier_head: style of the classification head.
         classifier_dropout: dropout before the last projection of the classification head.
-        kwargs: the fields of `lib.backbones.encoder.settings.Encoder`, with its defaults, and those of transformers
+        kwargs: the fields of `lib.backbones.encoder.parameters.Parameters`, with its defaults, and those of transformers
             (`num_labels`, `id2label`, ...).
 
     Raises:
@@ -43,10 +43,11 @@ class EncoderConfig(PretrainedConfig):
         classifier_dropout: float = 0.1,
         **kwargs: Any,
     ) -> None:
-        encoder = Encoder(**{name: kwargs.pop(name) for name in Encoder.model_fields if name in kwargs})
+        names = [name for name in Parameters.model_fields if name not in ("kind", "mechanism")]
+        encoder = Parameters(**{name: kwargs.pop(name) for name in names if name in kwargs})
         super().__init__(**kwargs)
-        for name, value in encoder:
-            setattr(self, name, value)
+        for name in names:
+            setattr(self, name, getattr(encoder, name))
         self.vocab_size = vocab_size
         self.pad_token_id = pad_token_id
         # Complete, defaults included, so that a saved model does not depend on later defaults.

@@ -1,18 +1,121 @@
-"""Numbers of weights, for run records and for the fairness of the comparison."""
+"""Parameters of the encoder that all mechanisms share. Names are those of transformers where it has one."""
 
-from lib.backbones.encoder.model import EncoderPreTrainedModel
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+from pydantic import Field, PositiveFloat, PositiveInt
+
+from lib.core.kinds import AnyMechanism, BackboneParameters
+from lib.core.settings import Probability, check
+
+VOCABULARY = 30_522
+"""Tokens assumed where the vocabulary is not known yet: BERT's."""
 
 
-def count_parameters(model: EncoderPreTrainedModel) -> dict[str, int]:
-    """Return the numbers of trainable weights of `model`, frozen ones included, buffers not.
+class Parameters(BackboneParameters):
+    """BERT-style encoder: sizes and dropouts; each field is the field of the same name in `EncoderConfig`."""
 
-    Args:
-        model: with or without a head, on any device (also `meta`).
+    takes_mechanism: ClassVar[bool] = True
 
-    Returns:
-        `total`, `encoder` (embeddings and blocks) and `head` (the rest). A tied decoder's weight counts once, as part
-        of the encoder.
-    """
-    total = sum(parameter.numel() for parameter in model.parameters())
-    encoder = sum(parameter.numel() for parameter in model.base_model.parameters())
-    return {"total": total, "encoder": encoder, "head": total - encoder}
+    kind: Literal["encoder"] = "encoder"
+    mechanism: AnyMechanism | None = Field(
+        None, description="Parameters of the attention mechanism; each model names its own under `mechanism`."
+    )
+    hidden_size: PositiveInt = Field(512, description="Width of embeddings and hidden states.")
+    num_hidden_layers: PositiveInt = Field(4, description="Encoder blocks.")
+    num_attention_heads: PositiveInt = Field(8, description="Attention heads; divides `attention_size`.")
+    attention_size: PositiveInt | None = Field(
+        None, description="Width of queries, keys and values over all heads; null = `hidden_size`."
+    )
+    intermediate_size: PositiveInt = Field(2048, description="Width of the feed-forward layer (GELU).")
+    position_embedding_type: Literal["learned", "sinusoidal", "rope"] = Field(
+        "rope",
+        description="Position encoding: `learned` and `sinusoidal` are added to embeddings, `rope` turns q and k.",
+    )
+    max_position_embeddings: PositiveInt = Field(16_384, description="Positions that `learned` reaches, in tokens.")
+    rope_theta: PositiveFloat = Field(10_000.0, description="Base of the rotary frequencies.")
+    rope_scale: PositiveFloat = Field(1.0, description="Factor on the rotary phase.")
+    type_vocab_size: int = Field(0, ge=0, description="Token types; 0 = no token-type embedding.")
+    attention_bias: bool = Field(True, description="Biases in the query, key, value and output projections.")
+    embedding_dropout: Probability = Field(0.1, description="Dropout on the embeddings.")
+    mlp_dropout: Probability = Field(0.1, description="Dropout on the feed-forward output.")
+    attention_output_dropout: Probability = Field(0.1, description="Dropout on the attention block's output.")
+    attention_dropout: Probability = Field(0.0, description="Dropout on the attention weights.")
+    layer_norm_eps: PositiveFloat = Field(1e-12, description="Epsilon of the layer norms.")
+    initializer_range: PositiveFloat = Field(0.02, description="Standard deviation of the initial weights.")
+    tie_word_embeddings: bool = Field(True, description="Share the MLM decoder's weight with the word embeddings.")
+
+    @check
+    def _heads_divide_the_width(self) -> Iterator[str]:
+        width = self.attention_size or self.hidden_size
+        if width % self.num_attention_heads:
+            yield (
+                f"num_attention_heads = {self.num_attention_heads} does not divide the attention width {width}. "
+                "Choose a divisor, or set attention_size to a multiple of it"
+            )
+        elif self.position_embedding_type == "rope" and self.head_size % 2:
+            yield (
+                f"a head is {self.head_size} wide, but `rope` turns pairs and needs an "
+                "even width. Change num_attention_heads or attention_size"
+            )
+
+    @check
+    def _positions_read_their_settings(self) -> Iterator[str]:
+        readers = {"rope_theta": "rope", "rope_scale": "rope", "max_position_embeddings": "learned"}
+        for name, reader in readers.items():
+            value, default = getattr(self, name), type(self).model_fields[name].default
+            if value != default and self.position_embedding_type != reader:
+                yield (
+                    f"{name} = {value} does nothing with position_embedding_type = '{self.position_embedding_type}'. "
+                    f"Choose '{reader}', or leave it out"
+                )
+
+    @check
+    def _weights_can_be_dropped(self) -> Iterator[str]:
+        if self.attention_dropout and self.mechanism and not self.mechanism.takes_attention_dropout:
+            yield (
+                f"attention_dropout = {self.attention_dropout}, but {self.mechanism.name()} has no attention weights "
+                "to drop. Set it to 0"
+            )
+
+    @property
+    def head_size(self) -> int:
+        """Width of one attention head."""
+        return (self.attention_size or self.hidden_size) // self.num_attention_heads
+
+    @property
+    def family(self) -> str:
+        """The mechanism's kind."""
+        return self.mechanism.kind if self.mechanism else self.kind
+
+    def longest(self) -> int | None:
+        """See `BackboneParameters.longest`: learned positions have an end."""
+        return self.max_position_embeddings if self.position_embedding_type == "learned" else None
+
+    def blocks(self) -> int | None:
+        """See `BackboneParameters.blocks`."""
+        return self.num_hidden_layers
+
+    def obstacles(self, before: BackboneParameters) -> Iterator[str]:
+        """See `BackboneParameters.obstacles`: shapes and projections must agree, mechanisms may differ."""
+        if not isinstance(before, Parameters):
+            yield from super().obstacles(before)
+            return
+        for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "attention_size", "intermediate_size",
+                     "position_embedding_type", "type_vocab_size", "attention_bias"):  # fmt: skip
+            if getattr(self, name) != getattr(before, name):
+                yield f"{name} is {getattr(self, name)}, but the weights come from {getattr(before, name)}"
+        if self.mechanism and before.mechanism and (
+            self.mechanism.shares_query_and_key != before.mechanism.shares_query_and_key
+        ):
+            yield (
+                f"{self.mechanism.name()} cannot take over weights of {before.mechanism.name()}, since only one of "
+                "them shares queries and keys"
+            )
+
+    def products_per_token(self, tokens: int, predicted_share: float) -> float:
+        """See `BackboneParameters.products_per_token`."""
+        width = self.attention_size or self.hidden_size
+        keys = self.mechanism.keys_per_query(tokens) if self.mechanism else tokens
+        block = 4 * self.hidden_size * width + 2 * self.hidden_size * self.intermediate_size + 2 * width * keys
+        return self.num_hidden_layers * block + predicted_share * self.hidden_size * VOCABULARY

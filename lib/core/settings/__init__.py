@@ -1,32 +1,130 @@
-"""The typed configuration, one module a subject. Field descriptions are the reference of every key."""
+"""The typed configuration, one module per subject. Field descriptions are the reference of every key."""
 
-from typing import Annotated
+import typing
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-
-class Section(BaseModel):
-    """Base of every section of the configuration: unknown keys are errors, values do not change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
+_ABSENT = object()
 
-def describe(error: ValidationError) -> str:
-    """Return every problem that validation found, one a line: the key, what is wrong, what to do."""
+
+def check(method: Callable[[Any], Iterator[str]]) -> Callable[[Any], Iterator[str]]:
+    """Mark a method of a section that yields what is wrong across its fields, one sentence per problem."""
+    method.is_check = True  # type: ignore[attr-defined]
+    return method
+
+
+class Section(BaseModel):
+    """Base of every section of the configuration: unknown keys are errors, values do not change.
+
+    Methods marked with `check` run even if some fields are wrong, on the fields that are right, so that one message
+    holds all problems.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @classmethod
+    def prepared(cls, values: Any) -> Any:
+        """Return the values that are validated in place of `values`."""
+        return values
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _with_all_problems(cls, values: Any, handler: Callable[[Any], "Section"]) -> "Section":
+        if isinstance(values, Section):
+            return handler(values)
+        values = cls.prepared(values)
+        problems: list[InitErrorDetails] = []
+        try:
+            section = handler(values)
+        except ValidationError as error:
+            problems = [_again(details) for details in error.errors()]
+            section = _as_far_as_valid(cls, values)
+        for name in _checks(cls):
+            problems += [_problem(text, values) for text in _found(section, name, complete=not problems)]
+        if problems:
+            raise ValidationError.from_exception_data(cls.__name__, problems)
+        return section
+
+
+def describe(error: ValidationError, origin: Callable[[tuple[str, ...]], str] = ".".join) -> str:
+    """Return every problem that validation found, one per line: the key, what is wrong, what to do.
+
+    Args:
+        error: what validation raised.
+        origin: returns how the place of a problem is written, for instance with the file that the key stands in.
+    """
     lines = []
     for problem in error.errors():
-        place = ".".join(str(part) for part in problem["loc"]) or "settings"
+        place = origin(tuple(str(part) for part in problem["loc"])) or "settings"
         if problem["type"] == "extra_forbidden":
-            lines.append(f"{place}: unknown key. Remove it or mend its spelling (config/README.md lists the keys).")
+            lines.append(f"{place}: unknown key. Remove it or correct its spelling (config/README.md lists the keys).")
         elif problem["type"] == "missing":
             lines.append(f"{place}: missing. Add it (config/README.md describes it).")
         else:
             message = problem["msg"].removeprefix("Value error, ").rstrip(".")
             found = problem["input"]
-            shown = "" if isinstance(found, dict | list) else f" Found {found!r}."
+            shown = "" if isinstance(found, dict | list) or problem["type"] == "problem" else f" Found {found!r}."
             lines.append(f"{place}: {message}.{shown}")
-    return "the configuration has problems:\n- " + "\n- ".join(lines)
+    return "the configuration has problems:\n- " + "\n- ".join(dict.fromkeys(lines))
+
+
+def _checks(section: type[Section]) -> list[str]:
+    return [name for name in dir(section) if getattr(getattr(section, name, None), "is_check", False)]
+
+
+def _found(section: Section, name: str, complete: bool) -> list[str]:
+    """Return what a check finds; nothing more once it asks for a field that is wrong itself."""
+    found = []
+    try:
+        for text in getattr(section, name)():
+            found.append(text)
+    except AttributeError:
+        if complete:
+            raise
+    return found
+
+
+def _problem(text: str, values: Any) -> InitErrorDetails:
+    # As an argument, so that braces in the text are not taken for a template's.
+    return InitErrorDetails(type=PydanticCustomError("problem", "{text}", {"text": text}), input=values)
+
+
+def _again(details: Any) -> InitErrorDetails:
+    """Return a problem that another validation found, in the form that an error is made from."""
+    kind = details["type"]
+    if kind == "problem":
+        kind = PydanticCustomError("problem", "{text}", details["ctx"])
+    return InitErrorDetails(type=kind, loc=details["loc"], input=details["input"], ctx=details.get("ctx", {}))
+
+
+def _as_far_as_valid(section: type[Section], values: Any) -> Section:
+    """Return a section that has only those of its fields that are right; asking for another raises AttributeError."""
+    given = values if isinstance(values, dict) else {}
+    built = section.model_construct()
+    for name, field in section.model_fields.items():
+        if name in given:
+            value = _valid_part(field.annotation, field.metadata, given[name])
+            built.__dict__.pop(name, None)
+            if value is not _ABSENT:
+                built.__dict__[name] = value
+    return built
+
+
+def _valid_part(annotation: Any, metadata: list[Any], value: Any) -> Any:
+    try:
+        return TypeAdapter(Annotated[annotation, *metadata] if metadata else annotation).validate_python(value)
+    except ValidationError:
+        arguments = typing.get_args(annotation)
+        if isinstance(annotation, type) and issubclass(annotation, Section) and isinstance(value, dict):
+            return _as_far_as_valid(annotation, annotation.prepared(value))
+        if typing.get_origin(annotation) is dict and isinstance(value, dict):
+            parts = {key: _valid_part(arguments[1], [], part) for key, part in value.items()}
+            # A wrong entry is there all the same, so that whoever names it is not told that it is unknown.
+            return {key: Section.model_construct() if part is _ABSENT else part for key, part in parts.items()}
+        return _ABSENT

@@ -1,12 +1,16 @@
 """Settings of the corpora: where they come from, what is kept of them, how they are split and tokenised."""
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt, field_validator, model_validator
+from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 
 from lib.core.inputs import expand_range
-from lib.core.settings import Fraction, Section
+from lib.core.settings import Fraction, Section, check
+
+MaxTokens = Annotated[int, Field(ge=2)]
+"""Tokens that a document is cut to, [CLS] and [SEP] included."""
 
 Part = Annotated[str, Field(pattern=r"^[a-z_]+$", description="Name of a part as published: train, test, ...")]
 
@@ -15,10 +19,19 @@ class HubSource(Section):
     """Files of a dataset repository on the Hugging Face hub."""
 
     repository: str = Field(description="`owner/name` of the dataset repository.")
-    revision: str = Field("main", description="Commit, tag or branch.")
+    revision: str = Field("main", description="Commit; a tag or branch, which may move, if `unpinned`.")
+    unpinned: bool = Field(False, description="Accept a revision that may move; the download warns of it once.")
     files: dict[Part, list[str]] = Field(
         description="Paths in the repository, by part, in dataset order; `{00000..00040}` stands for a range."
     )
+
+    @check
+    def _revision_is_pinned(self) -> Iterator[str]:
+        if not self.unpinned and not re.fullmatch("[0-9a-f]{40}", self.revision):
+            yield (
+                f"revision = '{self.revision}' is no commit, so the files may change from one download to the next. "
+                "Give the commit (40 hexadecimal digits), or set unpinned: true"
+            )
 
     @field_validator("files")
     @classmethod
@@ -31,9 +44,15 @@ class HubSource(Section):
 class RemoteFile(Section):
     """One file behind a URL."""
 
-    url: str
+    url: str = Field(description="http or https address; the last part of its path is the file's name.")
     size: PositiveInt | None = Field(None, description="Expected size in bytes.")
     sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$", description="Expected checksum.")
+    unpinned: bool = Field(False, description="Accept whatever the server sends; the download warns of it once.")
+
+    @check
+    def _file_is_pinned(self) -> Iterator[str]:
+        if not self.unpinned and self.sha256 is None:
+            yield f"{self.url} has no sha256, so its content may change. Give it, or set unpinned: true"
 
 
 class UrlSource(Section):
@@ -70,8 +89,8 @@ class Reading(Section):
     id: str | None = Field(None, description="Column of the identity; null numbers the documents. XML has its own.")
 
 
-class Corpus(Reading):
-    """What every corpus has: a chosen source, and the columns that hold identity and text."""
+class Documents(Reading):
+    """What corpora and datasets have: a chosen source, and the columns that hold identity and text."""
 
     source: Literal["hub", "url", "local", "generated"] = Field(
         description="Which of the sections below provides the raw files; the others may stand beside it unused."
@@ -81,11 +100,10 @@ class Corpus(Reading):
     local: LocalSource | None = None
     generated: GeneratedSource | None = None
 
-    @model_validator(mode="after")
-    def _source_is_described(self) -> "Corpus":
+    @check
+    def _source_is_described(self) -> Iterator[str]:
         if getattr(self, self.source) is None:
-            raise ValueError(f"source is '{self.source}', but there is no section '{self.source}'. Add it beside it.")
-        return self
+            yield f"source is '{self.source}', but there is no section '{self.source}'. Add it beside it"
 
     @property
     def chosen(self) -> HubSource | UrlSource | LocalSource | GeneratedSource:
@@ -94,18 +112,18 @@ class Corpus(Reading):
 
 
 class Slice(Section):
-    """A run of consecutive articles of the pretraining corpus."""
+    """Consecutive articles of a corpus."""
 
     articles: NonNegativeInt = Field(description="Articles, in dataset order, after those of the slice before.")
-    max_tokens: PositiveInt = Field(description="Tokens an article is cut to, [CLS] and [SEP] included.")
+    max_tokens: MaxTokens = Field(description="Tokens an article is cut to, [CLS] and [SEP] included.")
 
 
 class ArticleFilter(Reading):
-    """What decides which articles of the pretraining corpus are kept: all that their filtering reads."""
+    """What decides which articles of a corpus are kept: all that their filtering reads."""
 
-    keywords: list[str] = Field(description="Lower-case words.")
+    keywords: list[str] = Field(default_factory=list, description="Lower-case words.")
     min_keywords: NonNegativeInt = Field(
-        3, description="Different keywords that must occur as whole words; 0 keeps all."
+        0, description="Different keywords that must occur as whole words; 0 keeps all."
     )
 
     @field_validator("keywords")
@@ -115,22 +133,31 @@ class ArticleFilter(Reading):
             raise ValueError(f"keywords {bad} can never occur; expected lower-case words of the letters a to z.")
         return sorted(set(keywords))
 
-    @model_validator(mode="after")
-    def _enough_keywords(self) -> "ArticleFilter":
+    @check
+    def _enough_keywords(self) -> Iterator[str]:
         if self.min_keywords > len(self.keywords):
-            raise ValueError(
+            yield (
                 f"min_keywords = {self.min_keywords}, but there are {len(self.keywords)} different keywords, so no "
-                "article could be kept. Lower it or add keywords."
+                "article could be kept. Lower it or add keywords"
             )
-        return self
 
 
-class PretrainingCorpus(ArticleFilter, Corpus):
-    """The corpus of the first stage: articles chosen by keywords."""
+class Corpus(ArticleFilter, Documents):
+    """Text without labels: articles, chosen by keywords if there are any."""
 
     short: Slice = Field(description="The first articles kept.")
     long: Slice = Field(description="The articles after those.")
     held_out: Slice = Field(description="The articles after those, for a held-out loss.")
+
+    @property
+    def max_tokens(self) -> int:
+        """Tokens of the longest training article, at most."""
+        return max(part.max_tokens for part in (self.short, self.long) if part.articles)
+
+    @check
+    def _something_to_train_on(self) -> Iterator[str]:
+        if not self.short.articles + self.long.articles:
+            yield "short and long have 0 articles together. Give at least one of them some"
 
     @property
     def filter(self) -> ArticleFilter:
@@ -156,14 +183,13 @@ class Split(Section):
         default_factory=dict, description="Documents to keep of each split, drawn by class; a missing one keeps all."
     )
 
-    @model_validator(mode="after")
-    def _every_split_has_a_share(self) -> "Split":
+    @check
+    def _every_split_has_a_share(self) -> Iterator[str]:
         if not (self.validation > 0 and self.test > 0 and self.validation + self.test < 1):
-            raise ValueError(
+            yield (
                 f"validation = {self.validation} and test = {self.test}; expected shares above 0 that leave some of 1 "
-                "for training."
+                "for training"
             )
-        return self
 
 
 class Preparation(Reading):
@@ -194,10 +220,10 @@ class Preparation(Reading):
         return pattern
 
 
-class Dataset(Preparation, Corpus):
+class Dataset(Preparation, Documents):
     """A labelled dataset."""
 
-    max_tokens: PositiveInt = Field(description="Tokens a document is cut to, [CLS] and [SEP] included.")
+    max_tokens: MaxTokens = Field(description="Tokens a document is cut to, [CLS] and [SEP] included.")
 
     @property
     def preparation(self) -> Preparation:
@@ -206,19 +232,28 @@ class Dataset(Preparation, Corpus):
 
 
 class Tokenizer(Section):
-    """The WordPiece vocabulary: an existing one, or one trained on the pretraining corpus."""
+    """A WordPiece vocabulary: an existing one, or one trained on texts of the study."""
 
     source: Literal["hub", "local", "trained"] = Field(description="Where the vocabulary comes from.")
     repository: str = Field("google-bert/bert-base-uncased", description="`hub`: model repository with a vocab.txt.")
-    revision: str = Field("main", description="`hub`: commit, tag or branch.")
-    path: str | None = Field(None, description="`local`: a vocab.txt, one token a line.")
+    revision: str = Field("main", description="`hub`: commit; a tag or branch, which may move, if `unpinned`.")
+    unpinned: bool = Field(False, description="`hub`: accept a revision that may move; the download warns of it once.")
+    path: str | None = Field(None, description="`local`: a vocab.txt, one token per line.")
+    corpus: str | None = Field(
+        None,
+        description="`trained`: corpus, or dataset whose training texts, it is trained on; null = the only corpus.",
+    )
     vocab_size: PositiveInt = Field(30_000, description="`trained`: entries of the vocabulary, at most.")
     min_frequency: PositiveInt = Field(2, description="`trained`: occurrences a token needs.")
     lowercase: bool = Field(True, description="Lower the case before tokenising.")
     strip_accents: bool = Field(True, description="Remove accents before tokenising.")
 
-    @model_validator(mode="after")
-    def _local_has_a_path(self) -> "Tokenizer":
+    @check
+    def _source_is_complete(self) -> Iterator[str]:
         if self.source == "local" and self.path is None:
-            raise ValueError("source is 'local', but 'path' is missing. Give the path of a vocab.txt.")
-        return self
+            yield "source is 'local', but 'path' is missing. Give the path of a vocab.txt"
+        if self.source == "hub" and not self.unpinned and not re.fullmatch("[0-9a-f]{40}", self.revision):
+            yield (
+                f"revision = '{self.revision}' is no commit, so the vocabulary may change. Give the commit, or set "
+                "unpinned: true"
+            )

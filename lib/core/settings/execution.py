@@ -23,6 +23,9 @@ class Training(Section):
     report_to: list[Literal["tensorboard", "wandb"]] = Field(
         default_factory=list, description="Trackers besides the CSV, which is always written."
     )
+    run_name: str | None = Field(
+        None, description="Name of the run in the trackers; null = `<stage>/<model>/<dataset>/seed-<seed>`."
+    )
     wandb_entity: str | None = Field(None, description="Weights & Biases team.")
     wandb_project: str = Field("attention-grid", description="Weights & Biases project.")
 
@@ -39,11 +42,7 @@ class Job(Section):
 class Execution(Section):
     """Everything about how, nothing about what."""
 
-    results: str = Field("results", description="Folder of everything produced.")
-    resources: str = Field("resources", description="Folder of everything downloaded.")
-    show_published: bool = Field(
-        False,
-        description="Show the printed values of the reproduced study beside ours; sensible for the full grid only.",
-    )
-    training: Training = Field(default_factory=Training)
-    job: Job = Field(default_factory=Job)
+    results: str = Field("results", description="Folder of everything produced; one per study.")
+    resources: str = Field("resources", description="Folder of everything downloaded; studies share it.")
+    training: Training = Field(default_factory=Training, description="How one training is executed.")
+    job: Job = Field(default_factory=Job, description="What one training job asks of a machine.")

@@ -1,145 +1,420 @@
-"""The whole configuration: `experiment` says what is compared, `execution` how the work is done."""
+"""A study: one configuration file. `experiment` says what is compared, `report` what comes out, `execution` how."""
 
-from typing import Any
+import json
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeInt, ValidationError, field_validator, model_validator
+from pydantic import Field, NonNegativeInt, ValidationError
 
-from lib.backbones.encoder.settings import Encoder
-from lib.core.errors import ConfigError
-from lib.core.kinds import MECHANISMS, MechanismParameters
-from lib.core.settings import Section, describe
-from lib.core.settings.baseline import Baseline
-from lib.core.settings.data import Dataset, PretrainingCorpus, Tokenizer
+from lib.core.kinds import AnyBackbone, AnyMechanism, AnyTask, BackboneParameters, MechanismParameters
+from lib.core.settings import Section, check
+from lib.core.settings.data import Corpus, Dataset, Tokenizer
 from lib.core.settings.execution import Execution
-from lib.core.settings.finetuning import Finetuning
-from lib.core.settings.training import Masking, Optimisation, Precision
+from lib.core.settings.recipe import Precision, Recipe
+from lib.core.settings.report import Report
 
-SWAP = "-to-"
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Letters, digits, '.', '_' and '-'.")]
+
+SCRATCH = "scratch"
+
+
+class ForeignStart(Section):
+    """First weights that no stage of this study makes."""
+
+    folder: str | None = Field(
+        None, description="Folder with the weights: the `model` of a run of another study, or any local folder."
+    )
+    repository: str | None = Field(None, description="`owner/name` of a model repository on the Hugging Face hub.")
+    revision: str | None = Field(None, description="Commit of the repository.")
+
+    @check
+    def _one_place(self) -> Iterator[str]:
+        if (self.folder is None) == (self.repository is None):
+            yield "expected either a folder or a repository. Give one of them"
+        if (self.repository is None) != (self.revision is None):
+            yield "a repository needs a revision, and a revision a repository. Give both, or neither"
+
+
+class Change(Section):
+    """What becomes of a model from some stage on; what is not named stays."""
+
+    backbone: str | None = Field(None, description="Name of a backbone that can take over the weights.")
+    mechanism: str | None = Field(None, description="Name of an attention mechanism that can take over the weights.")
+
+
+class Model(Section):
+    """One row of the tables."""
+
+    backbone: str = Field(description="Name of its backbone.")
+    mechanism: str | None = Field(None, description="Name of its attention mechanism, if its backbone takes one.")
+    tokenizer: str | None = Field(None, description="Name of its tokeniser; null = the only one.")
+    start: Literal["scratch"] | ForeignStart | None = Field(
+        None,
+        description="First weights of the first stage that it does not skip; `scratch` = drawn, although that stage "
+        "starts from another; null = as the stages say.",
+    )
+    skip: list[str] = Field(
+        default_factory=list, description="Stages that it leaves out; later ones start from the one before."
+    )
+    changes: dict[str, Change] = Field(
+        default_factory=dict, description="What it changes at a stage, for this one and all that start from it."
+    )
+
+
+class Work(Section):
+    """What a stage does on one corpus or dataset: the settings of the stage with those of the entry laid over them."""
+
+    task: AnyTask = Field(description="Settings of the task that hold here only.")
+    recipe: Recipe | None = Field(None, description="Settings of the recipe that hold here only.")
+
+    @property
+    def keep(self) -> list[str]:
+        """What is kept of the training."""
+        return (self.recipe and self.recipe.keep) or [self.task.keeps]
+
+
+class Stage(Section):
+    """A step in a model's life."""
+
+    task: dict[str, Any] = Field(description="`kind` of the task, and its settings for all entries of `data`.")
+    recipe: dict[str, Any] | None = Field(
+        None, description="How it trains, for all entries of `data`; null here and there = it does not."
+    )
+    start: str | None = Field(None, description="Stage whose weights it starts from; null = first weights.")
+    data: dict[str, Work] = Field(min_length=1, description="Corpora and datasets that it works on, one run each.")
+
+    @classmethod
+    def prepared(cls, values: Any) -> Any:
+        """Lay the entries of `data` over the settings that they share."""
+        if not isinstance(values, dict) or not isinstance(values.get("data"), dict):
+            return values
+        entries = {}
+        for name, entry in values["data"].items():
+            entry = {} if entry is None else entry
+            if isinstance(entry, dict):
+                merged = {
+                    key: {**(values.get(key) or {}), **(entry.get(key) or {})}
+                    for key in ("task", "recipe")
+                    if values.get(key) or entry.get(key)
+                }
+                entry = entry | merged
+            entries[name] = entry
+        return values | {"data": entries}
 
 
 class Experiment(Section):
-    """What is compared: mechanisms, data, recipe."""
+    """What is compared: models, data, stages."""
 
     seeds: list[NonNegativeInt] = Field(min_length=1, description="Seeds; every run is made once for each.")
     precision: Precision = Field("bf16", description="Arithmetic of the forward pass; `fp16` needs a GPU.")
-    mechanisms: dict[str, dict[str, Any]] = Field(
+    mechanisms: dict[Name, AnyMechanism] = Field(
+        default_factory=dict,
         description="Attention mechanisms by name. A name is the canonical spelling of its parameters (`lsh-h2-c64`), "
-        "with a suffix if two entries would share it (`lsh-h2-c64-masked`)."
+        "with a suffix if two entries would share it (`lsh-h2-c64-masked`).",
     )
-    models: list[str] | None = Field(
-        None,
-        description="Rows of the tables, in order: a mechanism, or `<pretrained with>-to-<adapted with>` "
-        "(`sdpa-to-favor-m128`); null = every mechanism.",
-    )
-    encoder: Encoder
-    tokenizer: Tokenizer
-    wikipedia: PretrainingCorpus = Field(description="The pretraining corpus.")
-    datasets: dict[str, Dataset] = Field(description="Labelled datasets by name.")
-    masking: Masking = Field(default_factory=Masking)
-    pretrain: Optimisation = Field(description="Masked language modelling on the pretraining corpus.")
-    tapt: dict[str, Optimisation] = Field(description="Masked language modelling on a dataset's training texts.")
-    finetune: dict[str, Finetuning] = Field(description="Classification, by dataset.")
-    baseline: Baseline = Field(default_factory=Baseline)
+    backbones: dict[Name, AnyBackbone] = Field(description="Backbones by name.")
+    tokenizers: dict[Name, Tokenizer] = Field(default_factory=dict, description="Tokenisers by name.")
+    corpora: dict[Name, Corpus] = Field(default_factory=dict, description="Text without labels, by name.")
+    datasets: dict[Name, Dataset] = Field(default_factory=dict, description="Labelled datasets by name.")
+    stages: dict[Name, Stage] = Field(min_length=1, description="Steps in a model's life, by name.")
+    models: dict[Name, Model] = Field(min_length=1, description="Rows of the tables, in order, by name.")
 
-    @model_validator(mode="before")
     @classmethod
-    def _null_removes_an_entry(cls, values: Any) -> Any:
-        """Drop entries that are null: how a file laid over another removes what that one has."""
+    def prepared(cls, values: Any) -> Any:
+        """Drop entries that are null, and what names them: how a file removes what the one it extends has."""
         if not isinstance(values, dict):
             return values
-        dropped = {name for name, entry in (values.get("datasets") or {}).items() if entry is None}
-        return values | {
-            key: {name: entry for name, entry in values[key].items() if entry is not None and name not in dropped}
-            for key in ("mechanisms", "datasets", "tapt", "finetune")
-            if isinstance(values.get(key), dict)
+        named = {key: section for key, section in values.items() if isinstance(section, dict)}
+        gone = {key: {name for name, entry in section.items() if entry is None} for key, section in named.items()}
+        data_gone = gone.get("datasets", set()) | gone.get("corpora", set())
+        kept = {
+            key: {name: entry for name, entry in section.items() if entry is not None} for key, section in named.items()
         }
+        kept["models"] = {
+            name: model
+            for name, model in kept.get("models", {}).items()
+            if not isinstance(model, dict) or model.get("mechanism") not in gone.get("mechanisms", set())
+        }
+        for name, stage in kept.get("stages", {}).items():
+            if isinstance(stage, dict) and isinstance(stage.get("data"), dict):
+                entries = {entry: work for entry, work in stage["data"].items() if entry not in data_gone}
+                kept["stages"] = kept["stages"] | {name: stage | {"data": entries}}
+        return values | {key: section for key, section in kept.items() if key in values}
 
-    @field_validator("mechanisms")
-    @classmethod
-    def _names_tell_the_parameters(cls, entries: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        problems = []
-        for name, values in entries.items():
-            try:
-                canonical = MECHANISMS.parse(values).name()
-            except ConfigError as error:
-                problems.append(f"{name}: {error}")
-            except ValidationError as error:
-                problems += [f"{name}.{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
-            else:
-                if (name != canonical and not name.startswith(f"{canonical}-")) or SWAP in name:
-                    problems.append(
-                        f"{name}: the name contradicts the parameters, which spell {canonical}. "
-                        f"Call it '{canonical}' or '{canonical}-<suffix>', or change the parameters."
+    # What a model is and does at a stage
+
+    def chain(self, stage: str) -> list[str]:
+        """Return `stage` and the stages it starts from, the nearest first; a circle ends where it closes."""
+        chain: list[str] = []
+        following: str | None = stage
+        while following in self.stages and following not in chain:
+            chain.append(following)
+            following = self.stages[following].start
+        return chain
+
+    def stages_of(self, model: str) -> list[str]:
+        """Return the stages that a model passes, in the order of the configuration."""
+        return [stage for stage in self.stages if stage not in self.models[model].skip]
+
+    def parent_stage(self, model: str, stage: str) -> str | None:
+        """Return the stage whose weights the model starts from at `stage`; None = its first weights."""
+        return next((name for name in self.chain(stage)[1:] if name not in self.models[model].skip), None)
+
+    def parent_dataset(self, parent: str, dataset: str) -> str | None:
+        """Return the entry of `parent` that a run on `dataset` starts from: its own, or the only one; else None."""
+        entries = list(self.stages[parent].data)
+        return dataset if dataset in entries else entries[0] if len(entries) == 1 else None
+
+    def backbone_at(self, model: str, stage: str) -> BackboneParameters:
+        """Return the backbone of a model at a stage, with its attention mechanism.
+
+        Raises:
+            pydantic.ValidationError: the backbone cannot hold the mechanism.
+        """
+        entry = self.models[model]
+        backbone, mechanism = entry.backbone, entry.mechanism
+        for name in reversed(self.chain(stage)):
+            if change := entry.changes.get(name):
+                backbone, mechanism = change.backbone or backbone, change.mechanism or mechanism
+        found = self.backbones[backbone]
+        return found.with_mechanism(self.mechanisms[mechanism]) if mechanism else found
+
+    def tokenizer_of(self, model: str) -> str:
+        """Return the name of a model's tokeniser."""
+        return self.models[model].tokenizer or next(iter(self.tokenizers))
+
+    def corpus(self, name: str) -> Corpus | Dataset:
+        """Return the corpus or dataset of that name."""
+        return self.corpora[name] if name in self.corpora else self.datasets[name]
+
+    def reads_tokens(self, model: str, stage: str) -> bool:
+        """Whether a model reads tokens at a stage, and not texts."""
+        return "states" in self.backbone_at(model, stage).abilities
+
+    def trains(self, model: str, stage: str, dataset: str) -> bool:
+        """Whether a run has a training loop."""
+        work = self.stages[stage].data[dataset]
+        return work.recipe is not None and work.task.trains_on in self.backbone_at(model, stage).abilities
+
+    def owner(self, model: str, stage: str) -> str:
+        """Return the first model whose runs of `stage` are those of `model`, because all that made them is the same."""
+        wanted = self._making_of(model, stage)
+        return next(
+            name for name in self.models if stage in self.stages_of(name) and self._making_of(name, stage) == wanted
+        )
+
+    def _making_of(self, model: str, stage: str) -> str:
+        parent = self.parent_stage(model, stage)
+        before = self._making_of(model, parent) if parent else repr(self.models[model].start)
+        tokenizer = self.tokenizer_of(model) if self.reads_tokens(model, stage) else None
+        backbone = self.backbone_at(model, stage).model_dump(mode="json")
+        return json.dumps([stage, backbone, tokenizer, before], sort_keys=True)
+
+    # What must fit together
+
+    @check
+    def _names_are_distinct(self) -> Iterator[str]:
+        for name in sorted(set(self.corpora) & set(self.datasets)):
+            yield f"'{name}' is both a corpus and a dataset. Rename one of them"
+
+    @check
+    def _mechanisms_are_what_they_are_called(self) -> Iterator[str]:
+        for name, parameters in self.mechanisms.items():
+            if not isinstance(parameters, MechanismParameters):
+                continue  # wrong itself, and reported as such
+            canonical = parameters.name()
+            if name != canonical and not name.startswith(f"{canonical}-"):
+                yield (
+                    f"mechanisms.{name}: the name contradicts the parameters, which spell {canonical}. "
+                    f"Call it '{canonical}' or '{canonical}-<suffix>', or change the parameters"
+                )
+
+    @check
+    def _stages_start_from_stages(self) -> Iterator[str]:
+        for name, stage in self.stages.items():
+            if stage.start is not None and stage.start not in self.stages:
+                yield f"stages.{name}.start: '{stage.start}' is not a stage. Known: {', '.join(self.stages)}"
+
+    @check
+    def _stages_form_no_circle(self) -> Iterator[str]:
+        reported: set[str] = set()
+        for name in self.stages:
+            chain = self.chain(name)
+            if self.stages[chain[-1]].start == name and name not in reported:
+                reported |= set(chain)
+                yield f"stages: {' starts from '.join([*chain, name])}. A circle never begins; let one of them start first"
+
+    @check
+    def _stages_work_on_known_data(self) -> Iterator[str]:
+        for name, stage in self.stages.items():
+            for entry in stage.data:
+                if entry not in self.corpora and entry not in self.datasets:
+                    known = ", ".join([*self.corpora, *self.datasets])
+                    yield f"stages.{name}.data.{entry}: there is no such corpus or dataset. Known: {known}"
+
+    @check
+    def _labelled_tasks_have_labels(self) -> Iterator[str]:
+        for name, stage in self.stages.items():
+            for entry, work in stage.data.items():
+                if entry in self.corpora and work.task.labelled:
+                    yield f"stages.{name}.data.{entry}: {work.task.kind} needs labels, but {entry} is a corpus without"
+
+    @check
+    def _models_name_what_there_is(self) -> Iterator[str]:
+        for name, model in self.models.items():
+            uses: list[tuple[str, str | None, dict[str, Any]]] = [
+                ("backbone", model.backbone, self.backbones),
+                ("mechanism", model.mechanism, self.mechanisms),
+                ("tokenizer", model.tokenizer, self.tokenizers),
+            ]
+            uses += [("skip", stage, self.stages) for stage in model.skip]
+            for stage, change in model.changes.items():
+                uses += [
+                    ("changes", stage, self.stages),
+                    (f"changes.{stage}.backbone", change.backbone, self.backbones),
+                    (f"changes.{stage}.mechanism", change.mechanism, self.mechanisms),
+                ]
+            for key, value, known in uses:
+                if value is not None and value not in known:
+                    yield f"models.{name}.{key}: there is no '{value}'. Known: {', '.join(known) or 'none'}"
+
+    @check
+    def _models_have_a_mechanism_where_they_need_one(self) -> Iterator[str]:
+        for name, model in self.models.items():
+            backbone = self.backbones.get(model.backbone)
+            if backbone is None:
+                continue
+            if backbone.takes_mechanism and model.mechanism is None and backbone.mechanism is None:
+                known = ", ".join(self.mechanisms) or "none; add an entry"
+                yield f"models.{name}.mechanism: missing. Its backbone {model.backbone} takes one of: {known}"
+            if not backbone.takes_mechanism and model.mechanism is not None:
+                yield f"models.{name}.mechanism: its backbone {model.backbone} takes none. Leave it out"
+
+    @check
+    def _models_have_a_tokenizer(self) -> Iterator[str]:
+        for name, stage in self._passages():
+            if self.models[name].tokenizer is None and len(self.tokenizers) != 1 and self.reads_tokens(name, stage):
+                known = ", ".join(self.tokenizers) or "none; add an entry"
+                yield f"models.{name}.tokenizer: missing. Name one of: {known}"
+
+    @check
+    def _backbones_can_do_their_tasks(self) -> Iterator[str]:
+        for name, stage in self._passages():
+            backbone = self.backbone_at(name, stage)
+            for entry, work in self.stages[stage].data.items():
+                trained = work.task.trains_on in backbone.abilities
+                if not trained and work.task.evaluates_on not in backbone.abilities:
+                    yield (
+                        f"models.{name}: its backbone {backbone.kind} cannot do {work.task.kind}, the task of {stage}. "
+                        f"Let it skip the stage, or choose another backbone"
                     )
-        if problems:
-            raise ValueError("; ".join(problems))
-        return entries
+                elif trained and work.recipe is None and work.task.evaluates_on not in backbone.abilities:
+                    yield f"stages.{stage}.data.{entry}: has no recipe, which {name} needs to train. Add one"
 
-    @model_validator(mode="after")
-    def _parts_fit(self) -> "Experiment":
-        problems = []
-        for model in self.models or []:
-            for mechanism in (stages := model.split(SWAP)):
-                if mechanism not in self.mechanisms:
-                    problems.append(f"models: '{model}' names '{mechanism}'; known: {', '.join(self.mechanisms)}")
-            if len(stages) == 2 and set(stages) <= set(self.mechanisms):
-                before, after = (self.parameters_of(mechanism) for mechanism in stages)
-                if before.shares_query_and_key != after.shares_query_and_key:
-                    problems.append(f"models: '{model}' cannot hand over weights, since only one shares query and key")
-        for stage in ("tapt", "finetune"):
-            entries = getattr(self, stage)
-            if missing := sorted(set(self.datasets) - set(entries)):
-                problems.append(f"{stage}: no section for the dataset(s) {', '.join(missing)}")
-            if unknown := sorted(set(entries) - set(self.datasets)):
-                problems.append(f"{stage}: {', '.join(unknown)} is not among the datasets {', '.join(self.datasets)}")
-        for name, finetuning in self.finetune.items():
-            if finetuning.freeze_layers > self.encoder.num_hidden_layers:
-                problems.append(
-                    f"finetune.{name}.freeze_layers = {finetuning.freeze_layers}, but the encoder has "
-                    f"{self.encoder.num_hidden_layers} blocks"
-                )
-        if self.encoder.position_embedding_type == "learned":
-            slices = (self.wikipedia.short, self.wikipedia.long, self.wikipedia.held_out)
-            longest = max([part.max_tokens for part in slices] + [d.max_tokens for d in self.datasets.values()])
-            if longest > self.encoder.max_position_embeddings:
-                problems.append(
-                    f"encoder.max_position_embeddings = {self.encoder.max_position_embeddings} does not reach "
-                    f"the longest max_tokens, {longest}; raise it, or use rope or sinusoidal positions"
-                )
-        for name in self.mechanisms:
-            if self.encoder.attention_dropout and not self.parameters_of(name).takes_attention_dropout:
-                problems.append(
-                    f"encoder.attention_dropout = {self.encoder.attention_dropout}, but {name} has no attention "
-                    "weights to drop; set it to 0"
-                )
-        if problems:
-            raise ValueError("; ".join(problems))
-        return self
+    @check
+    def _models_start_from_what_they_passed(self) -> Iterator[str]:
+        for name, stage in self._passages():
+            model, parent = self.models[name], self.parent_stage(name, stage)
+            if parent is None:
+                asked = self.stages[stage].start
+                if asked and model.start is None and self.reads_tokens(name, stage):
+                    yield (
+                        f"models.{name}: skips {asked}, from which {stage} starts. Leave {asked} in, or give the model "
+                        f"a start: a folder, a repository, or '{SCRATCH}'"
+                    )
+                continue
+            for entry in self.stages[stage].data:
+                if self.parent_dataset(parent, entry) is None:
+                    known = ", ".join(self.stages[parent].data)
+                    yield (
+                        f"stages.{stage}.data.{entry}: {name} starts from {parent}, which has several entries and none "
+                        f"for {entry}: {known}. Add it to {parent}"
+                    )
 
-    def parameters_of(self, mechanism: str) -> MechanismParameters:
-        """Return the typed parameters of the mechanism called `mechanism`."""
-        return MECHANISMS.parse(self.mechanisms[mechanism])
+    @check
+    def _weights_can_be_handed_over(self) -> Iterator[str]:
+        for name, stage in self._passages():
+            if parent := self.parent_stage(name, stage):
+                for obstacle in self.backbone_at(name, stage).obstacles(self.backbone_at(name, parent)):
+                    yield f"models.{name}, from {parent} to {stage}: {obstacle}"
 
-    @property
-    def model_names(self) -> list[str]:
-        """Rows of the tables, in order."""
-        return self.models or list(self.mechanisms)
+    @check
+    def _only_blocks_that_exist_are_frozen(self) -> Iterator[str]:
+        for name, stage in self._passages():
+            blocks = self.backbone_at(name, stage).blocks()
+            for entry, work in self.stages[stage].data.items():
+                if work.recipe and work.recipe.freeze_layers > (blocks or 0) and self.trains(name, stage, entry):
+                    yield (
+                        f"stages.{stage}.data.{entry}.recipe.freeze_layers = {work.recipe.freeze_layers}, but {name} "
+                        f"has {blocks or 0} blocks to freeze"
+                    )
+
+    @check
+    def _positions_reach_the_longest_document(self) -> Iterator[str]:
+        for name, stage in self._passages():
+            reach = self.backbone_at(name, stage).longest()
+            for entry in self.stages[stage].data:
+                tokens = self.corpus(entry).max_tokens
+                if reach is not None and tokens > reach:
+                    yield (
+                        f"models.{name}: its positions reach {reach} tokens, but {entry} has max_tokens = {tokens}. "
+                        "Raise max_position_embeddings, or use rope or sinusoidal positions"
+                    )
+
+    @check
+    def _mechanisms_fit_their_backbones(self) -> Iterator[str]:
+        for name, stage in self._passages(valid_only=False):
+            try:
+                self.backbone_at(name, stage)
+            except ValidationError as error:
+                for problem in error.errors():
+                    yield f"models.{name}, at {stage}: {problem['msg']}"
+
+    @check
+    def _tokenizers_have_texts_to_train_on(self) -> Iterator[str]:
+        for name, tokenizer in self.tokenizers.items():
+            if tokenizer.source != "trained":
+                continue
+            known = [*self.corpora, *self.datasets]
+            if tokenizer.corpus is None and len(self.corpora) != 1:
+                yield f"tokenizers.{name}.corpus: missing. Name what it is trained on: {', '.join(known)}"
+            elif tokenizer.corpus is not None and tokenizer.corpus not in known:
+                yield f"tokenizers.{name}.corpus: there is no '{tokenizer.corpus}'. Known: {', '.join(known)}"
+
+    def _passages(self, valid_only: bool = True) -> Iterator[tuple[str, str]]:
+        """Yield every model with every stage it passes, as far as all that they name is there."""
+        for name, model in self.models.items():
+            named = [model, *model.changes.values()]
+            backbones = {entry.backbone for entry in named} - {None}
+            mechanisms = {entry.mechanism for entry in named} - {None}
+            if backbones <= set(self.backbones) and mechanisms <= set(self.mechanisms):
+                for stage in self.stages_of(name):
+                    try:
+                        self.backbone_at(name, stage)
+                    except ValidationError:
+                        if valid_only:
+                            continue
+                    if all(entry in self.corpora or entry in self.datasets for entry in self.stages[stage].data):
+                        yield name, stage
 
 
 class Study(Section):
     """A complete configuration."""
 
-    experiment: Experiment
-    execution: Execution = Field(default_factory=Execution)
+    experiment: Experiment = Field(description="What is compared.")
+    report: Report = Field(default_factory=Report, description="What comes out.")
+    execution: Execution = Field(default_factory=Execution, description="How the work is done.")
 
-
-def load_study(values: dict[str, Any]) -> Study:
-    """Return the checked configuration.
-
-    Raises:
-        ConfigError: with every problem found, one a line.
-    """
-    try:
-        return Study.model_validate(values)
-    except ValidationError as error:
-        raise ConfigError(describe(error)) from error
+    @check
+    def _report_shows_what_there_is(self) -> Iterator[str]:
+        stages, models = self.experiment.stages, self.experiment.models
+        uses = []
+        for name, table in self.report.tables.items():
+            uses += [(f"tables.{name}.stage", table.stage, stages)]
+            uses += [(f"tables.{name}.models", model, models) for model in table.models or []]
+        for name, figure in self.report.figures.items():
+            uses += [(f"figures.{name}.stage", figure.stage, stages), (f"figures.{name}.baseline", figure.baseline, models)]
+            uses += [(f"figures.{name}.time", stage, stages) for stage in figure.time]
+        for key, value, known in uses:
+            if value is not None and value not in known:
+                yield f"report.{key}: there is no '{value}'. Known: {', '.join(known)}"

@@ -1,15 +1,18 @@
-"""Settings of the classical baseline: TF-IDF features and logistic regression."""
+"""Parameters of the classical baseline."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, PositiveInt
 
-from lib.core.settings import Section
+from lib.core.kinds import Ability, BackboneParameters
 
 
-class Baseline(Section):
-    """What the baseline counts, and how long it may optimise."""
+class Parameters(BackboneParameters):
+    """TF-IDF n-grams and logistic regression: fitted in one go, without a training loop."""
 
+    abilities: ClassVar[frozenset[Ability]] = frozenset({"class_probabilities"})
+
+    kind: Literal["tfidf"]
     max_features: PositiveInt = Field(20_000, description="Most frequent n-grams that are kept.")
     ngram_max: PositiveInt = Field(2, description="Longest n-gram, in words; all shorter ones are counted too.")
     min_df: PositiveInt = Field(2, description="Documents that an n-gram must occur in.")

@@ -1,4 +1,4 @@
-"""The pretraining corpus: articles chosen by keywords, one raw file at a time, in file order."""
+"""The corpus: articles chosen by keywords, one raw file at a time, in file order."""
 
 import logging
 from collections.abc import Callable, Collection
@@ -40,7 +40,7 @@ def keyword_filter(keywords: Collection[str], min_keywords: int) -> Callable[[st
     return keep
 
 
-def filter_wikipedia(source: str | Path, target: str | Path, settings: ArticleFilter, part: str = "train") -> None:
+def filter_corpus(source: str | Path, target: str | Path, settings: ArticleFilter, part: str = "train") -> None:
     """Write the articles of one raw file that have enough keywords to one prepared part, in file order.
 
     Articles without text are left out. The result depends on nothing but the arguments, so the files of a corpus

@@ -1,7 +1,7 @@
-"""Keep the articles of one raw file of the pretraining corpus that have enough keywords.
+"""Keep the articles of one raw file of the corpus that have enough keywords.
 
 In: a raw file (Parquet, CSV, JSONL, text). Out: a prepared Parquet part with `id`, `text` and an empty `label`.
-Settings: `text`, `id`, `keywords` and `min_keywords` of the pretraining corpus.
+Settings: `text`, `id`, `keywords` and `min_keywords` of the corpus.
 """
 
 import sys
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from lib.core import program
 from lib.core.settings.data import ArticleFilter
-from lib.data.wikipedia import filter_wikipedia
+from lib.data.filtering import filter_corpus
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--part", default="train", help="prefix of the ids where the file has none, e.g. train-00003")
     parser.add_argument("--out", required=True, help="Parquet file to appear")
     options = parser.parse_args(argv)
-    filter_wikipedia(options.source, options.out, program.read_settings(ArticleFilter, options.settings), options.part)
+    filter_corpus(options.source, options.out, program.read_settings(ArticleFilter, options.settings), options.part)
 
 
 if __name__ == "__main__":

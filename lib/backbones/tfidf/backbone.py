@@ -1,0 +1,50 @@
+"""The baseline that every encoder has to beat: TF-IDF n-grams and logistic regression."""
+
+import numpy as np
+import pandas as pd
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from lib.backbones import contract
+from lib.core.errors import DataError
+
+
+class Backbone(contract.TextClassifier):
+    """Words and short runs of words, weighed by how rare they are, and one linear decision."""
+
+    def fit(self, texts: pd.Series, labels: pd.Series) -> None:
+        """See `lib.backbones.contract.TextClassifier.fit`."""
+        settings = self.parameters
+        self.classifier = make_pipeline(
+            TfidfVectorizer(
+                max_features=settings.max_features,
+                ngram_range=(1, settings.ngram_max),
+                min_df=settings.min_df,
+                max_df=settings.max_df,
+            ),
+            LogisticRegression(solver="lbfgs", max_iter=settings.max_iter),
+        )
+        if labels.nunique() < 2:
+            raise DataError("only one class in training; expected at least two. Add documents of the others.")
+        try:
+            self.classifier.fit(texts, labels)
+        except ValueError as error:
+            raise DataError(
+                f"no n-gram of {len(texts)} documents is left to count ({error}). Expected n-grams in at least min_df "
+                f"= {settings.min_df} and at most max_df = {settings.max_df:.0%} of them. Lower min_df, raise max_df, "
+                "or give more documents."
+            ) from error
+
+    def class_probabilities(self, texts: pd.Series, classes: int) -> np.ndarray:
+        """See `lib.backbones.contract.TextClassifier.class_probabilities`."""
+        # A class that training never saw has no column in the classifier and keeps probability 0.
+        probabilities = np.zeros((len(texts), classes))
+        probabilities[:, self.classifier.classes_] = self.classifier.predict_proba(texts)
+        return probabilities
+
+    @property
+    def weights(self) -> int:
+        """See `lib.backbones.contract.TextClassifier.weights`."""
+        regression = self.classifier[-1]
+        return regression.coef_.size + regression.intercept_.size

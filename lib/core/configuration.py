@@ -1,0 +1,91 @@
+"""Configuration files: what they extend, how they are laid over each other, and which file a problem stands in."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from lib.core.errors import ConfigError
+from lib.core.files import read_mapping
+from lib.core.settings import describe
+from lib.core.settings.study import Study
+
+EXTENDS = "extends"
+
+Layer = tuple[str, dict[str, Any]]
+"""Name of a file, and what it says."""
+
+
+def read_layers(paths: Sequence[str | Path]) -> list[Layer]:
+    """Return the files at `paths` with those that they extend, each after what it lies over.
+
+    Args:
+        paths: configuration files, each laid over the one before. A file may name one that it extends, by a path
+            relative to its own folder: `extends: config.yaml`.
+
+    Raises:
+        ConfigError: a file cannot be read, or extends itself.
+    """
+    layers: list[Layer] = []
+    for path in paths:
+        chain: list[Layer] = []
+        following: Path | None = Path(path)
+        while following is not None:
+            if any(str(following) == name for name, _ in chain):
+                raise ConfigError(f"{path}: extends itself by way of {following}. Expected a chain with a last file.")
+            values = read_mapping(following)
+            base = values.pop(EXTENDS, None)
+            chain.append((str(following), values))
+            following = None if base is None else following.parent / base
+        layers += reversed(chain)
+    return layers
+
+
+def merged(layers: Sequence[Layer]) -> dict[str, Any]:
+    """Return the layers laid over each other: mappings are merged, lists and values replaced."""
+    result: dict[str, Any] = {}
+    for _, values in layers:
+        result = _laid_over(result, values)
+    return result
+
+
+def load_study(layers: Sequence[Layer]) -> Study:
+    """Return the checked configuration.
+
+    Raises:
+        ConfigError: with every problem found, one per line, each with the file that the key stands in.
+    """
+    try:
+        return Study.model_validate(merged(layers))
+    except ValidationError as error:
+        raise ConfigError(describe(error, lambda place: _origin(place, layers))) from error
+
+
+def _laid_over(below: dict[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    result = dict(below)
+    for key, value in above.items():
+        both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
+        result[key] = _laid_over(result[key], value) if both else value
+    return result
+
+
+def _origin(place: tuple[str, ...], layers: Sequence[Layer]) -> str:
+    """Return a place as it is written: with its file, and at the stage where entries of `data` share the key."""
+    shared = tuple(part for index, part in enumerate(place) if "data" not in place[max(0, index - 1) : index + 1])
+    values = merged(layers)
+    written = place if _reach(place, values) == len(place) or place[1:2] != ("stages",) else shared
+    reaches = [_reach(written, values) for _, values in layers]
+    if not any(reaches):
+        return ".".join(written)
+    deepest = max(range(len(layers)), key=lambda index: (reaches[index], index))
+    return f"{layers[deepest][0]}: {'.'.join(written)}"
+
+
+def _reach(place: tuple[str, ...], values: Any) -> int:
+    """Return how many parts of a place there are in `values`."""
+    for depth, part in enumerate(place):
+        if not isinstance(values, Mapping) or part not in values:
+            return depth
+        values = values[part]
+    return len(place)

@@ -1,0 +1,69 @@
+"""Classification of whole documents: fine-tuning, and classifiers that need no training loop."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from datasets import Dataset
+from scipy.special import softmax
+from torch import Tensor
+from transformers import EvalPrediction, PreTrainedTokenizerBase
+from transformers.trainer_utils import PredictionOutput
+
+from lib.backbones.contract import TextClassifier
+from lib.data.classification import ClassificationCollator
+from lib.evaluation.metrics import classification_metrics
+from lib.tasks import contract
+
+
+class Task(contract.Task):
+    """Tell the class of a document. The best epoch has the highest macro-F1 on validation."""
+
+    auto_model: ClassVar[str] = "AutoModelForSequenceClassification"
+    best: ClassVar[str] = "f1_macro"
+
+    def model_options(self) -> dict[str, Any]:
+        """See `lib.tasks.contract.Task.model_options`: head and names of the classes."""
+        names = dict(enumerate(self.labels))
+        return {
+            **self.parameters.model_dump(exclude={"kind"}),
+            "id2label": names,
+            "label2id": {name: label for label, name in names.items()},
+        }
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[Sequence[Mapping[str, Any]]], dict[str, Tensor]]:
+        """See `lib.tasks.contract.Task.collator`."""
+        return ClassificationCollator(tokenizer.pad_token_id)
+
+    def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
+        """See `lib.evaluation.metrics.classification_metrics`."""
+        return classification_metrics(prediction.label_ids, softmax(prediction.predictions, axis=-1), self.labels)
+
+    def predictions(self, tokens: Dataset, output: PredictionOutput) -> pd.DataFrame:
+        """See `lib.tasks.contract.Task.predictions`; `probabilities` has one number per class."""
+        probabilities = softmax(output.predictions, axis=-1)
+        return _predictions(tokens["id"][:], tokens["label"][:], probabilities.astype(np.float32))
+
+    def evaluate(self, classifier: TextClassifier, documents: Mapping[str, pd.DataFrame]) -> contract.Evaluation:
+        """See `lib.tasks.contract.Task.evaluate`: fitted on training, scored on validation and test."""
+        classifier.fit(documents["train"]["text"], documents["train"]["label"])
+        frames, metrics = [], {}
+        for split, prefix in (("validation", "eval"), ("test", "test")):
+            rows = documents[split]
+            probabilities = classifier.class_probabilities(rows["text"], len(self.labels))
+            scores = classification_metrics(rows["label"], probabilities, self.labels)
+            metrics |= {f"{prefix}_{name}": score for name, score in scores.items()}
+            frames.append(_predictions(rows["id"], rows["label"], probabilities).assign(split=split))
+        return pd.concat(frames, ignore_index=True), metrics
+
+
+def _predictions(ids: Sequence[str], labels: Sequence[int], probabilities: np.ndarray) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "id": list(ids),
+            "label": list(labels),
+            "prediction": probabilities.argmax(axis=-1),
+            "probabilities": list(probabilities),
+        }
+    )

@@ -1,0 +1,51 @@
+"""Every run that trains, of whichever stage: one rule, since stages differ in settings alone."""
+
+TRAINED = [run for run in plan.runs if plan.trains(run)]
+
+
+def training_runtime(wildcards, attempt):
+    """Return the minutes that a training asks for; a retry asks for more."""
+    return attempt * plan.minutes(key(wildcards))
+
+
+rule train:
+    input:
+        data=lambda w: list(plan.data(key(w)).values()),
+        tokenizer=lambda w: plan.tokenizer(key(w)),
+        start=lambda w: plan.start(key(w)),
+    output:
+        **plan.record(RUN, "history"),
+        model=directory(plan.model_folder(RUN)),
+    log:
+        plan.log("{stage}/{model}/{dataset}/seed-{seed}"),
+    benchmark:
+        plan.benchmark("{stage}/{model}/{dataset}/seed-{seed}")
+    wildcard_constraints:
+        **stages_of([run for run in TRAINED if not plan.predicts(run)]),
+    threads: JOB.cpus_per_task
+    resources:
+        runtime=training_runtime,
+        mem_mb=lambda w, attempt: attempt * JOB.mem_mb,
+        gpu=JOB.gpu,
+        cpus_per_task=JOB.cpus_per_task,
+    params:
+        settings=lambda w: plan.run_settings(key(w)),
+        splits=lambda w: list(plan.data(key(w))),
+        start=lambda w, input: optional("--start", input.start),
+        folder=plan.folder(RUN),
+        code=lambda w: plan.run_code(key(w)),
+    message:
+        "{wildcards.stage} {wildcards.model} on {wildcards.dataset}, seed {wildcards.seed}"
+    shell:
+        "python scripts/train.py --config {params.settings:q} --splits {params.splits} --data {input.data}"
+        " --tokenizer {input.tokenizer} {params.start} --execution {EXECUTION:q} --work {plan.results}/work"
+        " --out {params.folder} > {log} 2>&1"
+
+
+# The same rule for tasks that predict, whose runs leave one file more.
+use rule train as train_and_predict with:
+    output:
+        **plan.record(RUN, "history", "predictions"),
+        model=directory(plan.model_folder(RUN)),
+    wildcard_constraints:
+        **stages_of([run for run in TRAINED if plan.predicts(run)]),
