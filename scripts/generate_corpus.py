@@ -7,14 +7,14 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.core.generated import RAW_FILES
-from lib.data.generated import generate
+from lib.core.generated import generators
+from lib.data.generating import generate
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     parser = program.parser(__doc__)
-    parser.add_argument("--corpus", required=True, choices=list(RAW_FILES), help="which corpus")
+    parser.add_argument("--corpus", required=True, choices=generators(), help="which corpus")
     parser.add_argument("--documents", required=True, type=int, help="documents to generate")
     parser.add_argument("--seed", type=int, default=0, help="seed of the generator")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="folder to make")

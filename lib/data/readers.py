@@ -74,8 +74,9 @@ def read_records(
         text: column of the text (Parquet, CSV, JSONL).
         id: column of the identity; None numbers the documents of a part from 0: `train-0`. The XML has its own.
         label: column of the label; None reads no labels.
-        labels: names of the classes, in the order of their numbers. A label is a number from 0, a name, or, of two
-            classes, true and false.
+        labels: names of the classes, in the order of their numbers. In every format, a label that is written like a
+            name stands for the class of that name; otherwise it is a number from 0 or, of two classes, true or false.
+            Where a name is the number of another class, as in `["1", "0"]`, labels must be names.
         ground_truth: ground-truth XML files by part; they label the XML articles of that part.
 
     Raises:
@@ -119,32 +120,52 @@ def read_records(
 
 
 class _Classes:
-    """The classes of a dataset, and the spellings that name them."""
+    """The classes of a dataset, and the spellings that name them.
+
+    One rule holds for every format. A value is read as text: 1 and "1" are the same, and so are true, True and "true".
+    If this text is a name, it stands for the class of that name. Otherwise it is a class number from 0 or, of two
+    classes, false for 0 and true for 1. Where a name is itself the number (or the truth value) of another class, as in
+    `["1", "0"]` and `["1", "2"]`, numbers could mean two things, so only names are understood.
+    """
 
     def __init__(self, column: str, names: Sequence[str]):
         self._column = column
         self._names = list(names)
-        numbers = range(len(self._names))
-        self._spellings: dict[str, int] = {str(number): number for number in numbers}
-        if len(self._names) == 2:
-            self._spellings |= {"false": 0, "False": 0, "true": 1, "True": 1}
-        self._spellings |= {name: number for number, name in enumerate(self._names)}
+        truths = {"false": 0, "true": 1} if len(names) == 2 else {}
+        by_name = {_as_text(name): number for number, name in enumerate(names)}
+        numbers = {name: truths.get(name, _as_number(name)) for name in by_name}
+        self._misleading = [n for n, number in numbers.items() if number in range(len(names)) and number != by_name[n]]
+        by_number = {} if self._misleading else {str(number): number for number in range(len(names))} | truths
+        self._spellings: dict[str, int] = by_number | by_name
 
     def number(self, value: Any, where: str) -> int:
         """Return the class that `value` stands for."""
-        if isinstance(value, int) and not isinstance(value, bool):
-            found = value if 0 <= value < len(self._names) else None
-        elif isinstance(value, bool | str):
-            found = self._spellings.get(str(value).strip())
-        else:
-            found = None
+        found = self._spellings.get(_as_text(value)) if isinstance(value, bool | int | str) else None
         if found is None:
-            truth = ", true or false" if len(self._names) == 2 else ""
             raise DataError(
-                f"{where}: the label is {value!r}; expected a number from 0 to {len(self._names) - 1}, one of "
-                f"{', '.join(self._names)}{truth}. Check the file, 'label: {self._column}' and 'labels'."
+                f"{where}: the label is {value!r}; expected {self._expectation()}. Check the file, "
+                f"'label: {self._column}' and 'labels'."
             )
         return found
+
+    def _expectation(self) -> str:
+        names = ", ".join(self._names)
+        if self._misleading:
+            return f"one of the names {names} (no class number: {self._misleading[0]!r} is the name of another class)"
+        truth = ", true or false" if len(self._names) == 2 else ""
+        return f"a number from 0 to {len(self._names) - 1}, one of {names}{truth}"
+
+
+def _as_text(value: bool | int | str) -> str:
+    text = str(value).strip()
+    return text.lower() if text in ("True", "False") else text
+
+
+def _as_number(name: str) -> float | None:
+    try:
+        return float(name)
+    except ValueError:
+        return None
 
 
 class _Truth:

@@ -28,6 +28,7 @@ from lib.core.files import atomic_path
 logger = logging.getLogger(__name__)
 
 _CHUNK_BYTES = 1 << 16
+_COMMIT = "[0-9a-f]{40}"
 _TIMEOUT_S = (10, 60)
 """Seconds to connect, and between two pieces of an answer."""
 
@@ -47,7 +48,8 @@ def download_hub(
     """Fetch one file of a hub repository to `target`.
 
     The work is that of `huggingface_hub`, so its cache, tokens (`HF_TOKEN`), mirrors (`HF_ENDPOINT`) and offline mode
-    apply. The cached file is linked to the target, or copied where the cache is on another file system.
+    apply. The cached file is linked to the target, or copied where the cache is on another file system. A revision that
+    is not a commit may name other content later; the log then warns of it, with the commit to pin.
 
     Args:
         repository: `owner/name`.
@@ -90,6 +92,16 @@ def download_hub(
             os.link(blob, partial)
         except OSError:
             shutil.copyfile(blob, partial)
+    if not re.fullmatch(_COMMIT, revision):
+        commit = re.search(f"/snapshots/({_COMMIT})/", Path(cached).as_posix()).group(1)
+        logger.warning(
+            "%s: the revision is not a commit, so the same configuration may fetch other content later. Fetched commit "
+            "%s. To pin it, set 'revision: %s' beside 'repository: %s' in the configuration.",
+            place,
+            commit,
+            commit,
+            repository,
+        )
 
 
 def download_url(
@@ -103,7 +115,8 @@ def download_url(
 ) -> None:
     """Fetch the file behind `url` to `target`, and check it.
 
-    A broken transfer is resumed where it stopped, or begun anew if the server cannot resume.
+    A broken transfer is resumed where it stopped, or begun anew if the server cannot resume. Without a checksum, the
+    file may be another one later; the log then warns of it, with the size and the checksum to pin.
 
     Args:
         url: http or https address.
@@ -134,11 +147,22 @@ def download_url(
         except requests.RequestException as error:
             raise DownloadError(f"{url}: cannot be fetched ({_first_line(error)}). Check the URL.") from error
         transfer.check_size(transfer.received)
-        if sha256 is not None and (found := transfer.digest.hexdigest()) != sha256:
+        found = transfer.digest.hexdigest()
+        if sha256 is not None and found != sha256:
             raise DownloadError(
                 f"{url}: the sha256 of the file is {found}, expected {sha256}. It was deleted. Run again, or, if the "
                 "publisher replaced the file, correct 'sha256' and 'size' in the configuration."
             )
+    if sha256 is None:
+        logger.warning(
+            "%s: no sha256 is given, so the same configuration may fetch other content later. Fetched %s bytes with "
+            "sha256 %s. To pin them, set 'size: %s' and 'sha256: %s' beside this URL in the configuration.",
+            url,
+            transfer.received,
+            found,
+            transfer.received,
+            found,
+        )
 
 
 class _Transfer:

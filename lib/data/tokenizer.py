@@ -5,17 +5,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-import pandas as pd
-import torch
 from tokenizers import Tokenizer, trainers
-from torch.utils.data import TensorDataset
 from transformers import BertTokenizerFast
 
-from lib.core.errors import DataError
+from lib.core.errors import ConfigError, DataError
 from lib.core.files import atomic_path
-from lib.core.settings.training import Masking
-from lib.data.masking import TokenMasker
-from lib.data.padding import pad_ids
 
 VOCABULARY = "vocab.txt"
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -41,7 +35,7 @@ class WordPieceTokenizer:
     def train(
         cls,
         tokenizer_dir: str | Path,
-        input: str | Path | Iterable[str] | Sequence[Path],
+        texts: Iterable[str],
         vocab_size: int = 30_000,
         min_frequency: int = 2,
         lowercase: bool = True,
@@ -51,17 +45,18 @@ class WordPieceTokenizer:
 
         Args:
             tokenizer_dir: folder to appear, with vocab.txt, tokenizer.json and tokenizer_config.json.
-            input: path(s) of text files, one example a line; or texts. In a sequence, strings are texts. It is read
-                twice; a one-way iterator is held in memory for that.
+            texts: the texts themselves, not paths of files. They are read twice; a one-way iterator is held in memory
+                for that.
             vocab_size: entries of the vocabulary, at most (special tokens included).
             min_frequency: occurrences that a token needs.
             lowercase: lower the case first.
             strip_accents: remove accents first.
 
         Raises:
-            DataError: a file cannot be read, or the texts hold no word.
+            DataError: the texts are a single string, or hold no word.
         """
-        texts = list(_texts(input)) if isinstance(input, Iterator) else _Repeated(input)
+        _require_several(texts)
+        texts = list(texts) if isinstance(texts, Iterator) else texts
         core = _build({token: i for i, token in enumerate(SPECIAL_TOKENS)}, lowercase, strip_accents).backend_tokenizer
         alphabet = _alphabet(core.normalizer.normalize_str(text) for text in texts)
         trainer = trainers.WordPieceTrainer(
@@ -124,46 +119,6 @@ class WordPieceTokenizer:
                 f"{folder}: not a tokeniser ({error}). Expected tokenizer.json beside its config; make it again."
             ) from error
 
-    def encode(
-        self,
-        input: str | Path | Sequence[str] | Sequence[Path],
-        max_length: int,
-        labels: Sequence[int] | torch.Tensor | None = None,
-    ) -> TensorDataset:
-        """Return padded tensors of texts.
-
-        Args:
-            input: path(s) of text files, one example a line; or texts. In a sequence, strings are texts.
-            max_length: tokens to which every example is cut or padded, [CLS] and [SEP] included.
-            labels: one class number an example.
-
-        Returns:
-            input_ids [B, N], attention_mask [B, N] (1 = real token) and, if given, labels [B].
-
-        Raises:
-            DataError: a file cannot be read, or the numbers of texts and labels differ.
-        """
-        ids = self.encode_ragged(list(_texts(input)), max_length)
-        tensors = [*pad_ids(ids, max_length, self.backend.pad_token_id)]
-        if labels is not None:
-            if len(labels) != len(ids):
-                raise DataError(f"labels: {len(labels)} for {len(ids)} texts. Give one label a text.")
-            tensors.append(torch.as_tensor(labels, dtype=torch.long))
-        return TensorDataset(*tensors)
-
-    def encode_pandas(
-        self, df: pd.DataFrame, text_col: str, max_length: int, label_col: str | None = None
-    ) -> TensorDataset:
-        """Return padded tensors of a frame's rows; see `encode`.
-
-        Raises:
-            DataError: the frame has no such column.
-        """
-        for column in filter(None, (text_col, label_col)):
-            if column not in df.columns:
-                raise DataError(f"column {column!r} is not among {list(df.columns)}. Name one of these.")
-        return self.encode(df[text_col].tolist(), max_length, df[label_col].tolist() if label_col else None)
-
     def encode_ragged(self, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
         """Return the first ids of each text, without tokenising what is cut off anyway.
 
@@ -171,9 +126,18 @@ class WordPieceTokenizer:
         cut gives fewer ids, it is doubled. The ids are those of the whole text, truncated.
 
         Args:
-            texts: any strings.
+            texts: the texts themselves, not paths of files.
             max_tokens: ids to keep of each text, at least 2: [CLS] and [SEP] are included.
+
+        Returns:
+            the ids of each text, at most `max_tokens`.
+
+        Raises:
+            ConfigError: `max_tokens` leaves no room for [CLS] and [SEP].
+            DataError: the texts are a single string.
         """
+        require_room(max_tokens)
+        _require_several(texts)
         core: Tokenizer = self.backend.backend_tokenizer
         core.no_padding()
         core.enable_truncation(max_tokens)
@@ -193,34 +157,26 @@ class WordPieceTokenizer:
         core.no_truncation()
         return ids
 
-    def mask_input_for_mlm(
-        self, input_ids: torch.Tensor, seed: int, epoch: int = 0, masking: Masking | None = None
-    ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return inputs and labels of masked language modelling.
 
-        Args:
-            input_ids: [B, N].
-            seed: with `epoch` and the row number, the key of the draw.
-            epoch: epoch.
-            masking: shares; null takes the usual 15 %, of which 80 % masked and 10 % random.
+def require_room(max_tokens: int) -> None:
+    """Check that [CLS] and [SEP] fit into a document's tokens.
 
-        Returns:
-            masked ids [B, N] and labels [B, N], -100 where nothing is predicted.
-        """
-        masker = TokenMasker.of(self.backend, masking or Masking(), seed)
-        pairs = [masker(row.numpy(), epoch, example) for example, row in enumerate(input_ids)]
-        masked, labels = zip(*pairs, strict=True)
-        return torch.stack([*map(torch.from_numpy, masked)]), torch.stack([*map(torch.from_numpy, labels)])
+    Raises:
+        ConfigError: they do not.
+    """
+    if max_tokens < 2:
+        raise ConfigError(
+            f"max_tokens = {max_tokens}: too few. Expected at least 2, since [CLS] and [SEP] are included. Raise it."
+        )
 
 
-class _Repeated:
-    """The texts of an input that can be read more than once."""
-
-    def __init__(self, source: str | Path | Iterable[str] | Sequence[Path]) -> None:
-        self._source = source
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_texts(self._source))
+def _require_several(texts: Iterable[str]) -> None:
+    """Refuse a string, whose characters would be taken for texts."""
+    if isinstance(texts, str):
+        raise DataError(
+            f"texts: {texts[:40]!r} is a single string. Expected several texts; put one text into a list, and read "
+            "those of a file first."
+        )
 
 
 def _alphabet(texts: Iterable[str]) -> list[str]:
@@ -250,16 +206,6 @@ def _read_vocabulary(path: Path) -> dict[str, int]:
         repeated = next(token for i, token in enumerate(tokens) if vocabulary[token] != i)
         raise DataError(f"{path}: token {repeated!r} occurs twice. Expected a token once; remove one line.")
     return vocabulary
-
-
-def _texts(source: str | Path | Iterable[str] | Sequence[Path]) -> Iterable[str]:
-    if isinstance(source, str | Path):
-        source = [Path(source)]
-    for item in source:
-        if isinstance(item, Path):
-            yield from (line.rstrip("\n") for line in _lines(item))
-        else:
-            yield item
 
 
 def _lines(path: Path) -> Iterable[str]:

@@ -23,7 +23,7 @@ from lib.core.errors import DataError
 from lib.core.files import atomic_path, write_json
 from lib.core.settings.data import Slice, Tokenizer
 from lib.data.padding import pad_ids
-from lib.data.tokenizer import WordPieceTokenizer
+from lib.data.tokenizer import WordPieceTokenizer, require_room
 from lib.data.tokens import load_tokens
 
 _BATCH = 512
@@ -87,6 +87,7 @@ def tokenize_pretraining(
         lengths: JSON file of the statistics to appear.
 
     Raises:
+        ConfigError: a slice's `max_tokens` leaves no room for [CLS] and [SEP].
         DataError: a shard cannot be read, or all together hold fewer articles than the slices ask for.
     """
     articles = _read(shards, ["id", "text"])
@@ -134,6 +135,7 @@ def tokenize_dataset(
         lengths: JSON file of the statistics to appear.
 
     Raises:
+        ConfigError: `max_tokens` leaves no room for [CLS] and [SEP].
         DataError: a file cannot be read or is empty, or a document has no label.
     """
     statistics = {}
@@ -149,7 +151,10 @@ def tokenize_dataset(
 
 
 def export_tensors(tokens: str | Path, target: str | Path, max_tokens: int, pad_token_id: int) -> None:
-    """Write a tokenised split as one padded `TensorDataset`, held in memory: input_ids, attention_mask, labels.
+    """Write a tokenised split as one padded `TensorDataset`, held in memory, in the layout of the study's .pt files.
+
+    Its tensors are the ids (int64, [B, N]), the mask (bool, [B, N]) and, of a labelled split, the labels (int64, [B]).
+    The mask is true at padding: the opposite of the `attention_mask` of transformers and of this project's batches.
 
     Args:
         tokens: folder of a tokenised split.
@@ -158,11 +163,14 @@ def export_tensors(tokens: str | Path, target: str | Path, max_tokens: int, pad_
         pad_token_id: id of the padding.
 
     Raises:
+        ConfigError: `max_tokens` leaves no room for [CLS] and [SEP].
         DataError: the folder is not a tokenised split.
     """
+    require_room(max_tokens)
     split = load_tokens(tokens).with_format("numpy")
     rows = [row if len(row) <= max_tokens else [*row[: max_tokens - 1], row[-1]] for row in split["input_ids"]]
-    tensors = [*pad_ids(rows, max_tokens, pad_token_id)]
+    ids, is_real = pad_ids(rows, max_tokens, pad_token_id)
+    tensors = [ids, is_real == 0]
     if "label" in split.column_names:
         tensors.append(torch.as_tensor(np.asarray(split["label"]), dtype=torch.long))
     with atomic_path(target) as partial:

@@ -1,40 +1,11 @@
-"""Corpora made from nothing, for the demo and for tests, in the raw formats of the real ones.
+"""Corpora made from nothing, for the demo and for tests, in the raw formats of the real ones: a module for each.
 
-The same name, number and seed give the same bytes. Real corpora are `lib.data.sources`' affair.
+Every module of this folder is a generator, and its name is that of the corpus. It defines
+
+- `FILES` and `GROUND_TRUTH`: names of the raw files and of their ground truth, by part, in dataset order;
+- `make(documents, rng)`: the content of every such file by its name, the columns of a Parquet table or bytes.
+
+`lib.core.generated` finds the generators and lists their files, so a generator imports no library. It is imported by
+its name at run time, so that adding one leaves the code of the others as it is. Real corpora are the affair of
+`lib.data.sources`.
 """
-
-import random
-from pathlib import Path
-
-from lib.core.errors import ConfigError
-from lib.core.files import atomic_path
-from lib.core.randomness import derive_seed
-from lib.data.generated import arxiv, hyperpartisan, imdb, wikipedia
-
-GENERATORS = {"wikipedia": wikipedia, "imdb": imdb, "hyperpartisan": hyperpartisan, "arxiv": arxiv}
-
-FEWEST_DOCUMENTS = 110
-"""Below that, a split by class into tenths leaves a class of eleven without a document."""
-
-
-def generate(corpus: str, documents: int, seed: int, folder: str | Path) -> None:
-    """Write the raw files of a generated corpus, those of `lib.core.generated.RAW_FILES`.
-
-    Args:
-        corpus: name of the corpus.
-        documents: documents to generate, over all parts; the preparation drops some of them.
-        seed: seed.
-        folder: folder to appear.
-
-    Raises:
-        ConfigError: there is no such generator, or too few documents are asked for.
-    """
-    if corpus not in GENERATORS:
-        raise ConfigError(f"corpus {corpus!r} has no generator. Expected one of: {', '.join(GENERATORS)}.")
-    if documents < FEWEST_DOCUMENTS:
-        raise ConfigError(
-            f"{corpus}.generated.documents = {documents}: too few to split. Expected at least {FEWEST_DOCUMENTS}."
-        )
-    with atomic_path(folder) as partial:
-        partial.mkdir()
-        GENERATORS[corpus].write(documents, random.Random(derive_seed("generate", corpus, seed)), partial)

@@ -1,13 +1,11 @@
 """Long papers of eleven classes, which differ in their topic words; every paper also draws on a second class."""
 
 import random
-from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+from lib.data.english import COMMON, TOPICS, sentences
 
-from lib.core.generated import RAW_FILES
-from lib.data.generated.language import COMMON, TOPICS, sentences
+FILES = {part: [f"{part}.parquet"] for part in ("test", "train", "validation")}
+GROUND_TRUTH: dict[str, list[str]] = {}
 
 _CLASSES = tuple(TOPICS)
 _PATTERNS = (
@@ -34,13 +32,11 @@ def paper(rng: random.Random, label: int) -> str:
     return "\n".join(" ".join(made[start : start + 6]) for start in range(0, len(made), 6))
 
 
-def write(documents: int, rng: random.Random, folder: Path) -> None:
-    """Write the three Parquet files, `text` and `label`: a tenth for test, a tenth for validation."""
+def make(documents: int, rng: random.Random) -> dict[str, dict[str, list]]:
+    """Return the tables of the three parts, `text` and `label`: a tenth for test, a tenth for validation."""
     labels = [number % len(_CLASSES) for number in range(documents)]
     rng.shuffle(labels)
     texts = [paper(rng, label) for label in labels]
     tenth = documents // 10
     parts = {"test": slice(tenth), "train": slice(2 * tenth, None), "validation": slice(tenth, 2 * tenth)}
-    for part, (name,) in RAW_FILES["arxiv"]["files"].items():
-        rows = parts[part]
-        pq.write_table(pa.table({"text": texts[rows], "label": pa.array(labels[rows], pa.int64())}), folder / name)
+    return {name: {"text": texts[parts[part]], "label": labels[parts[part]]} for part, (name,) in FILES.items()}

@@ -5,11 +5,12 @@ Every article has some of both. A tenth of the articles is too short to be kept,
 
 import gzip
 import random
-from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
-from lib.core.generated import RAW_FILES
-from lib.data.generated.language import COMMON, POLITICS, sentence, sentences
+from lib.data.english import COMMON, POLITICS, sentence, sentences
+
+FILES = {"train": ["articles-training.xml.gz"], "validation": ["articles-validation.xml.gz"]}
+GROUND_TRUTH = {"train": ["ground-truth-training.xml.gz"], "validation": ["ground-truth-validation.xml.gz"]}
 
 _PLAIN = (
     "the OFFICE in PLACE spoke about ISSUE in TIME",
@@ -59,9 +60,9 @@ def article(rng: random.Random, number: int, label: int) -> str:
     return "\n".join([head, *body, "</article>"])
 
 
-def write(documents: int, rng: random.Random, folder: Path) -> None:
-    """Write articles and ground truth of the training part (seven tenths) and the validation part."""
-    files, truths = RAW_FILES["hyperpartisan"]["files"], RAW_FILES["hyperpartisan"]["ground_truth"]
+def make(documents: int, rng: random.Random) -> dict[str, bytes]:
+    """Return articles and ground truth of the training part (seven tenths) and the validation part, as gzipped XML."""
+    contents = {}
     border = documents * 7 // 10
     for part, numbers in (("train", range(border)), ("validation", range(border, documents))):
         labels = [rng.random() < _POSITIVE_SHARE for _ in numbers]
@@ -70,7 +71,8 @@ def write(documents: int, rng: random.Random, folder: Path) -> None:
             f'<article id="{number:07d}" hyperpartisan="{str(label).lower()}" bias="unknown" labeled-by="publisher"/>'
             for number, label in zip(numbers, labels, strict=True)
         ]
-        for (name,), lines in ((files[part], articles), (truths[part], truth)):
+        for (name,), lines in ((FILES[part], articles), (GROUND_TRUTH[part], truth)):
             xml = '<?xml version="1.0" encoding="UTF-8"?>\n<articles>\n' + "\n".join(lines) + "\n</articles>\n"
             # Without a time of its own, gzip writes the clock's, and the same seed would give other bytes.
-            (folder / name).write_bytes(gzip.compress(xml.encode(), mtime=0))
+            contents[name] = gzip.compress(xml.encode(), mtime=0)
+    return contents

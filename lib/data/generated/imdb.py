@@ -7,13 +7,11 @@ can learn in seconds to look around an opinion for whose it is.
 """
 
 import random
-from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+from lib.data.english import COMMON, FILM, sentences
 
-from lib.core.generated import RAW_FILES
-from lib.data.generated.language import COMMON, FILM, sentences
+FILES = {"test": ["test.parquet"], "train": ["train.parquet"]}
+GROUND_TRUTH: dict[str, list[str]] = {}
 
 _OPENINGS = (
     "NAME and NAME saw this in PLACE",
@@ -50,11 +48,10 @@ def review(rng: random.Random, label: int) -> str:
     return "<br /><br />".join(" ".join(half) for half in halves)
 
 
-def write(documents: int, rng: random.Random, folder: Path) -> None:
-    """Write the two Parquet files, `text` and `label`, half of the documents each."""
+def make(documents: int, rng: random.Random) -> dict[str, dict[str, list]]:
+    """Return the tables of the two parts, `text` and `label`, half of the documents each."""
     labels = [number % 2 for number in range(documents)]
     rng.shuffle(labels)
     texts = [review(rng, label) for label in labels]
-    half = documents // 2
-    for (name,), part in zip(RAW_FILES["imdb"]["files"].values(), (slice(half), slice(half, None)), strict=True):
-        pq.write_table(pa.table({"text": texts[part], "label": pa.array(labels[part], pa.int64())}), folder / name)
+    parts = {"test": slice(documents // 2), "train": slice(documents // 2, None)}
+    return {name: {"text": texts[parts[part]], "label": labels[parts[part]]} for part, (name,) in FILES.items()}

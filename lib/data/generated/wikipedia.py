@@ -4,14 +4,12 @@ Those on places hold no keyword of the filter, some others fewer than three.
 """
 
 import random
-from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
-from lib.core.generated import RAW_FILES
+from lib.data.english import COMMON, FILM, POLITICS, TOPICS, sentences
 from lib.data.generated.imdb import opinions
-from lib.data.generated.language import COMMON, FILM, POLITICS, TOPICS, sentences
+
+FILES = {"train": [f"train-{shard:05d}-of-00003.parquet" for shard in range(3)]}
+GROUND_TRUTH: dict[str, list[str]] = {}
 
 _PLACES = (
     "the ADJ NOUN in PLACE was VERBED by NAME in TIME",
@@ -60,15 +58,16 @@ def article(rng: random.Random) -> str:
     return "\n\n".join(" ".join(made[start : start + 5]) for start in range(0, len(made), 5))
 
 
-def write(documents: int, rng: random.Random, folder: Path) -> None:
-    """Write the Parquet shards: `id`, `url`, `title`, `text`."""
-    (names,) = RAW_FILES["wikipedia"]["files"].values()
+def make(documents: int, rng: random.Random) -> dict[str, dict[str, list]]:
+    """Return the tables of the shards: `id`, `url`, `title`, `text`."""
+    tables = {}
+    names = FILES["train"]
     for shard, name in enumerate(names):
         ids = [str(number) for number in range(documents) if number * len(names) // documents == shard]
-        table = {
+        tables[name] = {
             "id": ids,
             "url": [f"https://example.org/wiki/{id}" for id in ids],
             "title": [f"{rng.choice(COMMON['NAME'])} {id}".capitalize() for id in ids],
             "text": [article(rng) for _ in ids],
         }
-        pq.write_table(pa.table(table, pa.schema([(column, pa.string()) for column in table])), folder / name)
+    return tables

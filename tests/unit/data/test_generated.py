@@ -1,5 +1,8 @@
 import gzip
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -9,13 +12,16 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 
+import lib.data.generated
 from lib.core.errors import ConfigError
 from lib.core.generated import RAW_FILES
 from lib.core.settings.data import Preparation, Split
-from lib.data.generated import GENERATORS, generate
+from lib.data.generating import generate
 from lib.data.labelled import prepare_dataset
 from lib.data.readers import read_records
+from lib.workflow.digests import imported_files
 
+ROOT = Path(__file__).parents[3]
 DOCUMENTS = 600
 KEYWORDS = {
     "film",
@@ -45,10 +51,35 @@ def paths(folder, corpus, kind="files"):
 
 
 def test_every_listed_file_is_made_and_no_other(folder):
-    assert list(GENERATORS) == list(RAW_FILES)
     for corpus, kinds in RAW_FILES.items():
         listed = {name for parts in kinds.values() for names in parts.values() for name in names}
         assert {path.name for path in (folder / corpus).iterdir()} == listed
+
+
+def test_a_generator_is_found_by_its_name(tmp_path, monkeypatch):
+    (tmp_path / "notes.py").write_text(
+        "FILES = {'train': ['notes.txt', 'notes.parquet']}\nGROUND_TRUTH = {}\n"
+        "def make(documents, rng):\n"
+        "    return {'notes.txt': b'%d' % documents, 'notes.parquet': {'text': ['x'], 'label': [rng.randrange(1)]}}\n"
+    )
+    monkeypatch.setattr(lib.data.generated, "__path__", [*lib.data.generated.__path__, str(tmp_path)])
+    assert list(RAW_FILES) == ["arxiv", "hyperpartisan", "imdb", "notes", "wikipedia"]
+    generate("notes", 200, 0, tmp_path / "out")
+    monkeypatch.delitem(sys.modules, "lib.data.generated.notes")
+    assert (tmp_path / "out/notes.txt").read_bytes() == b"200"
+    assert pq.read_table(tmp_path / "out/notes.parquet").to_pylist() == [{"text": "x", "label": 0}]
+
+
+def test_listing_raw_files_imports_no_pyarrow_and_a_generator_no_other():
+    code = "import sys; from lib.core.generated import RAW_FILES; RAW_FILES['imdb']; list(RAW_FILES)\n"
+    code += "assert not {'lib.data.generated.arxiv', 'lib.data.generated.wikipedia'} & set(sys.modules)\n"
+    code += "dict(RAW_FILES); sys.exit('pyarrow' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+
+
+def test_the_code_of_the_program_holds_no_generator():
+    closure = imported_files("scripts/generate_corpus.py")
+    assert not [file for file in closure if file.startswith("lib/data/generated/")]
 
 
 @pytest.mark.parametrize("corpus", list(RAW_FILES))
@@ -102,7 +133,7 @@ def test_reviews_cannot_be_told_apart_by_single_words_or_pairs(tmp_path):
 
 
 def test_reviews_can_be_told_apart_by_who_said_it(folder):
-    from lib.data.generated.language import FILM
+    from lib.data.english import FILM
 
     frame = pd.concat(map(pd.read_parquet, (path for (path,) in paths(folder, "imdb").values())))
     for text, label in zip(frame.text, frame.label, strict=True):
@@ -156,7 +187,9 @@ def test_papers_are_long_and_of_eleven_classes(folder):
 
 
 def test_bad_requests_are_refused(tmp_path):
-    with pytest.raises(ConfigError, match=r"'reviews' has no generator. Expected one of: wikipedia, imdb"):
+    with pytest.raises(
+        ConfigError, match=r"'reviews' has no generator. Expected one of: arxiv, hyperpartisan, imdb, wikipedia"
+    ):
         generate("reviews", 500, 0, tmp_path / "out")
     with pytest.raises(ConfigError, match=r"imdb.generated.documents = 20: too few"):
         generate("imdb", 20, 0, tmp_path / "out")

@@ -149,9 +149,55 @@ def test_unknown_labels(tmp_path, value):
         assert part in str(caught.value)
 
 
-def test_names_of_classes_come_before_numbers(tmp_path):
-    path = write(tmp_path, ".csv", "text,label\nx,0\ny,true\n")
-    assert [r.label for r in read(path, label="label", labels=["5", "true", "0"])] == [2, 1]
+FORMATS = {".parquet": parquet_bytes, ".csv": csv_bytes, ".jsonl": jsonl_bytes}
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize(
+    ("labels", "values", "numbers"),
+    [
+        (["1", "0"], [1, 0], [0, 1]),
+        (["0", "1"], [1, 0], [1, 0]),
+        (["1", "2", "3"], [1, 3, 2], [0, 2, 1]),
+        (["-1", "1"], [-1, 1], [0, 1]),
+        (["5", "6"], [6, 5, 0, 1], [1, 0, 0, 1]),
+        (["5", "cat", "0"], [0, 5], [2, 0]),
+        (["00", "01"], [0, 1], [0, 1]),
+        (["true", "false"], [True, False], [0, 1]),
+        (["True", "False"], [True, False], [0, 1]),
+        (["false", "true"], [True, False], [1, 0]),
+        (["no", "yes"], [True, False], [1, 0]),
+        (["no", "yes"], [1, 0], [1, 0]),
+        (["unknown", "true", "false"], [2, 0], [2, 0]),
+        ([" no ", "yes"], [" no", "yes "], [0, 1]),
+    ],
+)
+def test_labels_mean_the_same_in_every_format(tmp_path, suffix, labels, values, numbers):
+    path = write(tmp_path, suffix, FORMATS[suffix]([{"text": "x", "label": value} for value in values]))
+    assert [record.label for record in read(path, label="label", labels=labels)] == numbers
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+@pytest.mark.parametrize(
+    ("labels", "value"),
+    [
+        (["1", "2"], 0),
+        (["1", "0"], True),
+        (["5", "cat", "0"], 1),
+        (["01", "00"], 1),
+        (["1.0", "0.0"], 0),
+        (["true", "false"], 0),
+        (["1", "0"], 2),
+    ],
+)
+def test_a_label_that_could_mean_two_classes_is_refused_in_every_format(tmp_path, suffix, labels, value):
+    path = write(tmp_path, suffix, FORMATS[suffix]([{"text": "x", "label": value}]))
+    found = repr(str(value) if suffix == ".csv" else value)
+    refuse(path, f"document 1: the label is {found}; expected one of the names", label="label", labels=labels)
+
+
+def test_a_label_out_of_range_is_refused(tmp_path):
+    path = write(tmp_path, ".csv", "text,label\ny,true\n")
     refuse(path, "expected a number from 0 to 2", label="label", labels=["a", "b", "c"])
 
 

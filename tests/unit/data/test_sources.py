@@ -212,6 +212,18 @@ def test_wrong_size_is_refused(site, tmp_path):
     assert nothing_left(tmp_path)
 
 
+def test_url_without_checksum_is_warned_about_once(site, tmp_path, caplog):
+    fetch(site, tmp_path / "file.zip", size=len(CONTENT), sha256=SHA256)
+    fetch(site, tmp_path / "file.zip", sha256=SHA256)
+    assert caplog.messages == []
+    for options in ({}, {"size": len(CONTENT)}):
+        caplog.clear()
+        fetch(site, tmp_path / "file.zip", **options)
+        assert [record.levelname for record in caplog.records] == ["WARNING"]
+        assert f"{site.url}/file.zip: no sha256 is given" in caplog.text
+        assert f"set 'size: 700001' and 'sha256: {SHA256}' beside this URL in the configuration" in caplog.text
+
+
 def test_unreachable_host(tmp_path, site):
     site.server_close()
     with pytest.raises(DownloadError, match="not reachable, in 2 attempts"):
@@ -262,6 +274,19 @@ def test_model_file_from_the_hub(site, tmp_path):
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "raw" / "file").read_text() == "[PAD]\n[UNK]\n"
     assert {path for _, path, _ in site.requests} == {"/owner/corpus/resolve/main/vocab.txt"}
+
+
+@pytest.mark.parametrize("file", ["vocab.txt", "data/train-00000-of-00001.parquet"])
+def test_hub_revision_that_is_no_commit_is_warned_about_once(site, tmp_path, file):
+    site.files["/cdn/large"] = CONTENT
+    for revision in ("main", "main", COMMIT):  # the second time from the cache
+        done = hub(site, tmp_path, "--repository", "owner/corpus", "--file", file, "--revision", revision)
+        assert done.returncode == 0, done.stderr
+        warnings = [line for line in done.stderr.splitlines() if "lib.data.sources: " in line]
+        assert len(warnings) == (revision != COMMIT)
+        for warning in warnings:
+            assert f"owner/corpus, revision main, file {file} ({site.url}): the revision is not a commit" in warning
+            assert f"Fetched commit {COMMIT}. To pin it, set 'revision: {COMMIT}' beside 'repository: owner/" in warning
 
 
 def test_damaged_hub_file_is_deleted_and_both_sums_named(site, tmp_path):

@@ -3,14 +3,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pandas as pd
 import pytest
-import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
-from lib.core.errors import DataError
+from lib.core.errors import ConfigError, DataError
 from lib.data.tokenizer import WordPieceTokenizer
 
 TEXTS = ["The cat sat on the mat.", "A dog sat on the log, naïve café!", "The cats and the dogs ran 42 miles."] * 3
@@ -98,47 +96,32 @@ def test_training_does_not_depend_on_the_process(tmp_path):
     assert (tmp_path / "a/vocab.txt").read_text() == (tmp_path / "b/vocab.txt").read_text()
 
 
-def test_training_reads_files_and_one_way_iterators_alike(tmp_path):
-    (tmp_path / "texts.txt").write_text("\n".join(TEXTS), encoding="utf-8")
+def test_training_reads_one_way_iterators_too(tmp_path):
     vocabularies = [
-        WordPieceTokenizer.train(tmp_path / str(i), source, vocab_size=100).backend.get_vocab()
-        for i, source in enumerate([TEXTS, iter(TEXTS), tmp_path / "texts.txt", [tmp_path / "texts.txt"]])
+        WordPieceTokenizer.train(tmp_path / str(i), texts, vocab_size=100).backend.get_vocab()
+        for i, texts in enumerate([TEXTS, iter(TEXTS)])
     ]
-    assert all(vocabulary == vocabularies[0] for vocabulary in vocabularies)
+    assert vocabularies[0] == vocabularies[1]
     assert len(vocabularies[0]) <= 100
 
 
-def test_encode_pads_and_cuts(tokenizer, tmp_path):
-    (tmp_path / "in.txt").write_text("the cat\nthe cat sat on the mat\n", encoding="utf-8")
-    ids, mask, labels = tokenizer.encode(tmp_path / "in.txt", max_length=6, labels=[1, 0]).tensors
-    assert ids.shape == mask.shape == (2, 6)
-    assert mask.sum(1).tolist() == [4, 6]
-    assert ids[0, 4:].tolist() == [tokenizer.backend.pad_token_id] * 2
-    assert ids[1, -1] == tokenizer.backend.sep_token_id
-    assert labels.tolist() == [1, 0]
-    assert len(tokenizer.encode(["the cat"], 4).tensors) == 2
-
-
-def test_encode_pandas_equals_encode(tokenizer):
-    frame = pd.DataFrame({"body": TEXTS, "y": range(len(TEXTS))})
-    for left, right in zip(
-        tokenizer.encode_pandas(frame, "body", 16, "y").tensors,
-        tokenizer.encode(TEXTS, 16, range(len(TEXTS))).tensors,
-        strict=True,
+def test_a_path_is_not_taken_for_texts(tokenizer, tmp_path):
+    (tmp_path / "texts.txt").write_text("the cat", encoding="utf-8")
+    for use in (
+        lambda path: WordPieceTokenizer.train(tmp_path / "t", path),
+        lambda path: tokenizer.encode_ragged(path, 8),
     ):
-        assert torch.equal(left, right)
-    with pytest.raises(DataError, match="'text' is not among"):
-        tokenizer.encode_pandas(frame, "text", 16)
+        with pytest.raises(DataError, match="is a single string. Expected several texts"):
+            use(str(tmp_path / "texts.txt"))
+        with pytest.raises(TypeError):
+            use([tmp_path / "texts.txt"])
+    assert not (tmp_path / "t").exists()
 
 
-def test_mask_input_for_mlm_keeps_special_tokens_and_padding(tokenizer):
-    ids, mask = tokenizer.encode(TEXTS, 24).tensors
-    masked, labels = tokenizer.mask_input_for_mlm(ids, seed=1)
-    assert torch.equal(torch.where(labels == -100, masked, labels), ids)
-    assert (labels[mask == 0] == -100).all()
-    assert (labels != -100).any(1).all()
-    assert torch.equal(tokenizer.mask_input_for_mlm(ids, seed=1)[0], masked)
-    assert not torch.equal(tokenizer.mask_input_for_mlm(ids, seed=1, epoch=1)[1], labels)
+@pytest.mark.parametrize("max_tokens", [1, 0, -1])
+def test_a_length_without_room_for_the_special_tokens_is_refused(tokenizer, max_tokens):
+    with pytest.raises(ConfigError, match=f"max_tokens = {max_tokens}: too few. Expected at least 2.* Raise it"):
+        tokenizer.encode_ragged(["the cat sat"], max_tokens)
 
 
 @pytest.mark.parametrize(
@@ -162,11 +145,6 @@ def test_a_broken_folder_is_refused(tmp_path):
 def test_texts_without_a_word_train_nothing(tmp_path):
     with pytest.raises(DataError, match="hold no word"):
         WordPieceTokenizer.train(tmp_path / "t", ["", "  "])
-
-
-def test_mismatched_labels_are_refused(tokenizer):
-    with pytest.raises(DataError, match="1 for 2 texts"):
-        tokenizer.encode(["a", "b"], 4, [0])
 
 
 def test_bert_vocabulary_keeps_its_ids(tmp_path):

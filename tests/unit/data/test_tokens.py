@@ -1,5 +1,8 @@
 import json
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +11,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader
 
-from lib.core.errors import DataError
+from lib.core.errors import ConfigError, DataError
 from lib.core.settings.data import Slice, Tokenizer
 from lib.core.settings.training import Masking
 from lib.data.masking import MlmCollator, TokenMasker
@@ -17,6 +20,7 @@ from lib.data.tokenizer import WordPieceTokenizer
 from lib.data.tokenizing import export_tensors, tokenize_dataset, tokenize_pretraining, train_tokenizer
 from lib.data.tokens import EVALUATION, TokenDataset, load_tokens
 
+ROOT = Path(__file__).parents[3]
 TEXTS = [f"the {'very ' * (i % 9)}old cat number {i} sat" for i in range(60)]
 
 
@@ -154,17 +158,31 @@ def test_a_damaged_split_is_refused(labelled, tmp_path):
         load_tokens(tmp_path / "cut")
 
 
-def test_export_gives_the_study_s_tensors(labelled, tokenizer, tmp_path):
-    export_tensors(labelled, tmp_path / "out.pt", 14, tokenizer.backend.pad_token_id)
-    exported = torch.load(tmp_path / "out.pt", weights_only=False)
-    expected = tokenizer.encode(TEXTS, 12, [i % 3 for i in range(60)])
-    for left, right in zip(exported.tensors[:2], expected.tensors[:2], strict=True):
-        assert torch.equal(left[:, :12], right)
-    assert exported.tensors[0].shape == (60, 14)
-    assert torch.equal(exported.tensors[2], expected.tensors[2])
-    export_tensors(labelled, tmp_path / "short.pt", 8, tokenizer.backend.pad_token_id)
-    shorter = torch.load(tmp_path / "short.pt", weights_only=False)
-    assert torch.equal(shorter.tensors[0], tokenizer.encode(TEXTS, 8).tensors[0])
+def test_exported_tensors_are_those_of_the_study(tmp_path):
+    """Ids padded with [PAD] to one length, and a Boolean mask that is true where the padding is."""
+    vocabulary = {token: i for i, token in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat", "sat"])}
+    tokenizer = WordPieceTokenizer.from_vocabulary(vocabulary, tmp_path / "tokenizer")
+    rows = {"id": ["a", "b", "c"], "text": ["cat", "cat sat", "cat sat cat sat"], "label": [1, 0, 1]}
+    pq.write_table(pa.table(rows), tmp_path / "prepared.parquet")
+    tokenize(tmp_path / "prepared.parquet", tokenizer, tmp_path / "out")
+    export_tensors(tmp_path / "out/train", tmp_path / "out.pt", 5, pad_token_id=0)
+    ids, mask, labels = torch.load(tmp_path / "out.pt", weights_only=False).tensors
+    assert ids.tolist() == [[2, 5, 3, 0, 0], [2, 5, 6, 3, 0], [2, 5, 6, 5, 3]]
+    assert mask.tolist() == [[False, False, False, True, True], [False, False, False, False, True], [False] * 5]
+    assert labels.tolist() == [1, 0, 1]
+    assert (ids.dtype, mask.dtype, labels.dtype) == (torch.int64, torch.bool, torch.int64)
+    with pytest.raises(ConfigError, match="max_tokens = 1: too few"):
+        export_tensors(tmp_path / "out/train", tmp_path / "short.pt", 1, pad_token_id=0)
+
+
+def test_exported_tensors_of_an_unlabelled_split_have_no_labels(folder, tokenizer, tmp_path):
+    tokenize_pretraining(shards(folder), tokenizer, **slices(), folder=tmp_path, lengths=tmp_path / "lengths.json")
+    command = [sys.executable, "scripts/export_tensors.py", "--tokens", tmp_path / "train"]
+    command += ["--tokenizer", folder / "tokenizer", "--max-tokens", "9", "--out", tmp_path / "out.pt"]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=120)
+    ids, mask = torch.load(tmp_path / "out.pt", weights_only=False).tensors
+    assert ids.shape == mask.shape == (35, 9)
+    assert mask[:25, 6:].all()
 
 
 def test_examples_carry_their_key(labelled):
