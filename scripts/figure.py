@@ -1,29 +1,35 @@
-"""Draw one figure of the comparison from the records of finished runs.
+"""Draw one figure of a study from the records of finished runs.
 
-python scripts/figure.py f1_time --runs FOLDER ... --baselines FOLDER ... --models NAME ... --datasets NAME ...
+python scripts/figure.py --figure '{"kind": "score_time", "stage": "finetune", "column": "f1", "time": ["tapt",
+"finetune"], "baseline": "tfidf", "families": {"sdpa": "sdpa"}, "datasets": ["imdb"]}' --records FILE ... --out FILE
 """
 
+import json
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from lib.core import program
-from lib.results.figures import f1_time_figure, save_figure
-from lib.results.records import load_baselines, load_runs
+from lib.results.figures import save_figure, score_time_figure
+from lib.results.records import load_runs
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     parser = program.parser(__doc__)
-    figures = parser.add_subparsers(dest="figure", required=True, metavar="FIGURE", help="f1_time")
-    f1_time = figures.add_parser("f1_time", help="macro-F1 against training time, a panel a dataset")
-    f1_time.add_argument("--runs", required=True, nargs="+", metavar="FOLDER", help="runs of tapt and finetune")
-    f1_time.add_argument("--baselines", required=True, nargs="+", metavar="FOLDER", help="baselines, one a dataset")
-    f1_time.add_argument("--models", required=True, nargs="+", metavar="NAME", help="models, in order")
-    f1_time.add_argument("--datasets", required=True, nargs="+", metavar="NAME", help="panels, in order")
-    f1_time.add_argument("--out", required=True, nargs="+", metavar="FILE", help="files to write: .svg, .png, .pdf")
+    parser.add_argument("--figure", required=True, type=json.loads, metavar="JSON", help="what the figure shows")
+    parser.add_argument("--records", required=True, nargs="+", metavar="FILE", help="run.json of each run")
+    parser.add_argument("--out", required=True, nargs="+", metavar="FILE", help="files to write: .svg, .png, .pdf")
     arguments = parser.parse_args(argv)
-    figure = f1_time_figure(
-        load_runs(arguments.runs), load_baselines(arguments.baselines), arguments.models, arguments.datasets
+    shown = arguments.figure
+    figure = score_time_figure(
+        load_runs(Path(record).parent for record in arguments.records),
+        stage=shown["stage"],
+        column=shown["column"],
+        time=shown["time"],
+        families=shown["families"],
+        datasets=shown["datasets"],
+        baseline=shown["baseline"],
     )
     save_figure(figure, arguments.out)
 

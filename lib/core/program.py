@@ -13,7 +13,9 @@ from pydantic import BaseModel, ValidationError
 
 from lib.core.errors import ConfigError, ProjectError
 from lib.core.files import read_mapping
+from lib.core.record import MODEL
 from lib.core.settings import describe
+from lib.core.settings.run import Run
 
 Settings = TypeVar("Settings", bound=BaseModel)
 
@@ -62,7 +64,7 @@ def read_settings(kind: type[Settings], source: str | dict[str, Any]) -> Setting
     """Return `source` (see `read_mapping`, or a mapping itself) as checked settings of `kind`.
 
     Raises:
-        ConfigError: with every problem found, one a line.
+        ConfigError: with every problem found, one per line.
     """
     values = source if isinstance(source, dict) else read_mapping(source)
     try:
@@ -71,17 +73,28 @@ def read_settings(kind: type[Settings], source: str | dict[str, Any]) -> Setting
         raise ConfigError(describe(error)) from error
 
 
-def read_run(
-    documentation: str | None, kind: type[Settings], argv: Sequence[str] | None
-) -> tuple[Settings, str, str | None]:
-    """Return settings, output folder and working folder of a run, from the arguments of a stage's program."""
+def read_run(documentation: str | None, argv: Sequence[str] | None) -> tuple[Run, str, str | None]:
+    """Return settings, output folder and working folder of a run, from the arguments of its program."""
     arguments = parser(documentation)
     arguments.add_argument("--config", required=True, help="settings of the run: path of a YAML file, or JSON")
-    arguments.add_argument("--execution", help="execution settings in place of those in the config: a path, or JSON")
-    arguments.add_argument("--out", required=True, help="new folder of the results")
-    arguments.add_argument("--work", help="folder of working checkpoints during the run; default beside OUT")
+    arguments.add_argument("--splits", nargs="+", default=[], metavar="NAME", help="splits that --data gives, in order")
+    arguments.add_argument("--data", nargs="+", default=[], metavar="PATH", help="in place of `data` of the config")
+    arguments.add_argument("--tokenizer", metavar="FOLDER", help="in place of `tokenizer` of the config")
+    arguments.add_argument("--start", metavar="FOLDER", help="weights to start from, in place of `start` of the config")
+    arguments.add_argument("--execution", help="in place of `execution` of the config: a path, or JSON")
+    arguments.add_argument("--out", required=True, metavar="FOLDER", help="new folder of the results")
+    arguments.add_argument("--work", metavar="FOLDER", help="folder of working checkpoints; default beside OUT")
     options = arguments.parse_args(argv)
     settings = read_mapping(options.config)
+    if len(options.splits) != len(options.data):
+        arguments.error(f"{len(options.splits)} --splits for {len(options.data)} --data; expected as many")
+    if options.data:
+        settings["data"] = dict(zip(options.splits, options.data, strict=True))
+    if options.tokenizer:
+        settings["tokenizer"] = options.tokenizer
+    if options.start:
+        folder = Path(options.start)
+        settings["start"] = {"run": str(folder.parent) if folder.name == MODEL else None, "checkpoint": str(folder)}
     if options.execution:
         settings["execution"] = read_mapping(options.execution)
-    return read_settings(kind, settings), options.out, options.work
+    return read_settings(Run, settings), options.out, options.work

@@ -1,4 +1,4 @@
-"""The run record: what a finished training leaves, and all that tables and figures read."""
+"""The run record: what a finished run leaves, and all that tables and figures read."""
 
 import json
 from pathlib import Path
@@ -13,8 +13,6 @@ MODEL = "model"
 HISTORY = "history.csv"
 RUN = "run.json"
 PREDICTIONS = "predictions.parquet"
-
-Stage = Literal["pretrain", "tapt", "finetune"]
 
 
 class Parent(BaseModel):
@@ -31,24 +29,26 @@ class RunRecord(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    stage: Stage
+    stage: str
     model: str
-    """Row of the tables: a mechanism, or `<pretrained with>-to-<mechanism>`."""
+    """Row of the tables."""
     dataset: str
     seed: int
+    task: str
     parents: dict[str, Parent]
     """`start` (the run whose weights it starts from), `tokenizer`, and the data by split."""
     parameters: dict[str, int]
-    """Numbers of weights: `total`, `encoder`, `head`."""
+    """Numbers of weights: `total` and, of a model with a head, `backbone` and `head`."""
     epochs: int
+    """0 without a training loop; so are the next two."""
     steps: int
     """Optimiser steps."""
     tokens: int
     """Real tokens seen in training, over all epochs."""
     seconds: float
-    """Wall time of the training loop, evaluations left out."""
-    seconds_per_epoch: float
-    tokens_per_second: float
+    """Wall time of the training loop, evaluations left out; without one, of the whole run."""
+    seconds_per_epoch: float | None
+    tokens_per_second: float | None
     peak_memory_mb: float
     """MiB."""
     peak_memory_kind: Literal["gpu", "resident"]
@@ -59,8 +59,8 @@ class RunRecord(BaseModel):
     versions: dict[str, str]
     git_commit: str | None
     metrics: dict[str, float | None]
-    """MLM: `train_loss` (lowest mean of an epoch), `eval_loss`, `eval_perplexity`. Fine-tuning: `best_epoch`,
-    `eval_*` (validation) and `test_*` of the epoch kept."""
+    """`train_loss` (lowest mean of an epoch); `eval_*` (validation) and `test_*` of the model kept, as far as its task
+    scores them; `best_epoch` where the best one is kept."""
 
 
 def read_record(folder: str | Path) -> RunRecord:

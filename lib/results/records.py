@@ -1,9 +1,8 @@
-"""Run records as tidy frames: one row a run, or one row an epoch of a run."""
+"""Run records as tidy frames: one row per run, or one row per epoch of a run."""
 
 import itertools
-import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -12,13 +11,10 @@ from lib.core.errors import DataError
 from lib.core.record import HISTORY, read_record
 
 KEY = ["stage", "model", "dataset", "seed"]
-BASELINE = "tfidf"
-"""Row of the classical baseline, which is no run but has a report of its own."""
-REPORT = "report.json"
 
 
 def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
-    """Return one row a run: the fields of its record, each metric under its own name, weights as `parameters_*`.
+    """Return one row per run: the fields of its record, each metric under its own name, weights as `parameters_*`.
 
     Raises:
         DataError: records are missing or damaged (all of them are named), or two belong to the same run.
@@ -42,7 +38,7 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
 
 
 def load_histories(folders: Iterable[str | Path]) -> pd.DataFrame:
-    """Return one row an epoch of each run: its key (`stage`, `model`, `dataset`, `seed`) and its history's columns.
+    """Return one row per epoch of each run: its key (`stage`, `model`, `dataset`, `seed`) and its history's columns.
 
     Raises:
         DataError: a run has no record or no history.
@@ -53,40 +49,12 @@ def load_histories(folders: Iterable[str | Path]) -> pd.DataFrame:
         try:
             history = pd.read_csv(path)
         except (OSError, ValueError) as error:
-            raise DataError(f"{path}: cannot be read ({error}). Expected a row an epoch; repeat the run.") from error
+            raise DataError(f"{path}: cannot be read ({error}). Expected one row per epoch; repeat the run.") from error
         history = history.drop(columns=KEY, errors="ignore")
         for position, name in enumerate(KEY):
             history.insert(position, name, getattr(record, name))
         frames.append(history)
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=KEY)
-
-
-def load_baselines(folders: Iterable[str | Path]) -> dict[str, dict]:
-    """Return the reports of the classical baseline by dataset.
-
-    Raises:
-        DataError: a report is missing or damaged.
-    """
-    reports = {}
-    for folder in folders:
-        path = Path(folder) / REPORT
-        try:
-            report = json.loads(path.read_text(encoding="utf-8"))
-            reports[report["dataset"]] = report
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise DataError(f"{path}: not a baseline's report ({error!r}). Run the baseline again.") from error
-    return reports
-
-
-def baseline_scores(baselines: Mapping[str, Mapping], datasets: Sequence[str]) -> dict[str, float]:
-    """Return the baseline's test macro-F1, a fraction, by dataset.
-
-    Raises:
-        DataError: a dataset has no baseline; all such are named.
-    """
-    if missing := [dataset for dataset in datasets if dataset not in baselines]:
-        raise DataError(f"no baseline of {', '.join(missing)}. Expected one for each dataset; run the missing ones.")
-    return {dataset: baselines[dataset]["metrics"]["test_f1_macro"] for dataset in datasets}
 
 
 def select_grid(
@@ -96,10 +64,10 @@ def select_grid(
 
     Args:
         runs: frame of `load_runs`.
-        stage: `pretrain`, `tapt` or `finetune`.
+        stage: name of the stage.
         models: models of the grid.
         datasets: datasets of the grid.
-        columns: columns that each run needs a value in.
+        columns: columns that each run needs a value in, unless it has no training loop.
 
     Raises:
         DataError: runs are missing, lack a value, or exist twice; all of them are named.
@@ -112,8 +80,9 @@ def select_grid(
     wanted = itertools.product(models, datasets, seeds)
     problems = [f"{_name(stage, *key)}: no record" for key in wanted if key not in set(keys)]
     problems += [f"{_name(stage, *key)}: {count} records" for key, count in Counter(keys).items() if count > 1]
+    trained = grid["epochs"].fillna(1) > 0 if "epochs" in grid else True
     for column in columns:
-        empty = grid.loc[grid[column].isna(), ["model", "dataset", "seed"]]
+        empty = grid.loc[grid[column].isna() & trained, ["model", "dataset", "seed"]]
         problems += [f"{_name(stage, *key)}: no value of {column}" for key in empty.itertuples(index=False)]
     if problems:
         raise DataError(

@@ -8,9 +8,11 @@ from pathlib import Path
 import pandas as pd
 
 from lib.core.errors import DataError
-from lib.core.files import write_text
+from lib.core.files import read_mapping, write_text
+from lib.core.record import CONFIG, PREDICTIONS
+from lib.evaluation.metrics import class_report
 from lib.results.published import NOTE, published
-from lib.results.records import BASELINE, baseline_scores, select_grid
+from lib.results.records import select_grid
 
 SCORES = {"precision": "precision", "recall": "recall", "f1": "F1"}
 STATISTICS = ("documents", "mean", "std", "median", "min", "max")
@@ -88,46 +90,62 @@ class Quantity:
     """Whether it is a result, whose spread over seeds is of interest."""
 
 
-MEMORY = Quantity("peak_memory_mb", "peak_memory_gib", "memory [GiB]", 1 / 1024, 2, 2)
-MINUTES = Quantity("seconds_per_epoch", "minutes_per_epoch", "time [min/epoch]", 1 / 60, 3, 2)
-LOSS = Quantity("train_loss", "loss", "loss", 1, 3, 3, score=True)
-F1 = Quantity("test_f1_macro", "f1_macro_percent", "F1 [%]", 100, 2, 2, score=True)
+QUANTITIES = {
+    "memory": Quantity("peak_memory_mb", "peak_memory_gib", "memory [GiB]", 1 / 1024, 2, 2),
+    "minutes": Quantity("seconds_per_epoch", "minutes_per_epoch", "time [min/epoch]", 1 / 60, 3, 2),
+    "loss": Quantity("train_loss", "loss", "loss", 1, 3, 3, score=True),
+    "f1": Quantity("test_f1_macro", "f1_macro_percent", "F1 [%]", 100, 2, 2, score=True),
+}
 
 
-def token_lengths_table(lengths: Mapping[str, str | Path]) -> Table:
-    """Return a row a split, or a part of one cut to its own length: documents, and statistics of their tokens.
+def quantity(column: str) -> Quantity:
+    """Return the quantity called `column`: one of `QUANTITIES`, or a metric of the run records as it is."""
+    return QUANTITIES.get(column) or Quantity(column, column, column.replace("_", " "), 1, 4, 4, score=True)
+
+
+def token_lengths_table(lengths: Mapping[tuple[str, str], str | Path]) -> Table:
+    """Return one row per split, or part of one cut to its own length: documents, and statistics of their tokens.
 
     Args:
-        lengths: JSON file of each corpus: `{split: {documents, mean, std, median, min, max}}`, where the statistics of
-            no documents are null.
+        lengths: JSON file by corpus and tokeniser: `{split: {documents, mean, std, median, min, max}}`, where the
+            statistics of no documents are null. With a single tokeniser, its name is left out.
 
     Raises:
         DataError: a file is missing or lacks a figure.
     """
     rows = []
-    for corpus, path in lengths.items():
+    for (corpus, tokenizer), path in lengths.items():
         try:
             rows += [
-                {"corpus": corpus, "split": split} | {name: entry[name] for name in STATISTICS}
+                {"corpus": corpus, "tokenizer": tokenizer, "split": split} | {name: entry[name] for name in STATISTICS}
                 for split, entry in json.loads(Path(path).read_text(encoding="utf-8")).items()
             ]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise DataError(f"{path}: not token lengths ({error!r}). Tokenise {corpus} again.") from error
     columns = {name: Column(name, 1 if name in ("mean", "std", "median") else 0) for name in STATISTICS}
-    return Table(pd.DataFrame(rows, columns=["corpus", "split", *STATISTICS]), columns)
+    frame = pd.DataFrame(rows, columns=["corpus", "tokenizer", "split", *STATISTICS])
+    return Table(frame if frame["tokenizer"].nunique() > 1 else frame.drop(columns="tokenizer"), columns)
 
 
 def stage_table(
-    runs: pd.DataFrame, stage: str, models: Sequence[str], datasets: Sequence[str], *, show_published: bool = False
+    runs: pd.DataFrame,
+    stage: str,
+    columns: Sequence[str],
+    models: Sequence[str],
+    datasets: Sequence[str],
+    *,
+    show_published: bool = False,
 ) -> Table:
-    """Return a row a model: for each dataset peak memory, minutes per epoch, and loss or macro-F1.
+    """Return one row per model: for each dataset the quantities asked for.
 
-    Figures are means over the seeds; loss and F1 have a standard deviation beside them when there is more than one.
-    `memory_kind` says what kind of memory was measured, `gpu` or `resident`.
+    Figures are means over the seeds; scores have a standard deviation beside them when there is more than one seed.
+    Beside memory, `memory_kind` says what kind was measured, `gpu` or `resident`. With a single quantity, columns bear
+    the names of the datasets alone.
 
     Args:
         runs: frame of `lib.results.records.load_runs`.
-        stage: `pretrain`, `tapt` or `finetune`.
+        stage: name of the stage.
+        columns: quantities, see `quantity`.
         models: rows, in order.
         datasets: groups of columns, in order.
         show_published: put the study's printed values beside ours.
@@ -135,58 +153,48 @@ def stage_table(
     Raises:
         DataError: a run is missing, incomplete or there twice.
     """
-    quantities = (MEMORY, MINUTES, F1 if stage == "finetune" else LOSS)
-    grid = select_grid(runs, stage, models, datasets, [quantity.source for quantity in quantities])
+    quantities = [quantity(column) for column in columns]
+    grid = select_grid(runs, stage, models, datasets, [each.source for each in quantities])
     table = _grid_table(grid, stage, models, datasets, quantities, show_published)
+    if QUANTITIES["memory"] not in quantities:
+        return table
     kinds = grid.groupby("model")["peak_memory_kind"].agg(lambda kind: ", ".join(sorted(set(kind))))
     return Table(table.frame.assign(memory_kind=kinds.reindex(models).to_numpy()), table.columns, table.note)
 
 
-def f1_table(
-    runs: pd.DataFrame,
-    baselines: Mapping[str, Mapping],
-    models: Sequence[str],
-    datasets: Sequence[str],
-    *,
-    show_published: bool = False,
-) -> Table:
-    """Return test macro-F1 in percent: a row a model, the baseline first, and a column a dataset.
+def classes_table(folders: Sequence[str | Path]) -> Table:
+    """Return precision, recall and F1 on test in percent: one row per class, then accuracy and macro average.
 
     Args:
-        runs: frame of `lib.results.records.load_runs`.
-        baselines: reports of `lib.results.records.load_baselines`.
-        models: rows after the baseline, in order.
-        datasets: columns, in order.
-        show_published: put the study's printed values beside ours.
+        folders: runs of one model on one dataset, of which the means over the seeds are shown.
 
     Raises:
-        DataError: a run or a baseline is missing, incomplete or there twice.
+        DataError: a run has no predictions, or no names of classes.
     """
-    grid = select_grid(runs, "finetune", models, datasets, [F1.source])
-    scores = baseline_scores(baselines, datasets)
-    rows = [{"model": BASELINE, "dataset": dataset, F1.source: score} for dataset, score in scores.items()]
-    grid = pd.concat([pd.DataFrame(rows), grid], ignore_index=True)
-    return _grid_table(grid, "finetune", [BASELINE, *models], datasets, [F1], show_published)
+    reports = [_class_scores(Path(folder)) for folder in folders]
+    frame = pd.concat(reports).groupby("label", sort=False).mean().reset_index()
+    columns = {name: Column(f"{label} [%]", 2) for name, label in SCORES.items()}
+    frame[list(columns)] *= 100
+    return Table(frame[["label", *columns, "support"]], {**columns, "support": Column("support", 0)})
 
 
-def baseline_table(report: Mapping) -> Table:
-    """Return the baseline's precision, recall and F1 in percent: a row a class, then accuracy and macro average.
-
-    Args:
-        report: one of `lib.results.records.load_baselines`.
-    """
-    frame = pd.DataFrame(report["classes"])
-    metrics, support = report["metrics"], frame["support"].sum()
-    macro = {name: metrics[f"test_{name}_macro"] for name in SCORES}
+def _class_scores(folder: Path) -> pd.DataFrame:
+    path = folder / PREDICTIONS
+    try:
+        names = read_mapping(folder / CONFIG)["labels"]
+        predictions = pd.read_parquet(path).query("split == 'test'")
+        classes = pd.DataFrame(class_report(predictions["label"], predictions["prediction"], names))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path}: no predictions of classes ({error!r}). Repeat the run.") from error
+    support = classes["support"].sum()
+    accuracy = (predictions["label"] == predictions["prediction"]).mean()
+    macro = classes[list(SCORES)].mean().to_dict()
     summary = [
         # Over all documents, precision, recall and F1 of a single-label classification are all the accuracy.
-        {"label": "accuracy", **dict.fromkeys(SCORES, metrics["test_accuracy"]), "support": support},
+        {"label": "accuracy", **dict.fromkeys(SCORES, accuracy), "support": support},
         {"label": "macro average", **macro, "support": support},
     ]
-    frame = pd.concat([frame, pd.DataFrame(summary)], ignore_index=True)
-    scores = {name: Column(f"{label} [%]", 2) for name, label in SCORES.items()}
-    frame[list(scores)] *= 100
-    return Table(frame[["label", *scores, "support"]], {**scores, "support": Column("support", 0)})
+    return pd.concat([classes, pd.DataFrame(summary)], ignore_index=True)
 
 
 def _grid_table(
@@ -213,4 +221,4 @@ def _grid_table(
             if show_published:
                 frame[f"{name}_published"] = printed[quantity.name].reindex(places).to_numpy()
                 columns[f"{name}_published"] = Column(f"{label}, published", quantity.printed)
-    return Table(frame, columns, NOTE if show_published and MINUTES in quantities else None)
+    return Table(frame, columns, NOTE if show_published and QUANTITIES["minutes"] in quantities else None)

@@ -51,7 +51,9 @@ class Task(ABC):
         return getattr(importlib.import_module("transformers"), self.auto_model).from_config(config)
 
     @abstractmethod
-    def collator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[Sequence[Mapping[str, Any]]], dict[str, Tensor]]:
+    def collator(
+        self, tokenizer: PreTrainedTokenizerBase
+    ) -> Callable[[Sequence[Mapping[str, Any]]], dict[str, Tensor]]:
         """Return the function that makes a batch of examples of `lib.data.tokens.TokenDataset`."""
 
     @abstractmethod
@@ -87,3 +89,4 @@ class Task(ABC):
 
 
 Evaluation = tuple["pd.DataFrame", dict[str, float]]
+Collator = Callable[[Sequence[Mapping[str, Any]]], "dict[str, Tensor]"]

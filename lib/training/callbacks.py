@@ -5,6 +5,7 @@ import math
 import resource
 import sys
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -26,9 +27,14 @@ class KeyedDraws(TrainerCallback):
 
 
 class Freezing(TrainerCallback):
-    """Keep the lowest blocks, and the embeddings, from training for the first epochs.
+    """Keep the lowest blocks, the embeddings, or both, from training for the first epochs.
 
     The optimiser must hold all weights before: the Trainer builds it from those that require gradients.
+
+    Args:
+        layers: how many of the lowest blocks stand still; 0 = none.
+        embeddings: whether the embeddings stand still.
+        epochs: epochs until they train.
     """
 
     def __init__(self, layers: int, embeddings: bool, epochs: int):
@@ -52,8 +58,12 @@ class TimedCheckpoints(TrainerCallback):
         self.saved_at = time.monotonic()
 
     def on_step_end(self, args, state, control, **kwargs):
-        """Ask for a checkpoint when it is time."""
-        if time.monotonic() - self.saved_at >= self.seconds:
+        """Ask for a checkpoint when it is time.
+
+        Not at an epoch's last step: the epoch's own checkpoint follows, and one before it would lack the epoch's row
+        and evaluation, which a resumed run could not make good.
+        """
+        if time.monotonic() - self.saved_at >= self.seconds and not float(state.epoch).is_integer():
             control.should_save = True
 
     def on_save(self, args, state, control, **kwargs):
@@ -65,25 +75,32 @@ class EpochRecorder(TrainerCallback, ExportableState):
     """Keep a row of figures for every epoch, through interruptions.
 
     The Trainer forgets the losses and the time of an epoch's first part when it resumes in the middle.
+
+    Args:
+        multipliers: factor on the learning rate by part of the model. Each part has a column of its own if any
+            factor is not 1.
     """
 
-    def __init__(self):
+    def __init__(self, multipliers: Mapping[str, float] | None = None):
+        self.multipliers = dict(multipliers or {})
         self.rows: list[dict[str, Any]] = []
         self.seconds = 0.0
         self.loss: float | torch.Tensor = 0.0
         self.steps = 0
+        self.tokens_before = 0
         self.peak_memory_mb = 0.0
         self._running_since: float | None = None
 
     def state(self) -> dict[str, Any]:
         """Return what a checkpoint must hold."""
         return {
-            "args": {},
+            "args": {"multipliers": self.multipliers},
             "attributes": {
                 "rows": self.rows,
                 "seconds": self._elapsed(),
                 "loss": float(self.loss),
                 "steps": self.steps,
+                "tokens_before": self.tokens_before,
                 "peak_memory_mb": self.measured_peak(),
             },
         }
@@ -110,23 +127,35 @@ class EpochRecorder(TrainerCallback, ExportableState):
         """Count the optimiser step."""
         self.steps += 1
 
-    def on_epoch_end(self, args, state, control, optimizer, **kwargs):
-        """Write the epoch's row."""
+    def on_epoch_end(self, args, state, control, lr_scheduler, **kwargs):
+        """Write the epoch's row.
+
+        Raises:
+            RunError: the epoch's loss is no finite number.
+        """
         loss = float(self.loss) / max(self.steps, 1)
         if not math.isfinite(loss):
             raise RunError(
                 f"the training loss of epoch {len(self.rows) + 1} is {loss}; expected a finite number. Lower the "
                 "learning rate, or use precision bf16 or fp32."
             )
+        seconds = self._elapsed()
+        factor = lr_scheduler.lr_lambdas[0](lr_scheduler.last_epoch)
         self.rows.append(
             {
                 "epoch": len(self.rows) + 1,
                 "step": state.global_step,
-                "seconds": self._elapsed(),
+                "seconds": seconds,
+                "tokens_per_second": (state.num_input_tokens_seen - self.tokens_before) / seconds,
+                "peak_memory_mb": self.measured_peak(),
                 "train_loss": loss,
-                "learning_rate": optimizer.param_groups[0]["lr"],
+                "learning_rate": args.learning_rate * factor,
             }
         )
+        if any(multiplier != 1 for multiplier in self.multipliers.values()):
+            for part, multiplier in self.multipliers.items():
+                self.rows[-1][f"learning_rate_{part}"] = args.learning_rate * multiplier * factor
+        self.tokens_before = state.num_input_tokens_seen
         self.seconds, self.loss, self.steps, self._running_since = 0.0, 0.0, 0, None
 
     def on_evaluate(self, args, state, control, metrics, **kwargs):
@@ -136,12 +165,21 @@ class EpochRecorder(TrainerCallback, ExportableState):
             self.rows[-1].update(figures)
             logger.info(", ".join(f"{key} {value:.6g}" for key, value in self.rows[-1].items()))
 
+    def add_test(self, epoch: int, metrics: Mapping[str, float]) -> None:
+        """Complete the row of the epoch that is kept with its test.
+
+        Args:
+            epoch: the epoch, counted from 1.
+            metrics: the Trainer's figures of the test.
+        """
+        self.rows[epoch - 1].update(quality_figures(metrics, "test"))
+
     def _elapsed(self) -> float:
         running = time.perf_counter() - self._running_since if self._running_since is not None else 0.0
         return self.seconds + running
 
 
-def quality_figures(metrics: dict[str, float], prefix: str) -> dict[str, float]:
+def quality_figures(metrics: Mapping[str, float], prefix: str) -> dict[str, float]:
     """Return the figures among `metrics` that begin with `prefix`, without the Trainer's figures of speed."""
     speed = ("_runtime", "_per_second", "_preparation_time")
     return {key: value for key, value in metrics.items() if key.startswith(f"{prefix}_") and not key.endswith(speed)}

@@ -1,116 +1,108 @@
-"""A run from its settings to its record: what is the same for every stage.
+"""A run with a training loop, whatever its stage, task and backbone: from its settings to its record."""
 
-A run works in a folder of its own, outside what the workflow declares, so that a killed job resumes; its results
-are moved to their place at the end, the record last.
-"""
-
-import contextlib
-import hashlib
-import importlib
 import json
 import logging
-import os
 import platform
 import shutil
-import subprocess
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import torch
-import yaml
 from datasets import Dataset
-from transformers import PreTrainedModel
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR, set_seed
+from safetensors.torch import load_model
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_utils import set_seed
+from transformers.utils import SAFE_WEIGHTS_NAME
 from transformers.utils.logging import disable_progress_bar
 
-from lib.backbones.encoder.configuration import EncoderConfig
-from lib.backbones.encoder.parameters import count_parameters
 from lib.core.errors import RunError
-from lib.core.files import atomic_path, write_json, write_text
-from lib.core.kinds import MECHANISMS
+from lib.core.files import write_json
+from lib.core.kinds import BACKBONES, TASKS
 from lib.core.randomness import derive_seed
-from lib.core.record import CONFIG, HISTORY, MODEL, RUN, Parent, RunRecord
+from lib.core.record import HISTORY, MODEL, PREDICTIONS, RUN, RunRecord
 from lib.core.settings.run import Run
 from lib.data.tokenizer import WordPieceTokenizer
-from lib.data.tokens import load_tokens
-from lib.training.trainer import KeyedTrainer
+from lib.data.tokens import TokenDataset, load_tokens
+from lib.training.callbacks import Freezing, TimedCheckpoints, quality_figures
+from lib.training.checkpoints import REMEDY, check_start, last_checkpoint
+from lib.training.folders import RunFolders
+from lib.training.record import count_parameters, described
+from lib.training.trackers import close_trackers, place_trackers, report_final
+from lib.training.trainer import KeyedTrainer, training_arguments
 
 logger = logging.getLogger(__name__)
 
-TRAINER_STATE = "trainer_state.json"
+PACKAGES = ["torch", "transformers", "datasets", "tokenizers", "accelerate"]
 
 
-class RunFolders:
-    """Where a run works and where its results go.
+def train(run: Run, out: str | Path, work: str | Path | None = None) -> None:
+    """Train `run` and leave its record, with predictions if its task makes any, in `out`.
 
     Args:
         run: the run's settings.
-        out: folder of the results; refused if it holds a finished run.
-        work: folder under which runs keep their working checkpoints; None = beside `out`.
+        out: new folder of the results.
+        work: folder under which working checkpoints are kept while the run is under way; None = beside `out`.
+
+    Raises:
+        ProjectError: the data, the start or the folders do not allow the run.
     """
+    recipe = run.recipe
+    if recipe is None or run.tokenizer is None:
+        raise RunError("recipe: missing. Expected one to train by; scripts/evaluate.py runs what does not train.")
+    folders = RunFolders(run, out, work)
+    place_trackers(run.execution, folders.out)
+    task = TASKS.load(run.task.kind, "task").Task(run.task, labels=run.labels, seed=run.seed)
+    backbone = BACKBONES.load(run.backbone.kind, "backbone").Backbone(run.backbone, seed=run.seed)
+    tokenizer = WordPieceTokenizer.load(run.tokenizer).backend
+    splits = {split: load_split(folder, sort=split != "train") for split, folder in run.data.items()}
+    lengths = splits["train"]["length"][:]
 
-    def __init__(self, run: Run, out: str | Path, work: str | Path | None):
-        self.out = Path(out)
-        if (self.out / RUN).exists():
-            raise RunError(
-                f"{self.out / RUN}: there is a finished run. Expected a new folder, since nothing is overwritten; "
-                "give --out another one, or delete this one."
-            )
-        settings = run.model_dump_json(exclude={"execution"})
-        key = hashlib.sha256(settings.encode()).hexdigest()[:12]
-        name = f"{run.stage}-{run.model}-{run.dataset}-seed-{run.seed}-{key}"
-        self.work = Path(work or self.out.parent / f".{self.out.name}.work") / name
-        try:
-            self.work.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise RunError(
-                f"{self.work}: cannot be made ({error.strerror}). Expected a folder with write permission and space."
-            ) from error
+    # Initial weights and dropout draw from torch's global state.
+    set_seed(derive_seed("weights", run.seed) % 2**32)
+    model = task.model(backbone.config(tokenizer, task.model_options()))
+    if run.start is not None and run.start.load_only_model_state:
+        backbone.load_weights(model, run.start.checkpoint)
 
-    def last_checkpoint(self) -> str | None:
-        """Return the newest complete working checkpoint, and remove any that a kill left incomplete."""
-        complete = []
-        for folder in self.work.glob(f"{PREFIX_CHECKPOINT_DIR}-*"):
-            try:
-                json.loads((folder / TRAINER_STATE).read_text(encoding="utf-8"))
-            except (OSError, json.JSONDecodeError):
-                logger.warning("%s: incomplete, removed", folder)
-                shutil.rmtree(folder)
-            else:
-                complete.append(folder)
-        return str(max(complete, key=lambda folder: int(folder.name.split("-")[-1]))) if complete else None
-
-    def publish(self, staged: Path) -> None:
-        """Move the finished results to their place, the record last, and drop the working folder."""
-        self.out.mkdir(parents=True, exist_ok=True)
-        for path in sorted(staged.iterdir(), key=lambda path: path.name == RUN):
-            with atomic_path(self.out / path.name) as partial:
-                shutil.move(path, partial)
-        shutil.rmtree(self.work)
-        with contextlib.suppress(OSError):  # other runs are at work there
-            self.work.parent.rmdir()
-
-
-def place_trackers(run: Run, folders: RunFolders) -> None:
-    """Tell the trackers, which read the environment, to keep their files beside the results.
-
-    To be called before a Trainer is made. What the user's environment says already, stands.
-    """
-    if run.execution.report_to:
-        folders.out.mkdir(parents=True, exist_ok=True)
-    os.environ.setdefault("WANDB_DIR", str(folders.out))
-    os.environ.setdefault("WANDB_PROJECT", run.execution.wandb_project)
-    if run.execution.wandb_entity:
-        os.environ.setdefault("WANDB_ENTITY", run.execution.wandb_entity)
-    os.environ["TENSORBOARD_LOGGING_DIR"] = str(folders.out / "tensorboard")
-
-
-def seed_everything(seed: int) -> None:
-    """Seed torch's global state, from which initial weights and dropout draw."""
-    set_seed(derive_seed("weights", seed) % 2**32)
+    keep = recipe.keep or [run.task.keeps]
+    callbacks = [TimedCheckpoints(run.execution.checkpoint_minutes)]
+    if recipe.frozen_epochs:
+        callbacks.append(Freezing(recipe.freeze_layers, recipe.freezes_embeddings, recipe.frozen_epochs))
+    trainer = KeyedTrainer(
+        task=task,
+        model=model,
+        args=training_arguments(
+            work=str(folders.work),
+            run=run,
+            recipe=recipe,
+            longest=max(lengths),
+            best=(task.best, task.greater_is_better) if "best" in keep else None,
+        ),
+        lengths=lengths,
+        multipliers={"backbone": recipe.backbone_lr_multiplier, "head": recipe.head_lr_multiplier},
+        train_dataset=TokenDataset(splits["train"]),
+        eval_dataset=TokenDataset(splits["validation"]),
+        data_collator=task.collator(tokenizer),
+        callbacks=callbacks,
+    )
+    _fit(trainer, run)
+    if not trainer.is_world_process_zero():
+        return
+    staged = folders.stage()
+    epoch = _keep(trainer, keep, staged / MODEL)
+    metrics, predictions = _scores(trainer, run, splits, epoch)
+    _save_tokenizer(tokenizer, run, staged / MODEL, longest=max(lengths))
+    if predictions is not None:
+        predictions.to_parquet(staged / PREDICTIONS, index=False)
+    history = _ordered(pd.DataFrame(trainer.recorder.rows))
+    history.to_csv(staged / HISTORY, index=False)
+    record = _record(run, trainer, history, metrics)
+    report_final(trainer, record)
+    close_trackers(trainer)
+    write_json(staged / RUN, record.model_dump(mode="json"))
+    folders.publish(staged)
 
 
 def load_split(folder: str, *, sort: bool = False) -> Dataset:
@@ -122,28 +114,12 @@ def load_split(folder: str, *, sort: bool = False) -> Dataset:
     return tokens
 
 
-def encoder_config(run: Run, tokenizer: WordPieceTokenizer, **options) -> EncoderConfig:
-    """Return the model configuration of a run; `options` are those of its head."""
-    return EncoderConfig(
-        **run.encoder.model_dump(),
-        vocab_size=len(tokenizer.backend),
-        pad_token_id=tokenizer.backend.pad_token_id,
-        mechanism=MECHANISMS.parse(run.mechanism).model_dump(),
-        feature_seed=run.seed,
-        **options,
-    )
-
-
-def train(trainer: KeyedTrainer, run: Run, folders: RunFolders) -> None:
+def _fit(trainer: KeyedTrainer, run: Run) -> None:
     """Train from the last working checkpoint if there is one, else from the run's start."""
-    checkpoint = folders.last_checkpoint()
+    checkpoint = last_checkpoint(trainer.args)
     if checkpoint is None and run.start is not None and not run.start.load_only_model_state:
-        checkpoint = run.start.checkpoint
-        if not (Path(checkpoint) / TRAINER_STATE).is_file():
-            raise RunError(
-                f"{checkpoint}: holds no training state. Expected a working checkpoint, since start."
-                "load_only_model_state is false; set it to true to take the weights alone."
-            )
+        checkpoint = Path(run.start.checkpoint)
+        check_start(checkpoint, trainer.args)
     if checkpoint is not None:
         logger.info("resuming from %s", checkpoint)
     if trainer.args.disable_tqdm:
@@ -151,49 +127,63 @@ def train(trainer: KeyedTrainer, run: Run, folders: RunFolders) -> None:
     trainer.train(resume_from_checkpoint=checkpoint)
 
 
-def finish(
-    *,
-    run: Run,
-    folders: RunFolders,
-    trainer: KeyedTrainer,
-    tokenizer: WordPieceTokenizer,
-    metrics: Mapping[str, float | None],
-    predictions: Mapping[str, pd.DataFrame] | None = None,
-) -> None:
-    """Write the model and the record of a finished training, and publish them.
+def _keep(trainer: KeyedTrainer, keep: list[str], folder: Path) -> int:
+    """Save what is kept of a training, leave the first model of it in the trainer, and return its epoch.
 
     Args:
-        run: the run's settings.
-        folders: where it works and where its results go.
-        trainer: after training; its model is the one to keep.
-        tokenizer: saved with the model.
-        metrics: final figures of the record.
-        predictions: file name to frame, for stages that predict.
+        trainer: after training; its model is the best one if that is kept, else the last.
+        keep: what to keep, in order.
+        folder: of the run's model; what comes second lies in folders of their names inside it.
     """
-    if not trainer.is_world_process_zero():
-        return
-    if "wandb" in run.execution.report_to:
-        importlib.import_module("wandb").finish()  # so that its log is whole before the results are
-    staged = folders.work / "results"
-    shutil.rmtree(staged, ignore_errors=True)
-    staged.mkdir()
-    write_text(staged / CONFIG, yaml.safe_dump(run.model_dump(mode="json"), sort_keys=False, allow_unicode=True))
     model: PreTrainedModel = trainer.accelerator.unwrap_model(trainer.model)
-    model.save_pretrained(staged / MODEL)
-    # Whoever uses the model later cuts documents as its training did, unless told otherwise.
-    tokenizer.backend.model_max_length = max(trainer.lengths)
-    tokenizer.backend.save_pretrained(staged / MODEL)
-    history = _ordered(pd.DataFrame(trainer.recorder.rows))
-    history.to_csv(staged / HISTORY, index=False)
-    for name, frame in (predictions or {}).items():
-        frame.to_parquet(staged / name, index=False)
-    write_json(staged / RUN, _record(run, trainer, history, metrics).model_dump(mode="json"))
-    folders.publish(staged)
+    models = [name for name in keep if name != "state"]
+    last = last_checkpoint(trainer.args) if len(keep) > 1 else None
+    if len(keep) > 1 and (last is None or int(last.name.split("-")[-1]) != trainer.state.global_step):
+        raise RunError(f"{trainer.args.output_dir}: the checkpoint of the last epoch is not there. {REMEDY}")
+    epochs = {"best": trainer.kept_epoch, "last": len(trainer.recorder.rows)}
+    checkpoints = {"best": trainer.state.best_model_checkpoint, "last": last}
+    for name in reversed(models):
+        if len(models) > 1:
+            load_model(model, Path(checkpoints[name]) / SAFE_WEIGHTS_NAME)
+        model.save_pretrained(folder if name == models[0] else folder / name)
+    if "state" in keep and last is not None:
+        shutil.copytree(last, folder / "state")
+        # Whoever goes on from here compares with no earlier epochs: their models are not kept.
+        path = folder / "state" / TRAINER_STATE_NAME
+        forgotten = dict.fromkeys(("best_metric", "best_global_step", "best_model_checkpoint"))
+        write_json(path, json.loads(path.read_text(encoding="utf-8")) | forgotten)
+    return epochs[models[0]]
+
+
+def _scores(
+    trainer: KeyedTrainer, run: Run, splits: Mapping[str, Dataset], epoch: int
+) -> tuple[dict[str, float | None], pd.DataFrame | None]:
+    """Return the figures of the record, and the predictions if the task makes any."""
+    rows = trainer.recorder.rows
+    metrics: dict[str, float | None] = {"train_loss": min(row["train_loss"] for row in rows)}
+    if trainer.args.load_best_model_at_end:
+        metrics["best_epoch"] = trainer.kept_epoch
+    if not run.task.predicts:
+        return metrics | quality_figures(rows[epoch - 1], "eval"), None
+    frames = []
+    for split, prefix in (("validation", "eval"), ("test", "test")):
+        output = trainer.predict(TokenDataset(splits[split]), metric_key_prefix=prefix)
+        frames.append(trainer.task.predictions(splits[split], output).assign(split=split))
+        metrics |= quality_figures(output.metrics, prefix)
+    trainer.recorder.add_test(epoch, metrics)
+    return metrics, pd.concat(frames, ignore_index=True)
+
+
+def _save_tokenizer(tokenizer: PreTrainedTokenizerBase, run: Run, folder: Path, longest: int) -> None:
+    # Whoever uses the model later cuts documents as the run did, unless told otherwise.
+    tokenizer.model_max_length = run.max_tokens or longest
+    tokenizer.save_pretrained(folder)
 
 
 def _ordered(history: pd.DataFrame) -> pd.DataFrame:
     """Put the columns in one order; a resumed run has them as its checkpoint stored them."""
-    first = ["epoch", "step", "seconds", "train_loss", "learning_rate"]
+    names = ("epoch", "step", "seconds", "tokens_per_second", "peak_memory_mb", "train_loss")
+    first = [*names, *sorted(name for name in history if name.startswith("learning_rate"))]
     return history[[*first, *sorted(set(history) - set(first))]]
 
 
@@ -201,16 +191,9 @@ def _record(run: Run, trainer: KeyedTrainer, history: pd.DataFrame, metrics: Map
     seconds = float(history["seconds"].sum())
     on_gpu = trainer.args.device.type == "cuda"
     tokens = int(trainer.state.num_input_tokens_seen)
-    parents = {"tokenizer": Path(run.tokenizer)} | {split: Path(folder) for split, folder in run.data.items()}
-    if run.start is not None:
-        parents["start"] = Path(run.start.checkpoint)
     return RunRecord(
-        stage=run.stage,
-        model=run.model,
-        dataset=run.dataset,
-        seed=run.seed,
-        parents={name: Parent(path=str(path), digest=_folder_digest(path)) for name, path in parents.items()},
-        parameters=count_parameters(trainer.model),
+        **described(run, PACKAGES),
+        parameters=count_parameters(trainer.accelerator.unwrap_model(trainer.model)),
         epochs=len(history),
         steps=trainer.state.global_step,
         tokens=tokens,
@@ -219,36 +202,7 @@ def _record(run: Run, trainer: KeyedTrainer, history: pd.DataFrame, metrics: Map
         tokens_per_second=tokens / seconds,
         peak_memory_mb=trainer.recorder.measured_peak(),
         peak_memory_kind="gpu" if on_gpu else "resident",
-        precision=run.precision,
         device=str(trainer.args.device),
         hardware=torch.cuda.get_device_name() if on_gpu else f"{platform.machine()}, {torch.get_num_threads()} threads",
-        versions={"python": platform.python_version()}
-        | {package: version(package) for package in ("torch", "transformers", "datasets", "tokenizers", "accelerate")},
-        git_commit=_git_commit(),
         metrics=dict(metrics),
     )
-
-
-def _folder_digest(folder: Path) -> str:
-    """Return a digest of the weights, tables or vocabulary in `folder`; logs and states of libraries do not count."""
-    digest = hashlib.sha256()
-    for path in sorted(folder.iterdir()):
-        if path.suffix in (".safetensors", ".arrow") or path.name in ("vocab.txt", "tokenizer.json"):
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
-
-
-def _git_commit() -> str | None:
-    """Return the commit of the code, with a mark if files differ from it; None outside a git checkout."""
-    try:
-        described = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"],
-            cwd=Path(__file__).parent,
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-    except (OSError, subprocess.CalledProcessError):
-        return None
-    return described.stdout.strip()

@@ -1,48 +1,111 @@
-"""The transformers Trainer with keyed data order, learning-rate multipliers and exact evaluation losses."""
+"""The transformers Trainer with keyed data order, learning-rate multipliers and the evaluation of its task."""
 
+import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import torch
 from torch.utils.data import Sampler
 from transformers import Trainer, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
+from transformers.trainer_utils import TrainOutput
 
 from lib.core.errors import RunError
-from lib.core.settings.execution import Training
-from lib.core.settings.training import Optimisation, Precision
+from lib.core.settings.recipe import Precision, Recipe
+from lib.core.settings.run import Run
 from lib.data.samplers import LengthGroupedSampler
-from lib.evaluation.perplexity import perplexity
+from lib.tasks.contract import Task
 from lib.training.callbacks import EpochRecorder, KeyedDraws
+from lib.training.checkpoints import REMEDY, StartCheck, best_fault
+from lib.training.trackers import run_name
 
 
 class KeyedTrainer(Trainer):
     """A Trainer whose data order, masks and random features depend on their keys alone.
 
     Args:
+        task: what is learnt; it scores what the model predicts.
         lengths: tokens of each training document.
-        learning_rate_multiplier: factor on a weight's learning rate, by the weight's name.
+        multipliers: factors on the learning rate of the `backbone` (all weights of the base model) and of the
+            `head` (all others); 1 where none is given.
         **options: those of the Trainer.
     """
 
     def __init__(
         self,
         *,
+        task: Task,
         lengths: Sequence[int],
-        learning_rate_multiplier: Callable[[str], float] = lambda name: 1.0,
+        multipliers: Mapping[str, float] | None = None,
         **options,
     ):
-        super().__init__(**options)
+        super().__init__(compute_metrics=task.metrics, **options)
+        self.task = task
         self.lengths = lengths
-        self.learning_rate_multiplier = learning_rate_multiplier
+        self.multipliers = {"backbone": 1.0, "head": 1.0} | dict(multipliers or {})
         self.remove_callback(PrinterCallback)
         self.add_callback(KeyedDraws())
-        self.add_callback(EpochRecorder())
+        self.add_callback(EpochRecorder(self.multipliers))
 
     @property
     def recorder(self) -> EpochRecorder:
         """The record of the epochs; another object after a resume, hence looked up."""
         return next(callback for callback in self.callback_handler.callbacks if isinstance(callback, EpochRecorder))
+
+    @property
+    def kept_epoch(self) -> int:
+        """The epoch, counted from 1, whose weights the model has after the training."""
+        rows = self.recorder.rows
+        if not self.args.load_best_model_at_end:
+            return rows[-1]["epoch"]
+        return next(row["epoch"] for row in rows if row["step"] == self.state.best_global_step)
+
+    def train(self, resume_from_checkpoint: Path | None = None, **options) -> TrainOutput:
+        """Train, and make sure of where it began and, if a best model is selected, of what it ended with.
+
+        Args:
+            resume_from_checkpoint: whole working checkpoint to go on from; None = from the beginning.
+            **options: those of the Trainer.
+
+        Raises:
+            RunError: the training did not start where it should, or its best model is not there.
+        """
+        check = StartCheck(resume_from_checkpoint)
+        self.add_callback(check)
+        try:
+            output = super().train(
+                resume_from_checkpoint=None if resume_from_checkpoint is None else str(resume_from_checkpoint),
+                **options,
+            )
+        except (OSError, ValueError, RuntimeError) as error:
+            if not check.passed:
+                check.refuse_fault(self.args, cause=error)
+            raise
+        if self.args.load_best_model_at_end:
+            self._require_best()
+        return output
+
+    def _load_best_model(self) -> None:
+        self._require_best()
+        super()._load_best_model()
+
+    def _require_best(self) -> None:
+        """Raise an error if the best model is not there; the Trainer would go on with the last epoch's."""
+        fault = best_fault(self.state.best_model_checkpoint, self.state.best_global_step)
+        if fault:
+            raise RunError(
+                f"{self.args.output_dir}: {fault}. Expected the model with the best {self.args.metric_for_best_model} "
+                f"({self.state.best_metric}), which is the one to keep. {REMEDY}"
+            )
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Report `logs`; at an epoch's end the epoch's row, so that trackers and CSV agree even after a resume."""
+        if "loss" in logs:
+            row = self.recorder.rows[-1]
+            logs = logs | {"loss": row["train_loss"]}
+            logs |= {name: value for name, value in row.items() if name not in ("epoch", "step", "train_loss")}
+        super().log(logs, start_time)
 
     def _get_train_sampler(self, train_dataset=None) -> Sampler:
         batch_size = self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
@@ -53,10 +116,12 @@ class KeyedTrainer(Trainer):
         if self.optimizer is None:
             model = self.model if model is None else model
             decayed = set(self.get_decay_parameter_names(model))
+            backbone = f"{model.base_model_prefix}."
             groups: dict[tuple[float, float], list[torch.nn.Parameter]] = {}
             for name, parameter in model.named_parameters():
                 decay = self.args.weight_decay if name in decayed else 0.0
-                groups.setdefault((decay, self.learning_rate_multiplier(name)), []).append(parameter)
+                multiplier = self.multipliers["backbone" if name.startswith(backbone) else "head"]
+                groups.setdefault((decay, multiplier), []).append(parameter)
             optimizer, options = self.get_optimizer_cls_and_kwargs(self.args, model)
             self.optimizer = optimizer(
                 [
@@ -67,6 +132,11 @@ class KeyedTrainer(Trainer):
             )
         return self.optimizer
 
+    def prediction_step(self, model, inputs, prediction_loss_only, ignore_keys=None):
+        """Evaluate a batch as the task says."""
+        found = self.task.prediction_step(model, self._prepare_inputs(inputs))
+        return found or super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
+
     def training_step(self, *arguments, **options) -> torch.Tensor:
         """Train on a micro-batch, and record its loss."""
         loss = super().training_step(*arguments, **options)
@@ -74,71 +144,44 @@ class KeyedTrainer(Trainer):
         return loss
 
 
-class MlmTrainer(KeyedTrainer):
-    """Evaluates the mean loss of a predicted token, not the mean over batches of unequal size."""
-
-    def __init__(self, **options):
-        super().__init__(compute_metrics=self._token_loss, **options)
-
-    def prediction_step(self, model, inputs, prediction_loss_only, ignore_keys=None):
-        """Return, in place of logits and labels, the batch's summed loss and number of predicted tokens."""
-        inputs = self._prepare_inputs(inputs)
-        predicted = inputs["labels"].ne(-100).sum().view(1)
-        with torch.no_grad():
-            loss = self.compute_loss(model, inputs)
-        return None, loss.float().view(1) * predicted, predicted
-
-    @staticmethod
-    def _token_loss(prediction) -> dict[str, float]:
-        loss = float(prediction.predictions.sum() / max(prediction.label_ids.sum(), 1))
-        return {"loss": loss, "perplexity": perplexity(loss)}
-
-
 def training_arguments(
-    *,
-    work: str,
-    name: str,
-    seed: int,
-    precision: Precision,
-    optimisation: Optimisation,
-    execution: Training,
-    longest: int,
-    **options,
+    *, work: str, run: Run, recipe: Recipe, longest: int, best: tuple[str, bool] | None
 ) -> TrainingArguments:
-    """Return the Trainer's arguments for a stage.
+    """Return the Trainer's arguments for a run.
 
     Args:
         work: folder of the working checkpoints.
-        name: the run's name for trackers.
-        seed: seed of the run.
-        precision: arithmetic of the forward pass.
-        optimisation: the stage's recipe.
-        execution: how it is executed.
+        run: the run's settings.
+        recipe: how it trains.
         longest: the longest training document, in tokens.
-        **options: further arguments of the stage.
+        best: metric on validation by which the best epoch is chosen, and whether greater is better; None = the last
+            epoch is kept.
 
     Raises:
         RunError: the device or the precision is not to be had here.
     """
-    _check_device(execution.device, precision)
-    micro_batch = micro_batch_size(optimisation.batch_size, longest, execution.micro_batch_tokens)
+    execution = run.execution
+    _check_device(execution.device, run.precision)
+    micro_batch = micro_batch_size(recipe.batch_size, longest, execution.micro_batch_tokens)
+    metric, greater_is_better = best or (None, None)
     return TrainingArguments(
         output_dir=work,
-        run_name=name,
-        num_train_epochs=optimisation.epochs,
-        learning_rate=optimisation.learning_rate,
+        run_name=run_name(run),
+        num_train_epochs=recipe.epochs,
+        learning_rate=recipe.learning_rate,
         lr_scheduler_type="cosine_with_min_lr",
-        lr_scheduler_kwargs={"min_lr_rate": optimisation.min_lr_ratio},
-        warmup_steps=optimisation.warmup_ratio,
-        weight_decay=optimisation.weight_decay,
-        max_grad_norm=optimisation.max_grad_norm,
+        lr_scheduler_kwargs={"min_lr_rate": recipe.min_lr_ratio},
+        # Below 1 it is a share of the steps, from 1 on a number of them: all steps are the largest share below 1.
+        warmup_steps=min(recipe.warmup_ratio, math.nextafter(1.0, 0.0)),
+        weight_decay=recipe.weight_decay,
+        max_grad_norm=recipe.max_grad_norm,
         per_device_train_batch_size=micro_batch,
-        gradient_accumulation_steps=optimisation.batch_size // micro_batch,
+        gradient_accumulation_steps=recipe.batch_size // micro_batch,
         per_device_eval_batch_size=max(1, execution.micro_batch_tokens // longest),
-        bf16=precision == "bf16",
-        fp16=precision == "fp16",
-        seed=seed,
-        use_cpu=execution.device == "cpu",
+        bf16=run.precision == "bf16",
+        fp16=run.precision == "fp16",
+        seed=run.seed,
+        use_cpu=execution.device == "cpu" or not torch.accelerator.is_available(),
         dataloader_num_workers=execution.workers,
         dataloader_pin_memory=execution.device != "cpu" and torch.cuda.is_available(),
         remove_unused_columns=False,
@@ -151,7 +194,9 @@ def training_arguments(
         restore_callback_states_from_checkpoint=True,
         report_to=list(execution.report_to),
         disable_tqdm=not sys.stderr.isatty(),
-        **options,
+        load_best_model_at_end=best is not None,
+        metric_for_best_model=metric,
+        greater_is_better=greater_is_better,
     )
 
 
@@ -164,6 +209,11 @@ def _check_device(device: str, precision: Precision) -> None:
         )
     if precision == "fp16" and (device == "cpu" or not has_gpu):
         raise RunError("experiment.precision is 'fp16', which needs a GPU. Use 'bf16' or 'fp32' on a CPU.")
+    if precision == "bf16" and device != "cpu" and has_gpu and not torch.cuda.is_bf16_supported():
+        raise RunError(
+            f"experiment.precision is 'bf16', which {torch.cuda.get_device_name()} cannot do. Expected a GPU with "
+            "bf16; use 'fp16' or 'fp32' on this one, or execution.training.device 'cpu'."
+        )
 
 
 def micro_batch_size(batch_size: int, longest: int, micro_batch_tokens: int) -> int:

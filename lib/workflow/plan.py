@@ -1,4 +1,4 @@
-"""From a study to paths, targets and the exact settings that each rule passes to its program. Knows no stage by name."""
+"""From a study to paths, targets and the settings that each rule passes to its program. Knows no stage by name."""
 
 import functools
 import json
@@ -151,7 +151,7 @@ class Plan:
             BACKBONES.module(backbone.kind, "backbone"),
             BACKBONES.module(backbone.kind, "parameters"),
         ]
-        # The backbone's model for this task is made through transformers' Auto classes, which no import statement names.
+        # The backbone's model for a task is made through transformers' Auto classes, which no import names.
         if modules[2].endswith(".backbone") and find_spec(model := f"{BACKBONES.package}.{backbone.kind}.{task}"):
             modules.append(model)
         if backbone.takes_mechanism:
@@ -322,7 +322,7 @@ class Plan:
         """Return the tables that an entry of `report.tables` stands for, by name, with what each shows."""
         settings = self.study.report.tables[entry]
         if settings.kind == "token_lengths":
-            return {entry: {"kind": settings.kind}}
+            return {entry: {"kind": settings.kind, "corpora": self.tokenised}}
         assert settings.stage is not None
         models = settings.models or self.owners(settings.stage)
         datasets = list(self.experiment.stages[settings.stage].data)

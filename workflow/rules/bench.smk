@@ -3,8 +3,8 @@
 import json
 import os
 
-ENCODER = plan.experiment.encoder
-MECHANISMS = plan.experiment.mechanisms
+ENCODER = next(backbone for backbone in plan.experiment.backbones.values() if backbone.kind == "encoder")
+MECHANISMS = {name: parameters.model_dump() for name, parameters in plan.experiment.mechanisms.items()}
 FIRST_OF_KIND = {mechanism["kind"]: name for name, mechanism in reversed(MECHANISMS.items())}
 COST_MODULES = sorted(
     f"lib.attention.{mechanism['kind']}.{part}"

@@ -44,7 +44,11 @@ class Parameters(MechanismParameters):
 
     @check
     def _the_map_reads_its_settings(self) -> Iterator[str]:
-        idle = {"exp": [], "relu": ["stabilize"], "elu": ["nb_features", "ortho_features", "redraw_interval", "stabilize"]}
+        idle = {
+            "exp": [],
+            "relu": ["stabilize"],
+            "elu": ["nb_features", "ortho_features", "redraw_interval", "stabilize"],
+        }
         for name in idle[self.phi]:
             value = getattr(self, name)
             if value != type(self).model_fields[name].default:

@@ -20,8 +20,8 @@ class EncoderConfig(PretrainedConfig):
         pooling_step: stride of `mean_step`, in tokens.
         classifier_head: style of the classification head.
         classifier_dropout: dropout before the last projection of the classification head.
-        kwargs: the fields of `lib.backbones.encoder.parameters.Parameters`, with its defaults, and those of transformers
-            (`num_labels`, `id2label`, ...).
+        kwargs: the fields of `lib.backbones.encoder.parameters.Parameters`, with its defaults, and those of
+            transformers (`num_labels`, `id2label`, ...).
 
     Raises:
         ConfigError: the mechanism's kind is unknown.

@@ -105,8 +105,10 @@ class Parameters(BackboneParameters):
                      "position_embedding_type", "type_vocab_size", "attention_bias"):  # fmt: skip
             if getattr(self, name) != getattr(before, name):
                 yield f"{name} is {getattr(self, name)}, but the weights come from {getattr(before, name)}"
-        if self.mechanism and before.mechanism and (
-            self.mechanism.shares_query_and_key != before.mechanism.shares_query_and_key
+        if (
+            self.mechanism
+            and before.mechanism
+            and (self.mechanism.shares_query_and_key != before.mechanism.shares_query_and_key)
         ):
             yield (
                 f"{self.mechanism.name()} cannot take over weights of {before.mechanism.name()}, since only one of "

@@ -14,7 +14,9 @@ from lib.core.settings.recipe import Precision, Recipe
 class Start(Section):
     """Where a run's first weights come from."""
 
-    run: str | None = Field(None, description="Folder of the run whose weights are taken; null = not one of this house.")
+    run: str | None = Field(
+        None, description="Folder of the run whose weights are taken; null = not one of this house."
+    )
     checkpoint: str = Field(
         description="Folder with the weights: a run's `model`, a model of its own, or a working checkpoint."
     )

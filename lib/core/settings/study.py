@@ -242,7 +242,7 @@ class Experiment(Section):
             chain = self.chain(name)
             if self.stages[chain[-1]].start == name and name not in reported:
                 reported |= set(chain)
-                yield f"stages: {' starts from '.join([*chain, name])}. A circle never begins; let one of them start first"
+                yield f"stages: {' starts from '.join([*chain, name])}, a circle. Take `start` away from one of them"
 
     @check
     def _stages_work_on_known_data(self) -> Iterator[str]:
@@ -413,7 +413,10 @@ class Study(Section):
             uses += [(f"tables.{name}.stage", table.stage, stages)]
             uses += [(f"tables.{name}.models", model, models) for model in table.models or []]
         for name, figure in self.report.figures.items():
-            uses += [(f"figures.{name}.stage", figure.stage, stages), (f"figures.{name}.baseline", figure.baseline, models)]
+            uses += [
+                (f"figures.{name}.stage", figure.stage, stages),
+                (f"figures.{name}.baseline", figure.baseline, models),
+            ]
             uses += [(f"figures.{name}.time", stage, stages) for stage in figure.time]
         for key, value, known in uses:
             if value is not None and value not in known:

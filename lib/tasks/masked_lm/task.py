@@ -1,7 +1,7 @@
 """Masked language modelling: pretraining, and adaptation to a dataset's texts."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -19,7 +19,7 @@ class Task(contract.Task):
     best: ClassVar[str] = "loss"
     greater_is_better: ClassVar[bool] = False
 
-    def collator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[Sequence[Mapping[str, Any]]], dict[str, Tensor]]:
+    def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
         """See `lib.tasks.contract.Task.collator`."""
         masker = TokenMasker.of(
             tokenizer,

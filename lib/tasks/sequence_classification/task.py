@@ -1,13 +1,12 @@
 """Classification of whole documents: fine-tuning, and classifiers that need no training loop."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from datasets import Dataset
 from scipy.special import softmax
-from torch import Tensor
 from transformers import EvalPrediction, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
@@ -32,7 +31,7 @@ class Task(contract.Task):
             "label2id": {name: label for label, name in names.items()},
         }
 
-    def collator(self, tokenizer: PreTrainedTokenizerBase) -> Callable[[Sequence[Mapping[str, Any]]], dict[str, Tensor]]:
+    def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
         """See `lib.tasks.contract.Task.collator`."""
         return ClassificationCollator(tokenizer.pad_token_id)
 

@@ -1,0 +1,79 @@
+"""A run without a training loop: a backbone that does its task as it is, or after one fit."""
+
+import logging
+import platform
+import resource
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+
+from lib.core.errors import DataError
+from lib.core.files import write_json
+from lib.core.kinds import BACKBONES, TASKS
+from lib.core.record import PREDICTIONS, RUN, RunRecord
+from lib.core.settings.run import Run
+from lib.training.folders import RunFolders
+from lib.training.record import described
+
+logger = logging.getLogger(__name__)
+
+
+def evaluate(run: Run, out: str | Path, work: str | Path | None = None) -> None:
+    """Do `run` and leave its record, with predictions for validation and test, in `out`.
+
+    Args:
+        run: the run's settings.
+        out: new folder of the results.
+        work: folder under which the run works; None = beside `out`.
+
+    Raises:
+        ProjectError: the documents or the folders do not allow the run.
+    """
+    start = time.perf_counter()
+    folders = RunFolders(run, out, work)
+    task = TASKS.load(run.task.kind, "task").Task(run.task, labels=run.labels, seed=run.seed)
+    backbone = BACKBONES.load(run.backbone.kind, "backbone").Backbone(run.backbone, seed=run.seed)
+    documents = {split: _read(path, len(task.labels)) for split, path in run.data.items()}
+    try:
+        predictions, metrics = task.evaluate(backbone, documents)
+    except DataError as error:
+        raise DataError(f"{run.data['train']}: {error}") from error
+    staged = folders.stage()
+    predictions.to_parquet(staged / PREDICTIONS, index=False)
+    unit = 1 if sys.platform == "darwin" else 2**10  # bytes there, KiB elsewhere
+    record = RunRecord(
+        **described(run, ["scikit-learn", "numpy", "scipy"]),
+        parameters={"total": backbone.weights},
+        epochs=0,
+        steps=0,
+        tokens=0,
+        seconds=time.perf_counter() - start,
+        seconds_per_epoch=None,
+        tokens_per_second=None,
+        peak_memory_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20,
+        peak_memory_kind="resident",
+        device="cpu",
+        hardware=platform.machine(),
+        metrics=metrics,
+    )
+    write_json(staged / RUN, record.model_dump(mode="json"))
+    folders.publish(staged)
+    logger.info("%s", ", ".join(f"{name} {value:.4f}" for name, value in metrics.items() if value is not None))
+
+
+def _read(path: str, classes: int) -> pd.DataFrame:
+    try:
+        documents = pd.read_parquet(path, columns=["id", "text", "label"])
+    except (OSError, ValueError) as error:  # pyarrow's own errors derive from these two
+        raise DataError(
+            f"{path}: cannot be read ({error}). Expected a Parquet file with the columns id, text and label. "
+            "Prepare the dataset again."
+        ) from error
+    if documents.empty or (classes and not documents["label"].between(0, classes - 1).all()):
+        raise DataError(
+            f"{path}: {len(documents)} documents with the labels {sorted(documents['label'].unique())}; expected at "
+            f"least one, labelled 0 to {classes - 1}. Prepare the dataset again, or list every class in `labels`."
+        )
+    return documents

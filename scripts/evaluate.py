@@ -1,0 +1,21 @@
+"""Evaluate a model that has no training loop: a baseline, or a model that is taken as it is.
+
+Reads the run's settings (a `config.yaml`, or the same as JSON in place) and the prepared documents that they name.
+Writes config.yaml, run.json and predictions.parquet to a new folder.
+To repeat a run by hand: python scripts/evaluate.py --config results/runs/.../config.yaml --out FOLDER
+"""
+
+import sys
+from collections.abc import Sequence
+
+from lib.core import program
+from lib.training.evaluate import evaluate
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program with the arguments `argv`."""
+    evaluate(*program.read_run(__doc__, argv))
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main))

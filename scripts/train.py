@@ -1,0 +1,22 @@
+"""Train a model: one run of one stage, whatever its task and backbone.
+
+Reads the run's settings (a `config.yaml`, or the same as JSON in place), the tokenised splits and the tokeniser they
+name, and the weights it starts from. Writes config.yaml, model/, history.csv, run.json and, for a task that predicts,
+predictions.parquet to a new folder.
+To repeat a run by hand: python scripts/train.py --config results/runs/.../config.yaml --out FOLDER
+"""
+
+import sys
+from collections.abc import Sequence
+
+from lib.core import program
+from lib.training.run import train
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program with the arguments `argv`."""
+    train(*program.read_run(__doc__, argv))
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main))
