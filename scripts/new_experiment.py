@@ -1,58 +1,55 @@
-"""Write the configuration of a new experiment, to be run by hand.
+"""Write the configuration of a new run, to be made by hand beside a study.
 
-python scripts/new_experiment.py pretraining -p NAME [-m MECHANISM] [-rp RESUMED]
-python scripts/new_experiment.py finetuning -f NAME -p PRETRAINED -d DATASET
+python scripts/new_experiment.py pretrain first --model lsh-h2-c64
+python scripts/new_experiment.py finetune first-imdb --dataset imdb --start pretrain/first
+python scripts/new_experiment.py pretrain second --resume pretrain/first
 
-The folder of the experiment is named in the answer; edit its config.yaml as you like, then run the command shown.
+The answer names the folder of the experiment and the command that runs it; edit its config.yaml before as you like
+(config/README.md describes its keys).
 """
 
 import logging
 import sys
 from collections.abc import Sequence
 
-from snakemake.utils import update_config
-
 from lib.core import program
-from lib.core.settings.study import load_study
-from lib.workflow.experiments import new_finetuning, new_pretraining
+from lib.core.configuration import load_study, read_layers
+from lib.workflow.experiments import new_experiment, resumed_experiment
 from lib.workflow.plan import Plan
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program with the arguments `argv`."""
     parser = program.parser(__doc__)
-    shared = program.parser(None)
-    shared.add_argument("--experiments", default="experiments", metavar="FOLDER", help="folder of all experiments")
-    shared.add_argument(
-        "--configfile", nargs="+", default=[], metavar="FILE", help="laid over config/config.yaml, as with snakemake"
+    parser.add_argument("stage", help="stage of the study, such as pretrain or finetune")
+    parser.add_argument("name", help="name of the new experiment; its folder is EXPERIMENTS/STAGE/NAME")
+    source = parser.add_mutually_exclusive_group()
+    source.add_argument("--model", help="model of the study, as in its configuration")
+    source.add_argument("--start", metavar="RUN", help="take the weights of this run: STAGE/NAME, or a run's folder")
+    source.add_argument("--resume", metavar="RUN", help="go on from this run, finished or not, with its configuration")
+    parser.add_argument("--dataset", help="dataset of the stage; needed where it has several")
+    parser.add_argument("--experiments", default="experiments", metavar="FOLDER", help="folder of all experiments")
+    parser.add_argument(
+        "--configfile", nargs="+", default=["config/config.yaml"], metavar="FILE", help="the study, as with snakemake"
     )
-    kinds = parser.add_subparsers(dest="kind", required=True)
-    pretraining = kinds.add_parser("pretraining", parents=[shared], add_help=False)
-    pretraining.add_argument("-p", dest="name", required=True, metavar="NAME", help="new name")
-    pretraining.add_argument(
-        "-m", dest="mechanism", default="sdpa", help="attention mechanism, as in the configuration"
-    )
-    pretraining.add_argument("-rp", dest="resumed", metavar="RESUMED", help="pretraining experiment to go on from")
-    finetuning = kinds.add_parser("finetuning", parents=[shared], add_help=False)
-    finetuning.add_argument("-f", dest="name", required=True, metavar="NAME", help="new name")
-    finetuning.add_argument(
-        "-p", dest="pretrained", required=True, help="pretraining experiment, or the folder of any finished run"
-    )
-    finetuning.add_argument("-d", dest="dataset", default="imdb", help="dataset, as in the configuration")
     arguments = parser.parse_args(argv)
-
-    values = {}
-    for path in ("config/config.yaml", *arguments.configfile):
-        update_config(values, program.read_mapping(path))
-    plan = Plan(load_study(values))
-    if arguments.kind == "pretraining":
-        stage = "pretrain"
-        path = new_pretraining(plan, arguments.experiments, arguments.name, arguments.mechanism, arguments.resumed)
+    stage, name = arguments.stage, arguments.name
+    if arguments.resume:
+        if arguments.dataset:
+            parser.error("--dataset beside --resume: the dataset comes from the run resumed. Leave it out.")
+        path = resumed_experiment(arguments.experiments, stage, name, arguments.resume)
     else:
-        stage = "finetune"
-        path = new_finetuning(plan, arguments.experiments, arguments.name, arguments.pretrained, arguments.dataset)
+        path = new_experiment(
+            Plan(load_study(read_layers(arguments.configfile))),
+            arguments.experiments,
+            stage,
+            name,
+            model=arguments.model,
+            dataset=arguments.dataset,
+            start=arguments.start,
+        )
     logging.getLogger("lib").info(
-        "wrote %s; run: python scripts/%s.py --config %s --out %s", path, stage, path, path.parent
+        "wrote %s; run: python scripts/train.py --config %s --out %s", path, path, path.parent
     )
 
 

@@ -20,7 +20,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--column", default="text", help="column of the text, where the format has columns")
     parser.add_argument("--out", default="predictions.csv", metavar="FILE", help="CSV of labels and probabilities")
-    parser.add_argument("--max-tokens", type=int, help="tokens that a document is cut to; default as in training")
+    parser.add_argument(
+        "--max-tokens", type=int, help="tokens that a document is cut to; default as in the run of the model"
+    )
     parser.add_argument("--batch-size", type=int, default=8, help="documents at once")
     parser.add_argument("--device", help="cpu, cuda, ...; default a GPU if there is one")
     arguments = parser.parse_args(argv)

@@ -4,9 +4,8 @@ import logging
 from pathlib import Path
 
 import pandas as pd
-from transformers import pipeline
+from transformers import AutoModelForSequenceClassification, pipeline
 
-from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
 from lib.core.errors import RunError
 from lib.core.files import atomic_path
 from lib.data.readers import read_records
@@ -31,7 +30,7 @@ def predict(
         source: documents, in any format of `lib.data.readers`; a text file holds one a line.
         target: CSV to appear, with `id`, `label` and a column for each class, in the order of `source`.
         column: column of the text, where the format has columns.
-        max_tokens: tokens that a document is cut to; None = as in the model's training.
+        max_tokens: tokens that a document is cut to; None = as in the model's own run.
         batch_size: documents at once.
         device: `cpu`, `cuda`, ...; None takes a GPU if there is one.
 
@@ -45,7 +44,7 @@ def predict(
     records = list(read_records({Path(source).stem: [source]}, text=column))
     classify = pipeline(
         "text-classification",
-        model=EncoderForSequenceClassification.from_pretrained(path),
+        model=AutoModelForSequenceClassification.from_pretrained(path),
         tokenizer=str(path),
         device=device,
         top_k=None,

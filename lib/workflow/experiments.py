@@ -1,7 +1,6 @@
-"""New experiments by hand, beside the grid: a folder with a ready `config.yaml` that the stage's script runs.
+"""New experiments by hand, beside a study: a folder with a ready `config.yaml` that `scripts/train.py` runs.
 
-Layout, as in the study reproduced: `<experiments>/pretraining/<name>` and `<experiments>/finetuning/<name>`. A folder
-is also the run's output folder.
+The folder `<experiments>/<stage>/<name>` is also the run's output folder.
 """
 
 import json
@@ -11,99 +10,138 @@ from typing import Any
 import yaml
 
 from lib.core.errors import ConfigError
-from lib.core.files import write_text
+from lib.core.files import read_mapping, write_text
 from lib.core.record import CONFIG, MODEL, RUN
 from lib.core.settings.run import Start
-from lib.workflow.plan import WIKIPEDIA, Plan
+from lib.workflow.plan import Key, Plan
 
-INHERITED = ("seed", "precision", "mechanism", "encoder", "tokenizer")
+INHERITED = ("seed", "precision", "backbone", "tokenizer")
+"""What a new run takes over from the one whose weights it starts from."""
 
 
-def new_pretraining(plan: Plan, experiments: str | Path, name: str, mechanism: str, resumed: str | None) -> Path:
-    """Write the configuration of a new pretraining.
+def new_experiment(
+    plan: Plan,
+    experiments: str | Path,
+    stage: str,
+    name: str,
+    *,
+    model: str | None,
+    dataset: str | None,
+    start: str | None,
+) -> Path:
+    """Write the configuration of a new run of a stage.
 
     Args:
-        plan: the configuration that gives the defaults.
+        plan: the study that gives the defaults.
         experiments: folder of all experiments.
+        stage: of the study.
         name: of the new experiment; must be new.
-        mechanism: attention mechanism of a pretraining from scratch.
-        resumed: an earlier pretraining to go on from, whose configuration is taken over; None starts from scratch.
+        model: of the study; None = the first that trains at this stage. With `start` it must be None, since backbone,
+            tokeniser, seed and precision come from there.
+        dataset: of the stage; None = its only one.
+        start: run whose weights it takes: `<stage>/<name>` of an experiment, or the folder of any finished run.
 
     Returns:
         The new `config.yaml`.
 
     Raises:
-        ConfigError: the name is taken, the mechanism unknown, or there is nothing to resume.
+        ConfigError: the name is taken, something is unknown, or two arguments contradict each other.
     """
-    folder = _new_folder(experiments, "pretraining", name)
-    if resumed is None:
-        settings = _template(plan, "pretrain", mechanism, WIKIPEDIA)
+    folder = _new_folder(experiments, stage, name)
+    sections = plan.experiment.stages
+    if stage not in sections:
+        raise ConfigError(f"{stage!r} is not a stage of the study; known: {', '.join(sections)}.")
+    datasets = list(sections[stage].data)
+    if dataset is None and len(datasets) > 1:
+        raise ConfigError(f"{stage} works on several datasets. Name one of: {', '.join(datasets)}.")
+    dataset = dataset or datasets[0]
+    if dataset not in datasets:
+        raise ConfigError(f"{dataset!r} is not a dataset of {stage}; known: {', '.join(datasets)}.")
+    if model is not None and start is not None:
+        raise ConfigError(
+            f"model {model!r} beside start {start!r}: the backbone comes from the start. Give one of them."
+        )
+    trained = [key.model for key in plan.runs if key.stage == stage and key.dataset == dataset and plan.trains(key)]
+    if model is not None and model not in trained:
+        raise ConfigError(f"{model!r} is not a model that {stage} trains; known: {', '.join(dict.fromkeys(trained))}.")
+    key = Key(stage, model or trained[0], dataset, plan.experiment.seeds[0])
+    settings = json.loads(plan.run_settings(key)) | {
+        "tokenizer": plan.tokenizer(key)[0],
+        "data": plan.data(key),
+        "execution": json.loads(plan.execution),
+    }
+    if start is not None:
+        source = _run_folder(experiments, start)
+        inherited = _read_config(source)
+        settings |= {name: inherited[name] for name in INHERITED}
+        settings["start"] = Start(run=str(source), checkpoint=str(source / MODEL)).model_dump()
+    return _write(folder, settings | {"model": name})
+
+
+def resumed_experiment(experiments: str | Path, stage: str, name: str, resumed: str) -> Path:
+    """Write the configuration of a run that goes on from another one, whose configuration it takes over.
+
+    An unfinished run is taken up at its newest whole checkpoint. A finished one is taken up with its optimiser's state
+    if it kept that (`keep: [last, state]`), else by its weights alone.
+
+    Args:
+        experiments: folder of all experiments.
+        stage: of the new experiment.
+        name: of the new experiment; must be new.
+        resumed: `<stage>/<name>` of an experiment, or the folder of any run.
+
+    Returns:
+        The new `config.yaml`.
+
+    Raises:
+        ConfigError: the name is taken, or there is nothing to go on from.
+    """
+    folder = _new_folder(experiments, stage, name)
+    source = _run_folder(experiments, resumed)
+    settings = _read_config(source)
+    if (source / RUN).is_file():
+        state = source / MODEL / "state"
+        whole = state.is_dir()
+        start = Start(
+            run=str(source), checkpoint=str(state if whole else source / MODEL), load_only_model_state=not whole
+        )
     else:
-        settings = _read_config(Path(experiments) / "pretraining" / resumed)
-        settings["start"] = _resume(Path(experiments) / "pretraining" / resumed)
-    return _write(folder, settings | {"model": name})
+        checkpoints = [path for path in source.parent.glob(f".{source.name}.work/*/checkpoint-*") if _is_whole(path)]
+        if not checkpoints:
+            raise ConfigError(f"{source}: neither a finished run nor a whole checkpoint. Run it first, or start anew.")
+        newest = max(checkpoints, key=lambda path: int(path.name.split("-")[-1]))
+        start = Start(run=str(source), checkpoint=str(newest), load_only_model_state=False)
+    return _write(folder, settings | {"model": name, "start": start.model_dump()})
 
 
-def new_finetuning(plan: Plan, experiments: str | Path, name: str, pretrained: str, dataset: str) -> Path:
-    """Write the configuration of a new fine-tuning, which inherits architecture and tokeniser.
-
-    Args:
-        plan: the configuration that gives the defaults of the dataset.
-        experiments: folder of all experiments.
-        name: of the new experiment; must be new.
-        pretrained: name of a pretraining experiment, or the folder of any finished run (of the grid, say).
-        dataset: dataset to fine-tune on.
-
-    Returns:
-        The new `config.yaml`.
-
-    Raises:
-        ConfigError: the name is taken, the dataset unknown, or the pretrained run is not there.
-    """
-    folder = _new_folder(experiments, "finetuning", name)
-    source = Path(experiments) / "pretraining" / pretrained
-    if not source.is_dir():
-        source = Path(pretrained)
-    inherited = _read_config(source)
-    if dataset not in plan.datasets:
-        raise ConfigError(f"{dataset!r} is not a dataset of the configuration; known: {', '.join(plan.datasets)}.")
-    settings = _template(plan, "finetune", plan.models[0], dataset)
-    settings |= {key: inherited[key] for key in INHERITED}
-    settings["start"] = Start(run=str(source), checkpoint=str(source / MODEL)).model_dump()
-    return _write(folder, settings | {"model": name})
+def _is_whole(checkpoint: Path) -> bool:
+    """Whether a checkpoint has all that a training goes on from; the training itself looks more closely."""
+    files = ("model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json")
+    if not all((checkpoint / name).is_file() and (checkpoint / name).stat().st_size for name in files):
+        return False
+    try:
+        state = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
+    except ValueError:
+        return False
+    return f"checkpoint-{state.get('global_step')}" == checkpoint.name
 
 
-def _template(plan: Plan, stage: str, model: str, dataset: str) -> dict[str, Any]:
-    if model not in plan.models:
-        raise ConfigError(f"{model!r} is not a model of the configuration; known: {', '.join(plan.models)}.")
-    seed = plan.experiment.seeds[0]
-    return json.loads(plan.run_settings(stage, model, dataset, seed)) | {"execution": json.loads(plan.execution)}
-
-
-def _new_folder(experiments: str | Path, kind: str, name: str) -> Path:
-    folder = Path(experiments) / kind / name
+def _new_folder(experiments: str | Path, stage: str, name: str) -> Path:
+    folder = Path(experiments) / stage / name
     if folder.exists():
         raise ConfigError(f"{folder}: there is an experiment of this name. Choose another one; names are unique.")
     return folder
 
 
+def _run_folder(experiments: str | Path, run: str) -> Path:
+    experiment = Path(experiments) / run
+    return experiment if experiment.is_dir() else Path(run)
+
+
 def _read_config(folder: Path) -> dict[str, Any]:
-    path = folder / CONFIG
-    try:
-        return yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, yaml.YAMLError) as error:
-        raise ConfigError(f"{path}: cannot be read ({error}). Expected the configuration of an earlier run.") from error
-
-
-def _resume(folder: Path) -> dict[str, Any]:
-    """Return where a resumed run starts: weights of a finished run, or all of an unfinished one's state."""
-    if (folder / RUN).is_file():
-        return Start(run=str(folder), checkpoint=str(folder / MODEL)).model_dump()
-    checkpoints = list(folder.parent.glob(f".{folder.name}.work/*/checkpoint-*"))
-    if not checkpoints:
-        raise ConfigError(f"{folder}: neither a finished run nor a working checkpoint. Run it first, or start anew.")
-    newest = max(checkpoints, key=lambda path: int(path.name.split("-")[-1]))
-    return Start(run=str(folder), checkpoint=str(newest), load_only_model_state=False).model_dump()
+    if not (folder / CONFIG).is_file():
+        raise ConfigError(f"{folder / CONFIG}: no such file. Expected the configuration of an earlier run.")
+    return read_mapping(folder / CONFIG)
 
 
 def _write(folder: Path, settings: dict[str, Any]) -> Path:

@@ -46,6 +46,9 @@ class Report(Section):
 
     tables: dict[str, Table] = Field(default_factory=dict, description="Tables by name.")
     figures: dict[str, Figure] = Field(default_factory=dict, description="Figures by name.")
+    methods: str = Field(
+        "study", description="First paragraph of the HTML report: a file `workflow/report/<methods>.rst`."
+    )
     published: bool = Field(
         False,
         description="Show the printed values of the reproduced study beside ours; sensible for the full grid only.",

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from lib.core.settings.training import Masking
 from torch.utils.data import DataLoader
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.settings.data import Slice, Tokenizer
-from lib.core.settings.training import Masking
 from lib.data.masking import MlmCollator, TokenMasker
 from lib.data.samplers import LengthGroupedSampler
 from lib.data.tokenizer import WordPieceTokenizer
