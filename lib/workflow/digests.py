@@ -2,8 +2,8 @@
 
 A digest covers definitions: the top-level functions, classes and assignments that a program reaches by name, through
 imports and re-exports. Modules that are imported by a name built at run time (mechanisms, tasks) are named explicitly.
-Other top-level statements act when their module is imported, so they count then. `_Normaliser` removes what cannot
-change numbers. All of this reads files; nothing is imported.
+Other top-level statements act when their module is imported, so they count then. `lib.workflow.syntax` removes what
+cannot change numbers. Nothing that is analysed is imported.
 """
 
 import ast
@@ -14,6 +14,8 @@ import importlib.util
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
+
+from lib.workflow.syntax import Chain, chain_of, defined_names, last_name, normalise
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -27,17 +29,12 @@ SILENT = frozenset(
     }
 )
 """Modules that only describe, carry or report a run; neither they nor what they use counts."""
-VALIDATORS = {"field_validator", "model_validator", "check"}
-"""Decorators of the methods that check settings."""
 WRAPPERS = {"cache", "contextmanager", "dataclass", "disable", "lru_cache", "no_grad"}
 """Decorators that register nothing. Any other may, so that what it decorates counts like a statement."""
-LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 STATEMENTS = "<statements>"
 """Stands for the top-level statements of a module that define nothing."""
 
 Definition = tuple[str, str]  # module and name
-Chain = tuple[str, ...]  # a name and its attributes: ("metrics", "accuracy") for `metrics.accuracy`
-Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def code_digest(script: str, *modules: str) -> str:
@@ -87,16 +84,16 @@ class _Module(NamedTuple):
 def _module(name: str) -> _Module | None:
     """Return what a module holds; None if it is silent, not of the project, or not there."""
     path = ROOT.joinpath(*name.split("."))
-    file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
-    if name.split(".")[0] not in ("lib", "scripts") or name in SILENT or not (path.is_dir() or file.is_file()):
+    files = [file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()]
+    if name.split(".")[0] not in ("lib", "scripts") or name in SILENT or not (files or path.is_dir()):
         return None
-    tree = ast.parse(file.read_text(encoding="utf-8") if file.is_file() else "", filename=str(file))
+    tree = ast.parse(files[0].read_text(encoding="utf-8") if files else "", filename=name)
     module = _Module({}, {}, [], [], set())
     for statement in tree.body:
         if not isinstance(statement, ast.Import | ast.ImportFrom):
-            for defined in _defined_names(statement) or [STATEMENTS]:
+            for defined in defined_names(statement) or [STATEMENTS]:
                 module.definitions.setdefault(defined, []).append(statement)
-        if not {_last_name(decorator) for decorator in getattr(statement, "decorator_list", ())} <= WRAPPERS:
+        if not {last_name(decorator) for decorator in getattr(statement, "decorator_list", ())} <= WRAPPERS:
             module.registered.append(statement.name)
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
@@ -107,24 +104,12 @@ def _module(name: str) -> _Module | None:
                 module.imports.setdefault(alias.asname or target, []).append((target, ()))
                 module.loaded.append((alias.name, ""))
         elif isinstance(node, ast.ImportFrom):
-            package = name if path.is_dir() else name.rpartition(".")[0]
+            package = name if files[0].stem == "__init__" else name.rpartition(".")[0]
             target = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
             for alias in node.names:
                 module.imports.setdefault(alias.asname or alias.name, []).append((target, (alias.name,)))
                 module.loaded.append((target, alias.name))
     return module
-
-
-def _defined_names(statement: ast.stmt) -> list[str]:
-    """Return the names that a statement defines; none if it does anything else."""
-    if isinstance(statement, Function | ast.ClassDef):
-        return [statement.name]
-    if not isinstance(statement, ast.Assign | ast.AnnAssign):
-        return []
-    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-    parts = [part for target in targets for part in ast.walk(target)]
-    stores_elsewhere = any(isinstance(part, ast.Attribute | ast.Subscript) for part in parts)
-    return [] if stores_elsewhere else [part.id for part in parts if isinstance(part, ast.Name)]
 
 
 @functools.cache
@@ -167,9 +152,8 @@ def _imported_on_demand(package: str, name: str) -> set[Definition]:
         return set()
     files = ROOT.joinpath(*package.split(".")).rglob("*.py")
     modules = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files]
-    return {(each, name) for each in modules if _module(each) and name in _module(each).definitions} or {
-        (package, "__getattr__")
-    }
+    found = {(each, name) for each in modules if _module(each) and name in _module(each).definitions}
+    return found or {(package, "__getattr__")}
 
 
 class _Meaning(NamedTuple):
@@ -180,10 +164,10 @@ class _Meaning(NamedTuple):
 @functools.cache
 def _meaning(module: str, name: str) -> _Meaning:
     """Return what counts of a definition."""
-    source, normaliser = _module(module), _Normaliser(module)
-    trees = normaliser.keep(source.definitions.get(name, ()))
+    source = _module(module)
+    trees, types = normalise(source.definitions.get(name, ()), functools.partial(_is_settings, module))
     names = _resolve(module, trees)
-    uses = {(module, STATEMENTS), *normaliser.classes}.union(*names.values())
+    uses = {(module, STATEMENTS), *_classes(module, types)}.union(*names.values())
     if name == STATEMENTS:
         uses |= {(module, registered) for registered in source.registered}
         for target, attribute in source.loaded:
@@ -200,44 +184,31 @@ def _resolve(module: str, trees: Iterable[ast.AST]) -> dict[Chain, frozenset[Def
     source, names, waiting = _module(module), {}, list(trees)
     while waiting:
         node = waiting.pop()
-        if not (chain := _chain(node)):
+        if not (chain := chain_of(node)):
             waiting += ast.iter_child_nodes(node)
         elif chain[0] in source.definitions or chain[0] in source.imports:
             names[chain] = _lookup(module, chain)
     return names
 
 
-def _chain(node: ast.AST) -> Chain:
-    """Return the name and attributes that an expression consists of; () for any other expression."""
-    attributes: list[str] = []
-    while isinstance(node, ast.Attribute):
-        attributes.append(node.attr)
-        node = node.value
-    return (node.id, *reversed(attributes)) if isinstance(node, ast.Name) else ()
-
-
-def _last_name(node: ast.AST) -> str:
-    """Return the last name of a decorator or an annotation, without arguments."""
-    while isinstance(node, ast.Call | ast.Subscript):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    return (_chain(node) or ("",))[-1]
-
-
-def _statements(definitions: Iterable[Definition], *kinds: type[ast.stmt]) -> list[tuple[Definition, ast.stmt]]:
-    known = [definition for definition in definitions if _module(definition[0])]
+def _statements(definitions: Iterable[Definition]) -> list[tuple[str, ast.stmt]]:
+    """Return the statements of those definitions that the project holds, each with its module."""
     return [
-        (definition, statement)
-        for definition in known
-        for statement in _module(definition[0]).definitions.get(definition[1], ())
-        if isinstance(statement, kinds)
+        (module, statement)
+        for module, name in definitions
+        if _module(module)
+        for statement in _module(module).definitions.get(name, ())
     ]
 
 
-def _is_settings(module: str, node: ast.ClassDef) -> bool:
-    """Whether a class derives from pydantic's BaseModel."""
-    bases = set().union(*_resolve(module, node.bases).values())
+def _is_settings(module: str, node: ast.stmt) -> bool:
+    """Whether a statement is a class that derives from pydantic's BaseModel."""
+    if not isinstance(node, ast.ClassDef):
+        return False
+    names = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
+    bases = set().union(*_resolve(module, names).values())
     return ("pydantic", "BaseModel") in bases or any(
-        base is not node and _is_settings(place, base) for (place, _), base in _statements(bases, ast.ClassDef)
+        base is not node and _is_settings(place, base) for place, base in _statements(bases)
     )
 
 
@@ -254,121 +225,10 @@ def _classes(module: str, types: Iterable[ast.expr]) -> set[Definition]:
                     waiting.append((module, ast.parse(node.value, mode="eval").body))
         new = set().union(*_resolve(module, [type_]).values()) - seen
         seen |= new
-        found |= {definition for definition, _ in _statements(new, ast.ClassDef)}
-        aliases = _statements(new, ast.Assign, ast.AnnAssign)
-        waiting += [(place, alias.value) for (place, _), alias in aliases if alias.value]
+        for definition in new:
+            for place, statement in _statements([definition]):
+                if isinstance(statement, ast.ClassDef):
+                    found.add(definition)
+                elif isinstance(statement, ast.Assign | ast.AnnAssign) and statement.value:
+                    waiting.append((place, statement.value))
     return found
-
-
-class _Normaliser(ast.NodeVisitor):
-    """Removes from statements what cannot change numbers. A visit returns the statement, or None if nothing is left."""
-
-    def __init__(self, module: str):
-        self.module = module
-        self.classes: set[Definition] = set()
-        """Bases of settings classes, and the classes with which pydantic fills their fields."""
-        self.in_check = False
-
-    def keep(self, statements: Iterable[ast.stmt]) -> list[ast.stmt]:
-        """Return what is left of `statements`."""
-        return [kept for statement in statements if (kept := self.visit(statement)) is not None]
-
-    def generic_visit(self, node: ast.AST) -> ast.AST:
-        for block in ("body", "orelse", "finalbody", "handlers", "cases"):
-            if isinstance(statements := getattr(node, block, None), list):
-                setattr(node, block, self.keep(statements))
-        return node
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST | None:
-        is_settings = _is_settings(self.module, node)
-        if is_settings:
-            types = [each.annotation for each in node.body if _is_field(each)]
-            self.classes |= _classes(self.module, [*node.bases, *types])
-            node.body = [each for each in node.body if not _describes_settings(each)]
-        for index, statement in enumerate(node.body):
-            if isinstance(statement, ast.AnnAssign):
-                # That there is an annotation counts: it makes an attribute a dataclass's field.
-                mark = _last_name(statement.annotation)
-                node.body[index] = ast.Assign([statement.target], statement.value or ast.Constant(...))
-                node.body[index].type_comment = mark if mark in ("ClassVar", "InitVar", "KW_ONLY") else "field"
-        self.generic_visit(node)
-        return None if is_settings and not node.body else node
-
-    def visit_FunctionDef(self, node: Function) -> ast.AST:
-        node.returns = None
-        for argument in ast.walk(node.args):
-            if isinstance(argument, ast.arg):
-                argument.annotation = None
-        outer, self.in_check = self.in_check, "check" in map(_last_name, node.decorator_list)
-        self.generic_visit(node)
-        self.in_check = outer
-        return node
-
-    visit_AsyncFunctionDef = visit_FunctionDef
-
-    def visit_Pass(self, node: ast.Pass) -> None:
-        return None
-
-    def visit_Raise(self, node: ast.Raise) -> ast.AST:
-        # The name of the error counts, since it may be caught, but as a text that is not followed.
-        error = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
-        return ast.Raise(ast.Constant(ast.unparse(error)) if error else None)
-
-    def visit_Assert(self, node: ast.Assert) -> ast.AST:
-        return ast.Assert(node.test)
-
-    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
-        return self.visit_Assign(ast.Assign([node.target], node.value)) if node.value else None
-
-    def visit_Assign(self, node: ast.Assign) -> ast.AST | None:
-        if isinstance(node.value, ast.Call) and _chain(node.value.func) == ("logging", "getLogger"):
-            return None
-        return _without_texts(node) if _chain(node.targets[0]) == ("problems",) else node
-
-    def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
-        return _without_texts(node) if _chain(node.target) == ("problems",) else node
-
-    def visit_Expr(self, node: ast.Expr) -> ast.AST | None:
-        function = _chain(getattr(node.value, "func", node))
-        if isinstance(node.value, ast.Constant) or _is_log(node.value):
-            return None
-        gathers = function in (("problems", "append"), ("problems", "extend"))
-        if gathers or (self.in_check and isinstance(node.value, ast.Yield | ast.YieldFrom)):
-            return _without_texts(node)
-        return node
-
-
-class _TextRemover(ast.NodeTransformer):
-    def visit_Constant(self, node: ast.Constant) -> ast.AST:
-        return ast.Constant("") if isinstance(node.value, str) else node
-
-    def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
-        return ast.Constant("")
-
-
-_without_texts = _TextRemover().visit
-
-
-def _is_log(node: ast.AST) -> bool:
-    function = _chain(getattr(node, "func", node))
-    while isinstance(node, ast.Call | ast.Attribute):
-        node = node.func if isinstance(node, ast.Call) else node.value
-    reports = function == ("warnings", "warn") or (function[:1] == ("logger",) and function[-1] in LEVELS)
-    return reports or _chain(node) == ("logging",)
-
-
-def _is_field(statement: ast.stmt) -> bool:
-    """Whether a statement in a settings class makes a field; private attributes are none."""
-    return (
-        isinstance(statement, ast.AnnAssign)
-        and not _last_name(statement.target).startswith("_")
-        and _last_name(statement.annotation) != "ClassVar"
-    )
-
-
-def _describes_settings(statement: ast.stmt) -> bool:
-    """Whether a statement in a settings class only says which values are allowed."""
-    if isinstance(statement, Function):
-        return not VALIDATORS.isdisjoint(map(_last_name, statement.decorator_list))
-    is_configuration = isinstance(statement, ast.Assign) and _chain(statement.targets[0]) == ("model_config",)
-    return is_configuration or _is_field(statement)
