@@ -50,7 +50,7 @@ def attention_memory_figure(costs: pd.DataFrame) -> Figure:
         DataError: exact attention to compare with is missing.
     """
     figure = _figure(costs, attention_rows(costs), "peak_mb", "Ours", "peak memory [MiB]", base=2, once=False)
-    figure.supxlabel("every row: one pass in a process of its own", fontsize=8)
+    figure.supxlabel("every point: one pass", fontsize=8)
     return figure
 
 

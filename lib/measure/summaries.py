@@ -62,7 +62,7 @@ def training_summary(costs: pd.DataFrame) -> str:
     note = (
         f"{_machine(costs.iloc[0])}. All inputs are random ids. The documents of an epoch are as long as IMDb's "
         f"reviews, cut to 512 tokens, in batches of similar length or all padded to 512 tokens. {_count_once(costs)} "
-        f"Peak memory is that of a process of its own, interpreter and libraries left out."
+        f"Peak memory leaves out what was in use before, interpreter and libraries included."
     )
     return f"{note}\n\n{pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True)}\n"
 
