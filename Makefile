@@ -7,7 +7,7 @@ SNAKEMAKE := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake
 # Without the workflow's own profile, which prints every command: a line a job is enough here.
 DEMO := --configfile config/demo.yaml --cores $(CORES) --workflow-profile none --rerun-incomplete --show-failed-logs
 
-.PHONY: help setup demo report bench test test-slow lint format clean
+.PHONY: help setup demo report bench bench-page test test-slow lint format clean
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -38,11 +38,15 @@ report: setup ## Make the HTML report of the demo
 	$(BIN)/python -m pip install --quiet --requirement requirements-bench.lock
 	touch $@
 
-bench: setup .venv/.bench ## Measure what attention costs here, beside other implementations (about 15 minutes on 2 cores)
+bench: setup .venv/.bench ## Measure what attention costs here, beside other implementations (about a quarter of an hour on 2 cores)
 	$(SNAKEMAKE) bench --cores $(CORES) --workflow-profile none --rerun-incomplete --show-failed-logs --quiet reason host
 	@echo; cat results/tables/attention_cost.md; echo
 	@echo "Tables:  results/tables/attention_cost.csv, training_cost.csv, favor_error.csv, lsh_recall.csv"
 	@echo "Figures: results/figures/attention_time.png, attention_memory.png, favor_error.png, lsh_recall.png"
+
+bench-page: bench ## The same, and put its tables and its figure into docs/
+	$(BIN)/python scripts/cost_page.py --page docs/attention_cost.md --summaries results/tables/{attention,training}_cost.md
+	cp results/figures/attention_time.svg docs/
 
 # One thread a process: small tensors gain nothing from more, and the tests run side by side.
 test: setup ## Run the tests (about 5 minutes on 2 cores)

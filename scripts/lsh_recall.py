@@ -7,23 +7,19 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.core.files import write_text
 from lib.measure import approximation
+from lib.measure.options import approximation_parser, write_table
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    parser = program.parser(__doc__)
+    parser = approximation_parser(__doc__, approximation.HEAD_SIZE, approximation.SEEDS)
     parser.add_argument("--length", type=int, default=approximation.LENGTH, help="tokens")
     parser.add_argument("--chunk-sizes", type=int, nargs="+", default=approximation.CHUNK_SIZES, help="tokens")
     parser.add_argument("--hashes", type=int, nargs="+", default=approximation.HASHES, help="rounds")
-    parser.add_argument("--head-size", type=int, default=approximation.HEAD_SIZE, help="width of a head")
-    parser.add_argument("--seeds", type=int, nargs="+", default=approximation.SEEDS, help="of inputs and rotations")
-    parser.add_argument("--out", required=True, metavar="FILE", help="CSV file to write")
     arguments = vars(parser.parse_args(argv))
     out = arguments.pop("out")
-    table = approximation.lsh_recall(**arguments)
-    write_text(out, table.to_csv(index=False, float_format="%.5g", lineterminator="\n"))
+    write_table(out, approximation.lsh_recall(**arguments))
 
 
 if __name__ == "__main__":

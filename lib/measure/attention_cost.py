@@ -1,5 +1,6 @@
 """What attention costs: every mechanism, beside other people's implementations, from short to long sequences."""
 
+import itertools
 import logging
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,14 +9,21 @@ from typing import Any
 import pandas as pd
 import torch
 
-from lib.measure.cost import KeptBytes, interleaved, matrix_rate, operation_counter, timed, with_peak_mb
+from lib.measure.cost import KeptBytes, interleaved, matrix_rate, operation_counter, processor, timed, with_peak_mb
 from lib.measure.implementations import PROJECTED, Case, Padding, prepare
+from lib.measure.tables import ATTENTION_COLUMNS
 
 logger = logging.getLogger(__name__)
+
+LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
+"""Tokens of a sequence, N."""
 
 NAIVE = "sdpa-naive"
 LONGEST_NAIVE = 4_096
 """Where the plain N x N matrices of a batch still fit into a laptop's memory, and patience ends."""
+
+LONGEST_TORCH = 4_096
+"""Our exact attention is torch's kernel: up to here rows of both show that they take the same time."""
 
 PEERS = {
     "sdpa": ["torch"],
@@ -42,9 +50,8 @@ def attention_cost(
     """Return what a forward and backward pass costs, a row for each implementation, mechanism, length and padding.
 
     Args:
-        mechanisms: parameters by name; plain exact attention and rows with projections are added,
-            without padding.
-        lengths: N; the batch makes all rows have as many tokens as the longest sequence.
+        mechanisms: parameters by name; plain exact attention and rows with projections are added.
+        lengths: N in tokens; the batch makes all rows have as many tokens as the longest sequence.
         heads: H.
         head_size: d.
         device: `cpu` or `cuda`.
@@ -52,9 +59,9 @@ def attention_cost(
         seconds: time for the repetitions of a row; one at least, and `REPETITIONS` at most.
 
     Returns:
-        Columns `implementation`, `mechanism`, `length`, `batch`, `padding`, `device`, `dtype`, `threads`, `median_ms`,
-        `min_ms`, `max_ms`, `bytes_kept`, `gemm_share` (operations a second over those of large matrix products),
-        `peak_mb`, `repetitions`, `torch` (version).
+        Columns `ATTENTION_COLUMNS`. Of those, `median_ms`, `min_ms` and `max_ms` are over `repetitions`; `bytes_kept`
+        is what the forward pass keeps; `gemm_share` is operations a second over those of large matrix products;
+        `peak_mb` is the peak memory in MiB of one pass.
 
     Raises:
         ConfigError: a package to compare with is not installed.
@@ -64,46 +71,92 @@ def attention_cost(
     rate = matrix_rate(place, getattr(torch, dtype))
     rows = []
     expected: dict[tuple[str, str], float] = {}  # seconds; a row is not faster than it was with shorter sequences
-    for length in sorted(lengths):
-        for padding in ("none", "ragged"):
-            shape = {"length": length, "batch": max(lengths) // length, "heads": heads, "head_size": head_size}
-            cases = {
-                (case.implementation, case.mechanism): case
-                for case in _cases(mechanisms, padding=padding, device=device, dtype=dtype, **shape)
-            }
-            prepared = {key: prepare(case) for key, case in cases.items()}
-            for key, attention in prepared.items():
-                # What is slow anyway needs no pass that warms up.
-                if padding == "none" and expected.get(key, 0) < seconds:
-                    expected[key] = timed(attention, place)
-            repetitions = {key: min(REPETITIONS, max(1, round(seconds / expected[key]))) for key in prepared}
-            times = interleaved(prepared, repetitions, place)
-            prepared.clear()
-            for key, case in cases.items():
-                median = statistics.median(times[key])
-                (kept, operations), peak = with_peak_mb(count, case, device=place)
-                rows.append(
-                    {
-                        "implementation": case.implementation,
-                        "mechanism": case.mechanism,
-                        "length": length,
-                        "batch": case.batch,
-                        "padding": padding,
-                        "device": device,
-                        "dtype": dtype,
-                        "threads": torch.get_num_threads(),
-                        "median_ms": 1000 * median,
-                        "min_ms": 1000 * min(times[key]),
-                        "max_ms": 1000 * max(times[key]),
-                        "bytes_kept": kept,
-                        "gemm_share": operations / median / rate,
-                        "peak_mb": peak,
-                        "repetitions": len(times[key]),
-                        "torch": torch.__version__,
-                    }
+    planned = attention_cases(mechanisms, lengths=lengths, heads=heads, head_size=head_size, device=device, dtype=dtype)
+    for (length, padding), group in itertools.groupby(planned, key=lambda case: (case.length, case.padding)):
+        cases = {(case.implementation, case.mechanism): case for case in group}
+        prepared = {key: prepare(case) for key, case in cases.items()}
+        for key, attention in prepared.items():
+            # What is slow anyway needs to warm up only once.
+            if key not in expected or expected[key] < seconds / REPETITIONS:
+                expected[key] = timed(attention, place)
+        repetitions = {key: min(REPETITIONS, max(1, round(seconds / expected[key]))) for key in prepared}
+        times = interleaved(prepared, repetitions, place)
+        prepared.clear()
+        for key, case in cases.items():
+            expected[key] = median = statistics.median(times[key])
+            (kept, operations), peak = with_peak_mb(count, case, device=place)
+            rows.append(
+                {
+                    "implementation": case.implementation,
+                    "mechanism": case.mechanism,
+                    "length": length,
+                    "batch": case.batch,
+                    "padding": padding,
+                    "heads": heads,
+                    "head_size": head_size,
+                    "device": device,
+                    "dtype": dtype,
+                    "threads": torch.get_num_threads(),
+                    "median_ms": 1000 * median,
+                    "min_ms": 1000 * min(times[key]),
+                    "max_ms": 1000 * max(times[key]),
+                    "bytes_kept": kept,
+                    "gemm_share": operations / median / rate,
+                    "peak_mb": peak,
+                    "repetitions": len(times[key]),
+                    "processor": processor(place),
+                    "torch": torch.__version__,
+                }
+            )
+            logger.info("%s %s, %d tokens, padding %s: %.0f ms", *key, length, padding, 1000 * median)
+    return pd.DataFrame(rows, columns=ATTENTION_COLUMNS)
+
+
+def attention_cases(
+    mechanisms: Mapping[str, dict[str, Any]],
+    *,
+    lengths: Sequence[int],
+    heads: int,
+    head_size: int,
+    device: str,
+    dtype: str,
+) -> Iterator[Case]:
+    """Yield what `attention_cost` measures, by length, without padding and then with ragged rows.
+
+    Every implementation has ragged rows. Plain exact attention has none: the mask changes what it computes, and not how
+    much.
+
+    Args:
+        mechanisms: parameters by name.
+        lengths: N in tokens.
+        heads: H.
+        head_size: d.
+        device: `cpu` or `cuda`.
+        dtype: type of the inputs.
+    """
+    ours = dict(mechanisms)
+    for name in PEERS:
+        if name.endswith(PROJECTED) and name.removesuffix(PROJECTED) in mechanisms:
+            ours[name] = mechanisms[name.removesuffix(PROJECTED)]
+    paddings: tuple[Padding, ...] = ("none", "ragged")
+    for length, padding in itertools.product(sorted(lengths), paddings):
+        naive = {NAIVE: {"kind": "sdpa", "use_native_sdpa": False}}
+        wanted = ours | (naive if padding == "none" and length <= LONGEST_NAIVE else {})
+        for name, parameters in wanted.items():
+            peers = [peer for peer in PEERS.get(name, ()) if peer != "torch" or length <= LONGEST_TORCH]
+            for implementation in ("ours", *peers):
+                yield Case(
+                    implementation=implementation,
+                    mechanism=name,
+                    parameters=parameters,
+                    length=length,
+                    batch=max(lengths) // length,
+                    padding=padding,
+                    heads=heads,
+                    head_size=head_size,
+                    device=device,
+                    dtype=dtype,
                 )
-                logger.info("%s %s, %d tokens, padding %s: %.0f ms", *key, length, padding, 1000 * median)
-    return pd.DataFrame(rows)
 
 
 def count(case: Case) -> tuple[int, int]:
@@ -114,21 +167,3 @@ def count(case: Case) -> tuple[int, int]:
             output = attention.forward()
         attention.backward(output)
     return kept.total, counter.get_total_flops()
-
-
-def _cases(
-    mechanisms: Mapping[str, dict[str, Any]], *, length: int, padding: Padding, **template: Any
-) -> Iterator[Case]:
-    ours = dict(mechanisms)
-    if padding == "none":  # the slowest rows, for which padding changes little
-        if length <= LONGEST_NAIVE:
-            ours[NAIVE] = {"kind": "sdpa", "use_native_sdpa": False}
-        for name in PEERS:
-            if name.endswith(PROJECTED) and name.removesuffix(PROJECTED) in mechanisms:
-                ours[name] = mechanisms[name.removesuffix(PROJECTED)]
-    for name, parameters in ours.items():
-        # Our exact attention is torch's kernel, so that a few rows show that they are the same.
-        same = padding == "ragged" or length > LONGEST_NAIVE
-        peers = [peer for peer in PEERS.get(name, ()) if not (same and peer == "torch")]
-        for implementation in ("ours", *peers):
-            yield Case(implementation, name, parameters, length, padding=padding, **template)

@@ -2,11 +2,13 @@
 
 import math
 import multiprocessing
+import platform
 import resource
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import psutil
@@ -62,6 +64,16 @@ def matrix_rate(device: torch.device, dtype: torch.dtype, repetitions: int = 9) 
     left, right = (torch.randn(MATRIX, MATRIX, device=device, dtype=dtype) for _ in range(2))
     timed(lambda: left @ right, device)
     return 2 * MATRIX**3 / min(timed(lambda: left @ right, device) for _ in range(repetitions))
+
+
+def processor(device: torch.device) -> str:
+    """Return the name of what computes on `device`: that of the GPU, or of the CPU as its maker writes it."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    listed = Path("/proc/cpuinfo")  # Linux; elsewhere the system's own word has to do
+    lines = listed.read_text(encoding="utf-8").splitlines() if listed.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
 
 
 class KeptBytes(torch.autograd.graph.saved_tensors_hooks):

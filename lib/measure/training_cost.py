@@ -1,4 +1,7 @@
-"""What training costs: a step of masked language modelling, and an epoch of fine-tuning on texts of many lengths."""
+"""What training costs: a step of masked language modelling, and an epoch of fine-tuning on documents of many lengths.
+
+All inputs are random ids. The documents of the epoch are as long as IMDb's reviews; nothing else of them is IMDb's.
+"""
 
 import statistics
 from collections.abc import Mapping, Sequence
@@ -11,44 +14,28 @@ import torch
 from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, PreTrainedModel
 
-from lib.backbones.encoder import EncoderConfig, EncoderForMaskedLM, EncoderForSequenceClassification
-from lib.backbones.encoder.settings import Encoder
+from lib.backbones.encoder.configuration import EncoderConfig
+from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
+from lib.backbones.encoder.parameters import Parameters as Encoder
+from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
 from lib.data.padding import pad_ids
 from lib.data.samplers import LengthGroupedSampler
-from lib.measure.cost import interleaved, timed, with_peak_mb
+from lib.measure.cost import interleaved, processor, timed, with_peak_mb
+from lib.measure.tables import TRAINING_COLUMNS
 
 BERT = "bert"
 VOCABULARY = 30_522
 LENGTH = 512
-"""Tokens of a sequence of masked language modelling, and most of a review."""
+"""Tokens of a sequence of masked language modelling, and most of a document."""
 
-REVIEWS_A_STEP = 64
+DOCUMENTS_A_STEP = 64
 """As in the study's recipe, whatever the size of the batches that are held at a time."""
 
 PREDICTED = 0.15
-REVIEW_LENGTHS = [
-    14,
-    81,
-    121,
-    141,
-    152,
-    162,
-    171,
-    181,
-    194,
-    207,
-    221,
-    238,
-    260,
-    288,
-    315,
-    351,
-    400,
-    460,
-    556,
-    724,
-    2813,
-]
+IMDB_LENGTHS = (
+    14, 81, 121, 141, 152, 162, 171, 181, 194, 207, 221,
+    238, 260, 288, 315, 351, 400, 460, 556, 724, 2813,
+)  # fmt: skip
 """Tokens of IMDb's reviews, with BERT's vocabulary: the quantiles 0, 0.05, ..., 1."""
 
 Work = Literal["mlm", "finetune_epoch", "finetune_epoch_padded"]
@@ -64,9 +51,9 @@ class Case:
         mechanism: its parameters; None for BERT.
         encoder: sizes and dropouts.
         work: `mlm`, a step of masked language modelling on sequences of 512 tokens; `finetune_epoch`, an epoch of
-            classification of reviews in batches of similar length; `finetune_epoch_padded`, every batch 512 long.
-        batch: sequences that are held at a time; an optimiser step of classification has `REVIEWS_A_STEP`.
-        documents: reviews of an epoch.
+            classification of documents in batches of similar length; `finetune_epoch_padded`, every batch 512 long.
+        batch: sequences that are held at a time; an optimiser step of classification has `DOCUMENTS_A_STEP`.
+        documents: number of documents of an epoch, random ids of the lengths of IMDb's reviews.
         device: such as `cpu`.
         dtype: of the forward pass, such as `float32`.
     """
@@ -92,7 +79,7 @@ class Training:
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-5)
         self.batches = [
             {name: tensor.to(case.device) for name, tensor in batch.items()}
-            for batch in (_masked_batches(case) if case.work == "mlm" else _review_batches(case))
+            for batch in (_masked_batches(case) if case.work == "mlm" else _document_batches(case))
         ]
 
     @property
@@ -103,7 +90,7 @@ class Training:
     def __call__(self) -> None:
         """Train."""
         case = self.case
-        batches_a_step = 1 if case.work == "mlm" else max(1, REVIEWS_A_STEP // case.batch)
+        batches_a_step = 1 if case.work == "mlm" else max(1, DOCUMENTS_A_STEP // case.batch)
         for number, batch in enumerate(self.batches, start=1):
             with torch.autocast(case.device, getattr(torch, case.dtype), enabled=case.dtype != "float32"):
                 loss = self.model(**batch).loss
@@ -119,7 +106,7 @@ def training_cost(
     *,
     batch: int,
     documents: int,
-    review_batch: int,
+    document_batch: int,
     device: str,
     dtype: str,
     repetitions: int,
@@ -130,40 +117,29 @@ def training_cost(
         mechanisms: parameters by name.
         encoder: sizes and dropouts of all models, BERT's included.
         batch: sequences of a step of masked language modelling.
-        documents: reviews of an epoch.
-        review_batch: reviews of a batch.
+        documents: number of documents of an epoch, random ids of the lengths of IMDb's reviews.
+        document_batch: documents of a batch.
         device: `cpu` or `cuda`.
         dtype: of the forward pass.
         repetitions: of a step; an epoch is measured once.
 
     Returns:
-        Columns `implementation`, `model`, `step`, `tokens` (real ones), `median_ms`, `tokens_per_s`, `peak_mb`,
-        `device`, `dtype`, `threads`, `repetitions`, `torch` (version).
+        Columns `TRAINING_COLUMNS`. Of those, `batch` is sequences held at a time, `tokens` counts real ones, and
+        `peak_mb` is the peak memory in MiB of three passes over the first batch.
 
     Raises:
         RunError: memory did not suffice.
     """
     place = torch.device(device)
-    models: dict[str, dict[str, Any] | None] = {BERT: None, **mechanisms}
-    wanted: list[tuple[str, Work, int]] = [(model, "mlm", batch) for model in models]
-    exact = next((name for name, parameters in mechanisms.items() if parameters["kind"] == "sdpa"), None)
-    wanted.append((BERT, "finetune_epoch_padded", review_batch))
-    if exact is not None:
-        wanted += [(exact, "finetune_epoch_padded", review_batch), (exact, "finetune_epoch", review_batch)]
-    cases = [
-        Case(
-            implementation="transformers" if model == BERT else "ours",
-            model=model,
-            mechanism=models[model],
-            encoder=encoder.model_dump(),
-            work=work,
-            batch=size,
-            documents=documents,
-            device=device,
-            dtype=dtype,
-        )
-        for model, work, size in wanted
-    ]
+    cases = training_cases(
+        mechanisms,
+        encoder,
+        batch=batch,
+        documents=documents,
+        document_batch=document_batch,
+        device=device,
+        dtype=dtype,
+    )
     rows = []
     # One kind of work after the other, so that no more models are held at once than are compared.
     for kind in ("mlm", "finetune_epoch"):
@@ -184,6 +160,7 @@ def training_cost(
                     "implementation": case.implementation,
                     "model": case.model,
                     "step": case.work,
+                    "batch": case.batch,
                     "tokens": count,
                     "median_ms": 1000 * median,
                     "tokens_per_s": count / median,
@@ -192,10 +169,54 @@ def training_cost(
                     "dtype": dtype,
                     "threads": torch.get_num_threads(),
                     "repetitions": turns,
+                    "processor": processor(place),
                     "torch": torch.__version__,
                 }
             )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(rows, columns=TRAINING_COLUMNS)
+
+
+def training_cases(
+    mechanisms: Mapping[str, dict[str, Any]],
+    encoder: Encoder,
+    *,
+    batch: int,
+    documents: int,
+    document_batch: int,
+    device: str,
+    dtype: str,
+) -> list[Case]:
+    """Return what `training_cost` measures: a step of every model and BERT, epochs of exact attention and BERT.
+
+    Args:
+        mechanisms: parameters by name.
+        encoder: sizes and dropouts of all models, BERT's included.
+        batch: sequences of a step of masked language modelling.
+        documents: number of documents of an epoch, random ids of the lengths of IMDb's reviews.
+        document_batch: documents of a batch.
+        device: `cpu` or `cuda`.
+        dtype: of the forward pass.
+    """
+    models: dict[str, dict[str, Any] | None] = {BERT: None, **mechanisms}
+    wanted: list[tuple[str, Work, int]] = [(model, "mlm", batch) for model in models]
+    exact = next((name for name, parameters in mechanisms.items() if parameters["kind"] == "sdpa"), None)
+    wanted.append((BERT, "finetune_epoch_padded", document_batch))
+    if exact is not None:
+        wanted += [(exact, "finetune_epoch_padded", document_batch), (exact, "finetune_epoch", document_batch)]
+    return [
+        Case(
+            implementation="transformers" if model == BERT else "ours",
+            model=model,
+            mechanism=models[model],
+            encoder=encoder.model_dump(),
+            work=work,
+            batch=size,
+            documents=documents,
+            device=device,
+            dtype=dtype,
+        )
+        for model, work, size in wanted
+    ]
 
 
 def _train(case: Case) -> None:
@@ -204,10 +225,10 @@ def _train(case: Case) -> None:
         training()
 
 
-def review_lengths(documents: int) -> list[int]:
-    """Return lengths of `documents` reviews, spread evenly over those of IMDb and cut to 512 tokens."""
+def document_lengths(documents: int) -> list[int]:
+    """Return lengths of `documents` documents in tokens, spread evenly over those of IMDb's reviews and cut to 512."""
     at = (np.arange(documents) + 0.5) / documents
-    lengths = np.interp(at, np.linspace(0, 1, len(REVIEW_LENGTHS)), REVIEW_LENGTHS)
+    lengths = np.interp(at, np.linspace(0, 1, len(IMDB_LENGTHS)), IMDB_LENGTHS)
     return np.minimum(lengths.round().astype(int), LENGTH).tolist()
 
 
@@ -237,8 +258,8 @@ def _masked_batches(case: Case) -> list[dict[str, Tensor]]:
     return [{"input_ids": ids, "attention_mask": torch.ones_like(ids), "labels": ids.masked_fill(~predicted, -100)}]
 
 
-def _review_batches(case: Case) -> list[dict[str, Tensor]]:
-    lengths = review_lengths(case.documents)
+def _document_batches(case: Case) -> list[dict[str, Tensor]]:
+    lengths = document_lengths(case.documents)
     generator = np.random.default_rng(0)
     order = [index for _, index in LengthGroupedSampler(lengths, case.batch, seed=0)]
     batches = []

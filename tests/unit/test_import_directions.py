@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lib.core.kinds import MECHANISMS
+from lib.workflow.digests import imported_files
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -18,7 +19,7 @@ ALLOWED = {
     "data": {"core"},
     "evaluation": {"core"},
     "training": {"core", "attention", "backbones", "data", "evaluation"},
-    "measure": {"core", "attention", "backbones", "data"},
+    "measure": {"core", "attention", "backbones", "data", "results"},  # of results only the style of figures
     "results": {"core"},
     "workflow": {"core"},
 }
@@ -45,6 +46,24 @@ def test_a_room_imports_only_what_it_may(room):
     for file in (ROOT / "lib" / room).rglob("*.py"):
         rooms = {name.split(".")[1] for name in imported_modules(file) if name.startswith("lib.")}
         assert rooms <= ALLOWED[room] | {room}, file
+
+
+def test_measuring_shares_only_the_style_of_figures_with_the_run_records():
+    for file in (ROOT / "lib" / "measure").rglob("*.py"):
+        found = {name for name in imported_modules(file) if name.startswith("lib.results.")}
+        style = {f"lib.results.figures{name}" for name in ("", ".MARKERS", ".STYLE")}
+        assert found <= style, file
+
+
+def test_what_draws_and_sums_up_does_not_import_what_measures():
+    """So that editing a figure makes no measurement stale, nor the other way about."""
+    measuring = {"attention_cost", "training_cost", "approximation", "implementations", "cost"}
+    for program in ("measure_figure", "measure_summary", "cost_page"):
+        files = {Path(file).stem for file in imported_files(f"scripts/{program}.py")}
+        assert not files & measuring, program
+    for program in ("attention_cost", "training_cost", "favor_error", "lsh_recall"):
+        files = {Path(file).stem for file in imported_files(f"scripts/{program}.py")}
+        assert not files & {"cost_figures", "approximation_figures", "summaries", "crossovers", "page"}, program
 
 
 def test_the_core_needs_pydantic_and_yaml_only():

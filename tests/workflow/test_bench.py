@@ -6,6 +6,7 @@ import sys
 
 import pandas as pd
 import pytest
+from cost_tables import markdown_tables
 
 MECHANISMS = {
     "sdpa": {"kind": "sdpa"},
@@ -26,37 +27,49 @@ def script(repository):
 
 
 def test_costs_are_measured_drawn_and_summed_up(script, tmp_path):
-    costs, summary = tmp_path / "costs.csv", tmp_path / "costs.md"
+    costs, summary = tmp_path / "attention_cost.csv", tmp_path / "attention_cost.md"
     sizes = ["--heads", 2, "--head-size", 16, "--lengths", 32, 64, "--seconds", 0.01, "--device", "cpu"]
     script("attention_cost", "--mechanisms", json.dumps(MECHANISMS), *sizes, "--dtype", "float32", "--out", costs)
-    table = pd.read_csv(costs)
-    assert list(table.columns[:14]) == [
-        "implementation", "mechanism", "length", "batch", "padding", "device", "dtype", "threads",
-        "median_ms", "min_ms", "max_ms", "bytes_kept", "gemm_share", "peak_mb",
-    ]  # fmt: skip
-    assert list(dict.fromkeys(table["mechanism"])) == [*MECHANISMS, "sdpa-naive"]
-    figures = [tmp_path / name for name in ("time.svg", "time.png", "memory.svg", "memory.png")]
-    script("cost_figure", "--costs", costs, "--time", *figures[:2], "--memory", *figures[2:], "--summary", summary)
-    assert all(figure.stat().st_size > 5_000 for figure in figures)
-    assert "favor-m16" in figures[0].read_text()
-    assert len(summary.read_text().splitlines()) == 2 + 5 + 2
+    assert set(pd.read_csv(costs)["mechanism"]) == {*MECHANISMS, "sdpa-naive"}
+    for name in ("attention_time", "attention_memory"):
+        figures = [tmp_path / f"{name}.{suffix}" for suffix in ("svg", "png")]
+        script("measure_figure", name, "--table", costs, "--out", *figures)
+        assert all(figure.stat().st_size > 5_000 for figure in figures)
+        assert "favor-m16" in figures[0].read_text()
+    script("measure_summary", "attention_cost", "--table", costs, "--out", summary)
+    assert [len(table) for table in markdown_tables(summary.read_text())] == [5, 4]
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n<!-- attention_cost: written by make bench-page -->\n<!-- end of attention_cost -->\n")
+    script("cost_page", "--page", page, "--summaries", summary)
+    assert summary.read_text().strip() in page.read_text()
 
 
-def test_training_is_measured(script, tmp_path):
-    out = tmp_path / "training.csv"
+def test_training_is_measured_and_summed_up(script, tmp_path):
+    out, summary = tmp_path / "training_cost.csv", tmp_path / "training_cost.md"
     encoder = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
-    sizes = ["--batch", 1, "--documents", 4, "--review-batch", 2, "--repetitions", 1, "--device", "cpu"]
+    sizes = ["--batch", 1, "--documents", 4, "--document-batch", 2, "--repetitions", 1, "--device", "cpu"]
     script("training_cost", "--mechanisms", json.dumps(MECHANISMS), "--encoder", json.dumps(encoder), *sizes,
            "--dtype", "float32", "--out", out)  # fmt: skip
+    assert set(pd.read_csv(out)["step"]) == {"mlm", "finetune_epoch", "finetune_epoch_padded"}
+    script("measure_summary", "training_cost", "--table", out, "--out", summary)
+    (table,) = markdown_tables(summary.read_text())
+    assert len(table) == 1 + len(MECHANISMS) + 3
+
+
+def test_preparation_is_measured(script, tmp_path):
+    out = tmp_path / "preparation_cost.csv"
+    script("preparation_cost", "--megabytes", 2, "--out", out)
     table = pd.read_csv(out)
-    assert list(table.columns[:7]) == [
-        "implementation", "model", "step", "tokens", "median_ms", "tokens_per_s", "peak_mb"
+    assert table[["program", "input"]].to_numpy().tolist() == [
+        ["filter_wikipedia", "shard.parquet"], ["prepare_dataset", "shard.parquet"], ["prepare_dataset", "articles.xml"]
     ]  # fmt: skip
-    assert set(table["step"]) == {"mlm", "finetune_epoch", "finetune_epoch_padded"}
+    assert table["megabytes"].tolist() == [1, 1, 2]
+    assert (table[["seconds", "cpu_seconds", "peak_memory_mib"]] > 0).all(axis=None)
 
 
 def test_the_bench_is_planned_beside_the_grid(copy_of_repository):
     planned = copy_of_repository("bench").snakemake("-n", "bench").stdout
-    for rule in ("attention_cost", "training_cost", "favor_error", "lsh_recall"):
+    figures = [f"figure_{name}" for name in ("attention_time", "attention_memory", "favor_error", "lsh_recall")]
+    for rule in ("attention_cost", "training_cost", "favor_error", "lsh_recall", "measure_summary", *figures):
         assert f"\n{rule} " in planned
     assert "pretrain" not in planned

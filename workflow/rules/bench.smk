@@ -1,26 +1,34 @@
-"""What attention costs and how near it comes to exact attention, on the machine at hand. Run with: make bench"""
+"""What attention and training cost on the machine at hand, and what was measured as figures. Run with: make bench"""
 
 import json
 import os
 
-ENCODER = next(backbone for backbone in plan.experiment.backbones.values() if backbone.kind == "encoder")
+# All that is read from the plan but paths.
 MECHANISMS = {name: parameters.model_dump() for name, parameters in plan.experiment.mechanisms.items()}
+ENCODER = next(backbone for backbone in plan.experiment.backbones.values() if backbone.kind == "encoder")
+
 FIRST_OF_KIND = {mechanism["kind"]: name for name, mechanism in reversed(MECHANISMS.items())}
 COST_MODULES = sorted(
     f"lib.attention.{mechanism['kind']}.{part}"
     for mechanism in MECHANISMS.values()
     for part in ("mechanism", "parameters")
 )
+MEASURED = ["attention_cost", "training_cost", "favor_error", "lsh_recall"]
+SUMMARIES = ["attention_cost", "training_cost"]
+# The table that each figure shows.
+MEASURE_FIGURES = {
+    "attention_time": "attention_cost",
+    "attention_memory": "attention_cost",
+    "favor_error": "favor_error",
+    "lsh_recall": "lsh_recall",
+}
 
 
 rule bench:
     input:
-        [plan.table(name) for name in ("attention_cost", "training_cost", "favor_error", "lsh_recall")],
-        [
-            plan.figure(name, suffix)
-            for name in ("attention_time", "attention_memory", "favor_error", "lsh_recall")
-            for suffix in ("svg", "png")
-        ],
+        [plan.table(name) for name in MEASURED],
+        [plan.table(name, "md") for name in SUMMARIES],
+        [plan.figure(name, suffix) for name in MEASURE_FIGURES for suffix in ("svg", "png")],
 
 
 rule attention_cost:
@@ -70,22 +78,43 @@ rule training_cost:
         " --out {output} > {log} 2>&1"
 
 
-rule figure_attention_cost:
+rule measure_summary:
     input:
-        plan.table("attention_cost"),
+        plan.table("{measured}"),
     output:
-        time=report(plan.figure("attention_time"), caption="../report/attention_time.rst", category="Figures"),
-        time_png=plan.figure("attention_time", "png"),
-        memory=report(plan.figure("attention_memory"), caption="../report/attention_memory.rst", category="Figures"),
-        memory_png=plan.figure("attention_memory", "png"),
-        summary=plan.table("attention_cost", "md"),
+        plan.table("{measured}", "md"),
     log:
-        plan.log("figures/attention_cost"),
+        plan.log("tables/{measured}_summary"),
+    wildcard_constraints:
+        measured="|".join(SUMMARIES),
     localrule: True
     params:
-        code=code_digest("scripts/cost_figure.py"),
+        code=code_digest("scripts/measure_summary.py"),
     message:
-        "figures of what attention costs"
+        "summary of {wildcards.measured}"
     shell:
-        "python scripts/cost_figure.py --costs {input} --time {output.time} {output.time_png}"
-        " --memory {output.memory} {output.memory_png} --summary {output.summary} > {log} 2>&1"
+        "python scripts/measure_summary.py {wildcards.measured} --table {input} --out {output} > {log} 2>&1"
+
+
+# A rule for each figure, because each has a caption of its own.
+for shown, measured in MEASURE_FIGURES.items():
+
+    rule:
+        name:
+            f"figure_{shown}"
+        input:
+            plan.table(measured),
+        output:
+            svg=report(plan.figure(shown), caption=f"../report/{shown}.rst", category="Figures"),
+            png=plan.figure(shown, "png"),
+        log:
+            plan.log(f"figures/{shown}"),
+        localrule: True
+        params:
+            figure=shown,
+            code=code_digest("scripts/measure_figure.py"),
+        message:
+            "figure {params.figure}"
+        shell:
+            "python scripts/measure_figure.py {params.figure} --table {input} --out {output.svg} {output.png}"
+            " > {log} 2>&1"

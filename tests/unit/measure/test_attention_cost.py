@@ -1,11 +1,13 @@
 import sys
 
 import pytest
+import torch
 import yaml
 
 from lib.core.errors import ConfigError
-from lib.measure.attention_cost import NAIVE, attention_cost, count
+from lib.measure.attention_cost import LENGTHS, NAIVE, REPETITIONS, attention_cases, attention_cost, count
 from lib.measure.implementations import PROJECTED, Case, prepare, ragged_mask
+from lib.measure.tables import ATTENTION_COLUMNS
 
 SDPA, LSH, FAVOR = (
     {"kind": "sdpa"},
@@ -22,19 +24,46 @@ def case(implementation="ours", mechanism="sdpa", parameters=SDPA, **changes):
 def test_a_table_of_every_mechanism_length_and_padding():
     mechanisms = {"sdpa": SDPA, "small-lsh": LSH, "small-favor": FAVOR}
     table = attention_cost(
-        mechanisms, lengths=[32, 64], heads=2, head_size=16, device="cpu", dtype="float32", seconds=0.01
+        mechanisms, lengths=[64, 32], heads=2, head_size=16, device="cpu", dtype="float32", seconds=0.01
     )
+    assert list(table) == ATTENTION_COLUMNS
     keys = ["implementation", "mechanism", "length", "padding"]
-    expected = [
-        ("ours", name, length, padding) for name in mechanisms for length in (32, 64) for padding in ("none", "ragged")
-    ]
-    without = [("ours", NAIVE), ("torch", "sdpa")]
-    expected += [(*name, length, "none") for name in without for length in (32, 64)]
+    names = [*(("ours", name) for name in mechanisms), ("torch", "sdpa")]
+    expected = [(*name, length, padding) for name in names for length in (32, 64) for padding in ("none", "ragged")]
+    expected += [("ours", NAIVE, length, "none") for length in (32, 64)]
     assert sorted(table[keys].itertuples(index=False, name=None)) == sorted(expected)
     assert (table["length"] * table["batch"] == 64).all()
     assert (table["min_ms"] <= table["median_ms"]).all()
     assert (table["median_ms"] <= table["max_ms"]).all()
     assert (table[["min_ms", "bytes_kept", "gemm_share", "peak_mb"]] > 0).all(axis=None)
+    assert table["repetitions"].between(1, REPETITIONS).all()
+
+
+@pytest.mark.parametrize(("seconds", "repetitions"), [(0, 1), (1000, REPETITIONS)])
+def test_a_row_is_repeated_as_often_as_fits_into_its_time(seconds, repetitions):
+    table = attention_cost(
+        {"sdpa": SDPA}, lengths=[16, 32], heads=1, head_size=8, device="cpu", dtype="float32", seconds=seconds
+    )
+    assert (table["repetitions"] == repetitions).all()
+
+
+def test_every_implementation_has_ragged_rows(repository):
+    mechanisms = yaml.safe_load((repository / "config/config.yaml").read_text())["experiment"]["mechanisms"]
+    cases = attention_cases(mechanisms, lengths=LENGTHS, heads=8, head_size=64, device="cpu", dtype="float32")
+    rows = {"none": set(), "ragged": set()}
+    for row in cases:
+        rows[row.padding].add((row.implementation, row.mechanism, row.length))
+        assert row.length * row.batch == max(LENGTHS)
+    assert {implementation for implementation, *_ in rows["ragged"]} == {
+        "ours", "torch", "reformer-pytorch", "transformers", "performer-pytorch"
+    }  # fmt: skip
+    assert {length for implementation, _, length in rows["ragged"] if implementation == "torch"} == {
+        512, 1024, 2048, 4096
+    }  # fmt: skip
+    for implementation in ("ours", "transformers"):
+        assert {(implementation, f"lsh-h2-c64{PROJECTED}", length) for length in LENGTHS} <= rows["ragged"]
+    assert {name for _, name, _ in rows["none"] - rows["ragged"]} == {NAIVE}
+    assert rows["ragged"] < rows["none"]
 
 
 def test_exact_attention_keeps_its_arguments_its_output_and_a_number_a_query():
@@ -57,6 +86,7 @@ def test_no_configuration_of_the_grid_keeps_more_than_one_and_a_half_of_exact_at
 @pytest.mark.parametrize(
     ("implementation", "mechanism", "parameters", "package"),
     [
+        ("torch", "sdpa", SDPA, None),
         ("ours", f"lsh{PROJECTED}", LSH, None),
         ("transformers", f"lsh{PROJECTED}", LSH, None),
         ("reformer-pytorch", "lsh", LSH, "reformer_pytorch"),
@@ -74,6 +104,31 @@ def test_implementations_to_compare_with_run(implementation, mechanism, paramete
     for tensor in attention.inputs:
         assert tensor.grad.isfinite().all()
         assert tensor.grad.abs().max() > 0
+
+
+@pytest.mark.parametrize(
+    ("implementation", "mechanism", "parameters"),
+    [
+        ("ours", "sdpa", SDPA),
+        ("torch", "sdpa", SDPA),
+        ("ours", f"lsh{PROJECTED}", LSH),
+        ("transformers", f"lsh{PROJECTED}", LSH),
+    ],
+)
+def test_padding_is_hidden_from_the_real_tokens_of_ragged_rows(implementation, mechanism, parameters):
+    real = ragged_mask(2, 64, "cpu")
+
+    def output(padding, filled):
+        attention = prepare(case(implementation, mechanism, parameters, padding=padding))
+        rows = [tensor for tensor in attention.inputs if all(tensor is not weight for weight in attention.parameters)]
+        for tensor in rows if filled else ():
+            tensor.data.movedim(-2, 1)[~real] = 3.0
+        torch.manual_seed(1)
+        result = attention.forward()
+        return (result if result.dim() == 3 else result.transpose(1, 2))[real]
+
+    torch.testing.assert_close(output("ragged", filled=True), output("ragged", filled=False))
+    assert not torch.allclose(output("none", filled=True), output("none", filled=False))
 
 
 def test_a_missing_package_says_how_to_get_it(monkeypatch):

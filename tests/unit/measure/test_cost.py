@@ -1,3 +1,4 @@
+import importlib.util
 import os
 
 import pytest
@@ -6,7 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 from lib.core.errors import RunError
-from lib.measure.cost import KeptBytes, interleaved, matrix_rate, operation_counter, with_peak_mb
+from lib.measure.cost import PRELOADED, KeptBytes, interleaved, matrix_rate, operation_counter, processor, with_peak_mb
 
 CPU = torch.device("cpu")
 
@@ -48,6 +49,16 @@ def test_peak_memory_is_that_of_the_function_alone():
     assert result == 200 * 2**18
     assert 200 <= peak < 230
     assert held.sum() == 2**26
+
+
+def test_what_is_preloaded_of_the_project_exists():
+    modules = [name for name in PRELOADED if name.startswith("lib.")]
+    assert modules
+    assert all(importlib.util.find_spec(name) for name in modules)
+
+
+def test_the_processor_has_a_name():
+    assert processor(CPU).strip()
 
 
 def test_a_process_that_dies_is_reported():

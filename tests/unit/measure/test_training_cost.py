@@ -1,7 +1,8 @@
 import pytest
 
-from lib.backbones.encoder.settings import Encoder
-from lib.measure.training_cost import LENGTH, Case, Training, review_lengths, training_cost
+from lib.backbones.encoder.parameters import Parameters as Encoder
+from lib.measure.tables import TRAINING_COLUMNS
+from lib.measure.training_cost import LENGTH, Case, Training, document_lengths, training_cost
 
 SMALL = Encoder(hidden_size=32, num_hidden_layers=1, num_attention_heads=2, intermediate_size=64)
 
@@ -15,8 +16,9 @@ def case(work, **changes):
 def test_a_table_of_steps_and_epochs():
     mechanisms = {"sdpa": {"kind": "sdpa"}, "favor-m16": {"kind": "favor", "nb_features": 16}}
     table = training_cost(
-        mechanisms, SMALL, batch=1, documents=4, review_batch=2, device="cpu", dtype="float32", repetitions=1
+        mechanisms, SMALL, batch=1, documents=4, document_batch=2, device="cpu", dtype="float32", repetitions=1
     )
+    assert list(table) == TRAINING_COLUMNS
     rows = list(table[["implementation", "model", "step"]].itertuples(index=False, name=None))
     assert rows == [
         ("transformers", "bert", "mlm"),
@@ -28,20 +30,21 @@ def test_a_table_of_steps_and_epochs():
     ]
     assert (table[["median_ms", "tokens_per_s", "peak_mb"]] > 0).all(axis=None)
     assert set(table["tokens"][:3]) == {LENGTH}
-    assert set(table["tokens"][3:]) == {sum(review_lengths(4))}
+    assert table["repetitions"].tolist() == [1] * 6
+    assert set(table["tokens"][3:]) == {sum(document_lengths(4))}
 
 
-def test_reviews_are_as_long_as_those_of_imdb():
-    lengths = review_lengths(2000)
+def test_documents_are_as_long_as_reviews_of_imdb():
+    lengths = document_lengths(2000)
     assert min(lengths) < 81
     assert max(lengths) == LENGTH
     assert sum(lengths) / len(lengths) == pytest.approx(263, abs=3)
     assert sum(length == LENGTH for length in lengths) / len(lengths) == pytest.approx(0.123, abs=0.01)
 
 
-def test_an_epoch_sees_every_review_once_with_less_padding_in_batches_of_similar_length():
+def test_an_epoch_sees_every_document_once_with_less_padding_in_batches_of_similar_length():
     short, padded = (Training(case(work)) for work in ("finetune_epoch", "finetune_epoch_padded"))
-    assert short.tokens == padded.tokens == sum(review_lengths(10))
+    assert short.tokens == padded.tokens == sum(document_lengths(10))
     assert sum(len(batch["labels"]) for batch in short.batches) == 10
     assert {batch["input_ids"].shape[1] for batch in padded.batches} == {LENGTH}
     sizes = [sum(batch["input_ids"].numel() for batch in training.batches) for training in (short, padded)]

@@ -1,10 +1,10 @@
 import json
 
 import pytest
-
-from lib.backbones.encoder.settings import Encoder
-from lib.core.kinds import MECHANISMS
 from lib.core.settings.training import Optimisation
+
+from lib.backbones.encoder.parameters import Parameters as Encoder
+from lib.core.kinds import MECHANISMS
 from lib.workflow.resources import START_UP_MINUTES, training_minutes
 
 RECIPE = Optimisation(epochs=2, learning_rate=1e-4, min_lr_ratio=0.5, batch_size=2)

@@ -6,16 +6,16 @@ import math
 import pytest
 import torch
 from encoder_cases import EXAMPLES, POSITIONS, VOCABULARY, build, labelled, tiny_config, token_ids
+from lib.core.settings.finetuning import ClassificationHead
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
 from lib.backbones.encoder.model import EncoderModel
+from lib.backbones.encoder.parameters import Parameters as Encoder
 from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
-from lib.backbones.encoder.settings import Encoder
 from lib.core.errors import ConfigError
-from lib.core.settings.finetuning import ClassificationHead
 
 TASKS = (EncoderForMaskedLM, EncoderForSequenceClassification)
 

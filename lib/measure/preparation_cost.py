@@ -1,12 +1,9 @@
-"""Measure what the preparation of raw text costs: megabytes of text a second and core, and peak memory.
+"""What the preparation of raw text costs: megabytes of text a second and core, and peak memory.
 
-A temporary folder gets a generated Hyperpartisan XML with its ground truth, and a Parquet shard that is a single row
-group, the hardest case for streaming. The programs of the workflow then run on them, each in a process of its own, on
-one core. Full size needs about 6 GB on the disk, 1.5 GB of memory to make the shard, and a few minutes.
+The programs of the workflow run on a generated Hyperpartisan XML with its ground truth, and on a Parquet shard that is
+a single row group, the hardest case for streaming; each in a process of its own, on one core.
 """
 
-import csv
-import io
 import json
 import multiprocessing
 import os
@@ -15,41 +12,49 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from tabulate import tabulate
 
-from lib.core import program
-from lib.core.files import write_text
+from lib.core.errors import RunError
 from lib.core.randomness import derive_seed
 
 KEYWORDS = ["algorithm", "climate", "debate", "entropy", "film", "policy", "proof", "season", "theorem", "voting"]
-SCRIPTS = Path(__file__).parents[1] / "scripts"
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 
-def main(argv: Sequence[str] | None = None) -> None:
-    """Parse the options, generate, measure and report."""
-    parser = program.parser(__doc__)
-    parser.add_argument("--megabytes", type=int, default=2000, help="size of the XML; the shard has half of it")
-    parser.add_argument("--out", help="CSV file to appear")
-    options = parser.parse_args(argv)
-    with tempfile.TemporaryDirectory(prefix="bench-preparation-") as name:
+def preparation_cost(megabytes: int) -> pd.DataFrame:
+    """Return what each program of the preparation costs, a row for each program and kind of input.
+
+    Full size, 2,000 megabytes, needs about 6 GB on the disk, 1.5 GB of memory to make the shard, and a few minutes.
+
+    Args:
+        megabytes: size of the XML; the shard has half of it.
+
+    Returns:
+        Columns `program`, `input`, `megabytes`, `seconds`, `cpu_seconds`, `megabytes_per_core_second`,
+        `peak_memory_mib` (resident).
+
+    Raises:
+        RunError: a program failed.
+    """
+    with tempfile.TemporaryDirectory(prefix="preparation-cost-") as name:
         folder = Path(name)
         xml, truth, shard = folder / "articles.xml", folder / "truth.xml", folder / "shard.parquet"
         # A process inherits the peak memory of the one that starts it, so the generators get their own.
         context = multiprocessing.get_context("spawn")
         for target, *arguments in [
-            (generate_articles, xml, truth, options.megabytes),
-            (generate_shard, shard, options.megabytes // 2),
+            (generate_articles, xml, truth, megabytes),
+            (generate_shard, shard, megabytes // 2),
         ]:
             process = context.Process(target=target, args=arguments)
             process.start()
             process.join()
             if process.exitcode:
-                sys.exit(f"{target.__name__} ended with status {process.exitcode}")
+                raise RunError(f"{target.__name__} ended with status {process.exitcode}; see above for its error.")
         keywords = json.dumps({"id": "id", "keywords": KEYWORDS, "min_keywords": 3})
         labelled = json.dumps({"id": "id", "labels": ["false", "true"], "min_chars": 7000, "balance": True})
         articles = json.dumps({"labels": ["false", "true"], "min_chars": 7000, "balance": True})
@@ -64,25 +69,28 @@ def main(argv: Sequence[str] | None = None) -> None:
                 *("--ground-truth", "train", truth, "--out", out / "xml"),
             ),
         ]
-    sys.stdout.write(tabulate(rows, headers="keys") + "\n")
-    if options.out is not None:
-        table = io.StringIO(newline="")
-        writer = csv.DictWriter(table, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
-        write_text(options.out, table.getvalue())
+    return pd.DataFrame(rows)
 
 
 def measure(script: str, source: Path, *arguments: str | Path) -> dict[str, str | float]:
-    """Run one program and return its name, input, rate and peak resident memory."""
+    """Run one program, and return its row of `preparation_cost`.
+
+    Args:
+        script: name of the program.
+        source: its input, whose size counts.
+        arguments: of its command line.
+
+    Raises:
+        RunError: it failed.
+    """
     start = time.perf_counter()
     command = [sys.executable, SCRIPTS / f"{script}.py", *map(str, arguments)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen(command, env=environment, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command, env=environment)
     _, status, usage = os.wait4(process.pid, 0)
     seconds = time.perf_counter() - start
     if status:
-        sys.exit(f"{script} ended with status {os.waitstatus_to_exitcode(status)}")
+        raise RunError(f"{script} ended with status {os.waitstatus_to_exitcode(status)}; see above for its error.")
     megabytes = source.stat().st_size / 1e6
     return {
         "program": script,
@@ -97,7 +105,7 @@ def measure(script: str, source: Path, *arguments: str | Path) -> dict[str, str 
 
 
 def generate_articles(xml: Path, truth: Path, megabytes: int) -> None:
-    """Write articles in the format of SemEval-2019 task 4, and their ground truth."""
+    """Write articles of about `megabytes` in the format of SemEval-2019 task 4, and their ground truth."""
     with xml.open("w", encoding="utf-8") as articles, truth.open("w", encoding="utf-8") as entries:
         articles.write('<?xml version="1.0" encoding="UTF-8"?><articles>\n')
         entries.write('<?xml version="1.0" encoding="UTF-8"?><articles>\n')
@@ -115,7 +123,7 @@ def generate_articles(xml: Path, truth: Path, megabytes: int) -> None:
 
 
 def generate_shard(path: Path, megabytes: int) -> None:
-    """Write a Parquet file of one uncompressed row group."""
+    """Write a Parquet file of one uncompressed row group with about `megabytes` of text."""
     texts = pa.chunked_array([[" ".join(sentences)] for sentences in _documents("shard", megabytes * 1_000_000)])
     count = len(texts)
     columns = {"id": pa.array(map(str, range(count))), "text": texts, "label": pa.array(n % 2 for n in range(count))}
@@ -136,7 +144,3 @@ def _documents(purpose: str, characters: int) -> Iterator[list[str]]:
         document = generator.choices(sentences, k=round(2 * 100 ** generator.random()))
         characters -= sum(map(len, document))
         yield document
-
-
-if __name__ == "__main__":
-    sys.exit(program.run(main))

@@ -7,18 +7,17 @@ import pandas as pd
 import pytest
 from matplotlib.image import imread
 
-from lib.core.errors import DataError
 from lib.core.program import run as run_program
-from lib.results.approximation import (
+from lib.measure.approximation import favor_error, lsh_recall
+from lib.measure.approximation_figures import (
     FAVOR_COLUMNS,
     FAVOR_LINES,
     LSH_COLUMNS,
     favor_error_figure,
     lsh_recall_figure,
-    read_table,
 )
 
-PROGRAM = Path(__file__).resolve().parents[3] / "scripts/approximation_figure.py"
+PROGRAM = Path(__file__).resolve().parents[3] / "scripts/measure_figure.py"
 SVG_TEXT = "{http://www.w3.org/2000/svg}text"
 NORMS, FEATURES, LENGTHS = [2, 8], [16, 64, 256, 1024], [256, 1024, 4096]
 CHUNK_SIZES, HASHES = [16, 64], [1, 4]
@@ -131,24 +130,7 @@ def test_program(name, favor_table, lsh_table, tmp_path):
     assert imread(tmp_path / "one/figure.png")[..., :3].min() < 0.2
 
 
-def test_a_table_that_cannot_be_drawn_is_named(lsh_table, tmp_path):
-    path = tmp_path / "table.csv"
-    with pytest.raises(DataError, match=r"table\.csv: cannot be read"):
-        read_table(path, LSH_COLUMNS)
-    path.touch()
-    with pytest.raises(DataError, match=r"table\.csv: cannot be read"):
-        read_table(path, LSH_COLUMNS)
-    lsh_table.to_csv(path, index=False)
-    with pytest.raises(DataError, match=r"table\.csv: lacks the columns \['estimator'"):
-        read_table(path, FAVOR_COLUMNS)
-    lsh_table.head(0).to_csv(path, index=False)
-    with pytest.raises(DataError, match=r"table\.csv: has no rows"):
-        read_table(path, LSH_COLUMNS)
-
-
 def test_the_columns_are_those_that_are_measured():
-    from lib.measure.approximation import favor_error, lsh_recall
-
     errors = favor_error(norms=[1], lengths=[8], features=[4], base_length=8, base_features=4, head_size=4, seeds=[0])
     assert list(errors) == FAVOR_COLUMNS
     shares = lsh_recall(inputs=[(1, 0.0)], length=16, chunk_sizes=[4], hashes=[1], head_size=4, seeds=[0])

@@ -1,8 +1,5 @@
 """The figures that show how near FAVOR+ and LSH come to exact attention, from their tables alone."""
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import matplotlib.style
 import numpy as np
 import pandas as pd
@@ -12,7 +9,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from lib.core.errors import DataError
 from lib.results.figures import STYLE
 
 FAVOR_COLUMNS = ["estimator", "features", "norm", "length", "seed", "relative_error", "average_relative_error"]
@@ -27,24 +23,6 @@ SORTINGS = {"lsh": ("-", "tokens sorted by LSH"), "random": (":", "tokens in ran
 COLUMN_INCHES, ROW_INCHES, LEGEND_INCHES = 1.75, 2.2, 7.3
 PANEL_INCHES = (3.5, 2.6)
 PANELS_A_ROW = 3
-
-
-def read_table(path: str | Path, columns: Sequence[str]) -> pd.DataFrame:
-    """Return the table at `path`.
-
-    Raises:
-        DataError: it cannot be read, has no rows, or lacks one of `columns`.
-    """
-    try:
-        table = pd.read_csv(path)
-    except (OSError, ValueError) as error:
-        raise DataError(f"{path}: cannot be read as CSV ({error}). Make the table again.") from error
-    missing = [name for name in columns if name not in table]
-    if missing or table.empty:
-        raise DataError(
-            f"{path}: {f'lacks the columns {missing}' if missing else 'has no rows'}. Make the table again."
-        )
-    return table
 
 
 def favor_error_figure(table: pd.DataFrame) -> Figure:

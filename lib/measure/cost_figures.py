@@ -1,0 +1,119 @@
+"""Figures of what attention costs, from the table that was measured."""
+
+import math
+from collections.abc import Mapping
+
+import matplotlib.style
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from lib.measure.crossovers import EXACT, OURS, attention_rows, crossovers
+from lib.results.figures import MARKERS, STYLE
+
+INCHES = (9.6, 4.6)
+Rows = Mapping[tuple[str, str], pd.DataFrame]
+
+
+def attention_time_figure(costs: pd.DataFrame) -> Figure:
+    """Draw the time of a forward and backward pass against the length: our mechanisms, and ours beside others'.
+
+    A star marks where a mechanism of ours becomes faster than exact attention. Markers of times that were measured once
+    are hollow, and counted.
+
+    Args:
+        costs: columns `lib.measure.tables.ATTENTION_COLUMNS`; rows without padding are drawn.
+
+    Raises:
+        DataError: exact attention to compare with is missing.
+    """
+    rows = attention_rows(costs)
+    title = "Ours; star: faster than exact from here on"
+    figure = _figure(costs, rows, "median_ms", title, "forward + backward [ms]", base=10, once=True)
+    for name, length in crossovers(costs).items():
+        if length is not None:
+            height = _at(rows[OURS, name]["median_ms"], length)
+            colour, _ = _look(name, rows)
+            figure.axes[0].plot(length, height, "*", color=colour, markersize=15, markeredgecolor="white")
+    drawn = pd.concat(rows.values())["repetitions"]
+    figure.supxlabel(f"hollow marker: measured once ({(drawn == 1).sum()} of {len(drawn)} times drawn)", fontsize=8)
+    return figure
+
+
+def attention_memory_figure(costs: pd.DataFrame) -> Figure:
+    """Draw the peak memory of a forward and backward pass against the length: our mechanisms, and ours beside others'.
+
+    Args:
+        costs: columns `lib.measure.tables.ATTENTION_COLUMNS`; rows without padding are drawn.
+
+    Raises:
+        DataError: exact attention to compare with is missing.
+    """
+    figure = _figure(costs, attention_rows(costs), "peak_mb", "Ours", "peak memory [MiB]", base=2, once=False)
+    figure.supxlabel("every point: one pass", fontsize=8)
+    return figure
+
+
+def _figure(costs: pd.DataFrame, rows: Rows, column: str, title: str, label: str, *, base: int, once: bool) -> Figure:
+    """Return a figure with `column` against the length: left our mechanisms, right ours (solid) beside others."""
+    with matplotlib.style.context(STYLE):
+        figure = Figure(figsize=INCHES, layout="constrained")
+        left, right = figure.subplots(1, 2, sharey=True)
+        for (implementation, name), group in rows.items():
+            if implementation == OURS and "+" not in name:
+                _draw(left, group, column, _look(name, rows), name, once=once)
+            elif implementation != OURS:
+                _draw(right, rows[OURS, name], column, _look(name, rows), None, once=once)
+                _draw(right, group, column, _look(name, rows), f"{name}: {implementation}", once=once, linestyle="--")
+        left.set_title(title)
+        left.set_ylabel(label)
+        right.set_title("Ours (solid) beside others (dashed)")
+        lengths, first = list(rows[OURS, EXACT].index), costs.iloc[0]
+        for axes in (left, right):
+            axes.set_xscale("log", base=2)
+            axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
+            axes.minorticks_off()
+            axes.set_yscale("log", base=base)
+            axes.yaxis.set_major_formatter("{x:,.0f}")
+            axes.set_xlabel(f"tokens a sequence, {first['batch'] * first['length']:,} in all ({first['device']})")
+            axes.legend(loc="upper left", bbox_to_anchor=(0, 1), fontsize=7)
+    return figure
+
+
+def _look(name: str, rows: Rows) -> tuple[str, str]:
+    """Return colour, of the family, and marker, of the member."""
+    names = [other for implementation, other in rows if implementation == OURS]
+    family = name.split("-")[0]
+    families = list(dict.fromkeys(other.split("-")[0] for other in names))
+    members = [other for other in names if other.split("-")[0] == family]
+    return f"C{families.index(family)}", MARKERS[members.index(name) % len(MARKERS)]
+
+
+def _draw(
+    axes: Axes,
+    group: pd.DataFrame,
+    column: str,
+    look: tuple[str, str],
+    label: str | None,
+    *,
+    once: bool,
+    linestyle: str = "-",
+) -> None:
+    """Draw a line with full markers, and over them hollow ones for rows that were measured once (if `once`)."""
+    colour, marker = look
+    style = {"color": colour, "marker": marker, "markersize": 4}
+    axes.plot(group.index, group[column], linestyle, linewidth=1.2, label=label, gid=label, **style)
+    single = group[group["repetitions"] == 1] if once else group.head(0)
+    if len(single):
+        gid = f"measured once: {label}" if label else None
+        axes.plot(single.index, single[column], linestyle="none", markerfacecolor="white", gid=gid, **style)
+
+
+def _at(line: pd.Series, length: float) -> float:
+    """Return the value of `line` at `length`, on the straight line between logarithms."""
+    after = next(n for n in line.index if n >= length)
+    before = line.index[max(0, list(line.index).index(after) - 1)]
+    if length in (after, before):
+        return float(line[after])
+    share = math.log(length / before) / math.log(after / before)
+    return math.exp((1 - share) * math.log(line[before]) + share * math.log(line[after]))

@@ -1,0 +1,69 @@
+"""What the measuring programs of `scripts/` share: their options, and how they write tables."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pandas as pd
+import torch
+
+from lib.core import program
+from lib.core.files import write_text
+
+
+def table_parser(documentation: str | None) -> argparse.ArgumentParser:
+    """Return a parser with the option of all programs that measure: the table to write.
+
+    Args:
+        documentation: the program's own.
+    """
+    parser = program.parser(documentation)
+    parser.add_argument("--out", required=True, metavar="FILE", help="CSV file to write")
+    return parser
+
+
+def cost_parser(documentation: str | None) -> argparse.ArgumentParser:
+    """Return a parser with the options of the programs that measure costs: mechanisms, device, type and output.
+
+    Args:
+        documentation: the program's own.
+    """
+    parser = table_parser(documentation)
+    on_gpu = torch.cuda.is_available()
+    parser.add_argument("--mechanisms", required=True, type=json.loads, metavar="JSON", help="parameters by name")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if on_gpu else "cpu", help="the GPU if any")
+    parser.add_argument(
+        "--dtype",
+        choices=["float32", "bfloat16", "float16"],
+        default="bfloat16" if on_gpu else "float32",
+        help="type of the inputs, or of the forward pass in training (bfloat16 on a GPU)",
+    )
+    return parser
+
+
+def approximation_parser(documentation: str | None, head_size: int, seeds: Sequence[int]) -> argparse.ArgumentParser:
+    """Return a parser with the options of the programs that measure approximations: head width, seeds and output.
+
+    Args:
+        documentation: the program's own.
+        head_size: default width of a head.
+        seeds: default seeds.
+    """
+    parser = table_parser(documentation)
+    parser.add_argument("--head-size", type=int, default=head_size, metavar="D", help=f"width of a head ({head_size})")
+    parser.add_argument("--seeds", type=int, nargs="+", default=seeds, metavar="SEED", help="of inputs and draws")
+    return parser
+
+
+def write_table(path: str | Path, table: pd.DataFrame) -> None:
+    """Write `table` as CSV, numbers with five digits, the same on every system.
+
+    Args:
+        path: file to appear.
+        table: a row for each measurement.
+
+    Raises:
+        ProjectError: the file cannot be written.
+    """
+    write_text(path, table.to_csv(index=False, float_format="%.5g", lineterminator="\n"))

@@ -1,0 +1,32 @@
+"""Sum up what was measured as Markdown, from its table alone.
+
+python scripts/measure_summary.py attention_cost|training_cost --table FILE --out FILE
+"""
+
+import sys
+from collections.abc import Sequence
+
+from lib.core import program
+from lib.core.files import write_text
+from lib.measure.summaries import attention_summary, training_summary
+from lib.measure.tables import ATTENTION_COLUMNS, TRAINING_COLUMNS, read_table
+
+SUMMARIES = {
+    "attention_cost": (attention_summary, ATTENTION_COLUMNS),
+    "training_cost": (training_summary, TRAINING_COLUMNS),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    parser = program.parser(__doc__)
+    parser.add_argument("summary", choices=SUMMARIES, help="what to sum up")
+    parser.add_argument("--table", required=True, metavar="FILE", help="CSV file of the program of the same name")
+    parser.add_argument("--out", required=True, metavar="FILE", help="Markdown file to write")
+    arguments = parser.parse_args(argv)
+    sum_up, columns = SUMMARIES[arguments.summary]
+    write_text(arguments.out, sum_up(read_table(arguments.table, columns)))
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main))

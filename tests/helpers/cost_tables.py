@@ -1,0 +1,36 @@
+"""Tables as the programs that measure costs write them, with made times."""
+
+import pandas as pd
+
+from lib.measure.tables import ATTENTION_COLUMNS, TRAINING_COLUMNS
+
+MADE = {
+    "batch": 4, "heads": 8, "head_size": 64, "device": "cpu", "dtype": "float32", "threads": 2, "median_ms": 100.0,
+    "min_ms": 90.0, "max_ms": 110.0, "bytes_kept": 1000, "gemm_share": 0.5, "peak_mb": 10.0, "repetitions": 2,
+    "tokens": 2048, "tokens_per_s": 1000.0, "processor": "Some Processor", "torch": "2.0",
+}  # fmt: skip
+
+
+def attention_table(rows):
+    """Return a table with a row for each mapping in `rows`, filled up."""
+    return pd.DataFrame([MADE | row for row in rows], columns=ATTENTION_COLUMNS)
+
+
+def training_table(rows):
+    """Return a table with a row for each mapping in `rows`, filled up."""
+    return pd.DataFrame([MADE | row for row in rows], columns=TRAINING_COLUMNS)
+
+
+def markdown_tables(text):
+    """Return every table in Markdown `text`, as a list of rows by column."""
+    tables, header = [], None
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split("|")[1:-1]]
+        if not cells:
+            header = None
+        elif header is None:
+            header = cells
+            tables.append([])
+        elif set(line) - set("|:-"):
+            tables[-1].append(dict(zip(header, cells, strict=True)))
+    return tables

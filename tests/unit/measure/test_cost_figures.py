@@ -1,0 +1,146 @@
+import matplotlib.colors
+import pytest
+from cost_tables import attention_table, markdown_tables, training_table
+
+from lib.core.errors import DataError
+from lib.measure.cost_figures import attention_memory_figure, attention_time_figure
+from lib.measure.crossovers import crossovers
+from lib.measure.summaries import attention_summary, training_summary
+
+LENGTHS = [512, 1024, 2048, 4096]
+TIMES = {
+    ("ours", "sdpa"): [100, 200, 400, 800],
+    ("ours", "lsh-h2-c64"): [200, 200, 200, 200],  # equal at 1,024, faster after
+    ("ours", "lsh-h4-c64"): [400, 400, 400, 400],
+    ("ours", "favor-m64"): [50, 50, 50, 50],
+    ("ours", "favor-m512"): [900, 900, 900, 900],
+    ("ours", "sdpa-naive"): [300, 600],
+    ("ours", "lsh-h2-c64+projections"): [250, 250, 250, 250],
+    ("torch", "sdpa"): [100, 200, 400, 800],
+    ("reformer-pytorch", "lsh-h2-c64"): [500, 500, 500, 500],
+    ("transformers", "lsh-h2-c64+projections"): [900, 900, 900, 900],
+}
+
+
+ONCE = {("ours", "sdpa"): [2048, 4096], ("ours", "favor-m64"): [], ("transformers", "lsh-h2-c64+projections"): LENGTHS}
+
+
+def costs():
+    return attention_table(
+        {
+            "implementation": implementation,
+            "mechanism": mechanism,
+            "length": length,
+            "batch": 4096 // length,
+            "padding": padding,
+            "median_ms": factor * time,
+            "bytes_kept": 1000 if mechanism == "sdpa" else 500,
+            "repetitions": 1 if length in ONCE.get((implementation, mechanism), ()) else 3,
+        }
+        for (implementation, mechanism), line in TIMES.items()
+        for length, time in zip(LENGTHS, line, strict=False)
+        for padding, factor in (("none", 1), ("ragged", 7))
+        if not (padding == "ragged" and mechanism == "sdpa-naive")
+    )
+
+
+def test_crossovers_are_interpolated_between_logarithms():
+    found = crossovers(costs())
+    assert found["lsh-h2-c64"] == pytest.approx(1024)
+    assert found["lsh-h4-c64"] == pytest.approx(2048)
+    assert found["favor-m64"] == 512  # there, or before
+    assert found["favor-m512"] is None
+    assert set(found) == {"lsh-h2-c64", "lsh-h4-c64", "favor-m64", "favor-m512"}
+    table = costs()
+    table.loc[table["mechanism"] == "lsh-h2-c64", "median_ms"] = 283  # 283 = 100 * 2^1.5, half-way
+    assert crossovers(table)["lsh-h2-c64"] == pytest.approx(512 * 2**1.5, rel=1e-3)
+
+
+def test_a_crossover_is_after_the_last_length_at_which_exact_attention_is_faster():
+    table = costs()
+    chosen = (table["mechanism"] == "favor-m64") & (table["length"] == 2048) & (table["padding"] == "none")
+    table.loc[chosen, "median_ms"] = 500
+    assert 2048 < crossovers(table)["favor-m64"] < 4096
+
+
+def test_the_figures_draw_every_line_and_mark_every_crossover():
+    left, right = attention_time_figure(costs()).axes
+    drawn = {line.get_gid() for line in left.lines if line.get_gid() and not line.get_gid().startswith("measured")}
+    assert drawn == {"sdpa", "lsh-h2-c64", "lsh-h4-c64", "favor-m64", "favor-m512", "sdpa-naive"}
+    stars = [line for line in left.lines if line.get_marker() == "*"]
+    assert sorted(line.get_xdata()[0] for line in stars) == pytest.approx([512, 1024, 2048])
+    assert sorted(line.get_ydata()[0] for line in stars) == pytest.approx([50, 200, 400])
+    labels = {text.get_text() for text in right.get_legend().get_texts()}
+    assert labels == {
+        "sdpa: torch",
+        "lsh-h2-c64: reformer-pytorch",
+        "lsh-h2-c64+projections: transformers",
+    }
+    memory = attention_memory_figure(costs()).axes
+    assert [len(axes.lines) for axes in memory] == [6, 6]
+
+
+def test_what_was_measured_once_is_hollow_and_counted():
+    figure = attention_time_figure(costs())
+    hollow = {
+        line.get_gid(): (list(line.get_xdata()), list(line.get_ydata()))
+        for axes in figure.axes
+        for line in axes.lines
+        if line.get_linestyle() == "None" and line.get_marker() != "*"
+    }
+    assert hollow.pop(None) == ([2048, 4096], [400, 800])  # our line beside torch's
+    assert hollow == {
+        "measured once: sdpa": ([2048, 4096], [400, 800]),
+        "measured once: lsh-h2-c64+projections: transformers": (LENGTHS, [900] * 4),
+    }
+    full = matplotlib.colors.to_rgb("white")
+    for axes in figure.axes:
+        for line in axes.lines:
+            is_hollow = line.get_linestyle() == "None" and line.get_marker() != "*"
+            assert (matplotlib.colors.to_rgb(line.get_markerfacecolor()) == full) == is_hollow
+    assert figure.get_supxlabel() == "hollow marker: measured once (6 of 38 times drawn)"
+
+
+def test_the_summary_has_a_table_for_each_padding_and_a_row_for_each_implementation_and_mechanism():
+    text = attention_summary(costs())
+    plain, ragged = markdown_tables(text)
+    assert text.index("### Without padding") < text.index("### With padding")
+    assert list(plain[0]) == [
+        "implementation", "mechanism", *(f"{n:,} [ms]" for n in LENGTHS), "kept", "faster than exact from"
+    ]  # fmt: skip
+    body = {(row["implementation"], row["mechanism"]): list(row.values())[2:] for row in plain}
+    assert set(body) == set(TIMES)
+    assert body["ours", "sdpa"] == ["100", "200", "400*", "800*", "1.00x", "-"]
+    assert body["ours", "sdpa-naive"] == ["300", "600", "-", "-", "0.50x", "-"]
+    assert body["ours", "favor-m64"] == ["50", "50", "50", "50", "0.50x", "<= 512"]
+    assert body["ours", "lsh-h4-c64"][-1] == "2,048"
+    assert body["torch", "sdpa"][-2:] == ["1.00x", "-"]
+    with_padding = {(row["implementation"], row["mechanism"]): row for row in ragged}
+    assert set(with_padding) == set(TIMES) - {("ours", "sdpa-naive")}
+    assert with_padding["torch", "sdpa"]["512 [ms]"] == "700"
+    assert "4,096 tokens" in text
+    assert "Some Processor, cpu, 2 thread(s), torch 2.0, float32, 8 heads of width 64" in text
+    assert "12 of 74 rows were measured once (marked `*`)" in text
+
+
+def test_the_summary_of_training_says_that_its_inputs_are_random():
+    steps = [("mlm", 3), ("finetune_epoch_padded", 1), ("finetune_epoch", 1)]
+    text = training_summary(
+        training_table(
+            {"implementation": "ours", "model": "sdpa", "step": step, "repetitions": number} for step, number in steps
+        )
+    )
+    (rows,) = markdown_tables(text)
+    assert [row["step (random ids)"] for row in rows] == [
+        "step of masked language modelling", "epoch of fine-tuning, all padded", "epoch of fine-tuning"
+    ]  # fmt: skip
+    assert [row["time [ms]"] for row in rows] == ["100", "100*", "100*"]
+    assert "All inputs are random ids." in text
+    assert "2 of 3 rows were measured once" in text
+
+
+def test_a_table_without_exact_attention_is_refused():
+    table = costs()
+    for show in (crossovers, attention_summary, attention_time_figure, attention_memory_figure):
+        with pytest.raises(DataError, match="no row of ours sdpa with padding none"):
+            show(table[table["mechanism"] != "sdpa"])

@@ -1,0 +1,98 @@
+"""The page of costs shows what the benchmark measures, as its programs write it."""
+
+import pytest
+import yaml
+from cost_tables import attention_table, markdown_tables, training_table
+
+from lib.backbones.encoder.parameters import Parameters as Encoder
+from lib.core.errors import DataError
+from lib.measure.attention_cost import LENGTHS, attention_cases
+from lib.measure.page import refresh
+from lib.measure.summaries import PADDINGS, attention_summary, training_summary
+from lib.measure.training_cost import training_cases
+
+PLACE = {"device": "cpu", "dtype": "float32"}
+
+
+@pytest.fixture
+def page(repository):
+    return (repository / "docs/attention_cost.md").read_text()
+
+
+@pytest.fixture
+def mechanisms(repository):
+    return yaml.safe_load((repository / "config/config.yaml").read_text())["experiment"]["mechanisms"]
+
+
+def cells(table, keys):
+    """Return by row which columns have a number, in order."""
+    return {
+        tuple(row[key] for key in keys): [name for name, cell in row.items() if any(map(str.isdigit, cell))]
+        for row in table
+    }
+
+
+def shape(table):
+    keys = ("implementation", "mechanism")
+    measured = {key: [name for name in names if "[ms]" in name] for key, names in cells(table, keys).items()}
+    return list(table[0]), measured
+
+
+def test_the_page_shows_exactly_the_rows_of_attention_that_the_benchmark_measures(page, mechanisms):
+    cases = attention_cases(mechanisms, lengths=LENGTHS, heads=8, head_size=64, **PLACE)
+    summary = attention_summary(
+        attention_table(
+            {
+                "implementation": case.implementation,
+                "mechanism": case.mechanism,
+                "length": case.length,
+                "batch": case.batch,
+                "padding": case.padding,
+            }
+            for case in cases
+        )
+    )
+    measured = dict(zip(PADDINGS.values(), markdown_tables(summary), strict=True))
+    _, *parts = page.partition("<!-- end of attention_cost -->")[0].split("\n### ")
+    shown = {part.splitlines()[0]: markdown_tables(part)[0] for part in parts}
+    assert "Without padding" in shown
+    for title, table in shown.items():
+        assert shape(table) == shape(measured[title])
+
+
+def test_the_page_shows_exactly_the_rows_of_training_that_the_benchmark_measures(page, mechanisms):
+    first_of_kind = {}
+    for name, parameters in mechanisms.items():
+        first_of_kind.setdefault(parameters["kind"], name)
+    cases = training_cases(
+        {name: mechanisms[name] for name in first_of_kind.values()},
+        Encoder(),
+        batch=4,
+        documents=64,
+        document_batch=4,
+        **PLACE,
+    )
+    summary = training_summary(
+        training_table(
+            {"implementation": case.implementation, "model": case.model, "step": case.work, "batch": case.batch}
+            for case in cases
+        )
+    )
+    keys = ("implementation", "model", "step (random ids)", "sequences a batch")
+    (measured,), (shown,) = markdown_tables(summary), markdown_tables(page.partition("## Training")[2])
+    assert list(shown[0]) == list(measured[0])
+    assert cells(shown, keys) == cells(measured, keys)
+    assert "All inputs are random ids." in page
+
+
+def test_a_refresh_replaces_summaries_and_nothing_else(page):
+    new = refresh(page, {"training_cost": r"NEW \1 TABLE"})
+    begin, end = "<!-- training_cost: written by make bench-page -->\n", "<!-- end of training_cost -->"
+    before, _, rest = page.partition(begin)
+    assert new == f"{before}{begin}\nNEW \\1 TABLE\n\n{end}{rest.partition(end)[2]}"
+    assert refresh(new, {"training_cost": r"NEW \1 TABLE"}) == new
+
+
+def test_a_page_without_the_place_is_refused(page):
+    with pytest.raises(DataError, match="no place for other"):
+        refresh(page, {"other": "text"})
