@@ -109,7 +109,9 @@ def hand_over() -> int | None:
             return None
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda number, _: connection.sendall(bytes([number])))
-        status = replies.readline()
+        status = ""
+        with contextlib.suppress(ConnectionResetError):
+            status = replies.readline()
     if not status:
         logger.error("%s: the server's process for this program was killed. Run it again.", address)
         return 1
