@@ -73,7 +73,7 @@ def _read(path: str, classes: int) -> pd.DataFrame:
         ) from error
     if documents.empty or (classes and not documents["label"].between(0, classes - 1).all()):
         raise DataError(
-            f"{path}: {len(documents)} documents with the labels {sorted(documents['label'].unique())}; expected at "
+            f"{path}: {len(documents)} documents with the labels {sorted(documents['label'].unique().tolist())}; expected at "
             f"least one, labelled 0 to {classes - 1}. Prepare the dataset again, or list every class in `labels`."
         )
     return documents

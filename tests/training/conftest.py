@@ -75,7 +75,9 @@ def settings(corpus):
         if stage == "finetune":
             values["labels"] = ["low", "high"]
         for key, value in changes.items():
-            values[key] = {**values[key], **value} if isinstance(values.get(key), dict) else value
+            values[key] = (
+                {**values[key], **value} if isinstance(values.get(key), dict) and isinstance(value, dict) else value
+            )
         return values
 
     return make
