@@ -95,7 +95,7 @@ def test_model_trained_at_512_tokens_reads_16384(tmp_path, mechanism):
     long, short = token_ids(1, 16_384), token_ids(1, 40, seed=3)
     with torch.no_grad():
         assert loaded(long).logits.isfinite().all()
-        # The longer tables leave short documents as they were.
+        # Longer tables of positions leave short documents as they were.
         torch.testing.assert_close(
             loaded.encoder(short).last_hidden_state, model.eval().encoder(short).last_hidden_state, atol=1e-6, rtol=0
         )
