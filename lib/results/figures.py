@@ -1,72 +1,110 @@
-"""The figures of the comparison, from run records alone."""
+"""The figures of a study, from run records alone."""
 
-import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import matplotlib.style
-import numpy as np
 import pandas as pd
+import textalloc
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.text import Text
-from matplotlib.transforms import Bbox
 
 from lib.core.files import atomic_path
-from lib.core.settings.study import SWAP
-from lib.results.records import BASELINE, baseline_scores, select_grid
+from lib.results.records import select_grid
+from lib.results.tables import quantity
 
 STYLE = Path(__file__).with_name("figures.mplstyle")
 BASELINE_COLOUR = "0.35"
 MARKERS = "os^Dv<>P"
 PANEL_INCHES = (3.5, 3.3)
-LABEL_SIZE = 7
-LABEL_DISTANCES = (6, 10, 15, 21, 28, 36, 45, 55)
-"""Points from a marker to the near side of its label; tried in order."""
-LABEL_ANGLES = (0, 180, 90, 270, 45, 315, 135, 225)
-"""Degrees; tried in order at each distance."""
+LABELS = {
+    "textsize": 7,
+    "va": "center",  # else names are drawn lower than they were placed, by the depth of their letters
+    "linewidth": 0.5,
+    "margin": 0.002,
+    "min_distance": 0.007,
+    "max_distance": 0.4,
+    "nbr_candidates": 2000,
+}
+"""How textalloc places names; distances are shares of a panel."""
 
 
-def f1_time_figure(
-    runs: pd.DataFrame, baselines: Mapping[str, Mapping], models: Sequence[str], datasets: Sequence[str]
+def score_time_figure(
+    runs: pd.DataFrame,
+    *,
+    stage: str,
+    column: str,
+    time: Sequence[str],
+    families: Mapping[str, str],
+    datasets: Sequence[str],
+    baseline: str | None = None,
 ) -> Figure:
-    """Draw test macro-F1 against the minutes of training that a dataset cost, a panel a dataset.
+    """Draw a score against the minutes of training that a dataset cost, one panel per dataset.
 
-    Training is adaptation and fine-tuning together, means over the seeds; a bar spans one standard deviation of F1 to
-    either side where there is more than one seed. The dashed line is the baseline.
+    Times are those of all runs on the dataset in the stages `time`, means over the seeds; a bar spans one standard
+    deviation of the score to either side where there is more than one seed.
 
     Args:
-        runs: frame of `lib.results.records.load_runs` with the stages `tapt` and `finetune`.
-        baselines: reports of `lib.results.records.load_baselines`.
-        models: models to draw; colours follow the families in their order, markers the models within one.
+        runs: frame of `lib.results.records.load_runs`.
+        stage: whose runs have the score.
+        column: the score, as `lib.results.tables.quantity` knows it.
+        time: stages whose times are added up; a model may lack some of them.
+        families: models to draw, in order, each with the family that gives its colour.
         datasets: panels, in order.
+        baseline: model without a training loop that is drawn as a dashed line.
+
+    Returns:
+        The figure, laid out.
 
     Raises:
-        DataError: a run or a baseline is missing, incomplete or there twice.
+        DataError: a run is missing, incomplete or there twice.
     """
-    tapt = select_grid(runs, "tapt", models, datasets, ["seconds"])
-    finetune = select_grid(runs, "finetune", models, datasets, ["seconds", "test_f1_macro"])
-    dashed = {dataset: 100 * score for dataset, score in baseline_scores(baselines, datasets).items()}
+    score, models = quantity(column), list(families)
+    grid = select_grid(runs, stage, [*models, *([baseline] if baseline else [])], datasets, [score.source])
     key = ["dataset", "model"]
-    minutes = (tapt.groupby(key)["seconds"].mean() + finetune.groupby(key)["seconds"].mean()) / 60
-    scores = 100 * finetune.groupby(key)["test_f1_macro"].agg(["mean", "std"]).fillna(0)
+    timed = runs[runs["stage"].isin(time)].groupby([*key, "seed"])["seconds"].sum()
+    minutes = timed.groupby(key).mean() / 60
+    scores = score.factor * grid.groupby(key)[score.source].agg(["mean", "std"]).fillna(0)
 
+    look = looks(families)
     with matplotlib.style.context(STYLE):
         width, height = PANEL_INCHES
         figure = Figure(figsize=(width * len(datasets), height), layout="constrained")
         panels = figure.subplots(1, len(datasets), squeeze=False)[0]
         for axes, dataset in zip(panels, datasets, strict=True):
             axes.set_title(dataset)
-            axes.set_xlabel("training time, adaptation + fine-tuning [min]")
-            axes.axhline(dashed[dataset], color=BASELINE_COLOUR, linestyle="--", linewidth=1)
-            _draw_models(axes, minutes[dataset], scores.loc[dataset], models)
+            axes.set_xlabel(f"training time, {' + '.join(time)} [min]")
+            if baseline:
+                axes.axhline(
+                    scores.loc[(dataset, baseline), "mean"], color=BASELINE_COLOUR, linestyle="--", linewidth=1
+                )
+            _draw_models(axes, minutes[dataset], scores.loc[dataset], look)
             axes.margins(x=0.22, y=0.15)
-        panels[0].set_ylabel("test macro-F1 [%]")
-        figure.draw_without_rendering()  # fixes the layout, which labels are placed in
-        for axes, dataset in zip(panels, datasets, strict=True):
-            _label(axes, minutes[dataset], scores.loc[dataset], models, dashed[dataset])
+        panels[0].set_ylabel(f"test {score.label}")
+        figure.draw_without_rendering()  # lays the panels out, which names are placed in
         figure.set_layout_engine("none")
+        for axes, dataset in zip(panels, datasets, strict=True):
+            _label(axes, minutes[dataset], scores.loc[dataset], look, baseline)
     return figure
+
+
+def looks(families: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Give each model a colour, by its family, and a marker, by its place within the family.
+
+    Args:
+        families: models, in order, each with its family; families follow in the order of their first models.
+
+    Returns:
+        Colour and marker of each model, in the order of `families`.
+    """
+    order = list(dict.fromkeys(families.values()))
+    members: Counter[str] = Counter()
+    look = {}
+    for model, family in families.items():
+        look[model] = f"C{order.index(family)}", MARKERS[members[family] % len(MARKERS)]
+        members[family] += 1
+    return look
 
 
 def save_figure(figure: Figure, files: Iterable[str | Path]) -> None:
@@ -80,29 +118,14 @@ def save_figure(figure: Figure, files: Iterable[str | Path]) -> None:
             figure.savefig(partial, metadata=metadata)
 
 
-def _family(model: str) -> str:
-    """Return the mechanism's kind, by which models are coloured."""
-    return model.split(SWAP)[-1].split("-")[0]
-
-
-def _colour(model: str, models: Sequence[str]) -> str:
-    families = list(dict.fromkeys(map(_family, models)))
-    return f"C{families.index(_family(model))}"
-
-
-def _marker(model: str, models: Sequence[str]) -> str:
-    family = [other for other in models if _family(other) == _family(model)]
-    return MARKERS[family.index(model) % len(MARKERS)]
-
-
-def _draw_models(axes: Axes, minutes: pd.Series, scores: pd.DataFrame, models: Sequence[str]) -> None:
-    for model in models:
+def _draw_models(axes: Axes, minutes: pd.Series, scores: pd.DataFrame, look: Mapping[str, tuple[str, str]]) -> None:
+    for model, (colour, marker) in look.items():
         axes.errorbar(
             minutes[model],
             scores.loc[model, "mean"],
             yerr=scores.loc[model, "std"] or None,
-            color=_colour(model, models),
-            marker=_marker(model, models),
+            color=colour,
+            marker=marker,
             markeredgecolor="white",
             markeredgewidth=0.5,
             elinewidth=0.8,
@@ -110,53 +133,36 @@ def _draw_models(axes: Axes, minutes: pd.Series, scores: pd.DataFrame, models: S
         )
 
 
-def _label(axes: Axes, minutes: pd.Series, scores: pd.DataFrame, models: Sequence[str], baseline: float) -> None:
-    """Name each point beside it, where the name covers no point, no other name and not the baseline."""
-    point = axes.figure.dpi / 72  # pixels
-    taken = []
-    for model in models:
-        mean, deviation = scores.loc[model]
-        ends = [(minutes[model], mean - deviation), (minutes[model], mean + deviation)]
-        taken.append(Bbox(axes.transData.transform(ends)).padded(4 * point))
-    edges = [(x, baseline) for x in axes.get_xlim()]
-    taken.append(Bbox(axes.transData.transform(edges)).padded(point))
-    above = {"textcoords": "offset points", "ha": "right", "fontsize": LABEL_SIZE, "color": BASELINE_COLOUR}
-    taken.append(axes.annotate(f"baseline ({BASELINE})", edges[1], (-2, 3), **above).get_window_extent())
-    for model in scores.loc[models, "mean"].sort_values(ascending=False).index:
-        at = (minutes[model], scores.loc[model, "mean"])
-        taken.append(_place(axes, model, at, _colour(model, models), taken))
-
-
-def _place(axes: Axes, text: str, at: tuple[float, float], colour: str, taken: Sequence[Bbox]) -> Bbox:
-    """Write `text` beside the data point `at`, at the nearest place that is free; return the place, in pixels."""
-    label = axes.annotate(
-        text,
-        at,
-        (0, 0),
-        textcoords="offset points",
-        ha="center",
-        va="center",
-        color=colour,
-        fontsize=LABEL_SIZE,
-        arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3},
+def _label(
+    axes: Axes,
+    minutes: pd.Series,
+    scores: pd.DataFrame,
+    look: Mapping[str, tuple[str, str]],
+    baseline: str | None,
+) -> None:
+    """Name the baseline and each point, where the name covers no point, no bar, no line and no other name."""
+    axes.autoscale(False)  # lines from points to names leave the limits alone
+    models = list(look)
+    x, y, spread = (column[models].to_numpy() for column in (minutes, scores["mean"], scores["std"]))
+    radius = matplotlib.rcParams["lines.markersize"] / 2 * axes.figure.dpi / 72  # pixels
+    names, at = models, [*zip(x, y, strict=True)]
+    colours = lines = [colour for colour, _ in look.values()]
+    x_lines, y_lines = [*zip(x, x, strict=True)], [*zip(y - spread, y + spread, strict=True)]
+    if baseline:
+        edges, height = axes.get_xlim(), scores.loc[baseline, "mean"]
+        names, at = [f"baseline ({baseline})", *names], [(edges[1], height), *at]
+        colours, lines = [BASELINE_COLOUR, *colours], ["none", *lines]
+        x_lines, y_lines = [edges, *x_lines], [(height, height), *y_lines]
+    textalloc.allocate(
+        axes,
+        *zip(*at, strict=True),
+        names,
+        x_scatter=x,
+        y_scatter=y,
+        scatter_sizes=[radius] * len(models),
+        x_lines=x_lines,
+        y_lines=y_lines,
+        textcolor=colours,
+        linecolor=lines,
+        **LABELS,
     )
-    point = axes.figure.dpi / 72  # pixels
-    size = Text.get_window_extent(label).size / point
-    origin, inside = axes.transData.transform(at), axes.get_window_extent()
-
-    def place(distance: int, degrees: int) -> tuple[np.ndarray, Bbox]:
-        direction = np.array([math.cos(math.radians(degrees)), math.sin(math.radians(degrees))]).round(9)
-        middle = distance * direction + np.sign(direction) * size / 2  # points from the marker
-        corner = origin + (middle - size / 2) * point
-        return middle, Bbox.from_bounds(*corner, *(size * point))
-
-    def conflicts(box: Bbox) -> int:
-        cut = not (inside.contains(box.x0, box.y0) and inside.contains(box.x1, box.y1))
-        return box.count_overlaps(taken) + cut * len(taken)
-
-    places = [place(distance, degrees) for distance in LABEL_DISTANCES for degrees in LABEL_ANGLES]
-    best = min(range(len(places)), key=lambda index: conflicts(places[index][1]))  # the first, so the nearest
-    middle, box = places[best]
-    label.set_position(middle)
-    label.arrow_patch.set_visible(best >= len(LABEL_ANGLES))  # a label next to its marker needs no line
-    return box
