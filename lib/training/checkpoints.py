@@ -44,20 +44,27 @@ def last_checkpoint(args: TrainingArguments) -> Path | None:
 
 
 def check_start(checkpoint: Path, args: TrainingArguments) -> None:
-    """Refuse a start from the training state of another run if its checkpoint is not whole.
+    """Refuse a start from the training state of another run if its checkpoint is not whole, or has had all epochs.
 
     Args:
         checkpoint: folder given as the start.
         args: the run's arguments.
 
     Raises:
-        RunError: the checkpoint is not whole.
+        RunError: the checkpoint is not whole, or there is nothing left to train.
     """
     fault = checkpoint_fault(checkpoint, args)
     if fault:
         raise RunError(
             f"{checkpoint}: {fault}. Expected a whole working checkpoint, since start.load_only_model_state is false; "
             "set it to true to take the weights alone, or give another checkpoint."
+        )
+    trained = _read_state(checkpoint).get("epoch") or 0
+    if trained >= args.num_train_epochs:
+        raise RunError(
+            f"{checkpoint}: has been trained for {trained:g} epochs, so that recipe.epochs = {args.num_train_epochs:g} "
+            "leaves nothing to do. Expected more, since the epochs before count; raise recipe.epochs, or set "
+            "start.load_only_model_state to true to count from 1."
         )
 
 

@@ -171,6 +171,9 @@ def _scores(
 
 
 def _save_tokenizer(tokenizer: PreTrainedTokenizerBase, run: Run, folder: Path, longest: int) -> None:
+    """Put the tokeniser beside each model that is kept in `folder`."""
     # Whoever uses the model later cuts documents as the run did, unless told otherwise.
     tokenizer.model_max_length = run.max_tokens or longest
-    tokenizer.save_pretrained(folder)
+    for place in (folder, folder / "best", folder / "last"):
+        if place.is_dir():
+            tokenizer.save_pretrained(place)
