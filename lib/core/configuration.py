@@ -74,7 +74,8 @@ def _origin(place: tuple[str, ...], layers: Sequence[Layer]) -> str:
     """Return a place as it is written: with its file, and at the stage where entries of `data` share the key."""
     shared = tuple(part for index, part in enumerate(place) if "data" not in place[max(0, index - 1) : index + 1])
     values = merged(layers)
-    written = place if _reach(place, values) == len(place) or place[1:2] != ("stages",) else shared
+    own = _reach(place, values) == len(place) or _reach(shared, values) < len(shared)
+    written = place if own or place[1:2] != ("stages",) else shared
     reaches = [_reach(written, values) for _, values in layers]
     if not any(reaches):
         return ".".join(written)
