@@ -22,8 +22,10 @@ ROOT = Path(__file__).resolve().parents[2]
 SILENT = frozenset(
     {
         "lib.core.errors",  # classes of errors
+        "lib.core.files",  # reads settings, writes files whole
         "lib.core.record",  # describes a finished run and names its files
         "lib.core.program",  # command line, messages, exit status
+        "lib.training.folders",  # where a run works and where its results go
         "lib.training.record",  # writes the record after the training
         "lib.training.trackers",  # reports the training's progress
     }

@@ -146,13 +146,16 @@ class Plan:
         task = self.experiment.stages[key.stage].data[key.dataset].task.kind
         backbone = self.experiment.backbone_at(key.model, key.stage)
         modules = [
+            "lib.core.settings.run",
+            "lib.core.settings.recipe",
             TASKS.module(task, "task"),
             TASKS.module(task, "parameters"),
             BACKBONES.module(backbone.kind, "backbone"),
             BACKBONES.module(backbone.kind, "parameters"),
         ]
         # The backbone's model for a task is made through transformers' Auto classes, which no import names.
-        if modules[2].endswith(".backbone") and find_spec(model := f"{BACKBONES.package}.{backbone.kind}.{task}"):
+        is_package = BACKBONES.module(backbone.kind, "backbone").endswith(".backbone")
+        if is_package and find_spec(model := f"{BACKBONES.package}.{backbone.kind}.{task}"):
             modules.append(model)
         if backbone.takes_mechanism:
             modules += [MECHANISMS.module(backbone.mechanism.kind, part) for part in ("mechanism", "parameters")]
