@@ -216,7 +216,7 @@ class Preparation(Reading):
             try:
                 re.compile(pattern)
             except re.error as error:
-                raise ValueError(f"remove: {pattern!r} is not a regular expression ({error}).") from error
+                raise ValueError(f"{pattern!r} is not a regular expression ({error}).") from error
         return pattern
 
 

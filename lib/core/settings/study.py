@@ -328,7 +328,10 @@ class Experiment(Section):
                         f"Let it skip the stage, or choose another backbone"
                     )
                 elif trained and work.recipe is None and work.task.evaluates_on not in backbone.abilities:
-                    yield f"stages.{stage}.data.{entry}: has no recipe, which {name} needs to train. Add one"
+                    yield (
+                        f"stages.{stage}.data.{entry}: has no recipe, without which a backbone of kind {backbone.kind} "
+                        f"cannot do {work.task.kind}. Add one"
+                    )
 
     @check
     def _models_start_from_what_they_passed(self) -> Iterator[str]:
@@ -343,8 +346,8 @@ class Experiment(Section):
                     )
                 continue
             for entry in self.stages[stage].data:
-                if self.parent_dataset(parent, entry) is None:
-                    known = ", ".join(self.stages[parent].data)
+                known = ", ".join(self.stages[parent].data)
+                if known and self.parent_dataset(parent, entry) is None:
                     yield (
                         f"stages.{stage}.data.{entry}: models start from {parent}, which has several entries and none "
                         f"for {entry}: {known}. Add it to {parent}"
