@@ -3,7 +3,8 @@ SHELL := bash
 PYTHON ?= python3
 BIN := .venv/bin
 CORES ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count())")
-SNAKEMAKE := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake
+SEARCH := PATH="$(CURDIR)/$(BIN):$$PATH"
+SNAKEMAKE := $(SEARCH) $(BIN)/snakemake
 # Without the workflow's own profile, which prints every command: a line a job is enough here.
 DEMO := --configfile config/demo.yaml --cores $(CORES) --workflow-profile none --rerun-incomplete --show-failed-logs
 
@@ -24,7 +25,7 @@ setup: .venv/.done ## Make the virtual environment
 	touch $@
 
 demo: setup ## Run the whole grid in miniature, without a download (about 8 minutes on 2 cores)
-	$(SNAKEMAKE) $(DEMO) --quiet reason host
+	$(SEARCH) $(BIN)/python scripts/preloaded.py $(BIN)/snakemake $(DEMO) --quiet reason host
 	@$(MAKE) --no-print-directory report
 	@echo; cat results/demo/tables/f1.md; echo
 	@echo "Tables:  results/demo/tables/"

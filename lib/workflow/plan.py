@@ -146,8 +146,6 @@ class Plan:
         task = self.experiment.stages[key.stage].data[key.dataset].task.kind
         backbone = self.experiment.backbone_at(key.model, key.stage)
         modules = [
-            "lib.core.settings.run",
-            "lib.core.settings.recipe",
             TASKS.module(task, "task"),
             TASKS.module(task, "parameters"),
             BACKBONES.module(backbone.kind, "backbone"),
@@ -157,6 +155,8 @@ class Plan:
         is_package = BACKBONES.module(backbone.kind, "backbone").endswith(".backbone")
         if is_package and find_spec(model := f"{BACKBONES.package}.{backbone.kind}.{task}"):
             modules.append(model)
+        if self.trains(key):
+            modules += ["lib.core.settings.run", "lib.core.settings.recipe"]
         if backbone.takes_mechanism:
             modules += [MECHANISMS.module(backbone.mechanism.kind, part) for part in ("mechanism", "parameters")]
         return code_digest("scripts/train.py" if self.trains(key) else "scripts/evaluate.py", *modules)

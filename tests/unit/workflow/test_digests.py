@@ -469,19 +469,19 @@ def test_formatting_an_unchanged_project_gives_the_same_digest(project):
             "lib.attention.favor.mechanism",
             {"lib.attention.favor.mechanism:Mechanism", "lib.attention.contract:Attention",
              "lib.core.randomness:derive_seed"},
-            {"lib.core.errors:ConfigError", "lib.attention.lsh.mechanism:Mechanism", "lib.core.kinds:MECHANISMS"},
+            {"lib.core.errors:ConfigError", "lib.attention.lsh.mechanism:Mechanism"},
         ),
         (
             "lib.backbones.encoder.block",
             {"lib.backbones.encoder.block:EncoderBlock", "lib.backbones.encoder.configuration:<statements>",
-             "lib.attention.registry:build", "lib.core.kinds:MECHANISMS", "lib.core.kinds:Axis"},
+             "lib.attention.registry:build"},
             {"lib.backbones.encoder.model:EncoderModel", "lib.backbones.encoder.pooling:pooling",
              "lib.attention.favor.mechanism:Mechanism", "lib.data.masking:TokenMasker"},
         ),
         (
             "lib.data.masking",
             {"lib.data.masking:MlmCollator", "lib.data.masking:TokenMasker", "lib.data.padding:pad_ids"},
-            {"lib.core.settings.training:Masking", "lib.core.settings.training:Optimisation"},
+            {"lib.core.settings.recipe:Recipe", "lib.tasks.masked_lm.parameters:Parameters"},
         ),
     ],
 )  # fmt: skip
@@ -505,9 +505,9 @@ FAVOR, BLOCK, MASKING = "lib.attention.favor.mechanism", "lib.backbones.encoder.
         ("lib/attention/favor/mechanism.py", "def set_step(self, step: int)", "def set_step(self, step: Any)", set()),
         ("lib/backbones/encoder/block.py", "functional.gelu(expanded)", "functional.relu(expanded)", {BLOCK}),
         ("lib/core/errors.py", "\nclass ", "\nclass AnotherError(Exception):\n    pass\n\n\nclass ", set()),
-        ("lib/core/settings/training.py", "Field(0.15", "Field(0.2", set()),
-        ("lib/core/settings/training.py", "Share of the", "Part of the", set()),
-        ("lib/backbones/encoder/settings.py", "// self.num_attention_heads", "* self.num_attention_heads", {BLOCK}),
+        ("lib/backbones/encoder/parameters.py", "= Field(0.1", "= Field(0.2", set()),
+        ("lib/backbones/encoder/parameters.py", "Width of the", "Size of the", set()),
+        ("lib/backbones/encoder/parameters.py", "// self.num_attention_heads", "* self.num_attention_heads", {BLOCK}),
     ],
 )
 def test_an_edit_of_the_project_changes_what_it_must(tmp_path, monkeypatch, file, old, new, changed):
