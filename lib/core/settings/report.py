@@ -29,6 +29,15 @@ class Table(Section):
             yield f"a table of kind '{self.kind}' needs a stage. Name one"
         if self.kind == "stage" and not self.columns:
             yield "a table of kind 'stage' needs columns. Name some, such as [f1]"
+        if self.kind == "classes" and len(self.models or []) != 1:
+            yield "a table of kind 'classes' shows one model. Name one under models"
+
+    @check
+    def _kind_reads_what_it_has(self) -> Iterator[str]:
+        idle = {"token_lengths": ["stage", "columns", "models"], "classes": ["columns"], "stage": []}
+        for name in idle[self.kind]:
+            if getattr(self, name):
+                yield f"{name} = {getattr(self, name)} does nothing in a table of kind '{self.kind}'. Leave it out"
 
 
 class Figure(Section):

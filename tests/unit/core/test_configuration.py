@@ -156,7 +156,7 @@ def test_null_removes_a_model_a_table_and_a_figure():
     report = {
         "tables": {
             "f1": {"stage": "finetune", "columns": ["f1"]},
-            "baseline": {"kind": "classes", "stage": "finetune"},
+            "baseline": {"kind": "classes", "stage": "finetune", "models": ["tfidf"]},
         },
         "figures": {"f1_time": {"stage": "finetune", "time": ["finetune"]}},
     }

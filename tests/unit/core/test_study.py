@@ -211,7 +211,14 @@ BAD = {
         "tokenizers.wordpiece: source is 'local', but 'path' is missing",
     ),
     "a table of nothing": ([("report/tables/f1", {"stage": "finetune"})], "tables.f1: a table of kind 'stage' needs"),
-    "a table of no stage": ([("report/tables/f1", {"kind": "classes"})], "tables.f1: .*'classes' needs a stage"),
+    "classes of all models at once": (
+        [("report/tables/f1", {"kind": "classes", "stage": "finetune"})],
+        "tables.f1: a table of kind 'classes' shows one model",
+    ),
+    "a table of no stage": (
+        [("report/tables/f1", {"kind": "classes", "models": ["tfidf"]})],
+        "tables.f1: .*'classes' needs a stage",
+    ),
     "no model kept": ([("experiment/stages/tapt/recipe/keep", ["state"])], "stages.tapt.recipe: .*names no model"),
 }
 
@@ -247,6 +254,14 @@ IDLE = {
     "an end of what has none": (
         [("experiment/backbones/encoder/max_position_embeddings", 512)],
         "max_position_embeddings = 512 does nothing with position_embedding_type = 'rope'.*Choose 'learned'",
+    ),
+    "columns of classes": (
+        [("report/tables/x", {"kind": "classes", "stage": "finetune", "models": ["tfidf"], "columns": ["f1"]})],
+        r"report.tables.x: columns = \['f1'\] does nothing in a table of kind 'classes'",
+    ),
+    "a stage of token lengths": (
+        [("report/tables/x", {"kind": "token_lengths", "stage": "tapt"})],
+        "report.tables.x: stage = tapt does nothing in a table of kind 'token_lengths'",
     ),
     "a mechanism of what takes none": (
         [("experiment/models/tfidf/mechanism", "sdpa")],

@@ -69,7 +69,9 @@ def test_without_a_model_it_is_the_first_that_trains(new_experiment):
 
 def test_the_only_dataset_need_not_be_named_and_several_must(program, new_experiment, tmp_path):
     assert new_experiment("pretrain", "first").dataset == "wikipedia"
-    with pytest.raises(ConfigError, match="finetune works on several datasets. Name one of: imdb, hyperpartisan, arxiv"):
+    with pytest.raises(
+        ConfigError, match="finetune works on several datasets. Name one of: imdb, hyperpartisan, arxiv"
+    ):
         program("finetune", "fine", "--model", "sdpa")
     assert not (tmp_path / "finetune").exists()
 

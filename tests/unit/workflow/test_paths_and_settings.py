@@ -176,9 +176,8 @@ def test_tokens_are_kept_by_tokeniser_and_made_for_those_who_read_them():
     )
     assert made.data(key("finetune", "lsh-h2-c64"))["train"] == "results/data/imdb/tokens/other/train"
     assert made.tokenizer(key("finetune", "lsh-h2-c64")) == ["results/tokenizers/other"]
-    assert made.tokenised == [
-        ("wikipedia", "wordpiece"), ("imdb", "wordpiece"), ("imdb", "other"), ("arxiv", "wordpiece"), ("arxiv", "other"),
-    ]  # fmt: skip
+    both = [("imdb", "wordpiece"), ("imdb", "other"), ("arxiv", "wordpiece"), ("arxiv", "other")]
+    assert made.tokenised == [("wikipedia", "wordpiece"), *both]
     assert made.tokenizer_sources("other") == ["results/data/arxiv/prepared/train.parquet"]
     assert made.tokenizer_sources("wordpiece") == made.filtered_shards("wikipedia")
 
@@ -229,7 +228,13 @@ def test_paths_begin_with_the_studys_own_folders():
     made = Plan(study(("models/sdpa/start", {"repository": "a/b", "revision": "main"}), layers=[("moved.yaml", moved)]))
     run = key("finetune", "sdpa")
     places = [made.folder(run), *made.data(run).values(), *made.tokenizer(run), *made.start(run)]
-    places += [made.table("f1"), made.figure("f1"), made.log("x"), made.benchmark("x"), *made.filtered_shards("wikipedia")]
+    places += [
+        made.table("f1"),
+        made.figure("f1"),
+        made.log("x"),
+        made.benchmark("x"),
+        *made.filtered_shards("wikipedia"),
+    ]
     assert all(place.startswith("elsewhere/deep/") for place in places), places
     assert made.start(key("pretrain", "sdpa")) == ["there/models/a/b/main"]
 
@@ -255,7 +260,10 @@ def test_only_what_a_run_reads_changes_its_settings():
 def test_the_programs_accept_what_the_plan_gives_them():
     made = plan(SWAP)
     for run in made.runs:
-        settings = json.loads(made.run_settings(run)) | {"data": made.data(run), "execution": json.loads(made.execution)}
+        settings = json.loads(made.run_settings(run)) | {
+            "data": made.data(run),
+            "execution": json.loads(made.execution),
+        }
         if made.trains(run):
             settings["tokenizer"] = made.tokenizer(run)[0]
         parsed = Run.model_validate(settings)
@@ -323,13 +331,18 @@ def test_raw_files_by_source(tmp_path, monkeypatch):
     sha = "0" * 64
     made = plan(
         ("corpora/wikipedia/source", "hub"),
-        ("corpora/wikipedia/hub", {"repository": "a/b", "revision": "0" * 40, "files": {"train": ["x-{0..1}.parquet"]}}),
+        (
+            "corpora/wikipedia/hub",
+            {"repository": "a/b", "revision": "0" * 40, "files": {"train": ["x-{0..1}.parquet"]}},
+        ),
         ("datasets/imdb/source", "local"),
         ("datasets/imdb/local", {"files": {"train": ["*.csv"]}}),
         ("datasets/arxiv/source", "url"),
         ("datasets/arxiv/url", {"files": {"train": [{"url": "https://a.org/d/y.csv?x=1", "sha256": sha, "size": 3}]}}),
     )
-    assert made.raw_files("wikipedia") == {"train": ["resources/wikipedia/x-0.parquet", "resources/wikipedia/x-1.parquet"]}
+    assert made.raw_files("wikipedia") == {
+        "train": ["resources/wikipedia/x-0.parquet", "resources/wikipedia/x-1.parquet"]
+    }
     assert made.raw_files("imdb") == {"train": ["mine.csv"]}
     assert made.raw_files("arxiv") == {"train": ["resources/arxiv/y.csv"]}
     assert made.remote_file_options("arxiv", "y.csv") == [
@@ -344,7 +357,9 @@ def test_raw_files_by_source(tmp_path, monkeypatch):
 def test_only_corpora_with_a_generator_are_generated():
     made = plan(("datasets/reviews", SMALL["experiment"]["datasets"]["imdb"]))
     assert made.raw_files("imdb")["train"][0].startswith("results/data/imdb/raw/")
-    with pytest.raises(ConfigError, match=r"reviews\.source is 'generated', but there is no generator.*imdb, wikipedia"):
+    with pytest.raises(
+        ConfigError, match=r"reviews\.source is 'generated', but there is no generator.*imdb, wikipedia"
+    ):
         made.raw_files("reviews")
 
 
@@ -353,4 +368,6 @@ def test_minutes_follow_from_work_and_scale():
     run = key("pretrain", "sdpa")
     long = ("stages/pretrain/recipe/epochs", 2000)
     assert plan(long).minutes(run) > plan().minutes(run) >= 15
-    assert Plan(study(long, layers=[("slow.yaml", scaled)])).minutes(run) == pytest.approx(3 * plan(long).minutes(run), abs=2)
+    assert Plan(study(long, layers=[("slow.yaml", scaled)])).minutes(run) == pytest.approx(
+        3 * plan(long).minutes(run), abs=2
+    )
