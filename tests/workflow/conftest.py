@@ -33,6 +33,38 @@ SMALL = {
 }
 
 
+# A study without training, backbones of tokens or anything of the grid.
+ALONE = {
+    "experiment": {
+        "seeds": [1, 2],
+        "backbones": {"tfidf": {"kind": "tfidf"}},
+        "datasets": {
+            "imdb": {
+                "source": "generated",
+                "generated": {"documents": 100},
+                "labels": ["negative", "positive"],
+                "max_tokens": 48,
+            }
+        },
+        "stages": {"score": {"task": {"kind": "sequence_classification"}, "data": {"imdb": {}}}},
+        "models": {"words": {"backbone": "tfidf"}},
+    },
+    "report": {
+        "tables": {
+            "scores": {"stage": "score", "columns": ["minutes", "f1"]},
+            "classes": {"kind": "classes", "stage": "score", "models": ["words"]},
+        }
+    },
+    "execution": {"results": "results/alone"},
+}
+
+
+@pytest.fixture(scope="session")
+def alone():
+    """Settings of a study that stands alone."""
+    return ALONE
+
+
 @pytest.fixture(scope="session")
 def finished(copy_of_repository):
     """A project whose small workflow has run to its end."""
