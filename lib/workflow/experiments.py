@@ -61,9 +61,12 @@ def new_experiment(
         raise ConfigError(
             f"model {model!r} beside start {start!r}: the backbone comes from the start. Give one of them."
         )
-    trained = [key.model for key in plan.runs if key.stage == stage and key.dataset == dataset and plan.trains(key)]
+    passing = [name for name in plan.experiment.models if stage in plan.experiment.stages_of(name)]
+    trained = [name for name in passing if plan.experiment.trains(name, stage, dataset)]
+    if not trained:
+        raise ConfigError(f"{stage} trains no model of the study on {dataset}. Name another stage, or add a model.")
     if model is not None and model not in trained:
-        raise ConfigError(f"{model!r} is not a model that {stage} trains; known: {', '.join(dict.fromkeys(trained))}.")
+        raise ConfigError(f"{model!r} is not a model that {stage} trains; known: {', '.join(trained)}.")
     key = Key(stage, model or trained[0], dataset, plan.experiment.seeds[0])
     settings = json.loads(plan.run_settings(key)) | {
         "tokenizer": plan.tokenizer(key)[0],
@@ -94,11 +97,16 @@ def resumed_experiment(experiments: str | Path, stage: str, name: str, resumed: 
         The new `config.yaml`.
 
     Raises:
-        ConfigError: the name is taken, or there is nothing to go on from.
+        ConfigError: the name is taken, the run is of another stage, or there is nothing to go on from.
     """
     folder = _new_folder(experiments, stage, name)
     source = _run_folder(experiments, resumed)
     settings = _read_config(source)
+    if settings.get("stage") != stage:
+        raise ConfigError(
+            f"{source}: a run of {settings.get('stage')}, not of {stage}. Resume it there, or take its weights "
+            "with --start."
+        )
     if (source / RUN).is_file():
         state = source / MODEL / "state"
         whole = state.is_dir()

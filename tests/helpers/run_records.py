@@ -1,12 +1,17 @@
-"""Synthetic run records, written as a finished training writes them."""
+"""Synthetic run records, written as a finished run writes them."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
+import pandas as pd
+import yaml
+
 from lib.core.files import write_json
-from lib.core.record import HISTORY, RUN, RunRecord
+from lib.core.record import CONFIG, HISTORY, PREDICTIONS, RUN, RunRecord
 
 MODELS = ["sdpa", "lsh-h2-c64", "lsh-h4-c64", "favor-m64"]
+UNTRAINED = {"epochs": 0, "steps": 0, "tokens": 0, "seconds_per_epoch": None, "tokens_per_second": None}
 
 
 def write_run(root: Path, stage: str, model: str, dataset: str, seed: int = 0, **values: object) -> Path:
@@ -38,5 +43,21 @@ def write_run(root: Path, stage: str, model: str, dataset: str, seed: int = 0, *
     fields |= {name: value for name, value in values.items() if name in fields}
     folder = root / "runs" / stage / model / dataset / f"seed-{seed}"
     write_json(folder / RUN, json.loads(RunRecord(**fields, metrics=metrics).model_dump_json()))
-    (folder / HISTORY).write_text("epoch,train_loss\n1,3.5\n2,3.0\n")
+    if fields["epochs"]:
+        (folder / HISTORY).write_text("epoch,train_loss\n1,3.5\n2,3.0\n")
+    return folder
+
+
+def write_baseline(root: Path, dataset: str, f1: float, seed: int = 0, **values: object) -> Path:
+    """Write the record of a run of `finetune` that does not train below `root` and return its folder."""
+    values = UNTRAINED | {"parameters": {"total": 10}, "test_f1_macro": f1} | values
+    return write_run(root, "finetune", "tfidf", dataset, seed, **values)
+
+
+def write_predictions(folder: Path, names: Sequence[str], labels: Sequence[int], predictions: Sequence[int]) -> Path:
+    """Write predictions of test documents, and wrong ones of validation documents, to a run's folder."""
+    right = pd.DataFrame({"label": labels, "prediction": predictions, "split": "test"})
+    wrong = pd.DataFrame({"label": [0, 1], "prediction": [1, 0], "split": "validation"})
+    pd.concat([wrong, right], ignore_index=True).to_parquet(folder / PREDICTIONS, index=False)
+    (folder / CONFIG).write_text(yaml.safe_dump({"labels": list(names)}))
     return folder

@@ -1,15 +1,16 @@
 """The classical baseline on the complete IMDb reviews, against the published macro-F1. About half a minute."""
 
-import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from lib.core.settings.baseline import Baseline
+from lib.core.record import read_record
 from lib.core.settings.data import Preparation
+from lib.core.settings.run import Run
 from lib.data.labelled import prepare_dataset
-from lib.evaluation.baseline import REPORT, run_baseline
+from lib.results.tables import classes_table
+from lib.training.evaluate import evaluate
 
 REVIEWS = Path(__file__).resolve().parents[2] / "../shared/data/imdb"
 LABELS = ["negative", "positive"]
@@ -25,8 +26,20 @@ def test_macro_f1_is_near_the_published_one(tmp_path):
     splits = {split: tmp_path / f"prepared/{split}.parquet" for split in ("train", "validation", "test")}
     assert [pq.read_metadata(path).num_rows for path in splits.values()] == [40_000, 5_000, 5_000]
 
-    run_baseline(dataset="imdb", **splits, label_names=LABELS, settings=Baseline(), folder=tmp_path / "baseline")
+    run = Run(
+        stage="finetune",
+        model="tfidf",
+        dataset="imdb",
+        seed=420,
+        task={"kind": "sequence_classification"},
+        backbone={"kind": "tfidf"},
+        labels=LABELS,
+        data={split: str(path) for split, path in splits.items()},
+    )
+    evaluate(run, tmp_path / "run")
 
-    report = json.loads((tmp_path / "baseline" / REPORT).read_text())
-    assert report["metrics"]["test_f1_macro"] == pytest.approx(PUBLISHED, abs=0.01)
-    assert report["features"] == 20_000
+    record = read_record(tmp_path / "run")
+    assert record.metrics["test_f1_macro"] == pytest.approx(PUBLISHED, abs=0.01)
+    assert record.parameters["total"] == 20_000 + 1  # a weight per n-gram, and a bias
+    macro = classes_table([tmp_path / "run"]).frame.set_index("label").loc["macro average", "f1"]
+    assert macro == pytest.approx(100 * record.metrics["test_f1_macro"])

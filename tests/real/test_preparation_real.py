@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-import yaml
 
-from lib.core.settings.data import ArticleFilter, Preparation, Split
+from lib.core.configuration import load_study, read_layers
+from lib.core.settings.data import Preparation, Split
+from lib.data.filtering import filter_corpus
 from lib.data.labelled import prepare_dataset
-from lib.data.wikipedia import filter_wikipedia
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"
@@ -53,10 +53,10 @@ def test_hyperpartisan_articles_in_their_original_xml(tmp_path):
 
 
 def test_filter_of_wikipedia_is_its_definition(tmp_path):
-    settings = yaml.safe_load((ROOT / "config" / "config.yaml").read_text())["experiment"]["wikipedia"]
-    keywords = set(settings["keywords"])
+    settings = load_study(read_layers([ROOT / "config" / "config.yaml"])).experiment.corpora["wikipedia"].filter
+    keywords = set(settings.keywords)
     source = DATA / "wikipedia" / "en-sample.parquet"
-    filter_wikipedia(source, tmp_path / "part.parquet", ArticleFilter(id="id", keywords=sorted(keywords)))
+    filter_corpus(source, tmp_path / "part.parquet", settings)
     rows = pq.read_table(source, columns=["id", "text"]).to_pylist()
     expected = [row["id"] for row in rows if len(keywords.intersection(re.findall("[a-z]+", row["text"].lower()))) >= 3]
     assert pq.read_table(tmp_path / "part.parquet")["id"].to_pylist() == expected

@@ -14,18 +14,32 @@ def configuration(data):
     """Return what is laid over the full grid's configuration: own files, a small encoder, three mechanisms."""
     recipe = {"epochs": 1, "learning_rate": 1e-3, "batch_size": 16}
     few = {"train": 160, "validation": 32, "test": 32}
+    names = ("imdb", "hyperpartisan", "arxiv")
+    unused = ("lsh-h2-c128", "lsh-h4-c64", "lsh-h4-c128", "favor-m128", "favor-m256", "favor-m512")
     return {
+        "extends": "config/config.yaml",
         "experiment": {
             "precision": "fp32",
-            "models": MODELS,
-            "encoder": {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 128},
-            "tokenizer": {"source": "local", "path": str(data / "vocab/bert-base-uncased/vocab.txt")},
-            "wikipedia": {
-                "source": "local",
-                "local": {"files": {"train": [str(data / "wikipedia/en-sample.parquet")]}},
-                "short": {"articles": 240, "max_tokens": 64},
-                "long": {"articles": 80, "max_tokens": 128},
-                "held_out": {"articles": 32, "max_tokens": 128},
+            "mechanisms": dict.fromkeys(unused),
+            "backbones": {
+                "encoder": {
+                    "hidden_size": 64,
+                    "num_hidden_layers": 2,
+                    "num_attention_heads": 4,
+                    "intermediate_size": 128,
+                }
+            },
+            "tokenizers": {
+                "wordpiece": {"source": "local", "path": str(data / "vocab/bert-base-uncased/vocab.txt")},
+            },
+            "corpora": {
+                "wikipedia": {
+                    "source": "local",
+                    "local": {"files": {"train": [str(data / "wikipedia/en-sample.parquet")]}},
+                    "short": {"articles": 240, "max_tokens": 64},
+                    "long": {"articles": 80, "max_tokens": 128},
+                    "held_out": {"articles": 32, "max_tokens": 128},
+                },
             },
             "datasets": {
                 "imdb": {
@@ -54,13 +68,15 @@ def configuration(data):
                     "max_tokens": 512,
                 },
             },
-            "pretrain": recipe,
-            "tapt": dict.fromkeys(("imdb", "hyperpartisan", "arxiv"), recipe),
-            "finetune": dict.fromkeys(("imdb", "hyperpartisan", "arxiv"), recipe | {"freeze_layers": 1}),
+            "stages": {
+                "pretrain": {"recipe": recipe},
+                "tapt": {"data": {name: {"recipe": recipe} for name in names}},
+                "finetune": {"data": {name: {"recipe": recipe | {"freeze_layers": 1}} for name in names}},
+            },
         },
+        "report": {"published": False},
         "execution": {
             "results": "results/demo",
-            "show_published": False,
             "training": {"device": "cpu", "workers": 0},
             "job": {"gpu": 0, "cpus_per_task": 1, "mem_mb": 2_000},
         },
@@ -75,7 +91,7 @@ def test_three_mechanisms_on_four_real_corpora(shared, copy_of_repository):
     f1 = pd.read_csv(project.results / "tables" / "f1.csv")
     assert f1["model"].tolist() == ["tfidf", *MODELS]
     assert f1.notna().all(axis=None)
-    assert len(list((project.results / "runs").rglob("run.json"))) == 3 + 9 + 9
+    assert len(list((project.results / "runs").rglob("run.json"))) == 3 + 9 + 9 + 3
 
     lengths = pd.read_csv(project.results / "tables" / "token_lengths.csv").set_index(["corpus", "split"])
     assert lengths.loc[("imdb", "train"), "documents"] == 160

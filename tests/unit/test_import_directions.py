@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lib.core.kinds import MECHANISMS
-from lib.workflow.digests import imported_files
+from lib.core.kinds import BACKBONES, MECHANISMS, TASKS
+from lib.workflow.digests import reached
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -18,12 +18,22 @@ ALLOWED = {
     "backbones": {"core", "attention"},
     "data": {"core"},
     "evaluation": {"core"},
-    "training": {"core", "attention", "backbones", "data", "evaluation"},
-    "measure": {"core", "attention", "backbones", "data", "results"},  # of results only the style of figures
-    "results": {"core"},
+    "tasks": {"core", "data", "evaluation", "backbones"},
+    "training": {"core", "attention", "data", "evaluation", "backbones", "tasks"},
+    "results": {"core", "evaluation"},
     "workflow": {"core"},
+    "measure": {"core", "attention", "backbones", "data", "results"},  # of results only the style of figures
 }
-WITHOUT_TORCH = ["core", "results", "workflow"]
+AXES = {"attention": MECHANISMS, "backbones": BACKBONES, "tasks": TASKS}
+# What the Snakefile's process imports, or may import.
+WITHOUT_TORCH = {
+    "core": ["*.py"],
+    "results": ["*.py"],
+    "workflow": ["*.py"],
+    "attention": ["parameters.py"],
+    "backbones": ["parameters.py", "contract.py", "__init__.py"],
+    "tasks": ["parameters.py", "contract.py", "__init__.py"],
+}
 
 
 def imported_modules(file):
@@ -55,38 +65,84 @@ def test_measuring_shares_only_the_style_of_figures_with_the_run_records():
         assert found <= style, file
 
 
+def modules_of(program):
+    """Return the modules that count in the digest of a program, without its package's name."""
+    return {definition.split(":")[0].removeprefix("lib.measure.") for definition in reached(f"scripts/{program}.py")}
+
+
 def test_what_draws_and_sums_up_does_not_import_what_measures():
     """So that editing a figure makes no measurement stale, nor the other way about."""
     measuring = {"attention_cost", "training_cost", "approximation", "implementations", "cost"}
     for program in ("measure_figure", "measure_summary", "cost_page"):
-        files = {Path(file).stem for file in imported_files(f"scripts/{program}.py")}
-        assert not files & measuring, program
+        assert not modules_of(program) & measuring, program
     for program in ("attention_cost", "training_cost", "favor_error", "lsh_recall"):
-        files = {Path(file).stem for file in imported_files(f"scripts/{program}.py")}
-        assert not files & {"cost_figures", "approximation_figures", "summaries", "crossovers", "page"}, program
+        assert modules_of(program) & measuring, program
+        drawing = {"cost_figures", "approximation_figures", "summaries", "crossovers", "page"}
+        assert not modules_of(program) & drawing, program
 
 
 def test_the_core_needs_pydantic_and_yaml_only():
     for file in (ROOT / "lib" / "core").rglob("*.py"):
         outside = {name.split(".")[0] for name in imported_modules(file)} - set(sys.stdlib_module_names) - {"lib"}
-        assert outside <= {"pydantic", "yaml"}, file
+        assert outside <= {"pydantic", "pydantic_core", "yaml"}, file
 
 
-def test_a_mechanism_is_imported_by_nobody():
+def test_the_core_imports_no_other_room():
+    """Not even inside functions: kinds are found by a name made at run time."""
+    for file in (ROOT / "lib" / "core").rglob("*.py"):
+        assert {name.split(".")[1] for name in imported_modules(file) if name.startswith("lib.")} <= {"core"}, file
+
+
+@pytest.mark.parametrize("room", AXES)
+def test_a_kind_is_imported_by_nobody(room):
     """They are found by name, so that editing one makes no other's runs stale."""
-    for file in (ROOT / "lib").rglob("*.py"):
-        for kind in MECHANISMS.kinds():
-            if (ROOT / "lib" / "attention" / kind) in file.parents:
-                continue
-            found = {name for name in imported_modules(file) if f"{name}.".startswith(f"lib.attention.{kind}.")}
+    kinds = AXES[room].kinds()
+    assert kinds
+    for file in [*(ROOT / "lib").rglob("*.py"), ROOT / "scripts" / "train.py", ROOT / "scripts" / "evaluate.py"]:
+        for kind in kinds:
+            own = (ROOT / "lib" / room / kind) in file.parents
+            if own or (room == "backbones" and (ROOT / "lib" / "measure") in file.parents):
+                continue  # what measures the encoder says so
+            found = {name for name in imported_modules(file) if f"{name}.".startswith(f"lib.{room}.{kind}.")}
             assert not found, file
+
+
+def test_every_kind_of_a_folder_is_found():
+    for room, axis in AXES.items():
+        folders = {path.parent.name for path in (ROOT / "lib" / room).glob("*/parameters.py")}
+        assert folders == set(axis.kinds())
+
+
+def without_torch(modules):
+    """Whether importing `modules` in a new process imports no torch."""
+    program = f"import sys, {', '.join(modules)}; sys.exit(bool({{'torch', 'transformers'}} & set(sys.modules)))"
+    return subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
+
+
+def modules_in(files):
+    return [".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for file in sorted(files)]
 
 
 @pytest.mark.parametrize("room", WITHOUT_TORCH)
 def test_a_room_runs_without_torch(room):
-    modules = [
-        ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        for file in sorted((ROOT / "lib" / room).rglob("*.py"))
-    ]
-    program = f"import sys, {', '.join(modules)}; sys.exit(bool({{'torch', 'transformers'}} & set(sys.modules)))"
+    files = [file for pattern in WITHOUT_TORCH[room] for file in (ROOT / "lib" / room).rglob(pattern)]
+    assert files
+    assert without_torch(modules_in(files))
+
+
+def test_the_proof_of_no_torch_can_fail():
+    assert not without_torch(["lib.training.run"])
+
+
+def test_what_a_plan_needs_runs_without_torch():
+    """Every mechanism, backbone and task of the grid, as the Snakefile's process takes them in."""
+    program = (
+        "import sys\n"
+        "from lib.core.configuration import load_study, read_layers\n"
+        "from lib.workflow.plan import Plan\n"
+        "plan = Plan(load_study(read_layers(['config/config.yaml'])))\n"
+        "for key in plan.runs: plan.run_settings(key), plan.run_code(key), plan.data(key), plan.start(key)\n"
+        "assert len(plan.tables) > 5\n"
+        "sys.exit(bool({'torch', 'transformers', 'datasets'} & set(sys.modules)))"
+    )
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0

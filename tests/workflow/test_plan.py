@@ -1,5 +1,6 @@
 """What Snakemake plans, without running it."""
 
+import re
 import subprocess
 import sys
 
@@ -11,11 +12,15 @@ def project(copy_of_repository):
     return copy_of_repository("planned")
 
 
+def jobs_of(output):
+    return {rule: int(number) for rule, number in re.findall(r"^(\w+) +(\d+)$", output, re.MULTILINE)}
+
+
 def test_the_full_grid(project):
-    output = project.snakemake("-n", "--profile", "slurm", "results/tables/f1.csv").stdout
-    jobs = dict(line.split() for line in output.splitlines() if len(line.split()) == 2)
-    assert (jobs["pretrain"], jobs["tapt"], jobs["finetune"]) == ("9", "27", "27")
-    assert (jobs["filter_wikipedia"], jobs["download_hub"], jobs["download_url"]) == ("41", "49", "4")
+    jobs = jobs_of(project.snakemake("-n", "--profile", "slurm", "results/tables/f1.csv").stdout)
+    assert (jobs["train"], jobs["train_and_predict"], jobs["evaluate"]) == (9 + 27, 27, 3)
+    assert (jobs["filter_corpus"], jobs["download_hub"], jobs["download_url"]) == (41, 49, 4)
+    assert (jobs["tokenize_corpus"], jobs["tokenize_dataset"], jobs["download_vocabulary"]) == (1, 3, 1)
 
 
 def test_planning_does_not_import_torch(project):
@@ -29,28 +34,110 @@ def test_planning_does_not_import_torch(project):
     subprocess.run([sys.executable, "-c", program], cwd=project.folder, env=project.environment, check=True)
 
 
+MECHANISMS = ("sdpa", "lsh-h2-c64", "lsh-h2-c128", "lsh-h4-c64", "lsh-h4-c128", "favor-m64", "favor-m128", "favor-m256")
+MECHANISMS += ("favor-m512",)
+
+
+def one_model(model, **experiment):
+    """Return a study of the grid's TF-IDF and one model of its own."""
+    models = dict.fromkeys(MECHANISMS) | {"mine": {"backbone": "encoder"} | model}
+    return {"extends": "config/config.yaml", "experiment": {"models": models, **experiment}}
+
+
+def planned(project, values, target="results/tables/f1.csv"):
+    return project.snakemake("-n", "--configfile", project.configure(values), "--", target).stdout
+
+
 def test_a_swap_is_adapted_from_the_other_mechanisms_pretraining(project):
-    config = project.configure({"experiment": {"models": ["sdpa-to-favor-m128"], "seeds": [1, 2]}})
-    output = project.snakemake("-n", "--configfile", config, "--", "results/tables/f1.csv").stdout
+    swap = {"mechanism": "sdpa", "changes": {"tapt": {"mechanism": "favor-m128"}}}
+    values = one_model(swap, seeds=[1, 2])
+    values["experiment"]["models"] |= {"sdpa": {"backbone": "encoder", "mechanism": "sdpa"}}
+    output = planned(project, values)
     assert "results/runs/pretrain/sdpa/wikipedia/seed-1/model" in output
-    assert "results/runs/finetune/sdpa-to-favor-m128/arxiv/seed-2/run.json" in output
-    assert "pretrain/favor" not in output
+    assert "results/runs/finetune/mine/arxiv/seed-2/run.json" in output
+    assert "pretrain/mine" not in output
+    assert jobs_of(output)["train"] == 2 * (1 + 2 * 3)
+
+
+def test_a_model_from_another_studys_run_needs_no_pretraining(project):
+    folder = project.folder / "results/runs/pretrain/favor-m256/wikipedia/seed-420/model"
+    folder.mkdir(parents=True, exist_ok=True)
+    start = {"folder": str(folder.relative_to(project.folder))}
+    values = one_model({"mechanism": "favor-m256", "skip": ["pretrain"], "start": start})
+    output = planned(project, values | {"execution": {"results": "results/mine"}}, "results/mine/tables/f1.csv")
+    assert str(start["folder"]) in output
+    assert jobs_of(output)["train"] == 3
+    assert "filter_corpus" not in output
+
+
+def test_a_model_of_the_hub_is_downloaded_once(project):
+    revision = "86b5e0934494bd15c9632b12f734a8a67f723594"
+    start = {"repository": "owner/name", "revision": revision}
+    output = planned(project, one_model({"mechanism": "sdpa", "skip": ["pretrain"], "start": start}))
+    assert jobs_of(output)["download_model"] == 1
+    assert f"output: resources/models/owner/name/{revision}\n" in output
+
+
+def test_every_tokeniser_makes_its_own_tokens(project):
+    own = {"source": "trained", "corpus": "imdb", "vocab_size": 8000}
+    values = one_model({"mechanism": "sdpa", "tokenizer": "own"}, tokenizers={"own": own})
+    values["experiment"]["models"] |= {"sdpa": {"backbone": "encoder", "mechanism": "sdpa", "tokenizer": "wordpiece"}}
+    output = planned(project, values)
+    jobs = jobs_of(output)
+    assert (jobs["train_tokenizer"], jobs["tokenize_corpus"], jobs["tokenize_dataset"]) == (2, 2, 6)
+    assert "results/data/arxiv/tokens/own/token_lengths.json" in output
+
+
+def test_a_study_of_its_own_inherits_nothing(project, alone):
+    output = project.snakemake("-n", "--configfile", project.configure(alone, "alone.yaml")).stdout
+    jobs = jobs_of(output)
+    jobs.pop("total")
+    assert jobs == {
+        "generate_imdb": 1,
+        "prepare_dataset": 1,
+        "evaluate": 2,
+        "table_scores": 1,
+        "table_classes_imdb": 1,
+        "all": 1,
+    }
+
+
+@pytest.mark.parametrize("study", ["demo", "imdb_small"])
+def test_the_shipped_studies_can_be_planned(project, study):
+    for name in ("wikipedia/en-sample", "imdb/train", "imdb/test"):
+        path = project.folder / "data" / f"{name}.parquet"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    jobs = jobs_of(project.snakemake("-n", "--configfile", f"config/{study}.yaml").stdout)
+    datasets = {"demo": 3, "imdb_small": 1}[study]
+    assert (jobs["train"], jobs["train_and_predict"]) == (9 + 9 * datasets, 9 * datasets)
+    assert jobs["evaluate"] == datasets
 
 
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"experiment": {"encoder": {"hiden_size": 1}}, "execution": {"gpu": 1}}, "hiden_size: unknown key"),
+        (
+            {"experiment": {"backbones": {"encoder": {"hiden_size": 1}}}, "execution": {"gpu": 1}},
+            "bad.yaml: experiment.backbones.encoder.hiden_size: unknown key",
+        ),
         (
             {"experiment": {"datasets": {"imdb": {"source": "local", "local": {"files": {"train": ["no/such.csv"]}}}}}},
             "no/such.csv: no such file",
         ),
         ({"experiment": {"datasets": {"imdb": {"source": "generated"}}}}, "there is no section 'generated'"),
+        ({"extends": "config/none.yaml"}, "config/none.yaml: cannot be read"),
+        ({"extends": "bad.yaml"}, "bad.yaml: extends itself"),
     ],
 )
 def test_a_bad_configuration_stops_before_the_first_rule(project, values, message):
-    config = project.configure(values, "bad.yaml")
+    config = project.configure({"extends": "config/config.yaml"} | values, "bad.yaml")
     process = project.snakemake("-n", "--configfile", config, check=False)
     assert process.returncode
     assert message in process.stdout
     assert "Traceback" not in process.stdout
+
+
+def test_a_setting_of_the_command_line_lies_over_the_files(project):
+    process = project.snakemake("-n", "--config", "experiment={seeds: [many]}", check=False)
+    assert "--config: experiment.seeds.0: " in process.stdout

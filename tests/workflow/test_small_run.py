@@ -7,7 +7,7 @@ import pytest
 
 from lib.core.record import read_record
 
-CONFIG = ("config/demo.yaml", "config.test.yaml")
+CONFIG = "config.test.yaml"
 MODELS = ["sdpa", "lsh-h2-c64", "favor-m64"]
 
 
@@ -20,6 +20,15 @@ def test_every_run_leaves_its_record(finished):
             assert (folder / "model" / "model.safetensors").is_file()
             assert (folder / "predictions.parquet").is_file() == (stage == "finetune")
     assert not (finished.results / "work").exists(), "working checkpoints stay behind"
+
+
+def test_a_run_without_training_leaves_a_record_and_predictions(finished):
+    folder = finished.results / "runs" / "finetune" / "tfidf" / "imdb" / "seed-420"
+    assert sorted(path.name for path in folder.iterdir()) == ["config.yaml", "predictions.parquet", "run.json"]
+    record = read_record(folder)
+    assert (record.stage, record.model, record.task) == ("finetune", "tfidf", "sequence_classification")
+    assert (record.epochs, record.seconds_per_epoch) == (0, None)
+    assert record.metrics["test_f1_macro"] > 0
 
 
 def test_a_run_names_its_parents_by_their_digests(finished):
@@ -37,7 +46,11 @@ def test_the_tables_have_no_hole(finished):
     names = {path.stem for path in tables.glob("*.csv")}
     assert names == {"token_lengths", "pretrain", "tapt", "finetune", "f1", "baseline_imdb"}
     for name in names:
-        assert pd.read_csv(tables / f"{name}.csv").notna().all(axis=None), name
+        frame = pd.read_csv(tables / f"{name}.csv")
+        if name == "finetune":  # the baseline has no epochs
+            assert frame.loc[frame["model"] == "tfidf", "imdb_minutes_per_epoch"].isna().all()
+            frame = frame[frame["model"] != "tfidf"]
+        assert frame.notna().all(axis=None), name
         assert (tables / f"{name}.md").read_text().startswith("|")
     f1 = pd.read_csv(tables / "f1.csv")
     assert f1["model"].tolist() == ["tfidf", *MODELS]
@@ -46,37 +59,56 @@ def test_the_tables_have_no_hole(finished):
 def test_the_figure_and_the_report(finished):
     assert (finished.results / "figures" / "f1_time.svg").stat().st_size > 5_000
     report = finished.results / "report.html"
-    finished.snakemake("--configfile", *CONFIG, "--report", report)
+    finished.snakemake("--configfile", CONFIG, "--report", report)
     text = report.read_text()
     assert "f1_time" in text
     assert "Reformer" in text
 
 
 def test_a_second_start_has_nothing_to_do(finished):
-    output = finished.snakemake("--cores", 1, "--configfile", *CONFIG).stdout
+    output = finished.snakemake("--cores", 1, "--configfile", CONFIG).stdout
     assert "Nothing to be done" in output
 
 
 DOWNSTREAM = {"table_finetune": 1, "table_f1": 1, "table_tapt": 1, "table_pretrain": 1, "figure_f1_time": 1, "all": 1}
 
 
+def changed(finished, experiment, name, **sections):
+    """Write a study that extends the finished one and return its name."""
+    return finished.configure({"extends": CONFIG, "experiment": experiment, **sections}, name)
+
+
 def test_a_mechanisms_parameter_makes_its_own_runs_stale_and_no_others(finished):
-    mask = {"experiment": {"mechanisms": {"lsh-h2-c64": {"mask_within_chunks": True}}}}
-    stale = finished.stale(*CONFIG, finished.configure(mask, "mask.yaml"))
+    mask = {"mechanisms": {"lsh-h2-c64": {"mask_within_chunks": True}}}
+    stale = finished.stale(changed(finished, mask, "mask.yaml"))
     stale.pop("total")
-    assert stale == {"pretrain": 1, "tapt": 1, "finetune": 1, **DOWNSTREAM}
+    assert stale == {"train": 2, "train_and_predict": 1, **DOWNSTREAM}
+
+
+def test_a_new_model_makes_nothing_else_stale(finished):
+    new = {"models": {"swap": {"backbone": "encoder", "mechanism": "sdpa", "changes": {}}}}
+    new["models"]["swap"]["changes"] = {"finetune": {"mechanism": "favor-m64"}}
+    stale = finished.stale(changed(finished, new, "new.yaml"))
+    assert (stale.get("train"), stale["train_and_predict"]) == (None, 1)
+    assert not {"table_pretrain", "table_tapt", "tokenize_dataset", "evaluate"} & set(stale)
 
 
 def test_execution_settings_make_nothing_stale(finished):
-    how = {"execution": {"training": {"micro_batch_tokens": 1024, "checkpoint_minutes": 1}, "job": {"mem_mb": 1000}}}
-    assert finished.stale(*CONFIG, finished.configure(how, "how.yaml")) == {}
+    how = {"training": {"micro_batch_tokens": 1024, "checkpoint_minutes": 1}, "job": {"mem_mb": 1000}}
+    assert finished.stale(changed(finished, {}, "how.yaml", execution=how)) == {}
 
 
 def test_a_recipe_makes_its_stage_stale(finished):
-    recipe = {"experiment": {"finetune": {"imdb": {"head": {"classifier_dropout": 0.3}}}}}
-    stale = finished.stale(*CONFIG, finished.configure(recipe, "recipe.yaml"))
-    assert stale["finetune"] == 3
-    assert not {"tapt", "pretrain", "tokenize_dataset", "baseline"} & set(stale)
+    recipe = {"stages": {"finetune": {"data": {"imdb": {"task": {"classifier_dropout": 0.3}}}}}}
+    stale = finished.stale(changed(finished, recipe, "recipe.yaml"))
+    assert stale["train_and_predict"] == 3
+    assert not {"train", "tokenize_dataset"} & set(stale)
+
+
+def test_a_setting_of_all_entries_counts_as_one_of_each(finished):
+    """Where a setting is written decides nothing: only what it comes to."""
+    shared = {"stages": {"tapt": {"recipe": {"epochs": 1}}}}
+    assert finished.stale(changed(finished, shared, "shared.yaml")) == {}
 
 
 @pytest.fixture
@@ -96,28 +128,36 @@ def edit(finished):
 
 
 def test_an_edit_of_one_mechanism_makes_its_runs_stale(finished, edit):
-    edit("lib/attention/lsh.py", "import torch\n", "import torch\n\nEDITED = True\n")
-    stale = finished.stale(*CONFIG)
-    assert (stale["pretrain"], stale["tapt"], stale["finetune"]) == (1, 1, 1)
-    assert not {"tokenize_dataset", "baseline", "prepare_dataset"} & set(stale)
+    edit("lib/attention/lsh/mechanism.py", "\nBLOCK = 16\n", "\nBLOCK = 8\n")
+    stale = finished.stale(CONFIG)
+    assert (stale["train"], stale["train_and_predict"]) == (2, 1)
+    assert not {"tokenize_dataset", "evaluate", "prepare_dataset"} & set(stale)
 
 
 def test_an_edit_of_the_classification_head_leaves_pretraining_alone(finished, edit):
-    edit("lib/encoder/classification_head.py", "import nn\n", "import nn\n\nEDITED = True\n")
-    stale = finished.stale(*CONFIG)
-    assert stale["finetune"] == 3
-    assert not {"pretrain", "tapt"} & set(stale)
+    edit("lib/backbones/encoder/classification_head.py", "nn.Tanh()", "nn.GELU()")
+    stale = finished.stale(CONFIG)
+    assert stale["train_and_predict"] == 3
+    assert not {"train", "evaluate"} & set(stale)
+
+
+def test_an_edit_of_the_baseline_leaves_training_alone(finished, edit):
+    edit("lib/backbones/tfidf/backbone.py", 'solver="lbfgs"', 'solver="saga"')
+    stale = finished.stale(CONFIG)
+    assert stale["evaluate"] == 1
+    assert not {"train", "train_and_predict"} & set(stale)
 
 
 def test_a_comment_makes_nothing_stale(finished, edit):
-    for name in ("lib/attention/lsh.py", "lib/training/run.py", "lib/encoder/block.py", "scripts/finetune.py"):
+    names = ["attention/lsh/mechanism", "training/run", "backbones/encoder/block", "tasks/masked_lm/task"]
+    for name in [*(f"lib/{name}.py" for name in names), "scripts/train.py"]:
         edit(name, "\nfrom ", "\n# a comment, and a line\n\nfrom ")
-    assert finished.stale(*CONFIG) == {}
+    assert finished.stale(CONFIG) == {}
 
 
 def test_a_foreign_damage_stops_the_job_and_leaves_no_half_result(finished, edit):
     """A job that fails for want of its input says so in its log and leaves none of its outputs."""
-    tokens = finished.results / "data" / "imdb" / "tokens" / "test"
+    tokens = finished.results / "data" / "imdb" / "tokens" / "wordpiece" / "test"
     (data,) = tokens.glob("*.arrow")
     content = data.read_bytes()
     target = "results/demo/runs/finetune/sdpa/imdb/seed-420/run.json"
@@ -125,7 +165,7 @@ def test_a_foreign_damage_stops_the_job_and_leaves_no_half_result(finished, edit
     try:
         data.write_bytes(content[: len(content) // 2])
         process = finished.snakemake(
-            "--cores", 1, "--configfile", *CONFIG, "--forcerun", "finetune", "--", target, check=False
+            "--cores", 1, "--configfile", CONFIG, "--forcerun", "train_and_predict", "--", target, check=False
         )
         assert process.returncode
         assert "not a tokenised split" in (finished.results / "logs/finetune/sdpa/imdb/seed-420.log").read_text()
@@ -133,4 +173,21 @@ def test_a_foreign_damage_stops_the_job_and_leaves_no_half_result(finished, edit
         assert not (run / "model").exists()
     finally:
         data.write_bytes(content)
-        finished.snakemake("--cores", 2, "--configfile", *CONFIG)
+        finished.snakemake("--cores", 2, "--configfile", CONFIG)
+
+
+def test_a_study_without_training_runs_alone(finished, alone):
+    """No stage, table or tokeniser of the grid is needed; its results lie in their own folder."""
+    config = finished.configure(alone, "alone.yaml")
+    finished.snakemake("--cores", 1, "--configfile", config)
+    results = finished.folder / "results" / "alone"
+    assert {path.name for path in (results / "tables").iterdir()} == {
+        "scores.csv", "scores.md", "classes_imdb.csv", "classes_imdb.md",
+    }  # fmt: skip
+    scores = pd.read_csv(results / "tables" / "scores.csv").iloc[0]
+    assert scores["model"] == "words"
+    assert scores["imdb_f1_macro_percent"] > 0
+    assert "| words" in (results / "tables" / "scores.md").read_text()
+    finished.snakemake("--configfile", config, "--report", results / "report.html")
+    assert "Models: words." in (results / "report.html").read_text()
+    assert finished.stale(CONFIG) == {}

@@ -6,7 +6,7 @@ from snakemake.exceptions import WorkflowError
 
 sys.path.insert(0, str(Path(workflow.basedir).parent))
 
-from lib.core.configuration import load_study, merged, read_layers
+from lib.core.configuration import load_study, read_layers
 from lib.core.errors import ProjectError
 from lib.workflow.digests import code_digest
 from lib.workflow.plan import SPLITS, Key, Plan, as_json
@@ -22,7 +22,7 @@ try:
 except ProjectError as error:
     raise WorkflowError(str(error))
 config.clear()
-config.update(merged(layers))
+config.update(plan.study.model_dump(mode="json"))  # for captions
 
 # Not a parameter of any rule: how a training is executed makes no run stale.
 EXECUTION = plan.execution

@@ -1,11 +1,11 @@
 """Settings of the tables and figures that come out of a study."""
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
-from lib.core.settings import Section, check
+from lib.core.settings import Section, check, without_null
 
 
 class Table(Section):
@@ -29,6 +29,15 @@ class Table(Section):
             yield f"a table of kind '{self.kind}' needs a stage. Name one"
         if self.kind == "stage" and not self.columns:
             yield "a table of kind 'stage' needs columns. Name some, such as [f1]"
+        if self.kind == "classes" and len(self.models or []) != 1:
+            yield "a table of kind 'classes' shows one model. Name one under models"
+
+    @check
+    def _kind_reads_what_it_has(self) -> Iterator[str]:
+        idle = {"token_lengths": ["stage", "columns", "models"], "classes": ["columns"], "stage": []}
+        for name in idle[self.kind]:
+            if getattr(self, name):
+                yield f"{name} = {getattr(self, name)} does nothing in a table of kind '{self.kind}'. Leave it out"
 
 
 class Figure(Section):
@@ -53,3 +62,8 @@ class Report(Section):
         False,
         description="Show the printed values of the reproduced study beside ours; sensible for the full grid only.",
     )
+
+    @classmethod
+    def prepared(cls, values: Any) -> Any:
+        """Drop tables and figures that are null: how a file removes what the one it extends has."""
+        return without_null(values, "tables", "figures")

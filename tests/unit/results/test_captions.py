@@ -1,34 +1,65 @@
+"""Every table and figure of every shipped study has a caption, and every caption renders."""
+
 from pathlib import Path
 from types import SimpleNamespace
+from typing import get_args
 
 import pytest
 from docutils.core import publish_string
 from jinja2 import Environment, StrictUndefined
+from studies import SMALL, changed
 
-CAPTIONS = sorted((Path(__file__).resolve().parents[3] / "workflow/report").glob("*.rst"))
+from lib.core.configuration import load_study, read_layers
+from lib.core.settings.report import Figure, Table
+from lib.workflow.plan import Plan
+
+ROOT = Path(__file__).resolve().parents[3]
+CAPTIONS = sorted((ROOT / "workflow/report").glob("*.rst"))
+STUDIES = sorted((ROOT / "config").glob("*.yaml"))
+NAMES = {path.stem for path in CAPTIONS}
+KINDS = {kind for entry in (Table, Figure) for kind in get_args(entry.model_fields["kind"].annotation)}
+BENCH = {"attention_cost", "attention_time", "attention_memory", "training_cost", "favor_error", "lsh_recall"}
+
+
+def rendered(path, study):
+    snakemake = SimpleNamespace(config=study.model_dump(mode="json"), wildcards=SimpleNamespace(dataset="imdb"))
+    template = Environment(undefined=StrictUndefined).from_string(path.read_text(encoding="utf-8"))
+    return template.render(snakemake=snakemake)
 
 
 @pytest.mark.parametrize("path", CAPTIONS, ids=lambda path: path.stem)
 def test_captions_render_without_a_warning(path):
-    snakemake = SimpleNamespace(
-        config={"experiment": {"seeds": [1, 2], "precision": "fp32"}}, wildcards=SimpleNamespace(dataset="imdb")
-    )
-    text = (
-        Environment(undefined=StrictUndefined).from_string(path.read_text(encoding="utf-8")).render(snakemake=snakemake)
-    )
+    text = rendered(path, load_study([("small.yaml", SMALL)]))
     html = publish_string(text, writer="html5", settings_overrides={"halt_level": 2, "report_level": 2}).decode()
     assert "<p>" in html
     assert "{{" not in html
 
 
-def test_the_methods_paragraph_names_seeds_and_papers():
-    text = next(path for path in CAPTIONS if path.stem == "workflow").read_text()
-    assert text.count("https://arxiv.org/abs/") == 5
-    assert "seeds" in text
+def test_the_methods_paragraph_of_the_grid_names_seeds_and_papers():
+    path = next(path for path in CAPTIONS if path.stem == "grid")
+    assert path.read_text().count("https://arxiv.org/abs/") == 5
+    assert "Seeds: 1, 2; arithmetic:\nfp32" in rendered(path, load_study([("small.yaml", SMALL)]))
 
 
-def test_every_caption_of_the_rules_exists():
-    names = {path.stem for path in CAPTIONS}
-    grid = {"workflow", "token_lengths", "pretrain", "tapt", "finetune", "f1", "baseline", "f1_time"}
-    bench = {"attention_cost", "attention_time", "attention_memory", "training_cost", "favor_error", "lsh_recall"}
-    assert names == grid | bench
+def test_the_methods_paragraph_of_any_study_names_what_it_has_and_nothing_that_was_removed():
+    path = next(path for path in CAPTIONS if path.stem == "study")
+    study = load_study([("small.yaml", changed(SMALL, ("experiment/mechanisms/favor-m64", None)))])
+    assert rendered(path, study).startswith("Models: tfidf, sdpa, lsh-h2-c64. Stages")
+
+
+@pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)
+def test_the_methods_paragraph_of_a_shipped_study_is_there(path):
+    assert load_study(read_layers([path])).report.methods in NAMES
+
+
+def test_every_kind_has_a_caption():
+    assert KINDS <= NAMES
+
+
+def test_no_caption_is_left_over():
+    used = set()
+    for path in STUDIES:
+        plan = Plan(load_study(read_layers([path])))
+        used |= {*plan.study.report.tables, *plan.tables, *plan.study.report.figures, plan.study.report.methods}
+    assert not NAMES - used - KINDS - BENCH - {"study"}
+    assert not BENCH - NAMES

@@ -5,16 +5,17 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from run_records import MODELS, write_baseline, write_run
+from run_records import MODELS, write_baseline, write_predictions, write_run
 
 from lib.core.errors import DataError
 from lib.core.program import run as run_program
 from lib.results.published import published
-from lib.results.records import load_baselines, load_histories, load_runs
-from lib.results.tables import baseline_table, f1_table, stage_table, token_lengths_table
+from lib.results.records import load_histories, load_runs
+from lib.results.tables import classes_table, stage_table, token_lengths_table
 
 PROGRAM = Path(__file__).resolve().parents[3] / "scripts/table.py"
 DATASETS = ["imdb", "arxiv"]
+COSTS = ["memory", "minutes", "loss"]
 
 
 def test_runs_are_one_tidy_row_each(tmp_path):
@@ -57,7 +58,7 @@ def test_stage_table(tmp_path):
     runs = load_runs(
         [write_run(tmp_path, "tapt", model, dataset, **figures) for model in MODELS for dataset in DATASETS]
     )
-    table = stage_table(runs, "tapt", MODELS[::-1], DATASETS)
+    table = stage_table(runs, "tapt", COSTS, MODELS[::-1], DATASETS)
     read = pd.read_csv(StringIO(table.to_csv()))
     assert read["model"].tolist() == MODELS[::-1]
     assert read.columns.tolist() == [
@@ -79,18 +80,18 @@ def test_kinds_of_memory_are_told_apart(tmp_path):
         write_run(tmp_path, "pretrain", "sdpa", "wikipedia", peak_memory_kind="gpu"),
         write_run(tmp_path, "pretrain", "favor-m64", "wikipedia"),
     ]
-    frame = stage_table(load_runs(folders), "pretrain", ["sdpa", "favor-m64"], ["wikipedia"]).frame
+    frame = stage_table(load_runs(folders), "pretrain", COSTS, ["sdpa", "favor-m64"], ["wikipedia"]).frame
     assert frame["memory_kind"].tolist() == ["gpu", "resident"]
 
 
-def test_f1_table_with_one_seed(tmp_path):
+def test_a_single_column_bears_the_names_of_the_datasets(tmp_path):
     folders = [
         write_run(tmp_path, "finetune", model, dataset, test_f1_macro=0.9 + row / 1000 + column / 100)
         for row, model in enumerate(MODELS)
         for column, dataset in enumerate(DATASETS)
     ]
-    baselines = load_baselines([write_baseline(tmp_path, dataset, 0.895) for dataset in DATASETS])
-    table = f1_table(load_runs(folders), baselines, MODELS, DATASETS)
+    folders += [write_baseline(tmp_path, dataset, 0.895) for dataset in DATASETS]
+    table = stage_table(load_runs(folders), "finetune", ["f1"], ["tfidf", *MODELS], DATASETS)
     assert table.to_csv() == (
         "model,imdb,arxiv\n"
         "tfidf,89.50,89.50\n"
@@ -101,25 +102,56 @@ def test_f1_table_with_one_seed(tmp_path):
     )
 
 
-def test_f1_table_with_several_seeds(tmp_path):
+def cells_of(table):
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.to_markdown().splitlines()]
+
+
+def test_several_seeds_give_a_mean_and_a_deviation(tmp_path):
     folders = [
         write_run(tmp_path, "finetune", "sdpa", "imdb", seed=seed, test_f1_macro=score)
         for seed, score in enumerate((0.90, 0.92, 0.94))
     ]
-    table = f1_table(load_runs(folders), {"imdb": {"metrics": {"test_f1_macro": 0.895}}}, ["sdpa"], ["imdb"])
-    assert table.to_csv() == "model,imdb,imdb_sd\ntfidf,89.50,\nsdpa,92.00,2.00\n"
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.to_markdown().splitlines()]
+    folders += [write_baseline(tmp_path, "imdb", 0.895, seed=seed) for seed in range(3)]
+    table = stage_table(load_runs(folders), "finetune", ["f1"], ["tfidf", "sdpa"], ["imdb"])
+    assert table.to_csv() == "model,imdb,imdb_sd\ntfidf,89.50,0.00\nsdpa,92.00,2.00\n"
+    cells = cells_of(table)
     assert cells[0] == ["model", "imdb F1 [%]"]
-    assert cells[2:] == [["tfidf", "89.50"], ["sdpa", "92.00 ± 2.00"]]
+    assert cells[2:] == [["tfidf", "89.50 ± 0.00"], ["sdpa", "92.00 ± 2.00"]]
+
+
+def test_a_run_that_does_not_train_has_no_minutes_and_no_loss(tmp_path):
+    """Its row has a dash, and an empty cell in the CSV; a run that trains owes the value."""
+    folders = [write_run(tmp_path, "finetune", "sdpa", "imdb", train_loss=0.5), write_baseline(tmp_path, "imdb", 0.895)]
+    columns = ["memory", "minutes", "loss", "f1"]
+    table = stage_table(load_runs(folders), "finetune", columns, ["tfidf", "sdpa"], ["imdb"])
+    assert cells_of(table)[2:] == [
+        ["tfidf", "1.00", "-", "-", "89.50", "resident"],
+        ["sdpa", "1.00", "1.000", "0.500", "80.00", "resident"],
+    ]
+    assert table.to_csv().splitlines()[1:] == ["tfidf,1.00,,,89.50,resident", "sdpa,1.00,1.000,0.500,80.00,resident"]
+    lacking = [folders[1], write_run(tmp_path, "finetune", "sdpa", "imdb", seconds_per_epoch=None)]
+    with pytest.raises(DataError, match=r"^(?!.*tfidf).*finetune/sdpa/imdb/seed-0: no value of seconds_per_epoch"):
+        stage_table(load_runs(lacking), "finetune", ["minutes"], ["tfidf", "sdpa"], ["imdb"])
+
+
+def test_any_metric_of_the_record_may_be_a_column(tmp_path):
+    folders = [write_run(tmp_path, "finetune", "sdpa", "imdb", test_accuracy=0.87654321)]
+    table = stage_table(load_runs(folders), "finetune", ["test_accuracy", "f1"], ["sdpa"], ["imdb"])
+    assert table.to_csv() == "model,imdb_test_accuracy,imdb_f1_macro_percent\nsdpa,0.8765,80.00\n"
+    assert cells_of(table)[0] == ["model", "imdb test accuracy", "imdb F1 [%]"]
+    with pytest.raises(DataError, match="finetune/sdpa/imdb/seed-0: no value of test_accurcy"):
+        stage_table(load_runs(folders), "finetune", ["test_accurcy"], ["sdpa"], ["imdb"])
 
 
 def test_published_values_stand_beside_ours_where_there_are_any(tmp_path):
     folders = [write_run(tmp_path, "pretrain", model, "wikipedia") for model in ("sdpa", "favor-m1024")]
-    table = stage_table(load_runs(folders), "pretrain", ["sdpa", "favor-m1024"], ["wikipedia"], show_published=True)
+    table = stage_table(
+        load_runs(folders), "pretrain", COSTS, ["sdpa", "favor-m1024"], ["wikipedia"], show_published=True
+    )
     assert table.frame["wikipedia_loss_published"].tolist()[0] == 2.157
     assert pd.isna(table.frame["wikipedia_loss_published"].tolist()[1])
     assert "NVIDIA A100" in table.to_markdown()
-    assert "published" not in stage_table(load_runs(folders), "pretrain", ["sdpa"], ["wikipedia"]).to_csv()
+    assert "published" not in stage_table(load_runs(folders), "pretrain", COSTS, ["sdpa"], ["wikipedia"]).to_csv()
 
 
 def test_published_grid_is_complete():
@@ -138,7 +170,7 @@ def test_holes_are_all_named(tmp_path):
         write_run(tmp_path, "tapt", "favor-m64", "imdb", seed=2),
     ]
     with pytest.raises(DataError) as error:
-        stage_table(load_runs(folders), "finetune", ["sdpa", "lsh-h2-c64", "favor-m64"], ["imdb"])
+        stage_table(load_runs(folders), "finetune", ["f1"], ["sdpa", "lsh-h2-c64", "favor-m64"], ["imdb"])
     for hole in (
         "finetune/lsh-h2-c64/imdb/seed-1",
         "finetune/lsh-h2-c64/imdb/seed-2",
@@ -147,33 +179,57 @@ def test_holes_are_all_named(tmp_path):
         assert f"{hole}: no record" in str(error.value)
     assert "sdpa" not in str(error.value)
     with pytest.raises(DataError, match="pretrain/sdpa/wikipedia/seed-any: no record"):
-        stage_table(load_runs([]), "pretrain", ["sdpa"], ["wikipedia"])
+        stage_table(load_runs([]), "pretrain", COSTS, ["sdpa"], ["wikipedia"])
 
 
 def test_a_record_without_the_figure_is_a_hole(tmp_path):
     runs = load_runs([write_run(tmp_path, "tapt", "sdpa", "imdb", train_loss=None)])
     with pytest.raises(DataError, match="tapt/sdpa/imdb/seed-0: no value of train_loss"):
-        stage_table(runs, "tapt", ["sdpa"], ["imdb"])
+        stage_table(runs, "tapt", COSTS, ["sdpa"], ["imdb"])
 
 
-def test_a_missing_baseline_is_named(tmp_path):
-    runs = load_runs([write_run(tmp_path, "finetune", "sdpa", dataset) for dataset in DATASETS])
-    baselines = load_baselines([write_baseline(tmp_path, "imdb", 0.8)])
-    with pytest.raises(DataError, match="no baseline of arxiv"):
-        f1_table(runs, baselines, ["sdpa"], DATASETS)
-    with pytest.raises(DataError, match=r"report\.json: not a baseline's report"):
-        load_baselines([tmp_path])
+NAMES = ["negative", "positive"]
 
 
-def test_baseline_table(tmp_path):
-    (report,) = load_baselines([write_baseline(tmp_path, "imdb", 0.895)]).values()
-    assert baseline_table(report).to_csv() == (
+def test_classes_table(tmp_path):
+    """Worked out by hand: of 4 negative documents 3 are found, of 6 positive ones 5."""
+    folder = write_baseline(tmp_path, "imdb", 0.8)
+    write_predictions(folder, NAMES, [0] * 4 + [1] * 6, [0, 0, 0, 1, 1, 1, 1, 1, 1, 0])
+    assert classes_table([folder]).to_csv() == (
         "label,precision,recall,f1,support\n"
-        "negative,90.00,88.00,88.99,50\n"
-        "positive,89.00,91.00,89.99,50\n"
-        "accuracy,89.60,89.60,89.60,100\n"
-        "macro average,89.40,89.30,89.50,100\n"
+        "negative,75.00,75.00,75.00,4\n"
+        "positive,83.33,83.33,83.33,6\n"
+        "accuracy,80.00,80.00,80.00,10\n"
+        "macro average,79.17,79.17,79.17,10\n"
     )
+
+
+def test_classes_are_means_over_the_seeds_and_keep_their_order(tmp_path):
+    names = ["zebra", "ant", "mole"]
+    folders = [write_baseline(tmp_path, "imdb", 0.8, seed=seed) for seed in (0, 1)]
+    write_predictions(folders[0], names, [0, 0, 1, 2], [0, 0, 1, 2])
+    write_predictions(folders[1], names, [0, 0, 1, 2], [0, 1, 1, 0])
+    frame = classes_table(folders).frame
+    assert frame["label"].tolist() == [*names, "accuracy", "macro average"]
+    assert frame["recall"].tolist() == pytest.approx([75, 100, 50, 75, 75])
+    assert frame["precision"].tolist() == pytest.approx([75, 75, 50, 75, 100 * (1 + 1 / 3) / 2])
+    assert frame["support"].tolist() == [2, 1, 1, 4, 4]
+
+
+def test_a_class_that_is_never_predicted_counts_as_zero(tmp_path):
+    folder = write_predictions(write_baseline(tmp_path, "imdb", 0.8), NAMES, [0, 1], [0, 0])
+    assert classes_table([folder]).to_csv().splitlines()[2] == "positive,0.00,0.00,0.00,1"
+
+
+@pytest.mark.parametrize("damage", ["predictions.parquet", "config.yaml", "labels"])
+def test_a_run_without_predictions_of_classes_is_named(tmp_path, damage):
+    folder = write_predictions(write_baseline(tmp_path, "imdb", 0.8), NAMES, [0, 1], [0, 0])
+    if damage == "labels":
+        (folder / "config.yaml").write_text("labels: null\n")
+    else:
+        (folder / damage).unlink()
+    with pytest.raises(DataError, match=r"finetune/tfidf/imdb/seed-0.*: no predictions of classes.*Repeat the run"):
+        classes_table([folder])
 
 
 def test_token_lengths_table(tmp_path):
@@ -181,28 +237,68 @@ def test_token_lengths_table(tmp_path):
     nothing = {"documents": 0} | dict.fromkeys(("mean", "std", "median", "min", "max"))
     path = tmp_path / "token_lengths.json"
     path.write_text(json.dumps({"train_short": entry, "test": nothing}))
-    assert token_lengths_table({"wikipedia": path}).to_csv() == (
+    assert token_lengths_table({("wikipedia", "wordpiece"): path}).to_csv() == (
         "corpus,split,documents,mean,std,median,min,max\n"
         "wikipedia,train_short,3,12.2,1.5,12.0,10,16\n"
         "wikipedia,test,0,,,,,\n"
     )
     path.write_text(json.dumps({"train": {}}))
     with pytest.raises(DataError, match="not token lengths"):
-        token_lengths_table({"wikipedia": path})
+        token_lengths_table({("wikipedia", "wordpiece"): path})
 
 
-def test_program_writes_both_forms_or_nothing(tmp_path):
+def test_several_tokenisers_are_told_apart(tmp_path):
+    entry = {"documents": 3, "mean": 12.25, "std": 1.5, "median": 12.0, "min": 10, "max": 16}
+    path = tmp_path / "token_lengths.json"
+    path.write_text(json.dumps({"train": entry}))
+    table = token_lengths_table({("imdb", "first"): path, ("imdb", "second"): path})
+    assert table.to_csv() == (
+        "corpus,tokenizer,split,documents,mean,std,median,min,max\n"
+        "imdb,first,train,3,12.2,1.5,12.0,10,16\n"
+        "imdb,second,train,3,12.2,1.5,12.0,10,16\n"
+    )
+
+
+@pytest.fixture
+def make_table(tmp_path):
+    """Run the program; return its status, and the two tables if it wrote them."""
     main = runpy.run_path(str(PROGRAM))["main"]
-    folder = write_run(tmp_path, "finetune", "sdpa", "imdb", test_f1_macro=0.9)
-    baseline = write_baseline(tmp_path, "imdb", 0.895)
-    out = ["--csv", str(tmp_path / "t/f1.csv"), "--markdown", str(tmp_path / "t/f1.md")]
-    inputs = ["--runs", str(folder), "--baselines", str(baseline), "--datasets", "imdb", "--models"]
-    assert run_program(main, ["f1", *inputs, "sdpa", "favor-m64", *out]) == 1
-    assert not (tmp_path / "t").exists()
-    assert run_program(main, ["f1", *inputs, "sdpa", *out]) == 0
-    assert (tmp_path / "t/f1.csv").read_text() == "model,imdb\ntfidf,89.50\nsdpa,90.00\n"
-    assert (tmp_path / "t/f1.md").read_text().startswith("| model")
 
-    out = ["--csv", str(tmp_path / "t/b.csv"), "--markdown", str(tmp_path / "t/b.md")]
-    assert run_program(main, ["baseline", "--baselines", str(baseline), *out]) == 0
-    assert (tmp_path / "t/b.csv").read_text().startswith("label,")
+    def run(shown, *records):
+        csv, markdown = tmp_path / "t" / "table.csv", tmp_path / "t" / "table.md"
+        out = ["--csv", str(csv), "--markdown", str(markdown)]
+        status = run_program(main, ["--table", json.dumps(shown), "--records", *map(str, records), *out])
+        return status, *(path.read_text() if path.exists() else None for path in (csv, markdown))
+
+    return run
+
+
+def test_program_writes_both_forms_or_nothing(tmp_path, make_table):
+    records = [
+        write_run(tmp_path, "finetune", "sdpa", "imdb", test_f1_macro=0.9),
+        write_baseline(tmp_path, "imdb", 0.8),
+    ]
+    records = [folder / "run.json" for folder in records]
+    shown = {"kind": "stage", "stage": "finetune", "columns": ["f1"], "datasets": ["imdb"]}
+    assert make_table(shown | {"models": ["tfidf", "sdpa", "favor-m64"]}, *records) == (1, None, None)
+    assert not (tmp_path / "t").exists()
+    status, csv, markdown = make_table(shown | {"models": ["tfidf", "sdpa"]}, *records)
+    assert (status, csv) == (0, "model,imdb\ntfidf,80.00\nsdpa,90.00\n")
+    assert markdown.startswith("| model")
+
+
+def test_program_shows_published_values_if_told_to(tmp_path, make_table):
+    record = write_run(tmp_path, "finetune", "sdpa", "imdb") / "run.json"
+    shown = {"kind": "stage", "stage": "finetune", "columns": ["f1"], "models": ["sdpa"], "datasets": ["imdb"]}
+    assert "imdb_published" not in make_table(shown, record)[1]
+    assert "imdb_published" in make_table(shown | {"published": True}, record)[1]
+
+
+def test_program_makes_the_other_kinds(tmp_path, make_table):
+    folder = write_predictions(write_baseline(tmp_path, "imdb", 0.8), NAMES, [0, 1], [0, 1])
+    status, csv, _ = make_table({"kind": "classes"}, folder / "run.json")
+    assert (status, csv.splitlines()[1]) == (0, "negative,100.00,100.00,100.00,1")
+    lengths = tmp_path / "token_lengths.json"
+    lengths.write_text(json.dumps({"train": dict.fromkeys(("documents", "mean", "std", "median", "min", "max"), 1)}))
+    status, csv, _ = make_table({"kind": "token_lengths", "corpora": [["imdb", "wordpiece"]]}, lengths)
+    assert (status, csv.splitlines()[1]) == (0, "imdb,train,1,1.0,1.0,1.0,1,1")

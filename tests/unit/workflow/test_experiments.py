@@ -1,92 +1,229 @@
-"""Experiments by hand: `new_experiment.py` writes a configuration that the stage's script runs."""
+"""Experiments by hand: `new_experiment.py` writes a configuration that `scripts/train.py` runs."""
 
+import json
 import runpy
 
 import pytest
 import yaml
+from studies import SMALL, changed
 
 from lib.core.errors import ConfigError
 from lib.core.record import CONFIG, MODEL, RUN
-from lib.core.settings.finetune_run import FinetuneRun
-from lib.core.settings.run import MlmRun
+from lib.core.settings.run import Run
+
+CHECKPOINT = ("model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json")
 
 
 @pytest.fixture
-def new_experiment(repository, tmp_path, monkeypatch):
-    """Run the program and return the configuration that it wrote."""
-    monkeypatch.chdir(repository)
+def program(repository, tmp_path):
+    """Run the program on a study."""
     main = runpy.run_path(str(repository / "scripts" / "new_experiment.py"))["main"]
 
-    def run(kind, *arguments):
-        main([kind, *arguments, "--experiments", str(tmp_path), "--configfile", "config/demo.yaml"])
-        name = arguments[arguments.index("-p" if kind == "pretraining" else "-f") + 1]
-        return yaml.safe_load((tmp_path / kind / name / CONFIG).read_text())
+    def run(*arguments, study=repository / "config" / "demo.yaml"):
+        main([*arguments, "--experiments", str(tmp_path), "--configfile", str(study)])
 
     return run
 
 
-def test_a_pretraining_from_scratch(new_experiment):
-    config = new_experiment("pretraining", "-p", "first", "-m", "lsh-h4-c64")
-    run = MlmRun.model_validate(config)
-    assert (run.model, run.stage, run.start) == ("first", "pretrain", None)
-    assert run.mechanism["num_hashes"] == 4
-    assert run.encoder.hidden_size == 64
+@pytest.fixture
+def new_experiment(program, tmp_path):
+    """Run the program and return the settings that it wrote, as `scripts/train.py` reads them."""
+
+    def run(stage, name, *arguments, **options):
+        program(stage, name, *arguments, **options)
+        return Run.model_validate(yaml.safe_load((tmp_path / stage / name / CONFIG).read_text()))
+
+    return run
+
+
+def checkpoint(tmp_path, name, step, *, without=None, cut=None, state_of=None):
+    """Write a working checkpoint of the experiment `name`."""
+    folder = tmp_path / "pretrain" / f".{name}.work" / "pretrain-first-0123" / f"checkpoint-{step}"
+    folder.mkdir(parents=True)
+    for file in CHECKPOINT:
+        (folder / file).write_text("something")
+    (folder / "trainer_state.json").write_text(json.dumps({"global_step": state_of or step}))
+    if without:
+        (folder / without).unlink()
+    if cut:
+        (folder / cut).write_text("{" if cut.endswith("json") else "")
+    return folder
+
+
+def test_a_run_from_scratch(new_experiment):
+    run = new_experiment("pretrain", "first", "--model", "lsh-h4-c64")
+    assert (run.model, run.stage, run.dataset, run.seed, run.start) == ("first", "pretrain", "wikipedia", 420, None)
+    assert run.backbone.mechanism.num_hashes == 4
+    assert run.backbone.hidden_size == 64
+    assert (run.recipe.epochs, run.recipe.keep, run.precision) == (2, ["last"], "fp32")
     assert run.execution.device == "cpu"
+    assert run.tokenizer == "results/demo/tokenizers/wordpiece"
+    assert run.data == {
+        split: f"results/demo/data/wikipedia/tokens/wordpiece/{split}" for split in ("train", "validation")
+    }
 
 
-def test_a_name_is_given_once(new_experiment, tmp_path):
-    new_experiment("pretraining", "-p", "first")
-    before = (tmp_path / "pretraining" / "first" / CONFIG).read_text()
-    with pytest.raises(ConfigError, match=r"first: there is an experiment of this name.*names are unique"):
-        new_experiment("pretraining", "-p", "first", "-m", "favor-m64")
-    assert (tmp_path / "pretraining" / "first" / CONFIG).read_text() == before
+def test_without_a_model_it_is_the_first_that_trains(new_experiment):
+    assert new_experiment("finetune", "first", "--dataset", "imdb").backbone.mechanism.kind == "sdpa"
 
 
-def test_a_finetuning_inherits_architecture_and_tokeniser(new_experiment, tmp_path):
-    pretraining = new_experiment("pretraining", "-p", "first", "-m", "favor-m256")
-    path = tmp_path / "pretraining" / "first" / CONFIG
-    pretraining["encoder"]["hidden_size"] = 96
-    pretraining["tokenizer"] = "elsewhere"
+def test_the_only_dataset_need_not_be_named_and_several_must(program, new_experiment, tmp_path):
+    assert new_experiment("pretrain", "first").dataset == "wikipedia"
+    with pytest.raises(
+        ConfigError, match="finetune works on several datasets. Name one of: imdb, hyperpartisan, arxiv"
+    ):
+        program("finetune", "fine", "--model", "sdpa")
+    assert not (tmp_path / "finetune").exists()
+
+
+def test_a_name_is_given_once(program, new_experiment, tmp_path):
+    new_experiment("pretrain", "first")
+    before = (tmp_path / "pretrain" / "first" / CONFIG).read_text()
+    for arguments in (["--model", "favor-m64"], ["--resume", "pretrain/first"]):
+        with pytest.raises(ConfigError, match=r"first: there is an experiment of this name.*names are unique"):
+            program("pretrain", "first", *arguments)
+    assert (tmp_path / "pretrain" / "first" / CONFIG).read_text() == before
+
+
+def test_a_start_hands_over_backbone_tokeniser_seed_and_precision(new_experiment, tmp_path):
+    new_experiment("pretrain", "first", "--model", "favor-m256")
+    path = tmp_path / "pretrain" / "first" / CONFIG
+    pretraining = yaml.safe_load(path.read_text())
+    pretraining["backbone"]["hidden_size"] = 96
+    pretraining |= {"tokenizer": "elsewhere", "seed": 7, "precision": "bf16"}
     path.write_text(yaml.safe_dump(pretraining))
-    run = FinetuneRun.model_validate(new_experiment("finetuning", "-f", "fine", "-p", "first", "-d", "arxiv"))
-    assert (run.encoder.hidden_size, run.tokenizer) == (96, "elsewhere")
-    assert run.mechanism == pretraining["mechanism"]
-    assert run.start.checkpoint == str(path.parent / MODEL)
-    assert len(run.labels) == 11
+    run = new_experiment("finetune", "fine", "--start", "pretrain/first", "--dataset", "arxiv")
+    assert (run.model, run.stage, run.dataset) == ("fine", "finetune", "arxiv")
+    assert run.backbone.model_dump(mode="json") == pretraining["backbone"]
+    assert (run.backbone.hidden_size, run.tokenizer, run.seed, run.precision) == (96, "elsewhere", 7, "bf16")
+    assert (run.start.run, run.start.checkpoint) == (str(path.parent), str(path.parent / MODEL))
+    assert run.start.load_only_model_state
+    assert (len(run.labels), run.task.kind, run.recipe.epochs) == (11, "sequence_classification", 3)
+
+
+def test_a_start_may_be_the_folder_of_any_run(new_experiment, tmp_path):
+    new_experiment("pretrain", "first", "--model", "lsh-h2-c64")
+    folder = tmp_path / "pretrain" / "first"
+    run = new_experiment("finetune", "fine", "--start", str(folder), "--dataset", "imdb")
+    assert run.start.checkpoint == str(folder / MODEL)
+    assert run.backbone.mechanism.kind == "lsh"
 
 
 def test_resuming_a_finished_run_takes_its_weights(new_experiment, tmp_path):
-    new_experiment("pretraining", "-p", "first", "-m", "lsh-h2-c64")
-    (tmp_path / "pretraining" / "first" / RUN).write_text("{}")
-    run = MlmRun.model_validate(new_experiment("pretraining", "-p", "second", "-rp", "first"))
+    first = new_experiment("pretrain", "first", "--model", "lsh-h2-c64")
+    folder = tmp_path / "pretrain" / "first"
+    (folder / RUN).write_text("{}")
+    checkpoint(tmp_path, "first", 5)  # of an earlier attempt
+    run = new_experiment("pretrain", "second", "--resume", "pretrain/first")
     assert run.model == "second"
-    assert run.mechanism["kind"] == "lsh"
     assert run.start.load_only_model_state
-    assert run.start.checkpoint == str(tmp_path / "pretraining" / "first" / MODEL)
+    assert (run.start.run, run.start.checkpoint) == (str(folder), str(folder / MODEL))
+    assert run.model_copy(update={"model": "first", "start": None}) == first
 
 
-def test_resuming_an_interrupted_run_takes_its_whole_state(new_experiment, tmp_path):
-    new_experiment("pretraining", "-p", "first")
-    for step in (9, 10):
-        (tmp_path / "pretraining" / ".first.work" / "pretrain-first" / f"checkpoint-{step}").mkdir(parents=True)
-    run = MlmRun.model_validate(new_experiment("pretraining", "-p", "second", "-rp", "first"))
+def test_resuming_a_finished_run_that_kept_its_state_takes_it_whole(new_experiment, tmp_path):
+    new_experiment("pretrain", "first")
+    folder = tmp_path / "pretrain" / "first"
+    (folder / RUN).write_text("{}")
+    (folder / MODEL / "state").mkdir(parents=True)
+    run = new_experiment("pretrain", "second", "--resume", str(folder))
     assert not run.start.load_only_model_state
-    assert run.start.checkpoint.endswith("checkpoint-10")
+    assert run.start.checkpoint == str(folder / MODEL / "state")
 
 
-def test_there_must_be_something_to_resume(new_experiment):
-    new_experiment("pretraining", "-p", "first")
-    with pytest.raises(ConfigError, match="neither a finished run nor a working checkpoint"):
-        new_experiment("pretraining", "-p", "second", "-rp", "first")
+def test_resuming_an_interrupted_run_takes_its_newest_checkpoint(new_experiment, tmp_path):
+    new_experiment("pretrain", "first")
+    newest = [checkpoint(tmp_path, "first", step) for step in (2, 9, 10)][-1]
+    run = new_experiment("pretrain", "second", "--resume", "pretrain/first")
+    assert not run.start.load_only_model_state
+    assert run.start.checkpoint == str(newest)
+    assert run.start.run == str(tmp_path / "pretrain" / "first")
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        *({"without": name} for name in CHECKPOINT),
+        *({"cut": name} for name in CHECKPOINT),
+        {"state_of": 9},
+    ],
+    ids=lambda fault: "-".join(map(str, *fault.items())),
+)
+def test_a_checkpoint_that_is_not_whole_is_passed_over(program, new_experiment, tmp_path, fault):
+    new_experiment("pretrain", "first")
+    checkpoint(tmp_path, "first", 10, **fault)
+    with pytest.raises(ConfigError, match="neither a finished run nor a whole checkpoint"):
+        program("pretrain", "second", "--resume", "pretrain/first")
+    whole = checkpoint(tmp_path, "first", 5)
+    run = new_experiment("pretrain", "second", "--resume", "pretrain/first")
+    assert run.start.checkpoint == str(whole)
+
+
+def test_checkpoints_of_another_experiment_are_not_taken(program, new_experiment, tmp_path):
+    new_experiment("pretrain", "first")
+    new_experiment("pretrain", "other")
+    checkpoint(tmp_path, "other", 5)
+    with pytest.raises(ConfigError, match="first: neither a finished run nor a whole checkpoint"):
+        program("pretrain", "second", "--resume", "pretrain/first")
+    assert not (tmp_path / "pretrain" / "second").exists()
+
+
+def test_a_run_is_resumed_at_its_own_stage(program, new_experiment, tmp_path):
+    new_experiment("pretrain", "first")
+    (tmp_path / "pretrain" / "first" / RUN).write_text("{}")
+    with pytest.raises(ConfigError, match=r"first: a run of pretrain, not of finetune\..*--start"):
+        program("finetune", "second", "--resume", "pretrain/first")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--model", "sdpa", "--resume", "pretrain/first"),
+        ("--model", "sdpa", "--start", "pretrain/first"),
+        ("--start", "pretrain/first", "--resume", "pretrain/first"),
+        ("--dataset", "wikipedia", "--resume", "pretrain/first"),
+    ],
+    ids=" ".join,
+)
+def test_arguments_that_contradict_each_other_are_refused(program, new_experiment, arguments, capsys, tmp_path):
+    new_experiment("pretrain", "first")
+    (tmp_path / "pretrain" / "first" / RUN).write_text("{}")
+    with pytest.raises(SystemExit) as end:
+        program("pretrain", "second", *arguments)
+    assert end.value.code == 2
+    assert arguments[2] in capsys.readouterr().err
+    assert not (tmp_path / "pretrain" / "second").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("pretraining", "-p", "a", "-m", "bert"), "'bert' is not a model of the configuration; known: sdpa"),
-        (("finetuning", "-f", "a", "-p", "none"), "none.*cannot be read"),
+        (("adapt", "a"), "'adapt' is not a stage of the study; known: pretrain, tapt, finetune"),
+        (("pretrain", "a", "--model", "bert"), "'bert' is not a model that pretrain trains; known: sdpa, lsh-h2-c64"),
+        (("finetune", "a", "--model", "tfidf", "--dataset", "imdb"), "'tfidf' is not a model that finetune trains"),
+        (("finetune", "a", "--dataset", "reuters"), "'reuters' is not a dataset of finetune; known: imdb"),
+        (("finetune", "a", "--start", "pretrain/none", "--dataset", "imdb"), "none.config.yaml: no such file"),
+        (("pretrain", "a", "--resume", "pretrain/none"), "none.config.yaml: no such file"),
     ],
 )
-def test_what_is_not_there_is_named(new_experiment, arguments, message):
+def test_what_is_not_there_is_named(program, arguments, message, tmp_path):
     with pytest.raises(ConfigError, match=message):
-        new_experiment(*arguments)
+        program(*arguments)
+    assert not (tmp_path / arguments[0]).exists()
+
+
+def test_a_stage_that_nothing_is_trained_at_is_named(program, tmp_path):
+    values = changed(SMALL, *((f"experiment/models/{name}", None) for name in ("sdpa", "lsh-h2-c64", "favor-m64")))
+    study = tmp_path / "study.yaml"
+    study.write_text(yaml.safe_dump(values, sort_keys=False))
+    with pytest.raises(ConfigError, match="finetune trains no model"):
+        program("finetune", "a", "--dataset", "imdb", study=study)
+
+
+def test_a_model_that_shares_its_run_may_be_named_too(new_experiment, tmp_path):
+    swap = {"backbone": "encoder", "mechanism": "sdpa", "changes": {"tapt": {"mechanism": "favor-m64"}}}
+    study = tmp_path / "study.yaml"
+    study.write_text(yaml.safe_dump(changed(SMALL, ("experiment/models/swap", swap)), sort_keys=False))
+    assert new_experiment("pretrain", "a", "--model", "swap", study=study).backbone.mechanism.kind == "sdpa"
+    run = new_experiment("tapt", "b", "--model", "swap", "--dataset", "imdb", study=study)
+    assert run.backbone.mechanism.kind == "favor"

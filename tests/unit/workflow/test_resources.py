@@ -1,25 +1,24 @@
 import json
 
 import pytest
-from lib.core.settings.training import Optimisation
 
-from lib.backbones.encoder.parameters import Parameters as Encoder
-from lib.core.kinds import MECHANISMS
+from lib.core.kinds import BACKBONES
 from lib.workflow.resources import START_UP_MINUTES, training_minutes
 
-RECIPE = Optimisation(epochs=2, learning_rate=1e-4, min_lr_ratio=0.5, batch_size=2)
+
+def backbone(mechanism=None):
+    return BACKBONES.parse({"kind": "encoder", "mechanism": mechanism or {"kind": "sdpa"}})
 
 
-def minutes(tmp_path, kind=None, documents=26_710, mean=12_000, max_tokens=16_384, recipe=RECIPE):
+def minutes(tmp_path, mechanism=None, documents=26_710, mean=12_000, epochs=2, predicted_share=0.15):
     path = tmp_path / "token_lengths.json"
     path.write_text(json.dumps({"train": {"documents": documents, "mean": mean}}))
     return training_minutes(
-        encoder=Encoder(),
-        mechanism=MECHANISMS.parse(kind or {"kind": "sdpa"}),
-        optimisation=recipe,
-        max_tokens=max_tokens,
+        backbone=backbone(mechanism),
+        epochs=epochs,
+        predicted_share=predicted_share,
+        max_tokens=16_384,
         token_lengths=path,
-        masked=True,
     )
 
 
@@ -30,20 +29,20 @@ def test_the_published_run_fits(tmp_path):
 
 def test_more_work_takes_longer(tmp_path):
     assert minutes(tmp_path, documents=100_000) > minutes(tmp_path) > minutes(tmp_path, documents=1_000)
+    assert minutes(tmp_path, epochs=4) > minutes(tmp_path)
+    assert minutes(tmp_path) > minutes(tmp_path, predicted_share=0)
     assert minutes(tmp_path, {"kind": "favor", "nb_features": 64}) < minutes(tmp_path)
     lsh = [minutes(tmp_path, {"kind": "lsh", "num_hashes": n, "chunk_size": 64}) for n in (2, 8)]
     assert lsh[0] < lsh[1] < minutes(tmp_path)
 
 
 def test_an_assumption_serves_before_the_data_are_there(tmp_path):
-    (tmp_path / "none").mkdir()
     estimate = training_minutes(
-        encoder=Encoder(),
-        mechanism=MECHANISMS.parse({"kind": "sdpa"}),
-        optimisation=RECIPE,
+        backbone=backbone(),
+        epochs=2,
+        predicted_share=0.0,
         max_tokens=512,
         token_lengths=tmp_path / "none" / "token_lengths.json",
-        masked=False,
     )
     assert estimate > START_UP_MINUTES
 

@@ -1,0 +1,373 @@
+"""The plan: from a study to runs, what each starts from and reads, and the settings that decide whether it is stale."""
+
+import json
+
+import pytest
+from studies import SMALL, study
+
+from lib.core.configuration import load_study, read_layers
+from lib.core.errors import ConfigError, DataError
+from lib.core.settings.run import Run
+from lib.workflow.plan import Key, Plan
+
+FIRST = "results/runs"
+STAGES = ("pretrain", "tapt", "finetune")
+
+
+def plan(*changes):
+    return Plan(study(*changes))
+
+
+def key(stage, model, dataset="imdb", seed=1):
+    return Key(stage, model, "wikipedia" if stage == "pretrain" else dataset, seed)
+
+
+def runs_of(made, stage):
+    return [(run.model, run.dataset, run.seed) for run in made.runs if run.stage == stage]
+
+
+def test_there_is_one_run_per_stage_model_data_and_seed():
+    made = plan()
+    trained = ("sdpa", "lsh-h2-c64", "favor-m64")
+    assert runs_of(made, "pretrain") == [(model, "wikipedia", seed) for model in trained for seed in (1, 2)]
+    assert len(runs_of(made, "tapt")) == 3 * 2 * 2
+    assert len(runs_of(made, "finetune")) == 4 * 2 * 2
+    assert len(set(made.runs)) == len(made.runs)
+    assert made.trains(key("finetune", "sdpa"))
+    assert not made.trains(key("finetune", "tfidf"))
+    assert [made.predicts(key(stage, "sdpa")) for stage in STAGES] == [False, False, True]
+
+
+def test_the_grid_has_the_runs_of_the_study(repository):
+    made = Plan(load_study(read_layers([repository / "config/config.yaml"])))
+    assert {stage: len(runs_of(made, stage)) for stage in STAGES} == {"pretrain": 9, "tapt": 27, "finetune": 30}
+    assert made.parent(Key("finetune", "favor-m64", "arxiv", 420)) == Key("tapt", "favor-m64", "arxiv", 420)
+    assert made.parent(Key("tapt", "favor-m64", "arxiv", 420)) == Key("pretrain", "favor-m64", "wikipedia", 420)
+
+
+def test_a_run_starts_from_the_run_before_it():
+    made = plan()
+    assert made.start(key("finetune", "sdpa", "arxiv", 2)) == [f"{FIRST}/tapt/sdpa/arxiv/seed-2/model"]
+    assert made.start(key("tapt", "sdpa", "arxiv", 2)) == [f"{FIRST}/pretrain/sdpa/wikipedia/seed-2/model"]
+    assert made.start(key("pretrain", "sdpa")) == []
+    assert made.start(key("finetune", "tfidf")) == []
+
+
+def test_seeds_as_snakemake_gives_them_name_the_same_run():
+    made = plan()
+    assert made.folder(key("tapt", "sdpa", seed="2")) == made.folder(key("tapt", "sdpa", seed=2))
+    assert made.run_settings(key("tapt", "sdpa", seed="2")) == made.run_settings(key("tapt", "sdpa", seed=2))
+
+
+def test_a_skipped_stage_is_passed_over():
+    made = plan(("models/sdpa/skip", ["tapt"]))
+    assert made.start(key("finetune", "sdpa")) == [f"{FIRST}/pretrain/sdpa/wikipedia/seed-1/model"]
+    assert not [run for run in made.runs if run.model == "sdpa" and run.stage == "tapt"]
+
+
+def test_a_model_from_scratch_starts_from_nothing():
+    made = plan(("models/sdpa/skip", ["pretrain"]), ("models/sdpa/start", "scratch"))
+    assert made.start(key("tapt", "sdpa")) == []
+    assert made.start(key("finetune", "sdpa")) == [f"{FIRST}/tapt/sdpa/imdb/seed-1/model"]
+
+
+SWAP = ("models/swap", {"backbone": "encoder", "mechanism": "sdpa", "changes": {"tapt": {"mechanism": "favor-m64"}}})
+
+
+def test_models_share_the_runs_up_to_which_they_are_the_same():
+    made = plan(SWAP)
+    assert made.owners("pretrain") == ["sdpa", "lsh-h2-c64", "favor-m64"]
+    assert made.owners("tapt") == ["sdpa", "lsh-h2-c64", "favor-m64", "swap"]
+    assert made.start(key("tapt", "swap")) == [f"{FIRST}/pretrain/sdpa/wikipedia/seed-1/model"]
+    assert made.start(key("finetune", "swap")) == [f"{FIRST}/tapt/swap/imdb/seed-1/model"]
+    assert json.loads(made.run_settings(key("tapt", "swap")))["backbone"]["mechanism"]["kind"] == "favor"
+
+
+def test_the_first_model_of_the_study_owns_what_is_shared():
+    """A change before the others' place in the list moves the run, and nothing else does."""
+    late = plan(SWAP).study.model_dump(mode="json")
+    models = late["experiment"]["models"]
+    late["experiment"]["models"] = {"swap": models.pop("swap"), **models}
+    made = Plan(load_study([("late.yaml", late)]))
+    assert made.owners("pretrain") == ["swap", "lsh-h2-c64", "favor-m64"]
+    assert made.start(key("tapt", "sdpa")) == [f"{FIRST}/pretrain/swap/wikipedia/seed-1/model"]
+
+
+def test_a_table_of_a_shared_stage_has_the_rows_that_there_are():
+    table = {"stage": "pretrain", "columns": ["loss"], "models": ["favor-m64", "swap", "sdpa"]}
+    shared = Plan(study(SWAP, layers=[("report.yaml", {"report": {"tables": {"loss": table}}})]))
+    assert shared.tables["loss"]["models"] == ["favor-m64", "sdpa"]
+    files = shared.table_inputs(shared.tables["loss"])
+    assert sorted(files) == sorted(
+        f"{FIRST}/pretrain/{model}/wikipedia/seed-{seed}/run.json" for model in ("favor-m64", "sdpa") for seed in (1, 2)
+    )
+
+
+@pytest.mark.parametrize(
+    "difference",
+    [
+        {"start": "scratch"},
+        {"start": {"folder": "elsewhere/model"}},
+        {"tokenizer": "other"},
+        {"mechanism": "favor-m64"},
+        {"backbone": "wide"},
+    ],
+    ids=lambda difference: next(iter(difference)),
+)
+def test_models_that_differ_in_anything_share_nothing(difference):
+    made = plan(
+        ("tokenizers/other", {"source": "local", "path": "vocab.txt"}),
+        ("backbones/wide", SMALL["experiment"]["backbones"]["encoder"] | {"intermediate_size": 64}),
+        *((f"models/{name}/tokenizer", "wordpiece") for name in ("sdpa", "lsh-h2-c64", "favor-m64")),
+        ("models/twin", {"backbone": "encoder", "mechanism": "sdpa", "tokenizer": "wordpiece"}),
+        ("models/near", {"backbone": "encoder", "mechanism": "sdpa", "tokenizer": "wordpiece", **difference}),
+        ("models/favor-m64", {"backbone": "encoder", "mechanism": "lsh-h2-c64", "tokenizer": "wordpiece"}),
+    )
+    for stage in STAGES:
+        assert "twin" not in made.owners(stage)
+        assert "near" in made.owners(stage)
+
+
+def test_a_model_that_skips_a_stage_shares_what_comes_before_it_only():
+    made = plan(("models/direct", {"backbone": "encoder", "mechanism": "sdpa", "skip": ["tapt"]}))
+    assert "direct" not in made.owners("pretrain")
+    assert "direct" in made.owners("finetune")
+    assert made.start(key("finetune", "direct")) == [f"{FIRST}/pretrain/sdpa/wikipedia/seed-1/model"]
+
+
+def test_a_model_may_start_from_the_run_of_another_study():
+    folder = "results/runs/pretrain/favor-m256/wikipedia/seed-420/model"
+    made = plan(("models/favor-m64/skip", ["pretrain"]), ("models/favor-m64/start", {"folder": folder}))
+    assert made.start(key("tapt", "favor-m64", "arxiv", 2)) == [folder]
+    assert made.start(key("finetune", "favor-m64")) == [f"{FIRST}/tapt/favor-m64/imdb/seed-1/model"]
+
+
+def test_a_model_may_start_from_a_hub_repository():
+    start = {"repository": "owner/name", "revision": "0" * 40}
+    made = plan(("models/sdpa/start", start))
+    assert made.start(key("pretrain", "sdpa")) == [f"resources/models/owner/name/{'0' * 40}"]
+    assert made.start(key("tapt", "sdpa")) == [f"{FIRST}/pretrain/sdpa/wikipedia/seed-1/model"]
+
+
+def test_a_run_reads_the_splits_of_its_task():
+    made = plan()
+    tokens = "results/data/imdb/tokens/wordpiece"
+    assert made.data(key("tapt", "sdpa")) == {split: f"{tokens}/{split}" for split in ("train", "validation")}
+    splits = ("train", "validation", "test")
+    assert made.data(key("finetune", "sdpa")) == {split: f"{tokens}/{split}" for split in splits}
+    assert made.tokenizer(key("finetune", "sdpa")) == ["results/tokenizers/wordpiece"]
+
+
+def test_a_backbone_of_texts_reads_documents():
+    made = plan()
+    splits = ("train", "validation", "test")
+    documents = {split: f"results/data/imdb/prepared/{split}.parquet" for split in splits}
+    assert made.data(key("finetune", "tfidf")) == documents
+    assert made.tokenizer(key("finetune", "tfidf")) == []
+
+
+def test_tokens_are_kept_by_tokeniser_and_made_for_those_who_read_them():
+    made = plan(
+        ("tokenizers/other", {"source": "trained", "corpus": "arxiv"}),
+        *((f"models/{name}/tokenizer", "wordpiece") for name in ("sdpa", "favor-m64")),
+        ("models/lsh-h2-c64", {"backbone": "encoder", "mechanism": "lsh-h2-c64", "tokenizer": "other"}),
+        ("models/lsh-h2-c64/start", "scratch"),
+        ("models/lsh-h2-c64/skip", ["pretrain", "tapt"]),
+    )
+    assert made.data(key("finetune", "lsh-h2-c64"))["train"] == "results/data/imdb/tokens/other/train"
+    assert made.tokenizer(key("finetune", "lsh-h2-c64")) == ["results/tokenizers/other"]
+    both = [("imdb", "wordpiece"), ("imdb", "other"), ("arxiv", "wordpiece"), ("arxiv", "other")]
+    assert made.tokenised == [("wikipedia", "wordpiece"), *both]
+    assert made.tokenizer_sources("other") == ["results/data/arxiv/prepared/train.parquet"]
+    assert made.tokenizer_sources("wordpiece") == made.filtered_shards("wikipedia")
+
+
+def test_no_tokens_are_made_where_nobody_reads_any():
+    made = plan(
+        *((f"models/{name}/skip", list(STAGES[:2])) for name in ("sdpa", "favor-m64", "lsh-h2-c64")),
+        *((f"models/{name}/start", "scratch") for name in ("sdpa", "favor-m64", "lsh-h2-c64")),
+        ("stages/finetune/data", {"imdb": {}}),
+    )
+    assert made.tokenised == [("imdb", "wordpiece")]
+
+
+def test_a_runs_settings_are_its_slice_of_the_configuration():
+    made = plan(
+        ("stages/finetune/data/arxiv", {"recipe": {"epochs": 7}, "task": {"classifier_dropout": 0.3}}),
+        ("datasets/arxiv/max_tokens", 256),
+        ("datasets/arxiv/labels", ["a", "b", "c"]),
+    )
+    settings = json.loads(made.run_settings(key("finetune", "favor-m64", "arxiv", 2)))
+    assert settings["seed"] == 2
+    assert settings["labels"] == ["a", "b", "c"]
+    assert settings["max_tokens"] == 256
+    assert settings["precision"] == "fp32"
+    assert (settings["recipe"]["epochs"], settings["recipe"]["keep"]) == (7, ["best"])
+    assert settings["task"]["classifier_dropout"] == 0.3
+    assert settings["backbone"]["mechanism"]["nb_features"] == 64
+
+
+def test_a_run_without_training_has_no_settings_of_training():
+    settings = json.loads(plan().run_settings(key("finetune", "tfidf")))
+    assert not {"recipe", "precision", "max_tokens"} & set(settings)
+    changed = plan(("precision", "bf16"), ("stages/finetune/recipe/epochs", 9), ("datasets/imdb/max_tokens", 64))
+    assert json.loads(changed.run_settings(key("finetune", "tfidf"))) == settings
+
+
+def test_the_settings_of_a_run_hold_no_path():
+    moved = {"execution": {"results": "elsewhere/deep", "resources": "/somewhere"}}
+    for first, second in zip(plan().runs, Plan(study(layers=[("moved.yaml", moved)])).runs, strict=True):
+        assert plan().run_settings(first) == Plan(study(layers=[("moved.yaml", moved)])).run_settings(second)
+    settings = " ".join(plan().run_settings(run) for run in plan().runs)
+    assert "results" not in settings
+    assert "/" not in settings
+
+
+def test_paths_begin_with_the_studys_own_folders():
+    moved = {"execution": {"results": "elsewhere/deep/", "resources": "there/"}}
+    made = Plan(study(("models/sdpa/start", {"repository": "a/b", "revision": "main"}), layers=[("moved.yaml", moved)]))
+    run = key("finetune", "sdpa")
+    places = [made.folder(run), *made.data(run).values(), *made.tokenizer(run), *made.start(run)]
+    places += [
+        made.table("f1"),
+        made.figure("f1"),
+        made.log("x"),
+        made.benchmark("x"),
+        *made.filtered_shards("wikipedia"),
+    ]
+    assert all(place.startswith("elsewhere/deep/") for place in places), places
+    assert made.start(key("pretrain", "sdpa")) == ["there/models/a/b/main"]
+
+
+def test_only_what_a_run_reads_changes_its_settings():
+    """What the first change touches differs; everything else stays."""
+
+    def touched(*changes):
+        before, after = plan(), plan(*changes)
+        return {run[:3] for run in before.runs if before.run_settings(run) != after.run_settings(run)}
+
+    assert touched(("mechanisms/lsh-h2-c64/mask_within_chunks", True)) == {
+        run[:3] for run in plan().runs if run.model == "lsh-h2-c64"
+    }
+    assert touched(("stages/tapt/data/imdb", {"recipe": {"epochs": 9}})) == {
+        ("tapt", model, "imdb") for model in ("sdpa", "lsh-h2-c64", "favor-m64")
+    }
+    assert touched(("backbones/tfidf/min_df", 3)) == {("finetune", "tfidf", name) for name in ("imdb", "arxiv")}
+    assert touched(("models/more", {"backbone": "tfidf", "skip": ["pretrain", "tapt"]})) == set()
+    assert touched(("datasets/more", SMALL["experiment"]["datasets"]["imdb"])) == set()
+
+
+def test_the_programs_accept_what_the_plan_gives_them():
+    made = plan(SWAP)
+    for run in made.runs:
+        settings = json.loads(made.run_settings(run)) | {
+            "data": made.data(run),
+            "execution": json.loads(made.execution),
+        }
+        if made.trains(run):
+            settings["tokenizer"] = made.tokenizer(run)[0]
+        parsed = Run.model_validate(settings)
+        assert parsed.trains == made.trains(run)
+        assert set(parsed.data) == set(parsed.task.splits)
+
+
+def test_train_and_evaluate_run_different_code():
+    """The digest of a run is that of its own program, task, backbone and mechanism."""
+    made = plan(SWAP)
+    digests = {run[:2]: made.run_code(run) for run in made.runs}
+    assert len(set(digests.values())) == 3 + 3 + 1  # masked language models, classifiers, the baseline
+    assert digests["pretrain", "sdpa"] == digests["tapt", "sdpa"] != digests["finetune", "sdpa"]
+    assert digests["finetune", "swap"] == digests["finetune", "favor-m64"]
+
+
+def test_files_of_a_record():
+    made = plan()
+    run = key("finetune", "sdpa")
+    folder = f"{FIRST}/finetune/sdpa/imdb/seed-1"
+    assert made.record(run) == {"config": f"{folder}/config.yaml", "run": f"{folder}/run.json"}
+    assert made.record(run, "history", "predictions")["predictions"] == f"{folder}/predictions.parquet"
+    assert made.records("pretrain", "tapt") == [
+        f"{made.folder(run)}/run.json" for run in made.runs if run.stage in ("pretrain", "tapt")
+    ]
+
+
+REPORT = {
+    "report": {
+        "tables": {
+            "lengths": {"kind": "token_lengths"},
+            "f1": {"stage": "finetune", "columns": ["f1"]},
+            "baseline": {"kind": "classes", "stage": "finetune", "models": ["tfidf"]},
+        },
+        "figures": {"f1_time": {"stage": "finetune", "time": ["tapt", "finetune"], "baseline": "tfidf"}},
+    }
+}
+
+
+def test_tables_name_what_they_show_and_read():
+    made = Plan(study(layers=[("report.yaml", REPORT)]))
+    assert list(made.tables) == ["lengths", "f1", "baseline_imdb", "baseline_arxiv"]
+    assert made.tables["f1"]["models"] == ["tfidf", "sdpa", "lsh-h2-c64", "favor-m64"]
+    assert made.tables["f1"]["published"] is False
+    assert len(made.table_inputs(made.tables["f1"])) == 4 * 2 * 2
+    assert made.table_inputs(made.tables["baseline_arxiv"]) == [
+        f"{FIRST}/finetune/tfidf/arxiv/seed-{seed}/run.json" for seed in (1, 2)
+    ]
+    assert made.table_inputs(made.tables["lengths"]) == [
+        f"results/data/{corpus}/tokens/wordpiece/token_lengths.json" for corpus in ("wikipedia", "imdb", "arxiv")
+    ]
+
+
+def test_a_figure_groups_models_by_family_and_reads_all_its_stages():
+    made = Plan(study(layers=[("report.yaml", REPORT)]))
+    settings = made.figure_settings("f1_time")
+    assert settings["families"] == {"sdpa": "sdpa", "lsh-h2-c64": "lsh", "favor-m64": "favor"}
+    assert settings["datasets"] == ["imdb", "arxiv"]
+    assert made.figure_inputs("f1_time") == made.records("tapt", "finetune")
+
+
+def test_raw_files_by_source(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.csv").touch()
+    sha = "0" * 64
+    made = plan(
+        ("corpora/wikipedia/source", "hub"),
+        (
+            "corpora/wikipedia/hub",
+            {"repository": "a/b", "revision": "0" * 40, "files": {"train": ["x-{0..1}.parquet"]}},
+        ),
+        ("datasets/imdb/source", "local"),
+        ("datasets/imdb/local", {"files": {"train": ["*.csv"]}}),
+        ("datasets/arxiv/source", "url"),
+        ("datasets/arxiv/url", {"files": {"train": [{"url": "https://a.org/d/y.csv?x=1", "sha256": sha, "size": 3}]}}),
+    )
+    assert made.raw_files("wikipedia") == {
+        "train": ["resources/wikipedia/x-0.parquet", "resources/wikipedia/x-1.parquet"]
+    }
+    assert made.raw_files("imdb") == {"train": ["mine.csv"]}
+    assert made.raw_files("arxiv") == {"train": ["resources/arxiv/y.csv"]}
+    assert made.remote_file_options("arxiv", "y.csv") == [
+        "--url", "https://a.org/d/y.csv?x=1", "--size", "3", "--sha256", sha,
+    ]  # fmt: skip
+    assert made.corpora_from("hub") == ["wikipedia"]
+    (tmp_path / "mine.csv").unlink()
+    with pytest.raises(DataError, match=r"\*\.csv: no such file"):
+        made.raw_files("imdb")
+
+
+def test_only_corpora_with_a_generator_are_generated():
+    made = plan(("datasets/reviews", SMALL["experiment"]["datasets"]["imdb"]))
+    assert made.raw_files("imdb")["train"][0].startswith("results/data/imdb/raw/")
+    with pytest.raises(
+        ConfigError, match=r"reviews\.source is 'generated', but there is no generator.*imdb, wikipedia"
+    ):
+        made.raw_files("reviews")
+
+
+def test_minutes_follow_from_work_and_scale():
+    scaled = {"execution": {"job": {"runtime_scale": 3}}}
+    run = key("pretrain", "sdpa")
+    long = ("stages/pretrain/recipe/epochs", 2000)
+    assert plan(long).minutes(run) > plan().minutes(run) >= 15
+    assert Plan(study(long, layers=[("slow.yaml", scaled)])).minutes(run) == pytest.approx(
+        3 * plan(long).minutes(run), abs=2
+    )
