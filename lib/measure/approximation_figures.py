@@ -1,5 +1,7 @@
 """The figures that show how near FAVOR+ and LSH come to exact attention, from their tables alone."""
 
+from typing import Any
+
 import matplotlib.style
 import numpy as np
 import pandas as pd
@@ -19,7 +21,7 @@ FAVOR_LINES = {
     "cosh": {"color": "C1", "marker": "o", "label": "FAVOR+, cosh estimator (the mechanism's)"},
     "exp": {"color": "C2", "marker": "s", "linestyle": "--", "label": "FAVOR+, exp estimator"},
 }
-SORTINGS = {"lsh": ("-", "tokens sorted by LSH"), "random": (":", "tokens in random order")}
+SORTINGS: dict[str, tuple[Any, str]] = {"lsh": ("-", "tokens sorted by LSH"), "random": (":", "tokens in random order")}
 COLUMN_INCHES, ROW_INCHES, LEGEND_INCHES = 1.75, 2.2, 7.3
 PANEL_INCHES = (3.5, 2.6)
 PANELS_A_ROW = 3
@@ -109,12 +111,12 @@ def _draw_errors(axes: Axes, rows: pd.DataFrame, x: str) -> None:
     _powers_of_two(axes, rows[x], numbers=3)
 
 
-def _draw(axes: Axes, rows: pd.DataFrame, x: str, y: str, **style: object) -> None:
+def _draw(axes: Axes, rows: pd.DataFrame, x: str, y: str, **style: Any) -> None:
     """Draw the mean of the column `y` in percent against `x`, and how far it spreads."""
     spread = 100 * rows.groupby(x)[y].agg(["mean", "min", "max"])
-    style = {"marker": "o", "markersize": 3.5, "linewidth": 1.3} | style
-    axes.plot(spread.index, spread["mean"], **style)
-    axes.fill_between(spread.index, spread["min"], spread["max"], color=style["color"], alpha=0.2, linewidth=0)
+    look: dict[str, Any] = {"marker": "o", "markersize": 3.5, "linewidth": 1.3} | style
+    axes.plot(spread.index, spread["mean"], **look)
+    axes.fill_between(spread.index, spread["min"], spread["max"], color=look["color"], alpha=0.2, linewidth=0)
 
 
 def _powers_of_two(axes: Axes, values: pd.Series, numbers: int) -> None:

@@ -166,7 +166,7 @@ def test_every_file_that_the_documentation_names_is_there(repository):
     for page in pages:
         text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
         named = re.findall(r"`((?:lib|scripts|docs|config|workflow|tests|slurm)/[\w./-]+)`", text)
-        linked = [target for target in re.findall(r"\]\(([\w./-]+)\)", text)]
+        linked = re.findall(r"\]\(([\w./-]+)\)", text)
         for target in named:
             assert (repository / target).exists(), f"{page.name}: {target}"
         for target in linked:
