@@ -1,34 +1,40 @@
 """The figures of the comparison, from run records alone."""
 
-import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import matplotlib.style
-import numpy as np
 import pandas as pd
+import textalloc
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.text import Text
-from matplotlib.transforms import Bbox
 
 from lib.core.files import atomic_path
-from lib.core.settings.study import SWAP
 from lib.results.records import BASELINE, baseline_scores, select_grid
 
 STYLE = Path(__file__).with_name("figures.mplstyle")
 BASELINE_COLOUR = "0.35"
 MARKERS = "os^Dv<>P"
 PANEL_INCHES = (3.5, 3.3)
-LABEL_SIZE = 7
-LABEL_DISTANCES = (6, 10, 15, 21, 28, 36, 45, 55)
-"""Points from a marker to the near side of its label; tried in order."""
-LABEL_ANGLES = (0, 180, 90, 270, 45, 315, 135, 225)
-"""Degrees; tried in order at each distance."""
+LABELS = {
+    "textsize": 7,
+    "va": "center",  # else names are drawn lower than they were placed, by the depth of their letters
+    "linewidth": 0.5,
+    "margin": 0.002,
+    "min_distance": 0.007,
+    "max_distance": 0.4,
+    "nbr_candidates": 2000,
+}
+"""How textalloc places names; distances are shares of a panel."""
 
 
 def f1_time_figure(
-    runs: pd.DataFrame, baselines: Mapping[str, Mapping], models: Sequence[str], datasets: Sequence[str]
+    runs: pd.DataFrame,
+    baselines: Mapping[str, Mapping],
+    models: Sequence[str],
+    datasets: Sequence[str],
+    families: Mapping[str, str] | None = None,
 ) -> Figure:
     """Draw test macro-F1 against the minutes of training that a dataset cost, a panel a dataset.
 
@@ -38,8 +44,12 @@ def f1_time_figure(
     Args:
         runs: frame of `lib.results.records.load_runs` with the stages `tapt` and `finetune`.
         baselines: reports of `lib.results.records.load_baselines`.
-        models: models to draw; colours follow the families in their order, markers the models within one.
+        models: models to draw, in order.
         datasets: panels, in order.
+        families: family of each model, for `looks`.
+
+    Returns:
+        The figure, laid out.
 
     Raises:
         DataError: a run or a baseline is missing, incomplete or there twice.
@@ -51,6 +61,7 @@ def f1_time_figure(
     minutes = (tapt.groupby(key)["seconds"].mean() + finetune.groupby(key)["seconds"].mean()) / 60
     scores = 100 * finetune.groupby(key)["test_f1_macro"].agg(["mean", "std"]).fillna(0)
 
+    look = looks(models, families)
     with matplotlib.style.context(STYLE):
         width, height = PANEL_INCHES
         figure = Figure(figsize=(width * len(datasets), height), layout="constrained")
@@ -59,14 +70,34 @@ def f1_time_figure(
             axes.set_title(dataset)
             axes.set_xlabel("training time, adaptation + fine-tuning [min]")
             axes.axhline(dashed[dataset], color=BASELINE_COLOUR, linestyle="--", linewidth=1)
-            _draw_models(axes, minutes[dataset], scores.loc[dataset], models)
+            _draw_models(axes, minutes[dataset], scores.loc[dataset], look)
             axes.margins(x=0.22, y=0.15)
         panels[0].set_ylabel("test macro-F1 [%]")
-        figure.draw_without_rendering()  # fixes the layout, which labels are placed in
-        for axes, dataset in zip(panels, datasets, strict=True):
-            _label(axes, minutes[dataset], scores.loc[dataset], models, dashed[dataset])
+        figure.draw_without_rendering()  # lays the panels out, which names are placed in
         figure.set_layout_engine("none")
+        for axes, dataset in zip(panels, datasets, strict=True):
+            _label(axes, minutes[dataset], scores.loc[dataset], look, dashed[dataset])
     return figure
+
+
+def looks(models: Sequence[str], families: Mapping[str, str] | None = None) -> dict[str, tuple[str, str]]:
+    """Give each model a colour, by its family, and a marker, by its place within the family.
+
+    Args:
+        models: models, in order; families follow in the order of their first models.
+        families: family of each model; of a model that is not there, the part of its name before the first "-".
+
+    Returns:
+        Colour and marker of each model, in the order of `models`.
+    """
+    family = {model: (families or {}).get(model, model.split("-")[0]) for model in models}
+    order = list(dict.fromkeys(family.values()))
+    members, look = Counter(), {}
+    for model in models:
+        name = family[model]
+        look[model] = f"C{order.index(name)}", MARKERS[members[name] % len(MARKERS)]
+        members[name] += 1
+    return look
 
 
 def save_figure(figure: Figure, files: Iterable[str | Path]) -> None:
@@ -80,29 +111,14 @@ def save_figure(figure: Figure, files: Iterable[str | Path]) -> None:
             figure.savefig(partial, metadata=metadata)
 
 
-def _family(model: str) -> str:
-    """Return the mechanism's kind, by which models are coloured."""
-    return model.split(SWAP)[-1].split("-")[0]
-
-
-def _colour(model: str, models: Sequence[str]) -> str:
-    families = list(dict.fromkeys(map(_family, models)))
-    return f"C{families.index(_family(model))}"
-
-
-def _marker(model: str, models: Sequence[str]) -> str:
-    family = [other for other in models if _family(other) == _family(model)]
-    return MARKERS[family.index(model) % len(MARKERS)]
-
-
-def _draw_models(axes: Axes, minutes: pd.Series, scores: pd.DataFrame, models: Sequence[str]) -> None:
-    for model in models:
+def _draw_models(axes: Axes, minutes: pd.Series, scores: pd.DataFrame, look: Mapping[str, tuple[str, str]]) -> None:
+    for model, (colour, marker) in look.items():
         axes.errorbar(
             minutes[model],
             scores.loc[model, "mean"],
             yerr=scores.loc[model, "std"] or None,
-            color=_colour(model, models),
-            marker=_marker(model, models),
+            color=colour,
+            marker=marker,
             markeredgecolor="white",
             markeredgewidth=0.5,
             elinewidth=0.8,
@@ -110,53 +126,27 @@ def _draw_models(axes: Axes, minutes: pd.Series, scores: pd.DataFrame, models: S
         )
 
 
-def _label(axes: Axes, minutes: pd.Series, scores: pd.DataFrame, models: Sequence[str], baseline: float) -> None:
-    """Name each point beside it, where the name covers no point, no other name and not the baseline."""
-    point = axes.figure.dpi / 72  # pixels
-    taken = []
-    for model in models:
-        mean, deviation = scores.loc[model]
-        ends = [(minutes[model], mean - deviation), (minutes[model], mean + deviation)]
-        taken.append(Bbox(axes.transData.transform(ends)).padded(4 * point))
-    edges = [(x, baseline) for x in axes.get_xlim()]
-    taken.append(Bbox(axes.transData.transform(edges)).padded(point))
-    above = {"textcoords": "offset points", "ha": "right", "fontsize": LABEL_SIZE, "color": BASELINE_COLOUR}
-    taken.append(axes.annotate(f"baseline ({BASELINE})", edges[1], (-2, 3), **above).get_window_extent())
-    for model in scores.loc[models, "mean"].sort_values(ascending=False).index:
-        at = (minutes[model], scores.loc[model, "mean"])
-        taken.append(_place(axes, model, at, _colour(model, models), taken))
-
-
-def _place(axes: Axes, text: str, at: tuple[float, float], colour: str, taken: Sequence[Bbox]) -> Bbox:
-    """Write `text` beside the data point `at`, at the nearest place that is free; return the place, in pixels."""
-    label = axes.annotate(
-        text,
-        at,
-        (0, 0),
-        textcoords="offset points",
-        ha="center",
-        va="center",
-        color=colour,
-        fontsize=LABEL_SIZE,
-        arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "shrinkA": 0, "shrinkB": 3},
+def _label(
+    axes: Axes, minutes: pd.Series, scores: pd.DataFrame, look: Mapping[str, tuple[str, str]], baseline: float
+) -> None:
+    """Name the baseline and each point, where the name covers no point, no bar, no line and no other name."""
+    axes.autoscale(False)  # lines from points to names leave the limits alone
+    models = list(look)
+    x, y, spread = (column[models].to_numpy() for column in (minutes, scores["mean"], scores["std"]))
+    edges = axes.get_xlim()
+    colours = [colour for colour, _ in look.values()]
+    radius = matplotlib.rcParams["lines.markersize"] / 2 * axes.figure.dpi / 72  # pixels
+    textalloc.allocate(
+        axes,
+        [edges[1], *x],
+        [baseline, *y],
+        [f"baseline ({BASELINE})", *models],
+        x_scatter=x,
+        y_scatter=y,
+        scatter_sizes=[radius] * len(models),
+        x_lines=[edges, *zip(x, x, strict=True)],
+        y_lines=[(baseline, baseline), *zip(y - spread, y + spread, strict=True)],
+        textcolor=[BASELINE_COLOUR, *colours],
+        linecolor=["none", *colours],
+        **LABELS,
     )
-    point = axes.figure.dpi / 72  # pixels
-    size = Text.get_window_extent(label).size / point
-    origin, inside = axes.transData.transform(at), axes.get_window_extent()
-
-    def place(distance: int, degrees: int) -> tuple[np.ndarray, Bbox]:
-        direction = np.array([math.cos(math.radians(degrees)), math.sin(math.radians(degrees))]).round(9)
-        middle = distance * direction + np.sign(direction) * size / 2  # points from the marker
-        corner = origin + (middle - size / 2) * point
-        return middle, Bbox.from_bounds(*corner, *(size * point))
-
-    def conflicts(box: Bbox) -> int:
-        cut = not (inside.contains(box.x0, box.y0) and inside.contains(box.x1, box.y1))
-        return box.count_overlaps(taken) + cut * len(taken)
-
-    places = [place(distance, degrees) for distance in LABEL_DISTANCES for degrees in LABEL_ANGLES]
-    best = min(range(len(places)), key=lambda index: conflicts(places[index][1]))  # the first, so the nearest
-    middle, box = places[best]
-    label.set_position(middle)
-    label.arrow_patch.set_visible(best >= len(LABEL_ANGLES))  # a label next to its marker needs no line
-    return box

@@ -1,9 +1,6 @@
 """A run without a training loop: a backbone that does its task as it is, or after one fit."""
 
 import logging
-import platform
-import resource
-import sys
 import time
 from pathlib import Path
 
@@ -12,10 +9,10 @@ import pandas as pd
 from lib.core.errors import DataError
 from lib.core.files import write_json
 from lib.core.kinds import BACKBONES, TASKS
-from lib.core.record import PREDICTIONS, RUN, RunRecord
+from lib.core.record import PREDICTIONS, RUN
 from lib.core.settings.run import Run
 from lib.training.folders import RunFolders
-from lib.training.record import described
+from lib.training.record import evaluation_record
 
 logger = logging.getLogger(__name__)
 
@@ -42,22 +39,7 @@ def evaluate(run: Run, out: str | Path, work: str | Path | None = None) -> None:
         raise DataError(f"{run.data['train']}: {error}") from error
     staged = folders.stage()
     predictions.to_parquet(staged / PREDICTIONS, index=False)
-    unit = 1 if sys.platform == "darwin" else 2**10  # bytes there, KiB elsewhere
-    record = RunRecord(
-        **described(run, ["scikit-learn", "numpy", "scipy"]),
-        parameters={"total": backbone.weights},
-        epochs=0,
-        steps=0,
-        tokens=0,
-        seconds=time.perf_counter() - start,
-        seconds_per_epoch=None,
-        tokens_per_second=None,
-        peak_memory_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20,
-        peak_memory_kind="resident",
-        device="cpu",
-        hardware=platform.machine(),
-        metrics=metrics,
-    )
+    record = evaluation_record(run, time.perf_counter() - start, backbone.weights, metrics)
     write_json(staged / RUN, record.model_dump(mode="json"))
     folders.publish(staged)
     logger.info("%s", ", ".join(f"{name} {value:.4f}" for name, value in metrics.items() if value is not None))

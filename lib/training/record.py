@@ -1,25 +1,96 @@
 """What the record of a run says about it beside its scores: parents, weights, hardware, versions. Changes no number."""
 
+from __future__ import annotations
+
 import hashlib
 import platform
+import resource
 import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from transformers import PreTrainedModel
+import pandas as pd
 
-from lib.core.record import Parent
+from lib.core.record import Parent, RunRecord
 from lib.core.settings.run import Run
 
+if TYPE_CHECKING:  # a run that does not train needs neither
+    from transformers import PreTrainedModel
 
-def described(run: Run, packages: list[str]) -> dict[str, Any]:
-    """Return the fields of a record that say what the run was, from what, and by which versions.
+    from lib.training.trainer import KeyedTrainer
+
+
+def training_record(
+    run: Run, trainer: KeyedTrainer, history: pd.DataFrame, metrics: Mapping[str, float | None]
+) -> RunRecord:
+    """Return the record of a finished training.
 
     Args:
         run: the run's settings.
-        packages: whose versions matter.
+        trainer: after training.
+        history: one row per epoch.
+        metrics: scores of the model kept.
     """
+    seconds = float(history["seconds"].sum())
+    tokens = int(trainer.state.num_input_tokens_seen)
+    hardware = f"{platform.machine()}, {trainer.threads} threads"
+    return RunRecord(
+        **_described(run, ["torch", "transformers", "datasets", "tokenizers", "accelerate"]),
+        parameters=count_parameters(trainer.accelerator.unwrap_model(trainer.model)),
+        epochs=len(history),
+        steps=trainer.state.global_step,
+        tokens=tokens,
+        seconds=seconds,
+        seconds_per_epoch=seconds / len(history),
+        tokens_per_second=tokens / seconds,
+        peak_memory_mb=trainer.recorder.measured_peak(),
+        peak_memory_kind="gpu" if trainer.gpu else "resident",
+        device=str(trainer.args.device),
+        hardware=trainer.gpu or hardware,
+        metrics=dict(metrics),
+    )
+
+
+def evaluation_record(run: Run, seconds: float, weights: int, metrics: Mapping[str, float | None]) -> RunRecord:
+    """Return the record of a run without a training loop.
+
+    Args:
+        run: the run's settings.
+        seconds: wall time of the whole run.
+        weights: number of weights that were fitted.
+        metrics: scores.
+    """
+    unit = 1 if sys.platform == "darwin" else 2**10  # bytes there, KiB elsewhere
+    return RunRecord(
+        **_described(run, ["scikit-learn", "numpy", "scipy"]),
+        parameters={"total": weights},
+        epochs=0,
+        steps=0,
+        tokens=0,
+        seconds=seconds,
+        seconds_per_epoch=None,
+        tokens_per_second=None,
+        peak_memory_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20,
+        peak_memory_kind="resident",
+        device="cpu",
+        hardware=platform.machine(),
+        metrics=dict(metrics),
+    )
+
+
+def ordered_history(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return one row per epoch with the columns in one order; a resumed run has them as its checkpoint stored them."""
+    history = pd.DataFrame(list(rows))
+    names = ("epoch", "step", "seconds", "tokens_per_second", "peak_memory_mb", "train_loss")
+    first = [*names, *sorted(name for name in history if name.startswith("learning_rate"))]
+    return history[[*first, *sorted(set(history) - set(first))]]
+
+
+def _described(run: Run, packages: list[str]) -> dict[str, Any]:
+    """Return the fields that say what the run was, from what, and by which versions of `packages`."""
     parents = {split: Path(folder) for split, folder in run.data.items()}
     if run.tokenizer is not None:
         parents["tokenizer"] = Path(run.tokenizer)

@@ -2,14 +2,12 @@
 
 import json
 import logging
-import platform
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import torch
 from datasets import Dataset
 from safetensors.torch import load_model
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -22,20 +20,18 @@ from lib.core.errors import RunError
 from lib.core.files import write_json
 from lib.core.kinds import BACKBONES, TASKS
 from lib.core.randomness import derive_seed
-from lib.core.record import HISTORY, MODEL, PREDICTIONS, RUN, RunRecord
+from lib.core.record import HISTORY, MODEL, PREDICTIONS, RUN
 from lib.core.settings.run import Run
 from lib.data.tokenizer import WordPieceTokenizer
 from lib.data.tokens import TokenDataset, load_tokens
 from lib.training.callbacks import Freezing, TimedCheckpoints, quality_figures
 from lib.training.checkpoints import REMEDY, check_start, last_checkpoint
 from lib.training.folders import RunFolders
-from lib.training.record import count_parameters, described
+from lib.training.record import ordered_history, training_record
 from lib.training.trackers import close_trackers, place_trackers, report_final
 from lib.training.trainer import KeyedTrainer, training_arguments
 
 logger = logging.getLogger(__name__)
-
-PACKAGES = ["torch", "transformers", "datasets", "tokenizers", "accelerate"]
 
 
 def train(run: Run, out: str | Path, work: str | Path | None = None) -> None:
@@ -96,9 +92,9 @@ def train(run: Run, out: str | Path, work: str | Path | None = None) -> None:
     _save_tokenizer(tokenizer, run, staged / MODEL, longest=max(lengths))
     if predictions is not None:
         predictions.to_parquet(staged / PREDICTIONS, index=False)
-    history = _ordered(pd.DataFrame(trainer.recorder.rows))
+    history = ordered_history(trainer.recorder.rows)
     history.to_csv(staged / HISTORY, index=False)
-    record = _record(run, trainer, history, metrics)
+    record = training_record(run, trainer, history, metrics)
     report_final(trainer, record)
     close_trackers(trainer)
     write_json(staged / RUN, record.model_dump(mode="json"))
@@ -178,31 +174,3 @@ def _save_tokenizer(tokenizer: PreTrainedTokenizerBase, run: Run, folder: Path, 
     # Whoever uses the model later cuts documents as the run did, unless told otherwise.
     tokenizer.model_max_length = run.max_tokens or longest
     tokenizer.save_pretrained(folder)
-
-
-def _ordered(history: pd.DataFrame) -> pd.DataFrame:
-    """Put the columns in one order; a resumed run has them as its checkpoint stored them."""
-    names = ("epoch", "step", "seconds", "tokens_per_second", "peak_memory_mb", "train_loss")
-    first = [*names, *sorted(name for name in history if name.startswith("learning_rate"))]
-    return history[[*first, *sorted(set(history) - set(first))]]
-
-
-def _record(run: Run, trainer: KeyedTrainer, history: pd.DataFrame, metrics: Mapping[str, float | None]) -> RunRecord:
-    seconds = float(history["seconds"].sum())
-    on_gpu = trainer.args.device.type == "cuda"
-    tokens = int(trainer.state.num_input_tokens_seen)
-    return RunRecord(
-        **described(run, PACKAGES),
-        parameters=count_parameters(trainer.accelerator.unwrap_model(trainer.model)),
-        epochs=len(history),
-        steps=trainer.state.global_step,
-        tokens=tokens,
-        seconds=seconds,
-        seconds_per_epoch=seconds / len(history),
-        tokens_per_second=tokens / seconds,
-        peak_memory_mb=trainer.recorder.measured_peak(),
-        peak_memory_kind="gpu" if on_gpu else "resident",
-        device=str(trainer.args.device),
-        hardware=torch.cuda.get_device_name() if on_gpu else f"{platform.machine()}, {torch.get_num_threads()} threads",
-        metrics=dict(metrics),
-    )

@@ -49,6 +49,16 @@ class KeyedTrainer(Trainer):
         self.add_callback(EpochRecorder(self.multipliers))
 
     @property
+    def gpu(self) -> str | None:
+        """Name of the GPU that it trains on; None = it trains on a CPU."""
+        return torch.cuda.get_device_name() if self.args.device.type == "cuda" else None
+
+    @property
+    def threads(self) -> int:
+        """Threads of a computation on a CPU."""
+        return torch.get_num_threads()
+
+    @property
     def recorder(self) -> EpochRecorder:
         """The record of the epochs; another object after a resume, hence looked up."""
         return next(callback for callback in self.callback_handler.callbacks if isinstance(callback, EpochRecorder))

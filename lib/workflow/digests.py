@@ -22,8 +22,11 @@ ROOT = Path(__file__).resolve().parents[2]
 SILENT = frozenset(
     {
         "lib.core.errors",  # classes of errors
+        "lib.core.files",  # reads settings, writes files whole
         "lib.core.record",  # describes a finished run and names its files
+        "lib.core.kinds",  # finds kinds by name; those that a run uses are roots of their own
         "lib.core.program",  # command line, messages, exit status
+        "lib.training.folders",  # where a run works and where its results go
         "lib.training.record",  # writes the record after the training
         "lib.training.trackers",  # reports the training's progress
     }
@@ -66,7 +69,7 @@ def _closure(script: str, modules: Iterable[str]) -> list[Definition]:
     found: set[Definition] = set()
     while waiting:
         definition = waiting.pop()
-        if definition not in found and _module(definition[0]) is not None:
+        if definition not in found and definition[0] not in SILENT and _module(definition[0]) is not None:
             found.add(definition)
             waiting += _meaning(*definition).uses
     return sorted(definition for definition in found if _meaning(*definition).text)
@@ -82,10 +85,10 @@ class _Module(NamedTuple):
 
 @functools.cache
 def _module(name: str) -> _Module | None:
-    """Return what a module holds; None if it is silent, not of the project, or not there."""
+    """Return what a module holds; None if it is not of the project, or not there."""
     path = ROOT.joinpath(*name.split("."))
     files = [file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()]
-    if name.split(".")[0] not in ("lib", "scripts") or name in SILENT or not (files or path.is_dir()):
+    if name.split(".")[0] not in ("lib", "scripts") or not (files or path.is_dir()):
         return None
     tree = ast.parse(files[0].read_text(encoding="utf-8") if files else "", filename=name)
     module = _Module({}, {}, [], [], set())
@@ -135,15 +138,11 @@ def _lookup(module: str, chain: Chain) -> frozenset[Definition]:
         elif chain[0] in source.definitions or chain[0] in source.imports:
             found.add((module, chain[0] if chain[0] in source.definitions else STATEMENTS))
             waiting += [(target, (*attribute, *chain[1:])) for target, attribute in source.imports.get(chain[0], ())]
-        elif _exists(submodule := f"{module}.{chain[0]}"):
+        elif _module(submodule := f"{module}.{chain[0]}"):
             waiting.append((submodule, chain[1:]))
         else:
             found |= {(module, STATEMENTS), *_imported_on_demand(module, chain[0])}
     return frozenset(found)
-
-
-def _exists(module: str) -> bool:
-    return module in SILENT or _module(module) is not None
 
 
 def _imported_on_demand(package: str, name: str) -> set[Definition]:
@@ -172,7 +171,7 @@ def _meaning(module: str, name: str) -> _Meaning:
         uses |= {(module, registered) for registered in source.registered}
         for target, attribute in source.loaded:
             submodule = f"{target}.{attribute}"
-            uses.add((submodule if attribute and _exists(submodule) else target, STATEMENTS))
+            uses.add((submodule if attribute and _module(submodule) else target, STATEMENTS))
             if attribute == "*":
                 uses |= _lookup(target, ())
     imported = [(chain, sorted(found)) for chain, found in sorted(names.items()) if chain[0] in source.imports]

@@ -152,8 +152,11 @@ class Plan:
             BACKBONES.module(backbone.kind, "parameters"),
         ]
         # The backbone's model for a task is made through transformers' Auto classes, which no import names.
-        if modules[2].endswith(".backbone") and find_spec(model := f"{BACKBONES.package}.{backbone.kind}.{task}"):
+        is_package = BACKBONES.module(backbone.kind, "backbone").endswith(".backbone")
+        if is_package and find_spec(model := f"{BACKBONES.package}.{backbone.kind}.{task}"):
             modules.append(model)
+        if self.trains(key):
+            modules += ["lib.core.settings.run", "lib.core.settings.recipe"]
         if mechanism := backbone.held_mechanism:
             modules += [MECHANISMS.module(mechanism.kind, part) for part in ("mechanism", "parameters")]
         return code_digest("scripts/train.py" if self.trains(key) else "scripts/evaluate.py", *modules)

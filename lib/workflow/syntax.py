@@ -119,6 +119,10 @@ class _Normaliser(ast.NodeVisitor):
     def visit_Pass(self, node: ast.Pass) -> None:
         return None
 
+    def visit_If(self, node: ast.If) -> ast.AST | None:
+        # What is imported for annotations alone does not run.
+        return None if chain_of(node.test) == ("TYPE_CHECKING",) else self.generic_visit(node)
+
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST | None:
         return self.visit_Assign(ast.Assign([node.target], node.value)) if node.value else None
 

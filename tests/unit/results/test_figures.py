@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 from matplotlib.image import imread
-from matplotlib.text import Text
+from matplotlib.transforms import Bbox
 from run_records import write_baseline, write_run
 
 from lib.core.errors import DataError, ProjectError
 from lib.core.program import run as run_program
-from lib.results.figures import f1_time_figure, save_figure
+from lib.results.figures import f1_time_figure, looks, save_figure
 from lib.results.records import load_baselines, load_runs
 
 PROGRAM = Path(__file__).resolve().parents[3] / "scripts/figure.py"
@@ -59,20 +59,42 @@ def test_families_have_colours_and_their_models_markers(figure):
     assert len({points[model].get_marker() for model in MODELS if model.startswith("lsh")}) == 4
 
 
-def test_names_cover_nothing_and_stay_inside(figure):
+def test_families_that_the_caller_names_come_before_those_in_names():
+    models = ["sdpa", "sdpa-then-favor", "favor-m64"]
+    assert looks(models) == {"sdpa": ("C0", "o"), "sdpa-then-favor": ("C0", "s"), "favor-m64": ("C1", "o")}
+    given = looks(models, {"sdpa-then-favor": "favor"})
+    assert given == {"sdpa": ("C0", "o"), "sdpa-then-favor": ("C1", "o"), "favor-m64": ("C1", "s")}
+
+
+def test_names_cover_nothing_and_stay_inside(tmp_path):
+    folders = []
+    for seed, (place, model) in itertools.product((0, 1), enumerate(MODELS)):
+        folders.append(write_run(tmp_path, "tapt", model, "imdb", seed=seed, seconds=600.0 + 7 * (place // 2)))
+        score = 0.8 + (place % 3) / 500 + seed / 100
+        folders.append(write_run(tmp_path, "finetune", model, "imdb", seed=seed, seconds=300.0, test_f1_macro=score))
+    baselines = {"imdb": {"metrics": {"test_f1_macro": 0.803}}}
+    crowd = f1_time_figure(load_runs(folders), baselines, MODELS, ["imdb"])
+    check_names(crowd)
+
+
+def test_names_cover_nothing_where_panels_stand_side_by_side(figure):
+    check_names(figure)
+
+
+def check_names(figure):
     figure.draw_without_rendering()  # puts the names where they will stand
     for axes in figure.axes:
-        names = [text for text in axes.texts if text.get_text() in MODELS]
-        assert sorted(text.get_text() for text in names) == sorted(MODELS)
-        boxes = [Text.get_window_extent(text) for text in names]
+        assert sorted(text.get_text() for text in axes.texts) == sorted([*MODELS, "baseline (tfidf)"])
+        boxes = [text.get_window_extent().padded(-0.5) for text in axes.texts]
         for one, other in itertools.combinations(boxes, 2):
-            assert not one.padded(-0.5).overlaps(other)
-        inside = axes.get_window_extent().padded(1)
-        for box in boxes:
-            assert inside.contains(box.x0, box.y0)
-            assert inside.contains(box.x1, box.y1)
-        points = [axes.transData.transform(line.get_xydata()[0]) for line in axes.lines if line.get_gid()]
-        assert not any(box.contains(*point) for box in boxes for point in points)
+            assert not one.overlaps(other)
+        inside = axes.get_window_extent()
+        assert all(inside.contains(*corner) for box in boxes for corner in box.corners())
+        drawn = [line.get_xydata() for line in axes.lines if line.get_gid()]
+        drawn += [segment for bars in axes.collections for segment in bars.get_segments()]
+        drawn += [[(x, line.get_ydata()[0]) for x in axes.get_xlim()] for line in axes.lines if line.is_dashed()]
+        covers = [Bbox(axes.transData.transform([ends[0], ends[-1]])) for ends in drawn]
+        assert not any(box.count_overlaps(covers) for box in boxes)
 
 
 def test_several_seeds_draw_mean_and_spread(tmp_path):
