@@ -49,7 +49,7 @@ class Project:
 
     def configure(self, values, name="config.test.yaml"):
         """Write a configuration file and return its name."""
-        (self.folder / name).write_text(yaml.safe_dump(values))
+        (self.folder / name).write_text(yaml.safe_dump(values, sort_keys=False))
         return name
 
     def logs(self):

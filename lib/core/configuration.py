@@ -30,12 +30,18 @@ def read_layers(paths: Sequence[str | Path]) -> list[Layer]:
     layers: list[Layer] = []
     for path in paths:
         chain: list[Layer] = []
+        seen: set[Path] = set()
         following: Path | None = Path(path)
         while following is not None:
-            if any(str(following) == name for name, _ in chain):
+            if following.resolve() in seen:
                 raise ConfigError(f"{path}: extends itself by way of {following}. Expected a chain with a last file.")
+            seen.add(following.resolve())
             values = read_mapping(following)
             base = values.pop(EXTENDS, None)
+            if base is not None and not isinstance(base, str):
+                raise ConfigError(
+                    f"{following}: extends: {base!r} is no path. Name one file, relative to this one's folder."
+                )
             chain.append((str(following), values))
             following = None if base is None else following.parent / base
         layers += reversed(chain)
@@ -74,7 +80,8 @@ def _origin(place: tuple[str, ...], layers: Sequence[Layer]) -> str:
     """Return a place as it is written: with its file, and at the stage where entries of `data` share the key."""
     shared = tuple(part for index, part in enumerate(place) if "data" not in place[max(0, index - 1) : index + 1])
     values = merged(layers)
-    written = place if _reach(place, values) == len(place) or place[1:2] != ("stages",) else shared
+    own = _reach(place, values) == len(place) or _reach(shared, values) < len(shared)
+    written = place if own or place[1:2] != ("stages",) else shared
     reaches = [_reach(written, values) for _, values in layers]
     if not any(reaches):
         return ".".join(written)

@@ -61,9 +61,7 @@ def preparation_cost(megabytes: int) -> pd.DataFrame:
         articles = json.dumps({"labels": ["false", "true"], "min_chars": 7000, "balance": True})
         out = folder / "out"
         rows = [
-            measure(
-                "filter_corpus", shard, "--settings", keywords, "--source", shard, "--out", out / "part.parquet"
-            ),
+            measure("filter_corpus", shard, "--settings", keywords, "--source", shard, "--out", out / "part.parquet"),
             measure("prepare_dataset", shard, "--settings", labelled, "--part", "train", shard, "--out", out / "shard"),
             measure(
                 *("prepare_dataset", xml, "--settings", articles, "--part", "train", xml),

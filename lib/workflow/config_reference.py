@@ -17,6 +17,7 @@ from pydantic.json_schema import models_json_schema
 from lib.core.configuration import EXTENDS
 from lib.core.files import write_text
 from lib.core.kinds import BACKBONES, MECHANISMS, TASKS, Axis, KindParameters
+from lib.core.settings.report import Report
 from lib.core.settings.run import Run
 from lib.core.settings.study import Experiment, Stage, Study, Work
 
@@ -62,10 +63,10 @@ def config_schema() -> str:
         definitions[_name(spelled[base])] = {"anyOf": of_axis, "description": f"Any {axis.noun}."}
     stage, work = (definitions[section.__name__]["properties"] for section in (Stage, Work))
     stage.update({key: {**work[key], "description": stage[key]["description"]} for key in SHARED})
-    for section in definitions[Experiment.__name__]["properties"].values():
-        for values in section.get("patternProperties", {}).values():
-            values["anyOf"] = [{"$ref": values.pop("$ref")}, {"type": "null"}]
-    stage["data"]["additionalProperties"] = {"anyOf": [stage["data"]["additionalProperties"], {"type": "null"}]}
+    for section in (Experiment, Report):
+        for named in definitions[section.__name__]["properties"].values():
+            _let_null_remove(named)
+    _let_null_remove(stage["data"])
     study = definitions.pop(Study.__name__)
     study["properties"][EXTENDS] = {"type": "string", "description": "File that this one is laid over."}
     return json.dumps(_lean({**study, "$defs": definitions}), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
@@ -195,6 +196,14 @@ def _meaning(field: FieldInfo, places: Places) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
+
+
+def _let_null_remove(named: dict[str, Any]) -> None:
+    """Let the entries of a section by name be null."""
+    for entries in (named.get("patternProperties", {}), named):
+        for key, values in entries.items():
+            if isinstance(values, dict) and "$ref" in values:
+                entries[key] = {"anyOf": [values, {"type": "null"}]}
 
 
 def _name(reference: Mapping[str, Any]) -> str:

@@ -327,7 +327,9 @@ class Plan:
         if settings.kind == "token_lengths":
             return {entry: {"kind": settings.kind, "corpora": self.tokenised}}
         assert settings.stage is not None
-        models = settings.models or self.owners(settings.stage)
+        # Each by the name that its runs bear.
+        models = [self.experiment.owner(model, settings.stage) for model in settings.models or []]
+        models = list(dict.fromkeys(models)) or self.owners(settings.stage)
         datasets = list(self.experiment.stages[settings.stage].data)
         shown = {"kind": settings.kind, "stage": settings.stage, "models": models, "datasets": datasets}
         if settings.kind == "stage":

@@ -1,8 +1,9 @@
 """The typed configuration, one module per subject. Field descriptions are the reference of every key."""
 
+import re
 import typing
-from collections.abc import Callable, Iterator
-from typing import Annotated, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
@@ -11,10 +12,14 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
 _ABSENT = object()
+_PLACE = re.compile(r"([\w-]+(?:\.[\w-]+)*): ")
 
 
 def check(method: Callable[[Any], Iterator[str]]) -> Callable[[Any], Iterator[str]]:
-    """Mark a method of a section that yields what is wrong across its fields, one sentence per problem."""
+    """Mark a method of a section that yields what is wrong across its fields, one sentence per problem.
+
+    A sentence may begin with the place that it is about, as seen from the section: `models.sdpa: ...`.
+    """
     method.is_check = True  # type: ignore[attr-defined]
     return method
 
@@ -45,11 +50,35 @@ class Section(BaseModel):
         except ValidationError as error:
             problems = [_again(details) for details in error.errors()]
             section = _as_far_as_valid(cls, values)
-        for name in _checks(cls):
+        for name in _checks(cls) if isinstance(values, dict) else []:
             problems += [_problem(text, values) for text in _found(section, name, complete=not problems)]
         if problems:
             raise ValidationError.from_exception_data(cls.__name__, problems)
         return section
+
+
+def without_null(values: Any, *sections: str) -> Any:
+    """Return `values` without the entries of `sections` that are null."""
+    if not isinstance(values, dict):
+        return values
+    kept = {
+        section: {name: entry for name, entry in values[section].items() if entry is not None}
+        for section in sections
+        if isinstance(values.get(section), dict)
+    }
+    return values | kept
+
+
+Entry = TypeVar("Entry", bound=Section)
+
+
+def whole(entries: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Return those of `entries` that have no wrong field, for checks that run although some have."""
+    return {
+        name: entry
+        for name, entry in entries.items()
+        if type(entry) is not Section and set(type(entry).model_fields) <= set(entry.__dict__)
+    }
 
 
 def describe(error: ValidationError, origin: Callable[[tuple[str, ...]], str] = ".".join) -> str:
@@ -61,13 +90,16 @@ def describe(error: ValidationError, origin: Callable[[tuple[str, ...]], str] = 
     """
     lines = []
     for problem in error.errors():
-        place = origin(tuple(str(part) for part in problem["loc"])) or "settings"
+        location, message = tuple(str(part) for part in problem["loc"]), problem["msg"]
+        if problem["type"] == "problem" and (match := _PLACE.match(message)):
+            location, message = (*location, *match[1].split(".")), message[match.end() :]
+        place = origin(location) or "settings"
         if problem["type"] == "extra_forbidden":
             lines.append(f"{place}: unknown key. Remove it or correct its spelling (config/README.md lists the keys).")
         elif problem["type"] == "missing":
             lines.append(f"{place}: missing. Add it (config/README.md describes it).")
         else:
-            message = problem["msg"].removeprefix("Value error, ").rstrip(".")
+            message = message.removeprefix("Value error, ").rstrip(".")
             found = problem["input"]
             shown = "" if isinstance(found, dict | list) or problem["type"] == "problem" else f" Found {found!r}."
             lines.append(f"{place}: {message}.{shown}")

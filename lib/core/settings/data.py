@@ -152,7 +152,7 @@ class Corpus(ArticleFilter, Documents):
     @property
     def max_tokens(self) -> int:
         """Tokens of the longest training article, at most."""
-        return max(part.max_tokens for part in (self.short, self.long) if part.articles)
+        return max((part.max_tokens for part in (self.short, self.long) if part.articles), default=0)
 
     @check
     def _something_to_train_on(self) -> Iterator[str]:
@@ -216,7 +216,7 @@ class Preparation(Reading):
             try:
                 re.compile(pattern)
             except re.error as error:
-                raise ValueError(f"remove: {pattern!r} is not a regular expression ({error}).") from error
+                raise ValueError(f"{pattern!r} is not a regular expression ({error}).") from error
         return pattern
 
 

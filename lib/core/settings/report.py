@@ -1,11 +1,11 @@
 """Settings of the tables and figures that come out of a study."""
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
-from lib.core.settings import Section, check
+from lib.core.settings import Section, check, without_null
 
 
 class Table(Section):
@@ -53,3 +53,8 @@ class Report(Section):
         False,
         description="Show the printed values of the reproduced study beside ours; sensible for the full grid only.",
     )
+
+    @classmethod
+    def prepared(cls, values: Any) -> Any:
+        """Drop tables and figures that are null: how a file removes what the one it extends has."""
+        return without_null(values, "tables", "figures")

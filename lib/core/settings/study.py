@@ -4,10 +4,10 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, NonNegativeInt, ValidationError
+from pydantic import BeforeValidator, Field, NonNegativeInt, ValidationError
 
 from lib.core.kinds import AnyBackbone, AnyMechanism, AnyTask, BackboneParameters, MechanismParameters
-from lib.core.settings import Section, check
+from lib.core.settings import Section, check, whole, without_null
 from lib.core.settings.data import Corpus, Dataset, Tokenizer
 from lib.core.settings.execution import Execution
 from lib.core.settings.recipe import Precision, Recipe
@@ -35,6 +35,15 @@ class ForeignStart(Section):
             yield "a repository needs a revision, and a revision a repository. Give both, or neither"
 
 
+def _start(values: Any) -> Any:
+    """Return a typed start, so that what is wrong with one is not told once for every form that it may have."""
+    if isinstance(values, dict):
+        return ForeignStart.model_validate(values)
+    if values is None or values == SCRATCH or isinstance(values, ForeignStart):
+        return values
+    raise ValueError(f"expected '{SCRATCH}', a folder ({{folder: ...}}) or a repository with its revision")
+
+
 class Change(Section):
     """What becomes of a model from some stage on; what is not named stays."""
 
@@ -48,7 +57,7 @@ class Model(Section):
     backbone: str = Field(description="Name of its backbone.")
     mechanism: str | None = Field(None, description="Name of its attention mechanism, if its backbone takes one.")
     tokenizer: str | None = Field(None, description="Name of its tokeniser; null = the only one.")
-    start: Literal["scratch"] | ForeignStart | None = Field(
+    start: Annotated[Literal["scratch"] | ForeignStart | None, BeforeValidator(_start)] = Field(
         None,
         description="First weights of the first stage that it does not skip; `scratch` = drawn, although that stage "
         "starts from another; null = as the stages say.",
@@ -127,29 +136,29 @@ class Experiment(Section):
         named = {key: section for key, section in values.items() if isinstance(section, dict)}
         gone = {key: {name for name, entry in section.items() if entry is None} for key, section in named.items()}
         data_gone = gone.get("datasets", set()) | gone.get("corpora", set())
-        kept = {
-            key: {name: entry for name, entry in section.items() if entry is not None} for key, section in named.items()
-        }
-        kept["models"] = {
-            name: model
-            for name, model in kept.get("models", {}).items()
-            if not isinstance(model, dict) or model.get("mechanism") not in gone.get("mechanisms", set())
-        }
-        for name, stage in kept.get("stages", {}).items():
+        kept = without_null(values, *named)
+        if "models" in named:
+            kept["models"] = {
+                name: model
+                for name, model in kept["models"].items()
+                if not isinstance(model, dict) or model.get("mechanism") not in gone.get("mechanisms", set())
+            }
+        for name, stage in kept["stages"].items() if "stages" in named else ():
             if isinstance(stage, dict) and isinstance(stage.get("data"), dict):
                 entries = {entry: work for entry, work in stage["data"].items() if entry not in data_gone}
                 kept["stages"] = kept["stages"] | {name: stage | {"data": entries}}
-        return values | {key: section for key, section in kept.items() if key in values}
+        return kept
 
     # What a model is and does at a stage
 
     def chain(self, stage: str) -> list[str]:
         """Return `stage` and the stages it starts from, the nearest first; a circle ends where it closes."""
         chain: list[str] = []
+        stages = whole(self.stages)
         following: str | None = stage
-        while following in self.stages and following not in chain:
+        while following in stages and following not in chain:
             chain.append(following)
-            following = self.stages[following].start
+            following = stages[following].start
         return chain
 
     def stages_of(self, model: str) -> list[str]:
@@ -171,13 +180,18 @@ class Experiment(Section):
         Raises:
             pydantic.ValidationError: the backbone cannot hold the mechanism.
         """
+        backbone, mechanism = self._names_at(model, stage)
+        found = self.backbones[backbone]
+        return found.with_mechanism(self.mechanisms[mechanism]) if mechanism else found
+
+    def _names_at(self, model: str, stage: str) -> tuple[str, str | None]:
+        """Return the names of backbone and mechanism of a model at a stage."""
         entry = self.models[model]
         backbone, mechanism = entry.backbone, entry.mechanism
         for name in reversed(self.chain(stage)):
             if change := entry.changes.get(name):
                 backbone, mechanism = change.backbone or backbone, change.mechanism or mechanism
-        found = self.backbones[backbone]
-        return found.with_mechanism(self.mechanisms[mechanism]) if mechanism else found
+        return backbone, mechanism
 
     def tokenizer_of(self, model: str) -> str:
         """Return the name of a model's tokeniser."""
@@ -231,14 +245,14 @@ class Experiment(Section):
 
     @check
     def _stages_start_from_stages(self) -> Iterator[str]:
-        for name, stage in self.stages.items():
+        for name, stage in whole(self.stages).items():
             if stage.start is not None and stage.start not in self.stages:
                 yield f"stages.{name}.start: '{stage.start}' is not a stage. Known: {', '.join(self.stages)}"
 
     @check
     def _stages_form_no_circle(self) -> Iterator[str]:
         reported: set[str] = set()
-        for name in self.stages:
+        for name in whole(self.stages):
             chain = self.chain(name)
             if self.stages[chain[-1]].start == name and name not in reported:
                 reported |= set(chain)
@@ -246,7 +260,7 @@ class Experiment(Section):
 
     @check
     def _stages_work_on_known_data(self) -> Iterator[str]:
-        for name, stage in self.stages.items():
+        for name, stage in whole(self.stages).items():
             for entry in stage.data:
                 if entry not in self.corpora and entry not in self.datasets:
                     known = ", ".join([*self.corpora, *self.datasets])
@@ -254,21 +268,21 @@ class Experiment(Section):
 
     @check
     def _labelled_tasks_have_labels(self) -> Iterator[str]:
-        for name, stage in self.stages.items():
-            for entry, work in stage.data.items():
+        for name, stage in whole(self.stages).items():
+            for entry, work in whole(stage.data).items():
                 if entry in self.corpora and work.task.labelled:
                     yield f"stages.{name}.data.{entry}: {work.task.kind} needs labels, but {entry} is a corpus without"
 
     @check
     def _models_name_what_there_is(self) -> Iterator[str]:
-        for name, model in self.models.items():
+        for name, model in whole(self.models).items():
             uses: list[tuple[str, str | None, dict[str, Any]]] = [
                 ("backbone", model.backbone, self.backbones),
                 ("mechanism", model.mechanism, self.mechanisms),
                 ("tokenizer", model.tokenizer, self.tokenizers),
             ]
             uses += [("skip", stage, self.stages) for stage in model.skip]
-            for stage, change in model.changes.items():
+            for stage, change in whole(model.changes).items():
                 uses += [
                     ("changes", stage, self.stages),
                     (f"changes.{stage}.backbone", change.backbone, self.backbones),
@@ -280,8 +294,9 @@ class Experiment(Section):
 
     @check
     def _models_have_a_mechanism_where_they_need_one(self) -> Iterator[str]:
-        for name, model in self.models.items():
-            backbone = self.backbones.get(model.backbone)
+        backbones = whole(self.backbones)
+        for name, model in whole(self.models).items():
+            backbone = backbones.get(model.backbone)
             if backbone is None:
                 continue
             if backbone.takes_mechanism and model.mechanism is None and backbone.held_mechanism is None:
@@ -289,6 +304,10 @@ class Experiment(Section):
                 yield f"models.{name}.mechanism: missing. Its backbone {model.backbone} takes one of: {known}"
             if not backbone.takes_mechanism and model.mechanism is not None:
                 yield f"models.{name}.mechanism: its backbone {model.backbone} takes none. Leave it out"
+            for stage, change in whole(model.changes).items():
+                changed = backbones.get(change.backbone or model.backbone)
+                if changed is not None and not changed.takes_mechanism and change.mechanism is not None:
+                    yield f"models.{name}.changes.{stage}.mechanism: its backbone takes none. Leave it out"
 
     @check
     def _models_have_a_tokenizer(self) -> Iterator[str]:
@@ -301,7 +320,7 @@ class Experiment(Section):
     def _backbones_can_do_their_tasks(self) -> Iterator[str]:
         for name, stage in self._passages():
             backbone = self.backbone_at(name, stage)
-            for entry, work in self.stages[stage].data.items():
+            for entry, work in whole(self.stages[stage].data).items():
                 trained = work.task.trains_on in backbone.abilities
                 if not trained and work.task.evaluates_on not in backbone.abilities:
                     yield (
@@ -309,7 +328,10 @@ class Experiment(Section):
                         f"Let it skip the stage, or choose another backbone"
                     )
                 elif trained and work.recipe is None and work.task.evaluates_on not in backbone.abilities:
-                    yield f"stages.{stage}.data.{entry}: has no recipe, which {name} needs to train. Add one"
+                    yield (
+                        f"stages.{stage}.data.{entry}: has no recipe, without which a backbone of kind {backbone.kind} "
+                        f"cannot do {work.task.kind}. Add one"
+                    )
 
     @check
     def _models_start_from_what_they_passed(self) -> Iterator[str]:
@@ -324,10 +346,10 @@ class Experiment(Section):
                     )
                 continue
             for entry in self.stages[stage].data:
-                if self.parent_dataset(parent, entry) is None:
-                    known = ", ".join(self.stages[parent].data)
+                known = ", ".join(self.stages[parent].data)
+                if known and self.parent_dataset(parent, entry) is None:
                     yield (
-                        f"stages.{stage}.data.{entry}: {name} starts from {parent}, which has several entries and none "
+                        f"stages.{stage}.data.{entry}: models start from {parent}, which has several entries and none "
                         f"for {entry}: {known}. Add it to {parent}"
                     )
 
@@ -336,29 +358,30 @@ class Experiment(Section):
         for name, stage in self._passages():
             if parent := self.parent_stage(name, stage):
                 for obstacle in self.backbone_at(name, stage).obstacles(self.backbone_at(name, parent)):
-                    yield f"models.{name}, from {parent} to {stage}: {obstacle}"
+                    yield f"models.{name}: from {parent} to {stage}, {obstacle}"
 
     @check
     def _only_blocks_that_exist_are_frozen(self) -> Iterator[str]:
         for name, stage in self._passages():
-            blocks = self.backbone_at(name, stage).blocks()
-            for entry, work in self.stages[stage].data.items():
-                if work.recipe and work.recipe.freeze_layers > (blocks or 0) and self.trains(name, stage, entry):
+            blocks = self.backbone_at(name, stage).blocks() or 0
+            backbone, _ = self._names_at(name, stage)
+            for entry, work in whole(self.stages[stage].data).items():
+                if work.recipe and work.recipe.freeze_layers > blocks and self.trains(name, stage, entry):
                     yield (
-                        f"stages.{stage}.data.{entry}.recipe.freeze_layers = {work.recipe.freeze_layers}, but {name} "
-                        f"has {blocks or 0} blocks to freeze"
+                        f"stages.{stage}.data.{entry}.recipe.freeze_layers: {work.recipe.freeze_layers} is too many, "
+                        f"since the backbone {backbone} has {blocks} blocks to freeze. Freeze fewer"
                     )
 
     @check
     def _positions_reach_the_longest_document(self) -> Iterator[str]:
         for name, stage in self._passages():
             reach = self.backbone_at(name, stage).longest()
-            for entry in self.stages[stage].data:
-                tokens = self.corpus(entry).max_tokens
-                if reach is not None and tokens > reach:
+            backbone, _ = self._names_at(name, stage)
+            for entry, corpus in whole({entry: self.corpus(entry) for entry in self.stages[stage].data}).items():
+                if reach is not None and corpus.max_tokens > reach:
                     yield (
-                        f"models.{name}: its positions reach {reach} tokens, but {entry} has max_tokens = {tokens}. "
-                        "Raise max_position_embeddings, or use rope or sinusoidal positions"
+                        f"backbones.{backbone}: positions reach {reach} tokens, but {entry} has max_tokens = "
+                        f"{corpus.max_tokens}. Raise max_position_embeddings, or use rope or sinusoidal positions"
                     )
 
     @check
@@ -368,11 +391,11 @@ class Experiment(Section):
                 self.backbone_at(name, stage)
             except ValidationError as error:
                 for problem in error.errors():
-                    yield f"models.{name}, at {stage}: {problem['msg']}"
+                    yield f"models.{name}: {problem['msg']}"
 
     @check
     def _tokenizers_have_texts_to_train_on(self) -> Iterator[str]:
-        for name, tokenizer in self.tokenizers.items():
+        for name, tokenizer in whole(self.tokenizers).items():
             if tokenizer.source != "trained":
                 continue
             known = [*self.corpora, *self.datasets]
@@ -382,20 +405,26 @@ class Experiment(Section):
                 yield f"tokenizers.{name}.corpus: there is no '{tokenizer.corpus}'. Known: {', '.join(known)}"
 
     def _passages(self, valid_only: bool = True) -> Iterator[tuple[str, str]]:
-        """Yield every model with every stage it passes, as far as all that they name is there."""
-        for name, model in self.models.items():
+        """Yield every model with every stage it passes, as far as all that they name is there and right itself."""
+        for name, model in whole(self.models).items():
             named: list[Model | Change] = [model, *model.changes.values()]
+            if whole(model.changes) != model.changes:
+                continue
             backbones = {entry.backbone for entry in named} - {None}
             mechanisms = {entry.mechanism for entry in named} - {None}
-            if backbones <= set(self.backbones) and mechanisms <= set(self.mechanisms):
-                for stage in self.stages_of(name):
-                    try:
-                        self.backbone_at(name, stage)
-                    except ValidationError:
-                        if valid_only:
-                            continue
-                    if all(entry in self.corpora or entry in self.datasets for entry in self.stages[stage].data):
-                        yield name, stage
+            if not (backbones <= set(whole(self.backbones)) and mechanisms <= set(whole(self.mechanisms))):
+                continue
+            for stage in self.stages_of(name):
+                chain = self.chain(stage)
+                if not chain or self.stages[chain[-1]].start not in (None, *chain):
+                    continue
+                try:
+                    self.backbone_at(name, stage)
+                except ValidationError:
+                    if valid_only:
+                        continue
+                if all(entry in self.corpora or entry in self.datasets for entry in self.stages[stage].data):
+                    yield name, stage
 
 
 class Study(Section):
@@ -409,10 +438,13 @@ class Study(Section):
     def _report_shows_what_there_is(self) -> Iterator[str]:
         stages, models = self.experiment.stages, self.experiment.models
         uses: list[tuple[str, str | None, Mapping[str, Any]]] = []
-        for name, table in self.report.tables.items():
+        for name, table in whole(self.report.tables).items():
             uses += [(f"tables.{name}.stage", table.stage, stages)]
             uses += [(f"tables.{name}.models", model, models) for model in table.models or []]
-        for name, figure in self.report.figures.items():
+            for model in [name for name in table.models or [] if name in whole(models)]:
+                if table.stage in models[model].skip:
+                    yield f"report.tables.{name}.models: {model} skips {table.stage}. Leave it out"
+        for name, figure in whole(self.report.figures).items():
             uses += [
                 (f"figures.{name}.stage", figure.stage, stages),
                 (f"figures.{name}.baseline", figure.baseline, models),

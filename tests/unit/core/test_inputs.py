@@ -22,12 +22,13 @@ def test_ranges(pattern, names):
 
 
 def test_hub_files_are_expanded_and_backward_ranges_refused():
-    source = HubSource(repository="owner/name", files={"train": ["x/{00000..00040}-of-00041.parquet", "y"]})
+    pinned = {"repository": "owner/name", "revision": "0" * 40}
+    source = HubSource(**pinned, files={"train": ["x/{00000..00040}-of-00041.parquet", "y"]})
     assert len(source.files["train"]) == 42
     assert source.files["train"][40:] == ["x/00040-of-00041.parquet", "y"]
     assert HubSource.model_validate(source.model_dump()) == source
     with pytest.raises(ValidationError, match="runs backwards"):
-        HubSource(repository="owner/name", files={"train": ["{3..1}"]})
+        HubSource(**pinned, files={"train": ["{3..1}"]})
 
 
 def test_paths_keep_the_order_of_patterns_and_sort_their_matches(tmp_path, monkeypatch):

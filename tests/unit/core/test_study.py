@@ -1,128 +1,599 @@
-import copy
+"""The shipped studies, and what a study refuses: every problem is named, all of them in one message."""
+
 import json
 
 import pytest
 import yaml
-from snakemake.utils import update_config
+from studies import DELETE, RECIPE, SMALL, changed, study
 
+from lib.core.configuration import load_study, merged, read_layers
 from lib.core.errors import ConfigError
-from lib.core.settings.study import load_study
+from lib.core.kinds import BACKBONES, TASKS
+from lib.core.settings import whole
 from lib.workflow.config_reference import config_readme, config_schema
 
-SHIPPED = ("config/config.yaml", "config/demo.yaml")
+MECHANISMS = [
+    "sdpa", "lsh-h2-c64", "lsh-h2-c128", "lsh-h4-c64", "lsh-h4-c128",
+    "favor-m64", "favor-m128", "favor-m256", "favor-m512",
+]  # fmt: skip
 
 
 @pytest.fixture
-def values(repository):
-    return yaml.safe_load((repository / SHIPPED[0]).read_text())
+def shipped(repository):
+    """Load a file of `config/`."""
+    return lambda name: load_study(read_layers([repository / "config" / f"{name}.yaml"]))
 
 
-def changed(values, *changes):
-    """Return `values` with each change, a dotted place and its value, made."""
-    values = copy.deepcopy(values)
-    for place, value in changes:
-        *path, last = place.split(".")
-        target = values
-        for key in path:
-            target = target.setdefault(key, {})
-        target[last] = value
-    return values
-
-
-def test_the_full_grid_is_what_the_study_compares(values):
-    experiment = load_study(values).experiment
-    assert experiment.model_names == [
-        "sdpa", "lsh-h2-c64", "lsh-h2-c128", "lsh-h4-c64", "lsh-h4-c128",
-        "favor-m64", "favor-m128", "favor-m256", "favor-m512",
-    ]  # fmt: skip
+def test_the_full_grid_is_what_the_study_compares(shipped):
+    experiment = shipped("config").experiment
+    assert list(experiment.mechanisms) == MECHANISMS
+    assert list(experiment.models) == ["tfidf", *MECHANISMS]
     assert list(experiment.datasets) == ["imdb", "hyperpartisan", "arxiv"]
     assert experiment.seeds == [420]
 
 
-def test_the_demo_lies_over_the_full_grid_and_keeps_its_mechanisms(values, repository):
-    full = load_study(values)
-    update_config(values, yaml.safe_load((repository / SHIPPED[1]).read_text()))
-    demo = load_study(values)
+def test_every_model_of_the_grid_passes_the_three_stages(shipped):
+    experiment = shipped("config").experiment
+    for name in MECHANISMS:
+        assert experiment.chain("finetune") == ["finetune", "tapt", "pretrain"]
+        assert experiment.stages_of(name) == ["pretrain", "tapt", "finetune"]
+        assert experiment.backbone_at(name, "tapt").mechanism.name() == name
+    assert experiment.stages_of("tfidf") == ["finetune"]
+    assert not experiment.trains("tfidf", "finetune", "imdb")
+
+
+def test_the_recipe_of_the_grid_is_laid_together(shipped):
+    work = shipped("config").experiment.stages["finetune"].data["imdb"]
+    assert (work.recipe.epochs, work.recipe.min_lr_ratio, work.recipe.freeze_layers) == (8, 0.2, 2)
+    assert (work.task.classifier_pooling, work.task.classifier_dropout) == ("mean", 0.2)
+    assert work.keep == ["best"]
+
+
+def test_the_demo_keeps_the_mechanisms_and_downloads_nothing(shipped):
+    full, demo = shipped("config"), shipped("demo")
     assert demo.experiment.mechanisms == full.experiment.mechanisms
+    assert list(demo.experiment.models) == list(full.experiment.models)
     assert demo.execution.results == "results/demo"
-    sources = [demo.experiment.wikipedia, *demo.experiment.datasets.values()]
-    assert {corpus.source for corpus in sources} == {"generated"}
+    corpora = [*demo.experiment.corpora.values(), *demo.experiment.datasets.values()]
+    assert {corpus.source for corpus in corpora} == {"generated"}
+    assert {tokenizer.source for tokenizer in demo.experiment.tokenizers.values()} == {"trained"}
 
 
-def test_null_removes_a_dataset_with_its_stages(values):
-    experiment = load_study(changed(values, ("experiment.datasets.arxiv", None))).experiment
-    assert list(experiment.datasets) == list(experiment.tapt) == list(experiment.finetune) == ["imdb", "hyperpartisan"]
+def test_the_small_real_study_has_one_dataset_and_own_files(shipped):
+    small = shipped("imdb_small")
+    assert list(small.experiment.models) == ["tfidf", *MECHANISMS]
+    assert list(small.experiment.datasets) == list(small.experiment.stages["tapt"].data) == ["imdb"]
+    assert small.experiment.datasets["imdb"].source == small.experiment.corpora["wikipedia"].source == "local"
+    assert small.experiment.stages["finetune"].data["imdb"].recipe.freeze_layers == 0
+    assert (small.execution.results, small.report.published) == ("results/imdb_small", False)
 
 
+def test_every_shipped_study_has_results_of_its_own(repository):
+    studies = {}
+    for path in sorted((repository / "config").glob("*.yaml")):
+        studies[path.name] = load_study(read_layers([path])).execution.results
+    assert studies["config.yaml"] == "results"
+    assert len(set(studies.values())) == len(studies), studies
+
+
+ENCODER = {"kind": "encoder", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+SHA = "0" * 40
+
+# What is wrong with one section, whatever the others say.
 BAD = {
-    "unknown key": (("experiment.encoder.hiden_size", 64), "experiment.encoder.hiden_size: unknown key"),
-    "unknown key at the top": (("experimnt", {}), "experimnt: unknown key"),
-    "wrong type": (("experiment.pretrain.epochs", "ten"), "experiment.pretrain.epochs.*Found 'ten'"),
-    "unknown mechanism": (
-        ("experiment.mechanisms.linformer", {"kind": "linformer"}),
-        "'linformer' is not a known attention mechanism.*favor, lsh, sdpa",
+    "unknown key": (
+        [("experiment/backbones/encoder/hiden_size", 64)],
+        "experiment.backbones.encoder.hiden_size: unknown key",
     ),
-    "unknown parameter": (
-        ("experiment.mechanisms.sdpa", {"kind": "sdpa", "chunk_size": 64}),
-        "sdpa.chunk_size: Extra inputs",
+    "unknown key at the top": ([("experimnt", {})], "experimnt: unknown key"),
+    "missing key": (
+        [("experiment/datasets/imdb/max_tokens", DELETE)],
+        "experiment.datasets.imdb.max_tokens: missing",
+    ),
+    "wrong type": (
+        [("experiment/stages/pretrain/recipe/epochs", "ten")],
+        "experiment.stages.pretrain.recipe.epochs.*Found 'ten'",
+    ),
+    "unknown mechanism": (
+        [("experiment/mechanisms/linformer", {"kind": "linformer"})],
+        "mechanisms.linformer: .*'linformer' is not a known attention mechanism.*favor, lsh, sdpa",
+    ),
+    "unknown backbone": (
+        [("experiment/backbones/bert", {"kind": "bert"})],
+        "backbones.bert: .*'bert' is not a known backbone.*encoder.*tfidf",
+    ),
+    "unknown task": (
+        [("experiment/stages/tapt/task/kind", "nsp")],
+        "stages.tapt.task: .*'nsp' is not a known task.*masked_lm, sequence_classification",
+    ),
+    "a mechanism without a kind": (
+        [("experiment/mechanisms/sdpa", {"use_native_sdpa": True})],
+        "mechanisms.sdpa: .*None is not a known attention mechanism",
+    ),
+    "unknown parameter": ([("experiment/mechanisms/sdpa/chunk_size", 64)], "mechanisms.sdpa.chunk_size: unknown key"),
+    "unknown setting of a task": (
+        [("experiment/stages/tapt/task/classifier_pooling", "mean")],
+        "stages.tapt.task.classifier_pooling: unknown key",
     ),
     "a name that contradicts": (
-        ("experiment.mechanisms.lsh-h2-c64", {"kind": "lsh", "num_hashes": 2, "chunk_size": 32}),
-        "lsh-h2-c64: the name contradicts the parameters, which spell lsh-h2-c32",
+        [("experiment/mechanisms/lsh-h2-c64/chunk_size", 32)],
+        "mechanisms.lsh-h2-c64: the name contradicts the parameters, which spell lsh-h2-c32",
+    ),
+    "a name that no path could hold": (
+        [("experiment/models/a model", {"backbone": "tfidf", "skip": ["pretrain", "tapt"]})],
+        "models.a model",
     ),
     "an odd number of features": (
-        ("experiment.mechanisms.favor-m63", {"kind": "favor", "nb_features": 63}),
-        "nb_features = 63 is odd.*Use 64 or 62",
+        [("experiment/mechanisms/favor-m63", {"kind": "favor", "nb_features": 63})],
+        "mechanisms.favor-m63: nb_features = 63 is odd.*Use 64 or 62",
+    ),
+    "no number of features": (
+        [("experiment/mechanisms/favor-relu", {"kind": "favor", "phi": "relu"})],
+        "mechanisms.favor-relu: nb_features is missing",
     ),
     "heads that do not divide": (
-        ("experiment.encoder.num_attention_heads", 7),
-        "num_attention_heads = 7 does not divide the attention width 512",
+        [("experiment/backbones/encoder/num_attention_heads", 7)],
+        "num_attention_heads = 7 does not divide the attention width 64",
     ),
-    "an odd head under rope": (("experiment.encoder.attention_size", 24), "a head is 3 wide.*even width"),
-    "learned positions too short": (
-        ("experiment.encoder", {"position_embedding_type": "learned", "max_position_embeddings": 512}),
-        "max_position_embeddings = 512 does not reach the longest max_tokens, 16384",
+    "an odd head under rope": (
+        [("experiment/backbones/encoder/attention_size", 6)],
+        "a head is 3 wide.*even width",
     ),
     "weight dropout without weights": (
-        ("experiment.encoder.attention_dropout", 0.1),
-        "attention_dropout = 0.1, but favor-m64 has no attention weights",
+        [("experiment/backbones/encoder/attention_dropout", 0.1)],
+        "models.favor-m64: attention_dropout = 0.1, but favor-m64 has no attention weights",
     ),
-    "an unknown model": (("experiment.models", ["sdpa", "bert"]), "models: 'bert' names 'bert'; known: sdpa"),
-    "a swap that cannot be": (("experiment.models", ["sdpa-to-lsh-h2-c64"]), "cannot hand over weights"),
-    "a dataset without its stage": (
-        ("experiment.tapt", {"imdb": {"epochs": 1, "learning_rate": 1e-3, "min_lr_ratio": 0.5, "batch_size": 8}}),
-        "tapt: no section for the dataset.* arxiv, hyperpartisan",
+    "a probability of 1": ([("experiment/backbones/encoder/mlp_dropout", 1.0)], "encoder.mlp_dropout.*less than 1"),
+    "a source without its section": (
+        [("experiment/datasets/imdb/source", "local")],
+        "datasets.imdb: source is 'local', but there is no section 'local'",
     ),
-    "a source without its section": (("experiment.datasets.imdb.source", "local"), "there is no section 'local'"),
-    "a probability above 1": (
-        ("experiment.masking", {"mask_token_probability": 0.8, "random_token_probability": 0.3}),
+    "shares above 1": (
+        [("experiment/stages/tapt/task", {"kind": "masked_lm", "random_token_probability": 0.3})],
         "= 1.1; expected at most 1",
     ),
-    "a broken pattern": (("experiment.datasets.imdb.remove", "("), r"remove: '\(' is not a regular expression"),
-    "more frozen than there is": (("experiment.finetune.imdb.freeze_layers", 5), "freeze_layers = 5, .* has 4 blocks"),
-    "a repeated label": (("experiment.datasets.imdb.labels", ["a", "a"]), "repeat a name"),
-    "no seed": (("experiment.seeds", []), "experiment.seeds"),
+    "a broken pattern": (
+        [("experiment/datasets/imdb/remove", "(")],
+        r"datasets.imdb.remove: '\(' is not a regular expression",
+    ),
+    "a repeated label": ([("experiment/datasets/imdb/labels", ["a", "a"])], "datasets.imdb.labels.*repeat a name"),
+    "one label": ([("experiment/datasets/imdb/labels", ["a"])], "datasets.imdb.labels.*at least 2"),
+    "no seed": ([("experiment/seeds", [])], "experiment.seeds"),
+    "no model": ([("experiment/models", {})], "experiment.models.*at least 1"),
+    "models as a list": ([("experiment/models", ["sdpa"])], "experiment.models: Input should be a valid dictionary"),
+    "an unknown first weight": (
+        [("experiment/models/sdpa/start", "nothing")],
+        "models.sdpa.start: expected 'scratch', a folder.*Found 'nothing'",
+    ),
+    "a start in two places": (
+        [("experiment/models/sdpa/start", {"folder": "a", "repository": "b/c", "revision": SHA})],
+        "models.sdpa.start: expected either a folder or a repository",
+    ),
+    "a repository without a revision": (
+        [("experiment/models/sdpa/start", {"repository": "b/c"})],
+        "models.sdpa.start: a repository needs a revision",
+    ),
+    "a document of [CLS] only": (
+        [("experiment/datasets/imdb/max_tokens", 1)],
+        "datasets.imdb.max_tokens: .*equal to 2",
+    ),
+    "a slice of [CLS] only": ([("experiment/corpora/wikipedia/short/max_tokens", 1)], "short.max_tokens: .*equal to 2"),
+    "no article": (
+        [("experiment/corpora/wikipedia/short/articles", 0), ("experiment/corpora/wikipedia/long/articles", 0)],
+        "corpora.wikipedia: short and long have 0 articles together",
+    ),
+    "more keywords wanted than there are": (
+        [("experiment/corpora/wikipedia/min_keywords", 2), ("experiment/corpora/wikipedia/keywords", ["film", "film"])],
+        "min_keywords = 2, but there are 1 different keywords",
+    ),
+    "a keyword that cannot occur": (
+        [("experiment/corpora/wikipedia/keywords", ["box office"])],
+        "keywords.*can never occur",
+    ),
+    "a split that leaves nothing": (
+        [("experiment/datasets/imdb/split", {"validation": 0.5, "test": 0.5})],
+        "validation = 0.5 and test = 0.5",
+    ),
+    "a revision that may move": (
+        [("experiment/datasets/imdb/hub", {"repository": "a/b", "revision": "main", "files": {"train": ["x.csv"]}})],
+        "datasets.imdb.hub: revision = 'main' is no commit.*unpinned: true",
+    ),
+    "a vocabulary that may move": (
+        [("experiment/tokenizers/wordpiece", {"source": "hub"})],
+        "tokenizers.wordpiece: revision = 'main' is no commit.*unpinned: true",
+    ),
+    "a file without its checksum": (
+        [("experiment/datasets/imdb/url", {"files": {"train": [{"url": "https://a.org/x.csv", "size": 3}]}})],
+        "https://a.org/x.csv has no sha256.*unpinned: true",
+    ),
+    "a vocabulary without its path": (
+        [("experiment/tokenizers/wordpiece", {"source": "local"})],
+        "tokenizers.wordpiece: source is 'local', but 'path' is missing",
+    ),
+    "a table of nothing": ([("report/tables/f1", {"stage": "finetune"})], "tables.f1: a table of kind 'stage' needs"),
+    "a table of no stage": ([("report/tables/f1", {"kind": "classes"})], "tables.f1: .*'classes' needs a stage"),
+    "no model kept": ([("experiment/stages/tapt/recipe/keep", ["state"])], "stages.tapt.recipe: .*names no model"),
+}
+
+# What does nothing for the chosen variant.
+IDLE = {
+    "features of elu": (
+        [("experiment/mechanisms/favor-elu", {"kind": "favor", "phi": "elu", "nb_features": 64})],
+        "nb_features = 64 does nothing with phi = 'elu'",
+    ),
+    "draws of elu": (
+        [("experiment/mechanisms/favor-elu", {"kind": "favor", "phi": "elu", "redraw_interval": 10})],
+        "redraw_interval = 10 does nothing with phi = 'elu'",
+    ),
+    "a stabilised relu": (
+        [("experiment/mechanisms/favor-m64/phi", "relu"), ("experiment/mechanisms/favor-m64/stabilize", False)],
+        "stabilize = False does nothing with phi = 'relu'",
+    ),
+    "a thaw without freezing": (
+        [("experiment/stages/finetune/recipe/freeze_epochs", 1)],
+        "stages.finetune.recipe: freeze_epochs = 1, but nothing is frozen",
+    ),
+    "a step without steps": (
+        [("experiment/stages/finetune/task/pooling_step", 4)],
+        "stages.finetune.task: pooling_step = 4 does nothing with classifier_pooling = 'mean'",
+    ),
+    "a base without rotations": (
+        [
+            ("experiment/backbones/encoder/position_embedding_type", "learned"),
+            ("experiment/backbones/encoder/rope_theta", 5.0),
+        ],
+        "rope_theta = 5.0 does nothing with position_embedding_type = 'learned'.*Choose 'rope'",
+    ),
+    "an end of what has none": (
+        [("experiment/backbones/encoder/max_position_embeddings", 512)],
+        "max_position_embeddings = 512 does nothing with position_embedding_type = 'rope'.*Choose 'learned'",
+    ),
+    "a mechanism of what takes none": (
+        [("experiment/models/tfidf/mechanism", "sdpa")],
+        "models.tfidf.mechanism: its backbone tfidf takes none",
+    ),
+    "a change to a mechanism of what takes none": (
+        [("experiment/models/tfidf/changes", {"finetune": {"mechanism": "sdpa"}})],
+        "models.tfidf.changes.finetune.mechanism: its backbone takes none",
+    ),
+}
+
+# What does not fit together.
+MASKED = {"task": {"kind": "masked_lm"}, "recipe": RECIPE, "data": {"imdb": {}, "arxiv": {}}}
+GRAPH = {
+    "a start from an unknown stage": (
+        [("experiment/stages/tapt/start", "pretraining")],
+        "stages.tapt.start: 'pretraining' is not a stage. Known: pretrain, tapt, finetune",
+    ),
+    "a circle": (
+        [("experiment/stages/pretrain/start", "finetune")],
+        "experiment.stages: pretrain starts from finetune starts from tapt starts from pretrain, a circle",
+    ),
+    "a stage that starts from itself": (
+        [("experiment/stages/pretrain/start", "pretrain")],
+        "experiment.stages: pretrain starts from pretrain, a circle",
+    ),
+    "a stage skipped that a later one needs": (
+        [("experiment/models/sdpa/skip", ["pretrain"])],
+        "models.sdpa: skips pretrain, from which tapt starts.*give the model a start.*'scratch'",
+    ),
+    "a task that a backbone cannot do": (
+        [("experiment/models/tfidf/skip", ["pretrain"])],
+        "models.tfidf: its backbone tfidf cannot do masked_lm, the task of tapt. Let it skip the stage",
+    ),
+    "labels of a corpus": (
+        [("experiment/stages/finetune/data/wikipedia", {})],
+        "stages.finetune.data.wikipedia: sequence_classification needs labels, but wikipedia is a corpus",
+    ),
+    "weights that cannot be handed over": (
+        [("experiment/models/sdpa/changes", {"tapt": {"mechanism": "lsh-h2-c64"}})],
+        "models.sdpa: from pretrain to tapt, lsh-h2-c64 cannot take over weights of sdpa",
+    ),
+    "shapes that cannot be handed over": (
+        [
+            ("experiment/backbones/wide", ENCODER | {"hidden_size": 128}),
+            ("experiment/models/sdpa/changes", {"finetune": {"backbone": "wide"}}),
+        ],
+        "models.sdpa: from tapt to finetune, hidden_size is 128, but the weights come from 64",
+    ),
+    "positions that do not reach": (
+        [
+            (
+                "experiment/backbones/encoder",
+                ENCODER | {"position_embedding_type": "learned", "max_position_embeddings": 64},
+            )
+        ],
+        "backbones.encoder: positions reach 64 tokens, but imdb has max_tokens = 128. Raise max_position_embeddings",
+    ),
+    "no recipe": (
+        [("experiment/stages/tapt/recipe", DELETE)],
+        "stages.tapt.data.arxiv: has no recipe, without which a backbone of kind encoder cannot do masked_lm",
+    ),
+    "several tokenisers and none named": (
+        [("experiment/tokenizers/other", {"source": "trained"})],
+        "models.sdpa.tokenizer: missing. Name one of: wordpiece, other",
+    ),
+    "no tokeniser": (
+        [("experiment/tokenizers", {})],
+        "models.sdpa.tokenizer: missing. Name one of: none; add an entry",
+    ),
+    "an unknown tokeniser": (
+        [("experiment/models/sdpa/tokenizer", "word")],
+        "models.sdpa.tokenizer: there is no 'word'. Known: wordpiece",
+    ),
+    "an unknown backbone of a model": (
+        [("experiment/models/sdpa/backbone", "bert")],
+        "models.sdpa.backbone: there is no 'bert'. Known: encoder, tfidf",
+    ),
+    "an unknown mechanism of a model": (
+        [("experiment/models/sdpa/mechanism", "linformer")],
+        "models.sdpa.mechanism: there is no 'linformer'. Known: sdpa, lsh-h2-c64, favor-m64",
+    ),
+    "a model without a mechanism": (
+        [("experiment/models/sdpa/mechanism", DELETE)],
+        "models.sdpa.mechanism: missing. Its backbone encoder takes one of: sdpa, lsh-h2-c64, favor-m64",
+    ),
+    "an unknown stage skipped": ([("experiment/models/sdpa/skip", ["adapt"])], "models.sdpa.skip: there is no 'adapt'"),
+    "a change at an unknown stage": (
+        [("experiment/models/sdpa/changes", {"adapt": {"mechanism": "favor-m64"}})],
+        "models.sdpa.changes: there is no 'adapt'",
+    ),
+    "a change to an unknown mechanism": (
+        [("experiment/models/sdpa/changes", {"tapt": {"mechanism": "favor"}})],
+        "models.sdpa.changes.tapt.mechanism: there is no 'favor'",
+    ),
+    "a stage on unknown data": (
+        [("experiment/stages/tapt/data/reuters", {})],
+        "stages.tapt.data.reuters: there is no such corpus or dataset. Known: wikipedia, imdb, arxiv",
+    ),
+    "a stage before it that lacks the dataset": (
+        [
+            ("experiment/datasets/more", SMALL["experiment"]["datasets"]["imdb"]),
+            ("experiment/stages/finetune/data/more", {}),
+        ],
+        "stages.finetune.data.more: models start from tapt, which has several entries and none for more: imdb, arxiv",
+    ),
+    "more frozen than there is": (
+        [("experiment/stages/finetune/recipe/freeze_layers", 5)],
+        "stages.finetune.recipe.freeze_layers: 5 is too many, since the backbone encoder has 2 blocks",
+    ),
+    "one name for two corpora": (
+        [("experiment/corpora/imdb", SMALL["experiment"]["corpora"]["wikipedia"])],
+        "'imdb' is both a corpus and a dataset",
+    ),
+    "a vocabulary of unknown texts": (
+        [("experiment/tokenizers/wordpiece/corpus", "reuters")],
+        "tokenizers.wordpiece.corpus: there is no 'reuters'. Known: wikipedia, imdb, arxiv",
+    ),
+    "a vocabulary of no texts in particular": (
+        [("experiment/corpora/books", SMALL["experiment"]["corpora"]["wikipedia"])],
+        "tokenizers.wordpiece.corpus: missing. Name what it is trained on: wikipedia, books, imdb, arxiv",
+    ),
+    "a table of an unknown stage": (
+        [("report/tables/f1", {"stage": "fine", "columns": ["f1"]})],
+        "report.tables.f1.stage: there is no 'fine'",
+    ),
+    "a table of an unknown model": (
+        [("report/tables/f1", {"stage": "finetune", "columns": ["f1"], "models": ["bert"]})],
+        "report.tables.f1.models: there is no 'bert'",
+    ),
+    "a table of a model that skips its stage": (
+        [("report/tables/loss", {"stage": "tapt", "columns": ["loss"], "models": ["tfidf"]})],
+        "report.tables.loss.models: tfidf skips tapt",
+    ),
+    "a figure of unknown stages and models": (
+        [("report/figures/x", {"stage": "finetune", "time": ["fine"], "baseline": "bert"})],
+        "(?s)figures.x.baseline: there is no 'bert'.*figures.x.time: there is no 'fine'",
+    ),
 }
 
 
-@pytest.mark.parametrize(("change", "message"), BAD.values(), ids=BAD)
-def test_a_bad_setting_is_named(values, change, message):
-    with pytest.raises(ConfigError, match=message):
-        load_study(changed(values, change))
-
-
-def test_all_problems_come_in_one_message(values):
-    bad = changed(values, ("execution.gpu", 1), ("experiment.seeds", "many"), ("experiment.pretrain.batch_size", 0))
+def message_of(*changes):
     with pytest.raises(ConfigError) as error:
-        load_study(bad)
-    for place in ("execution.gpu: unknown key", "experiment.seeds", "experiment.pretrain.batch_size"):
-        assert place in str(error.value)
+        load_study([("small.yaml", changed(SMALL, *changes))])
+    return str(error.value)
 
 
-def test_a_mechanism_may_carry_a_suffix(values):
+@pytest.mark.parametrize("case", [*BAD, *IDLE, *GRAPH])
+def test_a_problem_is_named(case):
+    changes, expected = (BAD | IDLE | GRAPH)[case]
+    with pytest.raises(ConfigError, match=expected):
+        load_study([("small.yaml", changed(SMALL, *changes))])
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_wrong_field_draws_no_other_problems_after_it(case):
+    changes, _ = BAD[case]
+    problems = message_of(*changes).split("\n- ")[1:]
+    assert len(problems) == 1, problems
+
+
+TOGETHER = {
+    "experiment.seeds: ": ("experiment/seeds", "many"),
+    "execution.gpu: unknown key": ("execution/gpu", 1),
+    "mechanisms.lsh-h2-c64: the name contradicts": ("experiment/mechanisms/lsh-h2-c64/chunk_size", 32),
+    "stages.unknown.start: 'nowhere' is not a stage": ("experiment/stages/unknown", MASKED | {"start": "nowhere"}),
+    "a starts from b starts from a, a circle": ("experiment/stages/a", MASKED | {"start": "b"}),
+    "": ("experiment/stages/b", MASKED | {"start": "a"}),
+    "models.skipping: skips pretrain, from which tapt": (
+        "experiment/models/skipping",
+        {"backbone": "encoder", "mechanism": "sdpa", "skip": ["pretrain"]},
+    ),
+    "models.nobody.backbone: there is no 'nobody'": ("experiment/models/nobody", {"backbone": "nobody"}),
+    "models.idle: its backbone tfidf cannot do masked_lm": ("experiment/models/idle", {"backbone": "tfidf"}),
+    "models.swap: from pretrain to tapt, lsh-h2-c32 cannot take over": (
+        "experiment/models/swap",
+        {"backbone": "encoder", "mechanism": "sdpa", "changes": {"tapt": {"mechanism": "lsh-h2-c64"}}},
+    ),
+    "stages.finetune.data.wikipedia: sequence_classification needs labels": (
+        "experiment/stages/finetune/data/wikipedia",
+        {},
+    ),
+    "stages.bare.data.imdb: has no recipe": (
+        "experiment/stages/bare",
+        {"task": {"kind": "masked_lm"}, "data": {"imdb": {}}},
+    ),
+    "models.sdpa.tokenizer: missing. Name one of: wordpiece, other": (
+        "experiment/tokenizers/other",
+        {"source": "trained", "corpus": "imdb"},
+    ),
+    "backbones.short: positions reach 64 tokens, but arxiv has max_tokens = 128": (
+        "experiment/backbones/short",
+        ENCODER | {"position_embedding_type": "learned", "max_position_embeddings": 64},
+    ),
+    " ": ("experiment/models/short", {"backbone": "short", "mechanism": "sdpa"}),
+    "tables.f1.stage: there is no 'fine'": ("report/tables/f1", {"stage": "fine", "columns": ["f1"]}),
+}
+
+# A field that is wrong itself, in each of the sections that the checks above read.
+WRONG = {
+    "seeds": ("experiment/seeds", "many"),
+    "a mechanism": ("experiment/mechanisms/favor-m128", {"kind": "favor", "nb_features": "all"}),
+    "a backbone": ("experiment/backbones/other", {"kind": "encoder", "hiden_size": 1}),
+    "a model": ("experiment/models/first", {"backbone": "encoder", "mechanism": "sdpa", "skip": "tapt"}),
+    "a model's change": ("experiment/models/first", {"backbone": "encoder", "changes": {"tapt": "sdpa"}}),
+    "a tokeniser": ("experiment/tokenizers/third", {"source": "web"}),
+    "a corpus": ("experiment/corpora/books", {"source": "generated"}),
+    "a dataset": ("experiment/datasets/more", {"source": "generated", "labels": "no"}),
+    "a recipe": ("experiment/stages/pretrain/recipe/batch_size", 0),
+    "a task": ("experiment/stages/pretrain/task/mask_probability", 2),
+    "a stage": ("experiment/stages/more", {"task": {"kind": "masked_lm"}, "start": 3, "data": {"imdb": {}}}),
+    "a table": ("report/tables/wrong", {"stage": 3, "columns": ["f1"]}),
+    "a figure": ("report/figures/wrong", {"stage": 3}),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_all_problems_come_in_one_message_whatever_is_wrong_itself(wrong):
+    place, value = WRONG[wrong]
+    message = message_of(*TOGETHER.values(), (place, value))
+    absent = [expected for expected in TOGETHER if expected.strip() and expected not in message]
+    assert not absent, message
+    assert place.replace("/", ".") in message
+
+
+def test_a_wrong_field_is_not_taken_for_a_missing_entry():
+    """Whoever names an entry that is wrong itself is not told that there is none."""
+    message = message_of(
+        WRONG["a mechanism"],
+        WRONG["a backbone"],
+        ("experiment/models/x", {"backbone": "other", "mechanism": "favor-m128"}),
+    )
+    assert "there is no" not in message
+    assert "Section" not in message
+
+
+def test_whole_entries_are_told_from_wrong_ones():
+    entries = study().experiment.models
+    assert whole(entries) == entries
+    with pytest.raises(ConfigError, match="models.sdpa.skip"):
+        study(("models/sdpa/skip", "tapt"))
+
+
+# What is fine, though it looks like one of the problems above.
+
+
+def test_a_model_from_scratch_may_skip_what_later_stages_start_from():
+    experiment = study(("models/sdpa/skip", ["pretrain"]), ("models/sdpa/start", "scratch")).experiment
+    assert experiment.stages_of("sdpa") == ["tapt", "finetune"]
+    assert experiment.parent_stage("sdpa", "tapt") is None
+    assert experiment.parent_stage("sdpa", "finetune") == "tapt"
+
+
+def test_a_model_may_skip_a_stage_between_two_others():
+    experiment = study(("models/sdpa/skip", ["tapt"])).experiment
+    assert experiment.parent_stage("sdpa", "finetune") == "pretrain"
+    assert experiment.parent_dataset("pretrain", "imdb") == "wikipedia"
+
+
+def test_a_model_may_change_its_mechanism_where_weights_fit():
+    experiment = study(("models/sdpa/changes", {"tapt": {"mechanism": "favor-m64"}})).experiment
+    kinds = [experiment.backbone_at("sdpa", stage).mechanism.kind for stage in experiment.stages]
+    assert kinds == ["sdpa", "favor", "favor"]
+
+
+def test_a_model_that_reads_texts_needs_no_tokenizer():
+    only = [(f"models/{name}", DELETE) for name in ("sdpa", "lsh-h2-c64", "favor-m64")]
+    stages = [("stages/pretrain", DELETE), ("stages/tapt", DELETE), ("stages/finetune/start", DELETE)]
+    experiment = study(*only, *stages, ("models/tfidf/skip", DELETE), ("tokenizers", {})).experiment
+    assert not experiment.reads_tokens("tfidf", "finetune")
+
+
+def test_what_may_move_can_be_accepted():
+    hub = {"repository": "a/b", "revision": "main", "unpinned": True, "files": {"train": ["x.csv"]}}
+    url = {"files": {"train": [{"url": "https://a.org/x.csv", "unpinned": True}]}}
+    tokenizer = {"source": "hub", "unpinned": True}
+    study(("datasets/imdb/hub", hub), ("datasets/arxiv/url", url), ("tokenizers/wordpiece", tokenizer))
+
+
+def test_idle_settings_are_fine_where_they_are_read():
+    study(
+        ("mechanisms/favor-m64/phi", "relu"),
+        ("mechanisms/favor-m64/redraw_interval", 10),
+        ("backbones/encoder/rope_theta", 5.0),
+        ("stages/finetune/recipe/freeze_layers", 1),
+        ("stages/finetune/recipe/freeze_epochs", 1),
+        ("stages/finetune/task/classifier_pooling", "mean_step"),
+        ("stages/finetune/task/pooling_step", 4),
+    )
+    study(
+        ("backbones/encoder/position_embedding_type", "learned"),
+        ("backbones/encoder/max_position_embeddings", 128),
+        ("datasets/imdb/max_tokens", 128),
+    )
+
+
+def test_learned_positions_reach_as_far_as_a_models_own_data():
+    """What no stage of the model reads may be longer."""
+    learned = ENCODER | {"position_embedding_type": "learned", "max_position_embeddings": 128}
+    study(
+        ("backbones/encoder", learned),
+        ("datasets/long", SMALL["experiment"]["datasets"]["imdb"] | {"max_tokens": 4096}),
+    )
+
+
+def test_a_mechanism_may_carry_a_suffix():
     masked = {"kind": "lsh", "num_hashes": 2, "chunk_size": 64, "mask_within_chunks": True}
-    experiment = load_study(changed(values, ("experiment.mechanisms.lsh-h2-c64-masked", masked))).experiment
-    assert experiment.parameters_of("lsh-h2-c64-masked").mask_within_chunks
+    model = {"backbone": "encoder", "mechanism": "lsh-h2-c64-masked"}
+    experiment = study(("mechanisms/lsh-h2-c64-masked", masked), ("models/masked", model)).experiment
+    assert experiment.backbone_at("masked", "pretrain").mechanism.mask_within_chunks
+    assert not experiment.backbone_at("lsh-h2-c64", "pretrain").mechanism.mask_within_chunks
+
+
+def test_an_entry_of_a_stage_lies_over_what_entries_share():
+    experiment = study(
+        ("stages/finetune/task/classifier_dropout", 0.3),
+        ("stages/finetune/data/arxiv", {"task": {"classifier_pooling": "cls"}, "recipe": {"epochs": 9}}),
+        ("stages/finetune/data/imdb", None),
+    ).experiment
+    imdb, arxiv = (experiment.stages["finetune"].data[name] for name in ("imdb", "arxiv"))
+    assert (imdb.task.classifier_pooling, imdb.task.classifier_dropout, imdb.recipe.epochs) == ("mean", 0.3, 2)
+    assert (arxiv.task.classifier_pooling, arxiv.task.classifier_dropout, arxiv.recipe.epochs) == ("cls", 0.3, 9)
+
+
+def test_what_is_kept_follows_from_the_task_unless_the_recipe_says():
+    experiment = study(("stages/finetune/data/imdb", {"recipe": {"keep": ["last", "state"]}})).experiment
+    assert experiment.stages["pretrain"].data["wikipedia"].keep == ["last"]
+    assert experiment.stages["finetune"].data["arxiv"].keep == ["best"]
+    assert experiment.stages["finetune"].data["imdb"].keep == ["last", "state"]
+
+
+def test_a_study_read_from_its_own_dump_is_the_same():
+    first = study(("models/sdpa/start", {"folder": "somewhere/model"}))
+    assert type(first).model_validate(first.model_dump(mode="json")) == first
+
+
+def test_every_kind_has_parameters_that_say_its_name():
+    for axis in (BACKBONES, TASKS):
+        assert axis.kinds()
+        for kind in axis.kinds():
+            assert axis.load(kind, "parameters").Parameters.model_fields["kind"].annotation.__args__ == (kind,)
+
+
+def test_settings_lie_over_one_another_before_they_are_checked(repository):
+    values = merged(read_layers([repository / "config/demo.yaml"]))
+    assert "extends" not in values
+    assert yaml.safe_load(yaml.safe_dump(values)) == values
 
 
 def test_the_reference_is_up_to_date(repository):

@@ -1,0 +1,83 @@
+"""Small studies to test on: a complete one, and changes of it."""
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lib.core.configuration import load_study
+from lib.core.settings.study import Study
+
+RECIPE = {"epochs": 2, "learning_rate": 1e-3, "min_lr_ratio": 0.5, "batch_size": 8}
+GENERATED = {"source": "generated", "generated": {"documents": 10}}
+DATASET = GENERATED | {"labels": ["no", "yes"], "max_tokens": 128}
+
+SMALL: dict[str, Any] = {
+    "experiment": {
+        "seeds": [1, 2],
+        "precision": "fp32",
+        "mechanisms": {
+            "sdpa": {"kind": "sdpa"},
+            "lsh-h2-c64": {"kind": "lsh", "num_hashes": 2, "chunk_size": 64},
+            "favor-m64": {"kind": "favor", "nb_features": 64},
+        },
+        "backbones": {
+            "encoder": {"kind": "encoder", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2},
+            "tfidf": {"kind": "tfidf"},
+        },
+        "tokenizers": {"wordpiece": {"source": "trained", "vocab_size": 500}},
+        "corpora": {
+            "wikipedia": GENERATED
+            | {part: {"articles": 4, "max_tokens": 64} for part in ("short", "long", "held_out")},
+        },
+        "datasets": {"imdb": DATASET, "arxiv": DATASET},
+        "stages": {
+            "pretrain": {"task": {"kind": "masked_lm"}, "recipe": RECIPE, "data": {"wikipedia": {}}},
+            "tapt": {
+                "start": "pretrain",
+                "task": {"kind": "masked_lm"},
+                "recipe": RECIPE,
+                "data": {"imdb": {}, "arxiv": {}},
+            },
+            "finetune": {
+                "start": "tapt",
+                "task": {"kind": "sequence_classification"},
+                "recipe": RECIPE,
+                "data": {"imdb": {}, "arxiv": {}},
+            },
+        },
+        "models": {
+            "tfidf": {"backbone": "tfidf", "skip": ["pretrain", "tapt"]},
+            "sdpa": {"backbone": "encoder", "mechanism": "sdpa"},
+            "lsh-h2-c64": {"backbone": "encoder", "mechanism": "lsh-h2-c64"},
+            "favor-m64": {"backbone": "encoder", "mechanism": "favor-m64"},
+        },
+    }
+}
+"""Three stages, four models, one corpus and two datasets: the shape of the grid."""
+
+Change = tuple[str, Any]
+"""A place (names separated by `/`, since names may hold dots) and its new value; `DELETE` takes the key away."""
+
+DELETE = object()
+
+
+def changed(values: Mapping[str, Any], *changes: Change) -> dict[str, Any]:
+    """Return a copy of `values` with each of the changes made."""
+    result = json.loads(json.dumps(values))  # which also parts what the study shares with itself
+    for place, value in changes:
+        *path, last = place.split("/")
+        target = result
+        for key in path:
+            target = target.setdefault(key, {})
+        if value is DELETE:
+            del target[last]
+        else:
+            target[last] = copy.deepcopy(value)
+    return result
+
+
+def study(*changes: Change, layers: Sequence[tuple[str, dict[str, Any]]] = ()) -> Study:
+    """Return the small study with changes below `experiment`, and then `layers` over it."""
+    values = changed(SMALL, *((f"experiment/{place}", value) for place, value in changes))
+    return load_study([("small.yaml", values), *layers])

@@ -1,0 +1,177 @@
+"""Configuration files: what they extend, what lies over what, and the file that a problem stands in."""
+
+import pytest
+import yaml
+from studies import SMALL, changed
+
+from lib.core.configuration import load_study, merged, read_layers
+from lib.core.errors import ConfigError
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a configuration file below a folder and return its path."""
+
+    def file(name, values):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(yaml.safe_dump(values, sort_keys=False))
+        return path
+
+    return file
+
+
+def test_a_chain_lies_over_its_last_file(write):
+    write("a.yaml", {"x": {"a": 1, "b": 1, "c": 1}, "list": [1, 2]})
+    write("b.yaml", {"extends": "a.yaml", "x": {"b": 2, "c": 2}})
+    path = write("c.yaml", {"extends": "b.yaml", "x": {"c": 3}, "list": [3]})
+    layers = read_layers([path])
+    assert [name.rsplit("/", 1)[-1] for name, _ in layers] == ["a.yaml", "b.yaml", "c.yaml"]
+    assert merged(layers) == {"x": {"a": 1, "b": 2, "c": 3}, "list": [3]}
+
+
+def test_a_path_is_relative_to_the_file_that_it_stands_in(write, tmp_path, monkeypatch):
+    write("config/base.yaml", {"x": 1, "y": 1})
+    path = write("mine/deep/own.yaml", {"extends": "../../config/base.yaml", "y": 2})
+    monkeypatch.chdir(tmp_path.parent)
+    assert merged(read_layers([path])) == {"x": 1, "y": 2}
+
+
+def test_several_files_lie_over_one_another_each_with_its_chain(write):
+    write("base.yaml", {"x": 0, "y": 0, "z": 0})
+    first = write("first.yaml", {"extends": "base.yaml", "x": 1, "y": 1})
+    second = write("second.yaml", {"y": 2})
+    assert merged(read_layers([first, second])) == {"x": 1, "y": 2, "z": 0}
+
+
+@pytest.mark.parametrize("circle", [["a.yaml"], ["a.yaml", "b.yaml"], ["a.yaml", "b.yaml", "c.yaml"]])
+def test_a_circle_is_an_error_and_no_endless_loop(write, circle):
+    for name, following in zip(circle, [*circle[1:], circle[0]], strict=True):
+        write(name, {"extends": following})
+    path = write("start.yaml", {"extends": circle[0]})
+    with pytest.raises(ConfigError, match=r"start\.yaml: extends itself by way of .*a\.yaml.*a chain with a last file"):
+        read_layers([path])
+
+
+def test_a_circle_spelled_in_two_ways_is_one(write):
+    write("config/a.yaml", {"extends": "../config/a.yaml"})
+    with pytest.raises(ConfigError, match="extends itself"):
+        read_layers([write("start.yaml", {"extends": "config/a.yaml"})])
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(None, r"none\.yaml: cannot be read"), ("- a list", "holds list, expected a mapping")]
+)
+def test_what_is_extended_must_be_settings(write, tmp_path, content, message):
+    if content:
+        (tmp_path / "none.yaml").write_text(content)
+    with pytest.raises(ConfigError, match=message):
+        read_layers([write("start.yaml", {"extends": "none.yaml"})])
+
+
+def test_what_extends_says_must_be_a_path(write):
+    with pytest.raises(ConfigError, match=r"start\.yaml: extends: .*\['a\.yaml'\]"):
+        read_layers([write("start.yaml", {"extends": ["a.yaml"]})])
+
+
+def test_a_file_without_extends_inherits_nothing(write):
+    path = write("own.yaml", changed(SMALL, ("experiment/models", {"sdpa": SMALL["experiment"]["models"]["sdpa"]})))
+    study = load_study(read_layers([path]))
+    assert list(study.experiment.models) == ["sdpa"]
+    assert list(study.experiment.datasets) == ["imdb", "arxiv"]
+    assert study.report.tables == study.report.figures == {}
+    with pytest.raises(ConfigError, match="experiment: missing"):
+        load_study(read_layers([write("nothing.yaml", {"execution": {}})]))
+
+
+def problems_of(layers):
+    with pytest.raises(ConfigError) as error:
+        load_study(layers)
+    head, *problems = str(error.value).split("\n- ")
+    assert head == "the configuration has problems:"
+    return problems
+
+
+def over(*values):
+    """Return the small study with further layers over it, named by their order."""
+    return [("small.yaml", SMALL), *((f"layer{index}.yaml", each) for index, each in enumerate(values))]
+
+
+def test_a_problem_names_the_file_that_its_key_stands_in():
+    typo = {"experiment": {"backbones": {"encoder": {"hiden_size": 64}}}}
+    innocent = {"experiment": {"backbones": {"encoder": {"hidden_size": 32}}}}
+    (problem,) = problems_of(over(typo, innocent))
+    assert problem.startswith("layer0.yaml: experiment.backbones.encoder.hiden_size: unknown key.")
+
+
+def test_the_last_file_that_says_it_is_named():
+    first = {"experiment": {"seeds": ["one"]}}
+    second = {"experiment": {"seeds": "two"}}
+    (problem,) = problems_of(over(first, second))
+    assert problem.startswith("layer1.yaml: experiment.seeds: ")
+
+
+def test_a_key_that_entries_share_is_placed_where_it_is_written():
+    (problem,) = problems_of(over({"experiment": {"stages": {"tapt": {"recipe": {"lerning_rate": 1}}}}}))
+    assert problem.startswith("layer0.yaml: experiment.stages.tapt.recipe.lerning_rate: unknown key.")
+    own = {"experiment": {"stages": {"tapt": {"data": {"arxiv": {"recipe": {"lerning_rate": 1}}}}}}}
+    (problem,) = problems_of(over(own))
+    assert problem.startswith("layer0.yaml: experiment.stages.tapt.data.arxiv.recipe.lerning_rate: unknown key.")
+
+
+def test_a_key_that_one_entry_lacks_is_placed_at_that_entry():
+    stage = {
+        "task": {"kind": "masked_lm"},
+        "recipe": {"learning_rate": 1e-3, "min_lr_ratio": 0.5, "batch_size": 8},
+        "data": {"imdb": {"recipe": {"epochs": 1}}, "arxiv": {}},
+    }
+    layer = {"experiment": {"stages": {"extra": stage}, "models": {"tfidf": {"skip": ["pretrain", "tapt", "extra"]}}}}
+    (problem,) = problems_of(over(layer))
+    assert problem.startswith("layer0.yaml: experiment.stages.extra.data.arxiv.recipe.epochs: missing.")
+
+
+def test_what_does_not_fit_together_is_placed_at_the_entry_that_it_is_about():
+    wrong = {"experiment": {"models": {"swap": {"backbone": "enkoder", "mechanism": "sdpa"}}}}
+    (problem,) = problems_of(over(wrong, {"experiment": {"seeds": [3]}}))
+    assert problem.startswith("layer0.yaml: experiment.models.swap.backbone: there is no 'enkoder'. Known: encoder")
+
+
+def test_null_removes_a_mechanism_with_its_models():
+    study = load_study(over({"experiment": {"mechanisms": {"favor-m64": None}}}))
+    assert list(study.experiment.mechanisms) == ["sdpa", "lsh-h2-c64"]
+    assert list(study.experiment.models) == ["tfidf", "sdpa", "lsh-h2-c64"]
+
+
+def test_null_removes_a_dataset_with_its_entries_in_stages():
+    experiment = load_study(over({"experiment": {"datasets": {"arxiv": None}}})).experiment
+    assert list(experiment.datasets) == ["imdb"]
+    assert {name: list(stage.data) for name, stage in experiment.stages.items()} == {
+        "pretrain": ["wikipedia"],
+        "tapt": ["imdb"],
+        "finetune": ["imdb"],
+    }
+
+
+def test_null_removes_a_model_a_table_and_a_figure():
+    report = {
+        "tables": {
+            "f1": {"stage": "finetune", "columns": ["f1"]},
+            "baseline": {"kind": "classes", "stage": "finetune"},
+        },
+        "figures": {"f1_time": {"stage": "finetune", "time": ["finetune"]}},
+    }
+    gone = {
+        "experiment": {"models": {"tfidf": None}},
+        "report": {"tables": {"baseline": None}, "figures": {"f1_time": None}},
+    }
+    study = load_study(over({"report": report}, gone))
+    assert list(study.experiment.models) == ["sdpa", "lsh-h2-c64", "favor-m64"]
+    assert list(study.report.tables) == ["f1"]
+    assert study.report.figures == {}
+
+
+def test_a_stage_that_loses_all_its_data_is_named():
+    gone = {"corpora": {"wikipedia": None}, "tokenizers": {"wordpiece": {"corpus": "imdb"}}}
+    (problem,) = problems_of(over({"experiment": gone}))
+    assert "experiment.stages.pretrain.data: " in problem
+    assert "at least 1 item" in problem
