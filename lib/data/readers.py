@@ -343,7 +343,7 @@ def _read_jsonl(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tu
         try:
             entry = json.loads(line)
         except json.JSONDecodeError as error:
-            raise DataError(f"{where}: is not JSON ({error}). Expected one object a line; repair the file.") from error
+            raise DataError(f"{where}: is not JSON ({error}). Expected one object per line; fix the file.") from error
         if not isinstance(entry, dict):
             raise DataError(f"{where}: is a {type(entry).__name__}; expected an object with named values.")
         _require(list(entry), columns, where)
@@ -356,7 +356,7 @@ def _read_jsonl(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tu
 def _read_text(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tuple[Any, ...]]:
     if columns.id is not None or columns.label is not None:
         raise DataError(
-            f"{path}: plain text has one document a line, no ids and no labels. Set 'id' to null; for labelled "
+            f"{path}: plain text has one document per line, no ids and no labels. Set 'id' to null; for labelled "
             "documents use Parquet, CSV or JSONL."
         )
     for line in io.TextIOWrapper(stream, "utf-8-sig"):

@@ -1,7 +1,7 @@
 """LSH attention: every token looks at a window of tokens that hash alike, in time and memory linear in N.
 
-Shapes: B batch, H heads, N tokens, d head width, R hash rounds, C tokens a chunk, L = N rounded up to whole chunks,
-W tokens a window (a chunk and both neighbours).
+Shapes: B batch, H heads, N tokens, d head width, R hash rounds, C tokens per chunk, L = N rounded up to whole chunks,
+W tokens per window (a chunk and both neighbours).
 """
 
 from collections.abc import Iterator
