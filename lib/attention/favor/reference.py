@@ -12,7 +12,7 @@ EXAMPLES = {
     "favor-exp-independent": {"kind": "favor", "nb_features": 10, "ortho_features": False},
     "favor-exp-unstabilised": {"kind": "favor", "nb_features": 16, "stabilize": False},
     "favor-relu": {"kind": "favor", "nb_features": 19, "phi": "relu"},
-    "favor-elu": {"kind": "favor", "nb_features": 8, "phi": "elu"},
+    "favor-elu": {"kind": "favor", "phi": "elu"},
 }
 
 
