@@ -3,7 +3,8 @@ SHELL := bash
 PYTHON ?= python3
 BIN := .venv/bin
 CORES ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count())")
-SNAKEMAKE := PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/snakemake
+SEARCH := PATH="$(CURDIR)/$(BIN):$$PATH"
+SNAKEMAKE := $(SEARCH) $(BIN)/snakemake
 # make demo STUDY=<name> runs config/demo_<name>.yaml; without STUDY, config/demo.yaml.
 STUDY_FILE := config/demo$(if $(STUDY),_$(STUDY)).yaml
 # The folder of the study's results, asked when a command needs it.
@@ -29,7 +30,7 @@ setup: .venv/.done ## Make the virtual environment
 	touch $@
 
 demo: setup ## Run the whole grid in miniature, or with STUDY=<name> another study, without a download
-	$(SNAKEMAKE) $(DEMO) --quiet reason host
+	$(SEARCH) $(BIN)/python scripts/preloaded.py $(BIN)/snakemake $(DEMO) --quiet reason host
 	@$(MAKE) --no-print-directory report
 	@results=$(RESULTS); for table in $$results/tables/$$(test -e $$results/tables/f1.md && echo f1 || echo '*').md; \
 		do echo; cat $$table; done; echo; \

@@ -9,11 +9,12 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.training.evaluate import evaluate
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program with the arguments `argv`."""
+    from lib.training.evaluate import evaluate
+
     evaluate(*program.read_run(__doc__, argv))
 
 

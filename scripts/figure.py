@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lib.core import program
-from lib.results.figures import save_figure, score_time_figure
-from lib.results.records import load_runs
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
+    from lib.results.figures import save_figure, score_time_figure
+    from lib.results.records import load_runs
+
     parser = program.parser(__doc__)
     parser.add_argument("--figure", required=True, type=json.loads, metavar="JSON", help="what the figure shows")
     parser.add_argument("--records", required=True, nargs="+", metavar="FILE", help="run.json of each run")

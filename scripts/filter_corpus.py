@@ -8,12 +8,13 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.core.settings.data import ArticleFilter
-from lib.data.filtering import filter_corpus
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Parse the options and filter the file."""
+    from lib.core.settings.data import ArticleFilter
+    from lib.data.filtering import filter_corpus
+
     parser = program.parser(__doc__)
     parser.add_argument("--settings", required=True, help="path of a YAML file, or JSON in place")
     parser.add_argument("--source", required=True, help="raw file")

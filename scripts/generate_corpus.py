@@ -8,11 +8,12 @@ from collections.abc import Sequence
 
 from lib.core import program
 from lib.core.generated import generators
-from lib.data.generating import generate
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
+    from lib.data.generating import generate
+
     parser = program.parser(__doc__)
     parser.add_argument("--corpus", required=True, choices=generators(), help="which corpus")
     parser.add_argument("--documents", required=True, type=int, help="documents to generate")

@@ -11,12 +11,13 @@ from collections.abc import Sequence
 
 from lib.core import program
 from lib.core.errors import ConfigError
-from lib.core.settings.data import Preparation
-from lib.data.labelled import prepare_dataset
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Parse the options and prepare the dataset."""
+    from lib.core.settings.data import Preparation
+    from lib.data.labelled import prepare_dataset
+
     parser = program.parser(__doc__)
     parser.add_argument("--settings", required=True, help="path of a YAML file, or JSON in place")
     parser.add_argument(

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from lib.core import program
-from lib.results.records import load_runs
-from lib.results.tables import classes_table, stage_table, token_lengths_table
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
+    from lib.results.records import load_runs
+    from lib.results.tables import classes_table, stage_table, token_lengths_table
+
     parser = program.parser(__doc__)
     parser.add_argument("--table", required=True, type=json.loads, metavar="JSON", help="what the table shows")
     parser.add_argument(

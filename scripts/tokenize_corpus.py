@@ -8,13 +8,14 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.core.settings.data import Slice
-from lib.data.tokenizer import WordPieceTokenizer
-from lib.data.tokenizing import tokenize_pretraining
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
+    from lib.core.settings.data import Slice
+    from lib.data.tokenizer import WordPieceTokenizer
+    from lib.data.tokenizing import tokenize_pretraining
+
     parser = program.parser(__doc__)
     parser.add_argument("--shards", required=True, nargs="+", metavar="FILE", help="Parquet files, in dataset order")
     parser.add_argument("--tokenizer", required=True, metavar="FOLDER", help="the tokeniser's folder")

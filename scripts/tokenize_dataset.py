@@ -8,14 +8,15 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.data.tokenizer import WordPieceTokenizer
-from lib.data.tokenizing import tokenize_dataset
 
 SPLITS = ("train", "validation", "test")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
+    from lib.data.tokenizer import WordPieceTokenizer
+    from lib.data.tokenizing import tokenize_dataset
+
     parser = program.parser(__doc__)
     for split in SPLITS:
         parser.add_argument(f"--{split}", required=True, metavar="FILE", help=f"prepared documents of {split}")

@@ -10,11 +10,12 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.training.run import train
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program with the arguments `argv`."""
+    from lib.training.run import train
+
     train(*program.read_run(__doc__, argv))
 
 

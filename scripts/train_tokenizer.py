@@ -9,13 +9,14 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.core.settings.data import Tokenizer
-from lib.data.tokenizer import WordPieceTokenizer
-from lib.data.tokenizing import train_tokenizer
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
+    from lib.core.settings.data import Tokenizer
+    from lib.data.tokenizer import WordPieceTokenizer
+    from lib.data.tokenizing import train_tokenizer
+
     parser = program.parser(__doc__)
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--vocabulary", metavar="FILE", help="vocab.txt, one token per line")

@@ -1,23 +1,30 @@
-"""What every command-line program of `scripts/` does around its one call into `lib`."""
+"""What every command-line program of `scripts/` does around its one call into `lib`.
+
+A program may be run by a process that is there already (`lib.core.preloaded`). So this module, and the top of a
+program of the workflow, import only what costs no time; a program imports the rest when its `main` is called.
+"""
+
+from __future__ import annotations
 
 import argparse
 import errno
+import gc
 import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
-
+from lib.core import preloaded
 from lib.core.errors import ConfigError, ProjectError
-from lib.core.files import read_mapping
-from lib.core.record import MODEL
-from lib.core.settings import describe
-from lib.core.settings.run import Run
 
-Settings = TypeVar("Settings", bound=BaseModel)
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+    from lib.core.settings.run import Run
+
+Settings = TypeVar("Settings", bound="BaseModel")
 
 
 def parser(documentation: str | None) -> argparse.ArgumentParser:
@@ -26,15 +33,24 @@ def parser(documentation: str | None) -> argparse.ArgumentParser:
 
 
 def run(main: Callable[[Sequence[str] | None], None], argv: Sequence[str] | None = None) -> int:
-    """Run `main(argv)` with logging to standard error.
+    """Run `main(argv)` with logging to standard error, in a process that is there already if one serves.
 
-    An error that the user can mend (a `ProjectError`, a full disk, a missing permission) ends it with a message and
+    An error that the user can fix (a `ProjectError`, a full disk, a missing permission) ends it with a message and
     status 1, any other with its traceback.
+
+    Args:
+        main: the program.
+        argv: its arguments; None = those of the command line. Only then can another process run it.
+
+    Returns:
+        The exit status.
     """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # Request-level chatter of these libraries says nothing about the project's own progress.
     for library in ("httpx", "httpcore", "urllib3", "filelock", "datasets"):
         logging.getLogger(library).setLevel(logging.WARNING)
+    if argv is None and (status := preloaded.hand_over()) is not None:
+        return status
     try:
         main(argv)
     except ProjectError as error:
@@ -45,10 +61,11 @@ def run(main: Callable[[Sequence[str] | None], None], argv: Sequence[str] | None
             raise
         logging.getLogger("lib").error(
             "%s. Expected write permission and free space; what was being written is not left behind half. Free some "
-            "space or mend the permission, and run again.",
+            "space or correct the permission, and run again.",
             error,
         )
         return 1
+    gc.freeze()  # or the interpreter would look through every module for garbage before it ends: 1.5 s after torch
     return 0
 
 
@@ -66,6 +83,11 @@ def read_settings(kind: type[Settings], source: str | dict[str, Any]) -> Setting
     Raises:
         ConfigError: with every problem found, one per line.
     """
+    from pydantic import ValidationError
+
+    from lib.core.files import read_mapping
+    from lib.core.settings import describe
+
     values = source if isinstance(source, dict) else read_mapping(source)
     try:
         return kind.model_validate(values)
@@ -75,6 +97,10 @@ def read_settings(kind: type[Settings], source: str | dict[str, Any]) -> Setting
 
 def read_run(documentation: str | None, argv: Sequence[str] | None) -> tuple[Run, str, str | None]:
     """Return settings, output folder and working folder of a run, from the arguments of its program."""
+    from lib.core.files import read_mapping
+    from lib.core.record import MODEL
+    from lib.core.settings.run import Run
+
     arguments = parser(documentation)
     arguments.add_argument("--config", required=True, help="settings of the run: path of a YAML file, or JSON")
     arguments.add_argument("--splits", nargs="+", default=[], metavar="NAME", help="splits that --data gives, in order")

@@ -1,4 +1,4 @@
-"""The figures of the comparison, from run records alone."""
+"""The figures of a study, from run records alone."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +11,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lib.core.files import atomic_path
-from lib.results.records import BASELINE, baseline_scores, select_grid
+from lib.results.records import select_grid
+from lib.results.tables import quantity
 
 STYLE = Path(__file__).with_name("figures.mplstyle")
 BASELINE_COLOUR = "0.35"
@@ -29,74 +30,80 @@ LABELS = {
 """How textalloc places names; distances are shares of a panel."""
 
 
-def f1_time_figure(
+def score_time_figure(
     runs: pd.DataFrame,
-    baselines: Mapping[str, Mapping],
-    models: Sequence[str],
+    *,
+    stage: str,
+    column: str,
+    time: Sequence[str],
+    families: Mapping[str, str],
     datasets: Sequence[str],
-    families: Mapping[str, str] | None = None,
+    baseline: str | None = None,
 ) -> Figure:
-    """Draw test macro-F1 against the minutes of training that a dataset cost, a panel a dataset.
+    """Draw a score against the minutes of training that a dataset cost, one panel per dataset.
 
-    Training is adaptation and fine-tuning together, means over the seeds; a bar spans one standard deviation of F1 to
-    either side where there is more than one seed. The dashed line is the baseline.
+    Times are those of all runs on the dataset in the stages `time`, means over the seeds; a bar spans one standard
+    deviation of the score to either side where there is more than one seed.
 
     Args:
-        runs: frame of `lib.results.records.load_runs` with the stages `tapt` and `finetune`.
-        baselines: reports of `lib.results.records.load_baselines`.
-        models: models to draw, in order.
+        runs: frame of `lib.results.records.load_runs`.
+        stage: whose runs have the score.
+        column: the score, as `lib.results.tables.quantity` knows it.
+        time: stages whose times are added up; a model may lack some of them.
+        families: models to draw, in order, each with the family that gives its colour.
         datasets: panels, in order.
-        families: family of each model, for `looks`.
+        baseline: model without a training loop that is drawn as a dashed line.
 
     Returns:
         The figure, laid out.
 
     Raises:
-        DataError: a run or a baseline is missing, incomplete or there twice.
+        DataError: a run is missing, incomplete or there twice.
     """
-    tapt = select_grid(runs, "tapt", models, datasets, ["seconds"])
-    finetune = select_grid(runs, "finetune", models, datasets, ["seconds", "test_f1_macro"])
-    dashed = {dataset: 100 * score for dataset, score in baseline_scores(baselines, datasets).items()}
+    score, models = quantity(column), list(families)
+    grid = select_grid(runs, stage, [*models, *([baseline] if baseline else [])], datasets, [score.source])
     key = ["dataset", "model"]
-    minutes = (tapt.groupby(key)["seconds"].mean() + finetune.groupby(key)["seconds"].mean()) / 60
-    scores = 100 * finetune.groupby(key)["test_f1_macro"].agg(["mean", "std"]).fillna(0)
+    timed = runs[runs["stage"].isin(time)].groupby([*key, "seed"])["seconds"].sum()
+    minutes = timed.groupby(key).mean() / 60
+    scores = score.factor * grid.groupby(key)[score.source].agg(["mean", "std"]).fillna(0)
 
-    look = looks(models, families)
+    look = looks(families)
     with matplotlib.style.context(STYLE):
         width, height = PANEL_INCHES
         figure = Figure(figsize=(width * len(datasets), height), layout="constrained")
         panels = figure.subplots(1, len(datasets), squeeze=False)[0]
         for axes, dataset in zip(panels, datasets, strict=True):
             axes.set_title(dataset)
-            axes.set_xlabel("training time, adaptation + fine-tuning [min]")
-            axes.axhline(dashed[dataset], color=BASELINE_COLOUR, linestyle="--", linewidth=1)
+            axes.set_xlabel(f"training time, {' + '.join(time)} [min]")
+            if baseline:
+                axes.axhline(
+                    scores.loc[(dataset, baseline), "mean"], color=BASELINE_COLOUR, linestyle="--", linewidth=1
+                )
             _draw_models(axes, minutes[dataset], scores.loc[dataset], look)
             axes.margins(x=0.22, y=0.15)
-        panels[0].set_ylabel("test macro-F1 [%]")
+        panels[0].set_ylabel(f"test {score.label}")
         figure.draw_without_rendering()  # lays the panels out, which names are placed in
         figure.set_layout_engine("none")
         for axes, dataset in zip(panels, datasets, strict=True):
-            _label(axes, minutes[dataset], scores.loc[dataset], look, dashed[dataset])
+            _label(axes, minutes[dataset], scores.loc[dataset], look, baseline)
     return figure
 
 
-def looks(models: Sequence[str], families: Mapping[str, str] | None = None) -> dict[str, tuple[str, str]]:
+def looks(families: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Give each model a colour, by its family, and a marker, by its place within the family.
 
     Args:
-        models: models, in order; families follow in the order of their first models.
-        families: family of each model; of a model that is not there, the part of its name before the first "-".
+        families: models, in order, each with its family; families follow in the order of their first models.
 
     Returns:
-        Colour and marker of each model, in the order of `models`.
+        Colour and marker of each model, in the order of `families`.
     """
-    family = {model: (families or {}).get(model, model.split("-")[0]) for model in models}
-    order = list(dict.fromkeys(family.values()))
-    members, look = Counter(), {}
-    for model in models:
-        name = family[model]
-        look[model] = f"C{order.index(name)}", MARKERS[members[name] % len(MARKERS)]
-        members[name] += 1
+    order = list(dict.fromkeys(families.values()))
+    members: Counter[str] = Counter()
+    look = {}
+    for model, family in families.items():
+        look[model] = f"C{order.index(family)}", MARKERS[members[family] % len(MARKERS)]
+        members[family] += 1
     return look
 
 
@@ -127,26 +134,35 @@ def _draw_models(axes: Axes, minutes: pd.Series, scores: pd.DataFrame, look: Map
 
 
 def _label(
-    axes: Axes, minutes: pd.Series, scores: pd.DataFrame, look: Mapping[str, tuple[str, str]], baseline: float
+    axes: Axes,
+    minutes: pd.Series,
+    scores: pd.DataFrame,
+    look: Mapping[str, tuple[str, str]],
+    baseline: str | None,
 ) -> None:
     """Name the baseline and each point, where the name covers no point, no bar, no line and no other name."""
     axes.autoscale(False)  # lines from points to names leave the limits alone
     models = list(look)
     x, y, spread = (column[models].to_numpy() for column in (minutes, scores["mean"], scores["std"]))
-    edges = axes.get_xlim()
-    colours = [colour for colour, _ in look.values()]
     radius = matplotlib.rcParams["lines.markersize"] / 2 * axes.figure.dpi / 72  # pixels
+    names, at = models, [*zip(x, y, strict=True)]
+    colours = lines = [colour for colour, _ in look.values()]
+    x_lines, y_lines = [*zip(x, x, strict=True)], [*zip(y - spread, y + spread, strict=True)]
+    if baseline:
+        edges, height = axes.get_xlim(), scores.loc[baseline, "mean"]
+        names, at = [f"baseline ({baseline})", *names], [(edges[1], height), *at]
+        colours, lines = [BASELINE_COLOUR, *colours], ["none", *lines]
+        x_lines, y_lines = [edges, *x_lines], [(height, height), *y_lines]
     textalloc.allocate(
         axes,
-        [edges[1], *x],
-        [baseline, *y],
-        [f"baseline ({BASELINE})", *models],
+        *zip(*at, strict=True),
+        names,
         x_scatter=x,
         y_scatter=y,
         scatter_sizes=[radius] * len(models),
-        x_lines=[edges, *zip(x, x, strict=True)],
-        y_lines=[(baseline, baseline), *zip(y - spread, y + spread, strict=True)],
-        textcolor=[BASELINE_COLOUR, *colours],
-        linecolor=["none", *colours],
+        x_lines=x_lines,
+        y_lines=y_lines,
+        textcolor=colours,
+        linecolor=lines,
         **LABELS,
     )

@@ -1,4 +1,4 @@
-"""The tables of the comparison, from run records alone. Each is one frame, written as CSV and as Markdown."""
+"""The tables of a study, from run records alone. Each is one frame, written as CSV and as Markdown."""
 
 import json
 from collections.abc import Mapping, Sequence

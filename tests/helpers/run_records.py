@@ -5,7 +5,6 @@ from pathlib import Path
 
 from lib.core.files import write_json
 from lib.core.record import HISTORY, RUN, RunRecord
-from lib.results.records import REPORT
 
 MODELS = ["sdpa", "lsh-h2-c64", "lsh-h4-c64", "favor-m64"]
 
@@ -17,8 +16,9 @@ def write_run(root: Path, stage: str, model: str, dataset: str, seed: int = 0, *
         "model": model,
         "dataset": dataset,
         "seed": seed,
+        "task": "sequence_classification" if stage == "finetune" else "masked_lm",
         "parents": {"tokenizer": {"path": "tokenizer", "digest": "0"}},
-        "parameters": {"total": 100, "encoder": 90, "head": 10},
+        "parameters": {"total": 100, "backbone": 90, "head": 10},
         "epochs": 2,
         "steps": 20,
         "tokens": 4000,
@@ -39,21 +39,4 @@ def write_run(root: Path, stage: str, model: str, dataset: str, seed: int = 0, *
     folder = root / "runs" / stage / model / dataset / f"seed-{seed}"
     write_json(folder / RUN, json.loads(RunRecord(**fields, metrics=metrics).model_dump_json()))
     (folder / HISTORY).write_text("epoch,train_loss\n1,3.5\n2,3.0\n")
-    return folder
-
-
-def write_baseline(root: Path, dataset: str, f1: float) -> Path:
-    """Write a baseline's report below `root` and return its folder."""
-    classes = [
-        {"label": "negative", "precision": 0.90, "recall": 0.88, "f1": 0.8899, "support": 50},
-        {"label": "positive", "precision": 0.89, "recall": 0.91, "f1": 0.8999, "support": 50},
-    ]
-    metrics = {
-        "test_accuracy": 0.896,
-        "test_precision_macro": 0.894,
-        "test_recall_macro": 0.893,
-        "test_f1_macro": f1,
-    }
-    folder = root / "baseline" / dataset
-    write_json(folder / REPORT, {"dataset": dataset, "metrics": metrics, "classes": classes})
     return folder

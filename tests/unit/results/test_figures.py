@@ -1,4 +1,5 @@
 import itertools
+import json
 import runpy
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -6,12 +7,12 @@ from pathlib import Path
 import pytest
 from matplotlib.image import imread
 from matplotlib.transforms import Bbox
-from run_records import write_baseline, write_run
+from run_records import write_run
 
 from lib.core.errors import DataError, ProjectError
 from lib.core.program import run as run_program
-from lib.results.figures import f1_time_figure, looks, save_figure
-from lib.results.records import load_baselines, load_runs
+from lib.results.figures import looks, save_figure, score_time_figure
+from lib.results.records import load_runs
 
 PROGRAM = Path(__file__).resolve().parents[3] / "scripts/figure.py"
 DATASETS = ["imdb", "arxiv"]
@@ -19,10 +20,18 @@ MODELS = ["sdpa", "lsh-h2-c64", "lsh-h2-c128", "lsh-h4-c64", "lsh-h4-c128"]
 MODELS += ["favor-m64", "favor-m128", "favor-m256", "favor-m512"]
 
 
+FAMILIES = {model: model.split("-")[0] for model in MODELS}
+SHOWN = {"stage": "finetune", "column": "f1", "time": ["tapt", "finetune"], "baseline": "tfidf"}
+
+
+def draw(runs, datasets=DATASETS, **changes):
+    return score_time_figure(runs, datasets=datasets, **{**SHOWN, "families": FAMILIES, **changes})
+
+
 @pytest.fixture
 def folders(tmp_path):
     """A crowd: all models within two minutes and one point of each other, far above the baseline."""
-    made = []
+    made = [write_run(tmp_path, "finetune", "tfidf", dataset, test_f1_macro=0.6) for dataset in DATASETS]
     for number, (dataset, model) in enumerate(itertools.product(DATASETS, MODELS)):
         place = number % len(MODELS)
         made.append(write_run(tmp_path, "tapt", model, dataset, seconds=600.0 + 7 * (place // 2)))
@@ -32,13 +41,8 @@ def folders(tmp_path):
 
 
 @pytest.fixture
-def baselines(tmp_path):
-    return [write_baseline(tmp_path, dataset, 0.6) for dataset in DATASETS]
-
-
-@pytest.fixture
-def figure(folders, baselines):
-    return f1_time_figure(load_runs(folders), load_baselines(baselines), MODELS, DATASETS)
+def figure(folders):
+    return draw(load_runs(folders))
 
 
 def test_points_are_total_minutes_and_percent(figure):
@@ -59,11 +63,19 @@ def test_families_have_colours_and_their_models_markers(figure):
     assert len({points[model].get_marker() for model in MODELS if model.startswith("lsh")}) == 4
 
 
-def test_families_that_the_caller_names_come_before_those_in_names():
-    models = ["sdpa", "sdpa-then-favor", "favor-m64"]
-    assert looks(models) == {"sdpa": ("C0", "o"), "sdpa-then-favor": ("C0", "s"), "favor-m64": ("C1", "o")}
-    given = looks(models, {"sdpa-then-favor": "favor"})
+def test_a_family_is_what_the_study_says():
+    given = looks({"sdpa": "sdpa", "sdpa-then-favor": "favor", "favor-m64": "favor"})
     assert given == {"sdpa": ("C0", "o"), "sdpa-then-favor": ("C1", "o"), "favor-m64": ("C1", "s")}
+
+
+def test_a_model_that_skips_a_stage_costs_less(tmp_path):
+    folders = [write_run(tmp_path, "finetune", model, "imdb", seconds=300.0) for model in ("sdpa", "favor-m64")]
+    folders.append(write_run(tmp_path, "tapt", "sdpa", "imdb", seconds=600.0))
+    families = {"sdpa": "sdpa", "favor-m64": "favor"}
+    axes = draw(load_runs(folders), ["imdb"], families=families, baseline=None).axes[0]
+    minutes = {line.get_gid(): line.get_xdata()[0] for line in axes.lines if line.get_gid()}
+    assert minutes == {"sdpa": 15.0, "favor-m64": 5.0}
+    assert not [line for line in axes.lines if line.get_linestyle() == "--"]
 
 
 def test_names_cover_nothing_and_stay_inside(tmp_path):
@@ -72,9 +84,8 @@ def test_names_cover_nothing_and_stay_inside(tmp_path):
         folders.append(write_run(tmp_path, "tapt", model, "imdb", seed=seed, seconds=600.0 + 7 * (place // 2)))
         score = 0.8 + (place % 3) / 500 + seed / 100
         folders.append(write_run(tmp_path, "finetune", model, "imdb", seed=seed, seconds=300.0, test_f1_macro=score))
-    baselines = {"imdb": {"metrics": {"test_f1_macro": 0.803}}}
-    crowd = f1_time_figure(load_runs(folders), baselines, MODELS, ["imdb"])
-    check_names(crowd)
+        folders.append(write_run(tmp_path, "finetune", "tfidf", "imdb", seed=seed, test_f1_macro=0.803))
+    check_names(draw(load_runs(dict.fromkeys(folders)), ["imdb"]))
 
 
 def test_names_cover_nothing_where_panels_stand_side_by_side(figure):
@@ -102,8 +113,8 @@ def test_several_seeds_draw_mean_and_spread(tmp_path):
     for seed, score in enumerate((0.90, 0.94)):
         folders.append(write_run(tmp_path, "tapt", "sdpa", "imdb", seed=seed))
         folders.append(write_run(tmp_path, "finetune", "sdpa", "imdb", seed=seed, test_f1_macro=score))
-    baselines = {"imdb": {"metrics": {"test_f1_macro": 0.8}}}
-    axes = f1_time_figure(load_runs(folders), baselines, ["sdpa"], ["imdb"]).axes[0]
+        folders.append(write_run(tmp_path, "finetune", "tfidf", "imdb", seed=seed, test_f1_macro=0.8))
+    axes = draw(load_runs(folders), ["imdb"], families={"sdpa": "sdpa"}).axes[0]
     (point,) = (line for line in axes.lines if line.get_gid() == "sdpa")
     assert point.get_ydata() == pytest.approx([92.0])
     (bar,) = axes.collections[0].get_segments()
@@ -116,7 +127,7 @@ def test_files_hold_text_and_repeat_to_the_byte(figure, tmp_path):
     texts = [
         element.text for element in ElementTree.parse(tmp_path / "one.svg").iter("{http://www.w3.org/2000/svg}text")
     ]
-    assert {*MODELS, *DATASETS, "test macro-F1 [%]", "training time, adaptation + fine-tuning [min]"} <= set(texts)
+    assert {*MODELS, *DATASETS, "test F1 [%]", "training time, tapt + finetune [min]"} <= set(texts)
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
     assert (tmp_path / "one.pdf").read_bytes() == (tmp_path / "two.pdf").read_bytes()
     image = imread(tmp_path / "one.png")
@@ -124,22 +135,21 @@ def test_files_hold_text_and_repeat_to_the_byte(figure, tmp_path):
     assert 0.02 < (image[..., :3].min(axis=2) < 0.5).mean() < 0.2  # drawn on, and mostly paper
 
 
-def test_a_hole_in_either_stage_is_named(folders, baselines):
-    runs, reports = load_runs(folders), load_baselines(baselines)
-    for stage in ("tapt", "finetune"):
-        hole = (runs["stage"] == stage) & (runs["model"] == "favor-m64") & (runs["dataset"] == "arxiv")
-        with pytest.raises(DataError, match=f"{stage}/favor-m64/arxiv/seed-0: no record"):
-            f1_time_figure(runs[~hole], reports, MODELS, DATASETS)
-    with pytest.raises(DataError, match="no baseline of arxiv"):
-        f1_time_figure(runs, {"imdb": reports["imdb"]}, MODELS, DATASETS)
+def test_a_hole_is_named(folders):
+    runs = load_runs(folders)
+    for model in ("favor-m64", "tfidf"):
+        hole = (runs["stage"] == "finetune") & (runs["model"] == model) & (runs["dataset"] == "arxiv")
+        with pytest.raises(DataError, match=f"finetune/{model}/arxiv/seed-0: no record"):
+            draw(runs[~hole])
 
 
-def test_program(folders, baselines, tmp_path):
+def test_program(folders, tmp_path):
     main = runpy.run_path(str(PROGRAM))["main"]
-    inputs = ["--runs", *map(str, folders), "--baselines", *map(str, baselines), "--models", *MODELS]
+    shown = json.dumps(SHOWN | {"families": FAMILIES, "datasets": DATASETS})
+    inputs = ["--figure", shown, "--records", *(str(folder / "run.json") for folder in folders)]
     out = [tmp_path / "figures/f.svg", tmp_path / "figures/f.png"]
-    assert run_program(main, ["f1_time", *inputs, "--datasets", *DATASETS, "--out", *map(str, out)]) == 0
+    assert run_program(main, [*inputs, "--out", *map(str, out)]) == 0
     assert all(path.stat().st_size > 5_000 for path in out)
     (tmp_path / "file").touch()
     with pytest.raises(ProjectError, match="cannot be written"):
-        main(["f1_time", *inputs, "--datasets", *DATASETS, "--out", str(tmp_path / "file/f.svg")])
+        main([*inputs, "--out", str(tmp_path / "file/f.svg")])

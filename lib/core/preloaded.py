@@ -1,0 +1,211 @@
+"""Programs that share a started process: one server imports the heavy modules once and forks a process a program.
+
+`start` forks the server and names its socket in the environment. A program that finds that name hands itself over by
+`hand_over`: arguments, working folder, environment and standard streams. The server forks a keeper, and the keeper
+the process that runs the program. The keeper passes signals on, kills the process when the program that handed
+itself over is no more, and sends back the exit status. Where nobody serves, a program runs in its own process.
+"""
+
+import contextlib
+import gc
+import importlib
+import json
+import logging
+import os
+import runpy
+import select
+import shutil
+import signal
+import socket
+import sys
+import tempfile
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import BinaryIO
+
+from lib.core.errors import ProjectError
+
+logger = logging.getLogger(__name__)
+
+SOCKET = "ATTENTION_GRID_PRELOADED"
+"""Environment variable: path of the server's socket."""
+
+STARTED = "started"
+"""First reply to a program that will be run; any other says why not."""
+
+THREADS = (
+    "GOTO_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+)
+"""Variables that Snakemake sets for a job, and that libraries read when they are imported: the server's values must
+be those of every program that it runs."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A program to run: what its process has of its own."""
+
+    python: str
+    """Folder of the interpreter and its packages."""
+    code: str
+    """Path of this file: another checkout is other code."""
+    arguments: list[str]
+    """The program's path, and its arguments."""
+    folder: str
+    """Working folder."""
+    environment: dict[str, str]
+
+    @classmethod
+    def of_this_process(cls) -> "Call":
+        """Return the call that repeats this process."""
+        return cls(sys.prefix, os.path.abspath(__file__), sys.argv, os.getcwd(), dict(os.environ))
+
+    def refusal(self) -> str | None:
+        """Return why this process cannot run the program as a process of its own would; None if it can."""
+        if (self.python, self.code) != (sys.prefix, os.path.abspath(__file__)):
+            return f"it serves {__file__} under {sys.prefix}, not {self.code} under {self.python}"
+        for name in THREADS:
+            if self.environment.get(name) != os.environ.get(name):
+                return f"{name} is {self.environment.get(name)} here, {os.environ.get(name)} there"
+        return None
+
+    def run(self) -> None:
+        """Run the program in this process, as its only one."""
+        os.chdir(self.folder)
+        os.environ.clear()
+        os.environ.update(self.environment)
+        del os.environ[SOCKET]
+        sys.argv[:] = self.arguments
+        sys.path[0] = os.path.dirname(os.path.abspath(self.arguments[0]))
+        runpy.run_path(self.arguments[0], run_name="__main__")
+
+
+def hand_over() -> int | None:
+    """Let the server named in the environment run this program.
+
+    Returns:
+        The exit status of the program; None if it has yet to be run, by this process, because there is no server, or
+        because that one cannot run it.
+    """
+    address = os.environ.get(SOCKET)
+    if address is None:
+        return None
+    with socket.socket(socket.AF_UNIX) as connection:
+        try:
+            connection.connect(address)
+            socket.send_fds(connection, [b"\0"], [0, 1, 2])
+            connection.sendall(json.dumps(asdict(Call.of_this_process())).encode() + b"\n")
+            replies = connection.makefile("r", encoding="utf-8")
+            reply = replies.readline().strip() or "the server has ended"
+        except OSError as error:
+            reply = error.strerror
+        if reply != STARTED:
+            logger.warning("%s: not used, this program runs in its own process (%s)", address, reply)
+            return None
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda number, _: connection.sendall(bytes([number])))
+        status = replies.readline()
+    if not status:
+        logger.error("%s: the server's process for this program was killed. Run it again.", address)
+        return 1
+    return int(status)
+
+
+def start(modules: Sequence[str], threads: int = 1) -> Call | None:
+    """Fork a server of programs, which ends when this process does, and name it in this process's environment.
+
+    The socket lies in a private folder among the temporary files. Programs that come before the modules are imported
+    wait.
+
+    Args:
+        modules: what the server imports before it forks.
+        threads: threads of the libraries; a program that is told another number runs in its own process.
+
+    Returns:
+        None in this process. The processes forked for the programs return from here as well, each with its call,
+        and have to run it and to end.
+
+    Raises:
+        ProjectError: there can be no socket among the temporary files.
+    """
+    folder = tempfile.mkdtemp(prefix="preloaded-")
+    address = os.path.join(folder, "socket")
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        listener.bind(address)
+    except OSError as error:
+        os.rmdir(folder)
+        raise ProjectError(f"{address}: cannot be a socket ({error}). Set TMPDIR to a local folder.") from error
+    listener.listen(128)
+    starter = os.getpid()
+    if os.fork():
+        listener.close()
+        os.environ[SOCKET] = address
+        return None
+
+    os.setsid()  # Ctrl-C in the terminal is for the programs, which pass it on
+    server = os.getpid()
+    try:
+        os.environ.update(dict.fromkeys(THREADS, str(threads)))
+        for module in modules:
+            if os.getppid() == starter:
+                importlib.import_module(module)
+        gc.freeze()  # collections in the programs leave alone, and so unshared, what is there already
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+        while os.getppid() == starter:
+            if select.select([listener], [], [], 1.0)[0]:
+                connection, _ = listener.accept()
+                if os.fork() == 0:
+                    listener.close()
+                    return _keep(connection)
+                connection.close()
+    finally:
+        if os.getpid() == server:
+            shutil.rmtree(folder)
+    os._exit(0)
+
+
+def _keep(connection: socket.socket) -> Call:
+    """Fork the process of a program, in which alone this returns, and see to it until its end."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    _, descriptors, *_ = socket.recv_fds(connection, 1, 3)
+    requests = connection.makefile("rb")
+    line = requests.readline()
+    if not line.endswith(b"\n"):  # the program was killed meanwhile
+        os._exit(0)
+    call = Call(**json.loads(line))
+    if reason := call.refusal():
+        connection.sendall(f"{reason}\n".encode())
+        os._exit(0)
+    connection.sendall(f"{STARTED}\n".encode())
+
+    process = os.fork()
+    if process == 0:
+        os.setpgid(0, 0)
+        requests.close()
+        connection.close()
+        for target, descriptor in enumerate(descriptors):
+            os.dup2(descriptor, target)
+            os.close(descriptor)
+        return call
+
+    with contextlib.suppress(PermissionError, ProcessLookupError):
+        os.setpgid(process, process)  # here and there, since either may be first to need it
+    threading.Thread(target=_pass_signals, args=(requests, process), daemon=True).start()
+    status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+    with contextlib.suppress(OSError):
+        connection.sendall(f"{status if status >= 0 else 128 - status}\n".encode())
+    os._exit(0)
+
+
+def _pass_signals(requests: BinaryIO, process: int) -> None:
+    """Send `process` and its children the signals that arrive as bytes, and kill them at the end of those."""
+    with contextlib.suppress(ProcessLookupError):
+        while number := requests.read(1):
+            os.killpg(process, number[0])
+        os.killpg(process, signal.SIGKILL)

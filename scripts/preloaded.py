@@ -1,0 +1,50 @@
+"""Run a command, such as snakemake, whose programs share one started process instead of importing anew.
+
+python scripts/preloaded.py COMMAND ...
+
+The exit status is the command's. A program that cannot share the process runs in its own, as without this.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Sequence
+
+from lib.core import preloaded, program
+from lib.core.errors import ProjectError
+from lib.core.kinds import BACKBONES, MECHANISMS, TASKS
+
+MODULES = (
+    "lib.data.filtering",
+    "lib.data.labelled",
+    "lib.data.tokenizing",
+    "lib.results.figures",
+    "lib.results.tables",
+    "lib.training.evaluate",
+    "lib.training.run",
+)
+"""What the programs of the workflow import, besides all mechanisms, backbones and tasks."""
+PARTS = ((MECHANISMS, "mechanism"), (BACKBONES, "backbone"), (TASKS, "task"))
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    parser = program.parser(__doc__)
+    parser.add_argument("command", nargs="...", help="program and arguments")
+    command = parser.parse_args(argv).command
+    if not command:
+        parser.error("no command. Expected a program and its arguments.")
+    kinds = [axis.module(kind, part) for axis, part in PARTS for kind in axis.kinds()]
+    call = preloaded.start([*MODULES, *kinds])
+    if call is not None:
+        call.run()
+        return
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # Python ignores it, and a command would inherit that
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        raise ProjectError(f"{command[0]}: cannot be run ({error.strerror}). Expected a program.") from error
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main))

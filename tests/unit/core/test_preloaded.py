@@ -1,0 +1,197 @@
+"""Programs that share a started process behave as in one of their own."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from lib.core.preloaded import SOCKET, THREADS
+
+ROOT = Path(__file__).resolve().parents[3]
+PROGRAM = """
+import os, sys, time
+from pathlib import Path
+from lib.core import program
+from lib.core.errors import ProjectError
+
+def main(argv=None):
+    import heavy
+    match sys.argv[1:]:
+        case ["tell"]:
+            print(heavy.IMPORTED_BY, os.getpid(), os.getcwd(), os.environ["WORD"], sys.stdin.read(), sep="|")
+            print("to the error stream", file=sys.stderr)
+        case ["exit", status]:
+            sys.exit(int(status))
+        case ["fail"]:
+            raise RuntimeError("a bug")
+        case ["refuse"]:
+            raise ProjectError("mend this")
+        case ["die"]:
+            os.kill(os.getpid(), 9)
+        case ["wait", file]:
+            try:
+                Path(file).write_text(str(os.getpid()))
+                time.sleep(60)
+            finally:
+                Path(file + ".tidied").touch()
+
+if __name__ == "__main__":
+    sys.exit(program.run(main))
+"""
+STARTER = """
+import os, sys
+from lib.core import preloaded
+call = preloaded.start(["heavy"])
+if call is not None:
+    call.run()
+print(os.environ[preloaded.SOCKET], flush=True)
+sys.stdin.read()
+"""
+
+
+class Programs:
+    """Where programs run, and how."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+        (folder / "temporary").mkdir()
+        (folder / "heavy.py").write_text("import os\nIMPORTED_BY = os.getpid()\n")
+        (folder / "program.py").write_text(PROGRAM)
+        self.environment = os.environ | dict.fromkeys(THREADS, "1") | {"WORD": "grün", "TMPDIR": f"{folder}/temporary"}
+        self.environment["PYTHONPATH"] = f"{folder}{os.pathsep}{ROOT}"
+
+    def start_server(self):
+        """Start a server, and let every program use it."""
+        command = [sys.executable, "-c", STARTER]
+        streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        server = subprocess.Popen(command, **streams, text=True, env=self.environment)
+        self.environment[SOCKET] = server.stdout.readline().strip()
+        return server
+
+    def start(self, *arguments, **options):
+        """Start the program."""
+        command = [sys.executable, self.folder / "program.py", *map(str, arguments)]
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        return subprocess.Popen(command, **streams, text=True, **{"env": self.environment, **options})
+
+    def run(self, *arguments, **options):
+        """Run the program; return its status and what it wrote to its two streams."""
+        process = self.start(*arguments, **options)
+        output, errors = process.communicate("from outside", timeout=60)
+        return process.returncode, output, errors
+
+
+@pytest.fixture
+def alone(tmp_path):
+    """Programs that nobody serves."""
+    return Programs(tmp_path)
+
+
+@pytest.fixture
+def programs(alone):
+    """Programs that a server runs."""
+    server = alone.start_server()
+    yield alone
+    server.communicate()
+
+
+def eventually(condition):
+    """Wait until `condition()` is true."""
+    end = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def is_alive(pid):
+    """Whether a process runs; one that has ended but that nobody has waited for does not."""
+    state = subprocess.run(["ps", "-o", "stat=", "-p", str(pid)], capture_output=True, text=True).stdout.strip()
+    return bool(state) and not state.startswith("Z")
+
+
+def test_a_program_has_its_streams_folder_and_environment(programs, tmp_path):
+    here = tmp_path / "here"
+    here.mkdir()
+    tellings = []
+    for word in ("grün", "blau"):
+        status, output, errors = programs.run("tell", cwd=here, env=programs.environment | {"WORD": word})
+        imported_by, pid, folder, *words = output.strip().split("|")
+        assert (status, folder, words, errors) == (0, str(here), [word, "from outside"], "to the error stream\n")
+        assert imported_by != pid
+        tellings.append((imported_by, pid))
+    assert tellings[0][0] == tellings[1][0], "both programs share one import"
+    assert tellings[0][1] != tellings[1][1]
+
+
+@pytest.mark.parametrize("arguments", [["exit", 0], ["exit", 7], ["fail"], ["refuse"], ["die"]])
+def test_a_program_ends_as_it_would_by_itself(alone, arguments):
+    status, _, errors = alone.run(*arguments)
+    server = alone.start_server()
+    served_status, _, served_errors = alone.run(*arguments)
+    server.communicate()
+    assert served_status == (status if status >= 0 else 128 - status)
+    assert errors.splitlines()[-1:] == served_errors.splitlines()[-1:] or "mend this" in served_errors
+    if arguments == ["fail"]:
+        assert 'raise RuntimeError("a bug")' in served_errors
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_a_signal_ends_the_program(programs, tmp_path, number):
+    process = programs.start("wait", tmp_path / "pid")
+    eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+    pid = int((tmp_path / "pid").read_text())
+    assert pid != process.pid
+    process.send_signal(number)
+    process.communicate(timeout=30)
+    assert process.returncode == (-number if number == signal.SIGKILL else 128 + number)
+    eventually(lambda: not is_alive(pid))
+    # As by itself: an interrupt lets the program tidy up, the others do not.
+    assert (tmp_path / "pid.tidied").exists() == (number == signal.SIGINT)
+
+
+def test_many_programs_at_once(programs):
+    processes = [programs.start("exit", number) for number in range(12)]
+    for process in processes:
+        process.communicate(timeout=60)
+    assert [process.returncode for process in processes] == list(range(12))
+
+
+@pytest.mark.parametrize("signal_to_starter", [None, signal.SIGKILL])
+def test_the_server_ends_with_its_starter_and_leaves_nothing(alone, signal_to_starter):
+    server = alone.start_server()
+    (folder,) = (alone.folder / "temporary").iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert Path(alone.environment[SOCKET]).parent == folder
+    if signal_to_starter:
+        server.send_signal(signal_to_starter)
+    server.communicate()
+    eventually(lambda: not folder.exists())
+
+
+def test_where_nobody_serves_a_program_runs_in_its_own_process(alone):
+    alone.environment[SOCKET] = str(alone.folder / "stale")
+    status, output, errors = alone.run("tell")
+    imported_by, pid, *_ = output.split("|")
+    assert (status, imported_by) == (0, pid)
+    assert errors.count("runs in its own process") == 1
+
+
+def test_a_program_with_other_threads_runs_in_its_own_process(programs):
+    _, output, errors = programs.run("tell", env=programs.environment | {"OMP_NUM_THREADS": "2"})
+    imported_by, pid, *_ = output.split("|")
+    assert imported_by == pid
+    assert "OMP_NUM_THREADS is 2 here, 1 there" in errors
+
+
+def test_the_command_runs_beside_the_server_and_gives_the_status(alone):
+    script = [sys.executable, ROOT / "scripts" / "preloaded.py"]
+    done = subprocess.run([*script, "bash", "-c", f'test -S "${SOCKET}" && exit 3'], env=alone.environment, timeout=60)
+    assert done.returncode == 3
+    done = subprocess.run([*script, "no-such-program"], env=alone.environment, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "no-such-program: cannot be run" in done.stderr
+    eventually(lambda: not list((alone.folder / "temporary").glob("preloaded-*")))
