@@ -264,6 +264,7 @@ def _document_batches(case: Case) -> list[dict[str, Tensor]]:
     generator = np.random.default_rng(0)
     order = [index for _, index in LengthGroupedSampler(lengths, case.batch, seed=0)]
     batches = []
+    rows: list[Any]
     for start in range(0, len(order), case.batch):
         chosen: Sequence[int] = order[start : start + case.batch]
         rows = [generator.integers(1000, VOCABULARY, lengths[index]) for index in chosen]
