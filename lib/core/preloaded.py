@@ -103,7 +103,7 @@ def hand_over() -> int | None:
             replies = connection.makefile("r", encoding="utf-8")
             reply = replies.readline().strip() or "the server has ended"
         except OSError as error:
-            reply = error.strerror
+            reply = str(error.strerror)
         if reply != STARTED:
             logger.warning("%s: not used, this program runs in its own process (%s)", address, reply)
             return None

@@ -34,8 +34,10 @@ def last_checkpoint(args: TrainingArguments) -> Path | None:
     Args:
         args: the run's arguments; `output_dir` holds its checkpoints.
     """
-    folders = [folder for folder in Path(args.output_dir).iterdir() if _number(folder) is not None]
-    for folder in sorted(folders, key=_number, reverse=True):
+    numbers = {folder: _number(folder) for folder in Path(args.output_dir).iterdir()}
+    for folder in sorted(numbers, key=lambda folder: numbers[folder] or 0, reverse=True):
+        if numbers[folder] is None:
+            continue
         fault = checkpoint_fault(folder, args)
         if fault is None:
             return folder

@@ -3,7 +3,7 @@
 import json
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +53,9 @@ def train(run: Run, out: str | Path, work: str | Path | None = None) -> None:
     task = TASKS.load(run.task.kind, "task").Task(run.task, labels=run.labels, seed=run.seed)
     backbone = BACKBONES.load(run.backbone.kind, "backbone").Backbone(run.backbone, seed=run.seed)
     tokenizer = WordPieceTokenizer.load(run.tokenizer).backend
-    splits = {split: load_split(folder, sort=split != "train") for split, folder in run.data.items()}
+    splits: dict[str, Dataset] = {
+        split: load_split(folder, sort=split != "train") for split, folder in run.data.items()
+    }
     lengths = splits["train"]["length"][:]
 
     # Initial weights and dropout draw from torch's global state.
@@ -123,7 +125,7 @@ def _fit(trainer: KeyedTrainer, run: Run) -> None:
     trainer.train(resume_from_checkpoint=checkpoint)
 
 
-def _keep(trainer: KeyedTrainer, keep: list[str], folder: Path) -> int:
+def _keep(trainer: KeyedTrainer, keep: Sequence[str], folder: Path) -> int:
     """Save what is kept of a training, leave the first model of it in the trainer, and return its epoch.
 
     Args:

@@ -123,7 +123,7 @@ class KeyedTrainer(Trainer):
 
     def create_optimizer(self, model=None) -> torch.optim.Optimizer:
         """Build AdamW over all weights, with weight decay where it belongs and each weight's own learning rate."""
-        if self.optimizer is None:
+        if getattr(self, "optimizer", None) is None:
             model = self.model if model is None else model
             decayed = set(self.get_decay_parameter_names(model))
             backbone = f"{model.base_model_prefix}."
