@@ -217,6 +217,6 @@ def test_script_with_articles_and_ground_truth(tmp_path):
 
 
 def test_scripts_do_not_import_torch():
-    code = "import sys, scripts.prepare_dataset, scripts.filter_wikipedia, scripts.download_url, scripts.download_hub\n"
+    code = "import sys, scripts.prepare_dataset, scripts.filter_corpus, scripts.download_url, scripts.download_hub\n"
     code += "sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from lib.core import program
 from lib.core.errors import DataError
 from lib.core.settings.data import ArticleFilter
+from lib.data.filtering import filter_corpus, keyword_filter
 from lib.data.parts import SCHEMA
-from lib.data.wikipedia import filter_wikipedia, keyword_filter
 
 SCRIPTS = Path(__file__).parents[3] / "scripts"
 KEYWORDS = ["film", "i", "kind", "law", "k", "gun", "theorem"]
@@ -74,14 +74,14 @@ def raw(tmp_path):
 
 
 def test_articles_keep_their_order(raw, tmp_path):
-    filter_wikipedia(raw, tmp_path / "part.parquet", ArticleFilter(id="id", keywords=["film", "law"], min_keywords=2))
+    filter_corpus(raw, tmp_path / "part.parquet", ArticleFilter(id="id", keywords=["film", "law"], min_keywords=2))
     table = pq.read_table(tmp_path / "part.parquet")
     assert table.schema == SCHEMA
     assert table.to_pydict() == {"id": ["3", "7"], "text": ["A film about law.", "Law; FILM"], "label": [None, None]}
 
 
 def test_zero_keywords_keep_all_but_the_empty(raw, tmp_path):
-    filter_wikipedia(raw, tmp_path / "part.parquet", ArticleFilter(keywords=[], min_keywords=0), part="train-00004")
+    filter_corpus(raw, tmp_path / "part.parquet", ArticleFilter(keywords=[], min_keywords=0), part="train-00004")
     assert pq.read_table(tmp_path / "part.parquet")["id"].to_pylist() == [
         "train-00004-0",
         "train-00004-1",
@@ -90,20 +90,20 @@ def test_zero_keywords_keep_all_but_the_empty(raw, tmp_path):
 
 
 def test_none_kept_is_a_part_without_rows(raw, tmp_path):
-    filter_wikipedia(raw, tmp_path / "part.parquet", ArticleFilter(keywords=["gun"], min_keywords=1))
+    filter_corpus(raw, tmp_path / "part.parquet", ArticleFilter(keywords=["gun"], min_keywords=1))
     assert pq.read_table(tmp_path / "part.parquet").num_rows == 0
 
 
 def test_damaged_file_leaves_nothing(raw, tmp_path):
     raw.write_text('{"text": "fine"}\n{"text": ')
     with pytest.raises(DataError):
-        filter_wikipedia(raw, tmp_path / "out" / "part.parquet", ArticleFilter(keywords=[], min_keywords=0))
+        filter_corpus(raw, tmp_path / "out" / "part.parquet", ArticleFilter(keywords=[], min_keywords=0))
     assert list((tmp_path / "out").iterdir()) == []
 
 
 def test_script_takes_inline_settings_and_files_and_names_all_problems(raw, tmp_path, caplog):
     target = tmp_path / "part.parquet"
-    main = runpy.run_path(str(SCRIPTS / "filter_wikipedia.py"))["main"]
+    main = runpy.run_path(str(SCRIPTS / "filter_corpus.py"))["main"]
     common = ["--source", str(raw), "--out", str(target)]
     assert program.run(main, ["--settings", '{"keywords": ["law"], "min_keywords": 1}', *common]) == 0
     first = target.read_bytes()
