@@ -5,8 +5,13 @@ BIN := .venv/bin
 CORES ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count())")
 SEARCH := PATH="$(CURDIR)/$(BIN):$$PATH"
 SNAKEMAKE := $(SEARCH) $(BIN)/snakemake
-# Without the workflow's own profile, which prints every command: a line a job is enough here.
-DEMO := --configfile config/demo.yaml --cores $(CORES) --workflow-profile none --rerun-incomplete --show-failed-logs
+# make demo STUDY=<name> runs config/demo_<name>.yaml; without STUDY, config/demo.yaml.
+STUDY_FILE := config/demo$(if $(STUDY),_$(STUDY)).yaml
+# The folder of the study's results, asked when a command needs it.
+RESULTS = $(shell $(BIN)/python -c "from lib.core.configuration import load_study, read_layers; \
+	print(load_study(read_layers(['$(STUDY_FILE)'])).execution.results)")
+# Without the workflow's own profile, which prints every command: one line per job is enough here.
+DEMO := --configfile $(STUDY_FILE) --cores $(CORES) --workflow-profile none --rerun-incomplete --show-failed-logs
 
 .PHONY: help setup demo report bench bench-page test test-slow lint format clean
 help: ## Show what there is to make
@@ -24,16 +29,15 @@ setup: .venv/.done ## Make the virtual environment
 	PYTHONWARNINGS=ignore $(BIN)/python -m pip install --quiet --no-deps --editable .
 	touch $@
 
-demo: setup ## Run the whole grid in miniature, without a download (about 8 minutes on 2 cores)
+demo: setup ## Run the whole grid in miniature, or with STUDY=<name> another study, without a download
 	$(SEARCH) $(BIN)/python scripts/preloaded.py $(BIN)/snakemake $(DEMO) --quiet reason host
 	@$(MAKE) --no-print-directory report
-	@echo; cat results/demo/tables/f1.md; echo
-	@echo "Tables:  results/demo/tables/"
-	@echo "Figures: results/demo/figures/"
-	@echo "Report:  results/demo/report.html"
+	@results=$(RESULTS); for table in $$results/tables/$$(test -e $$results/tables/f1.md && echo f1 || echo '*').md; \
+		do echo; cat $$table; done; echo; \
+		echo "Tables:  $$results/tables/"; echo "Figures: $$results/figures/"; echo "Report:  $$results/report.html"
 
 report: setup ## Make the HTML report of the demo
-	$(SNAKEMAKE) $(DEMO) --quiet all --report results/demo/report.html
+	$(SNAKEMAKE) $(DEMO) --quiet all --report $(RESULTS)/report.html
 
 .venv/.bench: requirements-bench.lock .venv/.done
 	$(BIN)/python -m pip install --quiet --requirement requirements-bench.lock
@@ -49,22 +53,23 @@ bench-page: bench ## The same, and put its tables and its figure into docs/
 	$(BIN)/python scripts/cost_page.py --page docs/attention_cost.md --summaries results/tables/{attention,training}_cost.md
 	cp results/figures/attention_time.svg docs/
 
-# One thread a process: small tensors gain nothing from more, and the tests run side by side.
+# One thread per process: small tensors gain nothing from more, and the tests run side by side.
 test: setup ## Run the tests (about 5 minutes on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadscope
 
 test-slow: setup ## Run the heavy proofs (about half an hour on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow
 
-lint: setup ## Check format and style
+lint: setup ## Check format, style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/snakefmt --check workflow
+	$(BIN)/mypy
 
-format: setup ## Mend format and style where that can be done by itself
+format: setup ## Fix format and style where that can be done automatically
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 	$(BIN)/snakefmt workflow
 
-clean: ## Remove everything produced by the demo, and caches
-	rm -rf results/demo .pytest_cache .ruff_cache .hypothesis
+clean: ## Remove everything produced by the demos, and caches
+	rm -rf results/demo* .mypy_cache .pytest_cache .ruff_cache .hypothesis

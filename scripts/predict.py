@@ -16,7 +16,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = program.parser(__doc__)
     parser.add_argument("--model", required=True, metavar="FOLDER", help="model folder of a fine-tuning run")
     parser.add_argument(
-        "--input", required=True, metavar="FILE", help="text (one document a line), CSV, JSONL, Parquet"
+        "--input", required=True, metavar="FILE", help="text (one document per line), CSV, JSONL, Parquet"
     )
     parser.add_argument("--column", default="text", help="column of the text, where the format has columns")
     parser.add_argument("--out", default="predictions.csv", metavar="FILE", help="CSV of labels and probabilities")

@@ -94,6 +94,7 @@ def number_layers(model: nn.Module) -> None:
             f"{type(model).__name__}: no module looks up its attention in transformers' interface, so none can be "
             f"swapped. {ANOTHER}"
         )
+    module: Any
     for position, module in enumerate(attending):
         if getattr(module, "layer_idx", None) is None:
             module.layer_idx = position
@@ -112,9 +113,9 @@ def _check(name: str, parameters: MechanismParameters, seed: int) -> None:
             f"{name}: {parameters.kind} has one projection for queries and keys, a published model has two. Register "
             "a mechanism that keeps them apart (favor), or train an encoder of this project with it."
         )
-    if getattr(parameters, "redraw_interval", 0):
+    if interval := getattr(parameters, "redraw_interval", 0):
         raise ConfigError(
-            f"{name}: redraw_interval = {parameters.redraw_interval}, but a foreign model does not tell its attention "
+            f"{name}: redraw_interval = {interval}, but a foreign model does not tell its attention "
             "the optimiser step. Set it to 0."
         )
     if name not in _registered and (name == "eager" or name in AttentionInterface()):
@@ -159,7 +160,7 @@ def _mask(*, mask_function: Callable[..., Any], local_size: int | None = None, *
 @cache
 def _has_replaceable_attention(config: type) -> bool:
     model = MODEL_MAPPING.get(config, None)
-    return not isinstance(model, type) or model._can_set_attn_implementation()
+    return not isinstance(model, type) or model._can_set_attn_implementation()  # type: ignore[attr-defined]
 
 
 def _attend(

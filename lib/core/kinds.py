@@ -122,6 +122,11 @@ class BackboneParameters(KindParameters):
         return type(self).model_validate(self.model_dump() | {"mechanism": mechanism})
 
     @property
+    def held_mechanism(self) -> MechanismParameters | None:
+        """The attention mechanism that it holds, if any."""
+        return getattr(self, "mechanism", None)
+
+    @property
     def family(self) -> str:
         """Name by which figures group models."""
         return self.kind

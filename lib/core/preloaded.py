@@ -103,13 +103,15 @@ def hand_over() -> int | None:
             replies = connection.makefile("r", encoding="utf-8")
             reply = replies.readline().strip() or "the server has ended"
         except OSError as error:
-            reply = error.strerror
+            reply = str(error.strerror)
         if reply != STARTED:
             logger.warning("%s: not used, this program runs in its own process (%s)", address, reply)
             return None
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda number, _: connection.sendall(bytes([number])))
-        status = replies.readline()
+        status = ""
+        with contextlib.suppress(ConnectionResetError):
+            status = replies.readline()
     if not status:
         logger.error("%s: the server's process for this program was killed. Run it again.", address)
         return 1

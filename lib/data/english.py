@@ -4,9 +4,9 @@ A pattern is a line of words; a word in capitals stands for any word of the list
 """
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-Lists = Mapping[str, Sequence[str]]
+Lists = dict[str, Sequence[str]]
 
 
 def _words(text: str) -> tuple[str, ...]:
@@ -46,7 +46,7 @@ POLITICS: Lists = {
     "ISSUE": _words("taxes schools housing energy trade pensions hospitals roads farming security"),
 }
 
-TOPICS: Mapping[str, Sequence[str]] = {
+TOPICS: Lists = {
     "math.AC": _words("ideal ring module prime noetherian polynomial local depth regular grading syzygy"),
     "cs.CV": _words("image pixel camera segmentation detection object video texture depth frame scene"),
     "cs.AI": _words("agent planning reasoning knowledge logic belief heuristic goal ontology search game"),

@@ -13,7 +13,7 @@ import re
 from array import array
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -28,7 +28,7 @@ from lib.data.readers import read_records
 
 logger = logging.getLogger(__name__)
 
-SPLITS = ("train", "validation", "test")
+SPLITS: tuple[Literal["train", "validation", "test"], ...] = ("train", "validation", "test")
 SUMMARY = "summary.json"
 
 
@@ -136,6 +136,7 @@ def _collect(
             elif len(text) < settings.min_chars:
                 counts["short"] += 1
             else:
+                assert record.label is not None  # one was asked for
                 writer.write(record.id, text, record.label)
                 index.add(numbers[record.part], record.label, text)
     for part, counts in index.counts.items():
@@ -253,6 +254,10 @@ def _summarise(index: _Index, assignment: np.ndarray, names: Sequence[str]) -> d
         counts["candidates"] = _class_counts(index.labels[of_part], names)
         counts["kept"] = _class_counts(index.labels[of_part & (assignment >= 0)], names)
     texts = {name: index.texts[assignment == number] for number, name in enumerate(SPLITS)}
+    shared = {
+        f"{second} in {first}": int(np.isin(texts[second], texts[first]).sum())
+        for first, second in itertools.combinations(SPLITS, 2)
+    }
     summary = {
         "parts": index.counts,
         "splits": {
@@ -263,12 +268,9 @@ def _summarise(index: _Index, assignment: np.ndarray, names: Sequence[str]) -> d
             }
             for number, name in enumerate(SPLITS)
         },
-        "shared_texts": {
-            f"{second} in {first}": int(np.isin(texts[second], texts[first]).sum())
-            for first, second in itertools.combinations(SPLITS, 2)
-        },
+        "shared_texts": shared,
     }
-    for pair, count in summary["shared_texts"].items():
+    for pair, count in shared.items():
         if count:
             logger.warning("texts of %s: %d documents; duplicates are reported, not removed", pair, count)
     return summary

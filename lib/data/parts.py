@@ -4,7 +4,7 @@
 """
 
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -28,7 +28,7 @@ class PartWriter:
 
     def _empty(self) -> None:
         self._characters = 0
-        self._columns: tuple[list[str], list[str], list[int | None]] = ([], [], [])
+        self._columns: tuple[list[Any], ...] = ([], [], [])  # id, text, label
 
     def write(self, id: str, text: str, label: int | None) -> None:
         """Append one document."""

@@ -17,9 +17,9 @@ import tempfile
 import xml.sax
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, cast
 
 import defusedxml.sax
 import pyarrow as pa
@@ -223,7 +223,7 @@ def _body(value: Any, where: str) -> str:
     return value
 
 
-def _read_file(path: Path, columns: _Columns) -> Iterator[tuple[Any, Any, Any]]:
+def _read_file(path: Path, columns: _Columns) -> Iterator[tuple[Any, ...]]:
     """Yield (id, text, label) of each document as the format gives them."""
     row = 0
     try:
@@ -291,7 +291,7 @@ def _opened(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
             archive = stack.enter_context(zipfile.ZipFile(path))
             yield suffix, stack.enter_context(archive.open(_only_member(archive, path)))
         elif path.suffix.lower() == ".gz":
-            yield suffix, stack.enter_context(gzip.open(path))
+            yield suffix, cast(IO[bytes], stack.enter_context(gzip.open(path)))
         else:
             yield suffix, stack.enter_context(path.open("rb"))
 
@@ -304,7 +304,7 @@ def _require(names: Sequence[str], columns: _Columns, where: str) -> None:
         )
 
 
-def _read_parquet(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tuple[Any, Any, Any]]:
+def _read_parquet(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tuple[Any, ...]]:
     with contextlib.ExitStack() as stack:
         source: Any = path
         if path.suffix.lower() in (".gz", ".zip"):  # its footer is read first, so it must be unpacked
@@ -319,7 +319,7 @@ def _read_parquet(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[
             yield from zip(*lists, strict=False)
 
 
-def _read_csv(stream: IO[bytes], path: Path, columns: _Columns, delimiter: str = ",") -> Iterator[tuple[Any, Any, Any]]:
+def _read_csv(stream: IO[bytes], path: Path, columns: _Columns, delimiter: str = ",") -> Iterator[tuple[Any, ...]]:
     rows = csv.reader(io.TextIOWrapper(stream, "utf-8-sig", newline=""), delimiter=delimiter, strict=True)
     header = next(rows, [])
     _require(header, columns, str(path))
@@ -335,7 +335,7 @@ def _read_csv(stream: IO[bytes], path: Path, columns: _Columns, delimiter: str =
         yield tuple(None if place is None else row[place] for place in places)
 
 
-def _read_jsonl(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tuple[Any, Any, Any]]:
+def _read_jsonl(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tuple[Any, ...]]:
     for line_number, line in enumerate(io.TextIOWrapper(stream, "utf-8-sig"), start=1):
         if line.isspace():
             continue
@@ -343,7 +343,7 @@ def _read_jsonl(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tu
         try:
             entry = json.loads(line)
         except json.JSONDecodeError as error:
-            raise DataError(f"{where}: is not JSON ({error}). Expected one object a line; repair the file.") from error
+            raise DataError(f"{where}: is not JSON ({error}). Expected one object per line; fix the file.") from error
         if not isinstance(entry, dict):
             raise DataError(f"{where}: is a {type(entry).__name__}; expected an object with named values.")
         _require(list(entry), columns, where)
@@ -353,17 +353,17 @@ def _read_jsonl(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tu
         yield values
 
 
-def _read_text(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tuple[Any, Any, Any]]:
+def _read_text(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tuple[Any, ...]]:
     if columns.id is not None or columns.label is not None:
         raise DataError(
-            f"{path}: plain text has one document a line, no ids and no labels. Set 'id' to null; for labelled "
+            f"{path}: plain text has one document per line, no ids and no labels. Set 'id' to null; for labelled "
             "documents use Parquet, CSV or JSONL."
         )
     for line in io.TextIOWrapper(stream, "utf-8-sig"):
         yield None, line.rstrip("\n"), None
 
 
-def _read_xml(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tuple[Any, Any, Any]]:
+def _read_xml(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tuple[Any, ...]]:
     if columns.label is not None:
         raise DataError(f"{path}: the XML of the articles holds no labels. Name its 'ground_truth' in the source.")
     parser = defusedxml.sax.make_parser()
@@ -418,7 +418,7 @@ class _Articles(xml.sax.ContentHandler):
         self._pieces = []
 
 
-_READERS = {
+_READERS: dict[str, Callable[[IO[bytes], Path, _Columns], Iterator[tuple[Any, ...]]]] = {
     ".parquet": _read_parquet,
     ".csv": _read_csv,
     ".tsv": functools.partial(_read_csv, delimiter="\t"),

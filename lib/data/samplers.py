@@ -67,7 +67,7 @@ class LengthGroupedSampler(KeyedSampler):
         """Return the documents' indices [size] in the order that `generator` draws."""
         shuffled = super().order(generator)
         whole = self._size - self._size % self._batch_size
-        batches = []
+        batches: list[np.ndarray] = []
         for start in range(0, whole, self._group_size):
             group = shuffled[start : min(start + self._group_size, whole)]
             group = group[np.argsort(-self._lengths[group], kind="stable")]

@@ -93,7 +93,7 @@ def download_hub(
         except OSError:
             shutil.copyfile(blob, partial)
     if not re.fullmatch(_COMMIT, revision):
-        commit = re.search(f"/snapshots/({_COMMIT})/", Path(cached).as_posix()).group(1)
+        commit = Path(cached).as_posix().partition("/snapshots/")[2].partition("/")[0]
         logger.warning(
             "%s: the revision is not a commit, so the same configuration may fetch other content later. Fetched commit "
             "%s. To pin it, set 'revision: %s' beside 'repository: %s' in the configuration.",
@@ -134,9 +134,10 @@ def download_url(
         try:
             _retrying(_url_fault_may_pass, attempts, pause_s)(transfer.attempt)
         except requests.HTTPError as error:
+            answer = error.response
+            answered = "with an error" if answer is None else f"{answer.status_code} {answer.reason}"
             raise DownloadError(
-                f"{url}: the server answered {error.response.status_code} {error.response.reason}; expected the file. "
-                "Check the URL in the configuration."
+                f"{url}: the server answered {answered}; expected the file. Check the URL in the configuration."
             ) from error
         except _PASSING_FAULTS as error:
             what = f"the transfer broke off after {transfer.received:,} bytes" if transfer.received else "not reachable"
@@ -230,7 +231,7 @@ def _retrying(may_pass: Callable[[BaseException], bool], attempts: int, pause_s:
 
 def _url_fault_may_pass(error: BaseException) -> bool:
     if isinstance(error, requests.HTTPError):
-        return _status_may_pass(error.response.status_code)
+        return error.response is not None and _status_may_pass(error.response.status_code)
     return isinstance(error, _PASSING_FAULTS)
 
 

@@ -86,7 +86,7 @@ class WordPieceTokenizer:
         """Save the folder of a tokeniser with an existing vocabulary, such as BERT's vocab.txt, and return it.
 
         Args:
-            vocabulary: path of a vocab.txt (one token a line), or ids by token.
+            vocabulary: path of a vocab.txt (one token per line), or ids by token.
             tokenizer_dir: folder to appear.
             lowercase: lower the case before tokenising.
             strip_accents: remove accents before tokenising.
@@ -201,7 +201,7 @@ def _read_vocabulary(path: Path) -> dict[str, int]:
     tokens = [line.rstrip("\r\n") for line in _lines(path)]
     vocabulary = {token: i for i, token in enumerate(tokens)}
     if missing := [token for token in SPECIAL_TOKENS if token not in vocabulary]:
-        raise DataError(f"{path}: lacks {', '.join(missing)}. Expected a WordPiece vocabulary, one token a line.")
+        raise DataError(f"{path}: lacks {', '.join(missing)}. Expected a WordPiece vocabulary, one token per line.")
     if len(vocabulary) < len(tokens):
         repeated = next(token for i, token in enumerate(tokens) if vocabulary[token] != i)
         raise DataError(f"{path}: token {repeated!r} occurs twice. Expected a token once; remove one line.")

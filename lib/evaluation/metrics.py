@@ -65,7 +65,7 @@ def classification_metrics(labels: ArrayLike, probabilities: ArrayLike, label_na
 
 
 def class_report(labels: ArrayLike, predictions: ArrayLike, label_names: Sequence[str]) -> list[dict[str, float | str]]:
-    """Return one row a class: `label`, `precision`, `recall`, `f1` (fractions) and `support` (documents).
+    """Return one row per class: `label`, `precision`, `recall`, `f1` (fractions) and `support` (documents).
 
     Args:
         labels: true classes [n], numbered from 0.
@@ -88,7 +88,7 @@ def _check(labels: np.ndarray, probabilities: np.ndarray, classes: int) -> None:
     if labels.min() < 0 or labels.max() >= classes:
         raise DataError(
             f"labels run from {labels.min()} to {labels.max()}; expected 0 to {classes - 1} for {classes} class names. "
-            "Mend the labels, or list every class in `labels`."
+            "Fix the labels, or list every class in `labels`."
         )
     if not np.isfinite(probabilities).all():
         raise RunError(

@@ -9,6 +9,7 @@ are those of the mechanisms themselves (one head, layer 0); everything is a func
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import pandas as pd
 import torch
@@ -97,7 +98,8 @@ def favor_draws(estimator: str, features: int, head_size: int, seed: int) -> Ten
     `cosh` makes two columns of a draw, D = M / 2, and has the very draws of the mechanism; `exp` makes one, D = M.
     """
     parameters = MECHANISMS.parse({"kind": "favor", "nb_features": features if estimator == "cosh" else 2 * features})
-    return build(parameters, num_heads=1, head_size=head_size, layer=0, seed=seed).features[0].double()
+    mechanism: Any = build(parameters, num_heads=1, head_size=head_size, layer=0, seed=seed)
+    return mechanism.features[0].double()
 
 
 def favor_output(estimator: str, query: Tensor, key: Tensor, value: Tensor, draws: Tensor) -> Tensor:
@@ -205,7 +207,7 @@ def clustered(length: int, head_size: int, norm: float, cosine: float, seed: int
 def lsh_codes(query: Tensor, num_hashes: int, chunk_size: int, seed: int) -> Tensor:
     """Return the mechanism's hash codes of `query` [N, d]: [R, N]."""
     parameters = MECHANISMS.parse({"kind": "lsh", "num_hashes": num_hashes, "chunk_size": chunk_size})
-    mechanism = build(parameters, num_heads=1, head_size=query.shape[1], layer=0, seed=seed).eval()
+    mechanism: Any = build(parameters, num_heads=1, head_size=query.shape[1], layer=0, seed=seed).eval()
     return mechanism.hash(query[None, None], torch.ones(1, len(query), dtype=torch.bool))[0, 0]
 
 

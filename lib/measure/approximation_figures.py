@@ -1,5 +1,7 @@
 """The figures that show how near FAVOR+ and LSH come to exact attention, from their tables alone."""
 
+from typing import Any
+
 import matplotlib.style
 import numpy as np
 import pandas as pd
@@ -19,14 +21,14 @@ FAVOR_LINES = {
     "cosh": {"color": "C1", "marker": "o", "label": "FAVOR+, cosh estimator (the mechanism's)"},
     "exp": {"color": "C2", "marker": "s", "linestyle": "--", "label": "FAVOR+, exp estimator"},
 }
-SORTINGS = {"lsh": ("-", "tokens sorted by LSH"), "random": (":", "tokens in random order")}
+SORTINGS: dict[str, tuple[Any, str]] = {"lsh": ("-", "tokens sorted by LSH"), "random": (":", "tokens in random order")}
 COLUMN_INCHES, ROW_INCHES, LEGEND_INCHES = 1.75, 2.2, 7.3
 PANEL_INCHES = (3.5, 2.6)
-PANELS_A_ROW = 3
+PANELS_PER_ROW = 3
 
 
 def favor_error_figure(table: pd.DataFrame) -> Figure:
-    """Draw the relative error of FAVOR+ against features (above) and length (below), a column a norm.
+    """Draw the relative error of FAVOR+ against features (above) and length (below), one column per norm.
 
     Lines are means over the seeds, bands reach from the least to the greatest. Features vary at the length that has
     most numbers of them, lengths at the number of features that has most of those.
@@ -57,7 +59,7 @@ def favor_error_figure(table: pd.DataFrame) -> Figure:
 
 
 def lsh_recall_figure(table: pd.DataFrame) -> Figure:
-    """Draw the share of exact attention within the windows of LSH against the chunk size, a panel an input.
+    """Draw the share of exact attention within the windows of LSH against the chunk size, one panel per input.
 
     Lines are means over the seeds, bands reach from the least to the greatest; dotted lines have the same windows over
     tokens in random order.
@@ -68,7 +70,7 @@ def lsh_recall_figure(table: pd.DataFrame) -> Figure:
     inputs = table[["cosine", "norm"]].drop_duplicates().sort_values(["cosine", "norm"]).to_numpy()
     hashes = sorted(table["hashes"].unique())
     colours = dict(zip(hashes, colormaps["viridis_r"](np.linspace(0.15, 0.95, len(hashes))), strict=True))
-    shape = (-(-len(inputs) // PANELS_A_ROW), min(PANELS_A_ROW, len(inputs)))
+    shape = (-(-len(inputs) // PANELS_PER_ROW), min(PANELS_PER_ROW, len(inputs)))
     with matplotlib.style.context(STYLE):
         size = (PANEL_INCHES[0] * shape[1], PANEL_INCHES[1] * shape[0])
         figure = Figure(figsize=size, layout="constrained")
@@ -109,12 +111,12 @@ def _draw_errors(axes: Axes, rows: pd.DataFrame, x: str) -> None:
     _powers_of_two(axes, rows[x], numbers=3)
 
 
-def _draw(axes: Axes, rows: pd.DataFrame, x: str, y: str, **style: object) -> None:
+def _draw(axes: Axes, rows: pd.DataFrame, x: str, y: str, **style: Any) -> None:
     """Draw the mean of the column `y` in percent against `x`, and how far it spreads."""
     spread = 100 * rows.groupby(x)[y].agg(["mean", "min", "max"])
-    style = {"marker": "o", "markersize": 3.5, "linewidth": 1.3} | style
-    axes.plot(spread.index, spread["mean"], **style)
-    axes.fill_between(spread.index, spread["min"], spread["max"], color=style["color"], alpha=0.2, linewidth=0)
+    look: dict[str, Any] = {"marker": "o", "markersize": 3.5, "linewidth": 1.3} | style
+    axes.plot(spread.index, spread["mean"], **look)
+    axes.fill_between(spread.index, spread["min"], spread["max"], color=look["color"], alpha=0.2, linewidth=0)
 
 
 def _powers_of_two(axes: Axes, values: pd.Series, numbers: int) -> None:

@@ -88,7 +88,7 @@ class KeptBytes(torch.autograd.graph.saved_tensors_hooks):
         self._left_out = {parameter.untyped_storage().data_ptr() for parameter in parameters}
         self._kept: dict[int, int] = {}
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> Self:  # type: ignore[override] # torch returns None, for want of a use
         """Begin to count."""
         super().__enter__()
         return self

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import matplotlib.style
 import pandas as pd
@@ -101,7 +102,7 @@ def _draw(
 ) -> None:
     """Draw a line with full markers, and over them hollow ones for rows that were measured once (if `once`)."""
     colour, marker = look
-    style = {"color": colour, "marker": marker, "markersize": 4}
+    style: dict[str, Any] = {"color": colour, "marker": marker, "markersize": 4}
     axes.plot(group.index, group[column], linestyle, linewidth=1.2, label=label, gid=label, **style)
     single = group[group["repetitions"] == 1] if once else group.head(0)
     if len(single):

@@ -92,7 +92,7 @@ def prepare(case: Case) -> Attention:
     mask = ragged_mask(case.batch, case.length, case.device) if case.padding == "ragged" else None
     made = _MAKERS[case.implementation](case)
     module = made.to(**options) if isinstance(made, nn.Module) else made
-    parameters = list(module.parameters()) if isinstance(module, nn.Module) else []
+    parameters: list[Tensor] = list(module.parameters()) if isinstance(module, nn.Module) else []
     return Attention(lambda: module(*inputs, mask), [*inputs, *parameters], parameters)
 
 
@@ -147,7 +147,7 @@ def _torch(case: Case) -> Callable[..., Tensor]:
 
 
 def _reformer_pytorch(case: Case) -> nn.Module:
-    settings = MECHANISMS.parse(case.parameters)
+    settings: Any = MECHANISMS.parse(case.parameters)
     lsh = _package("reformer_pytorch").LSHAttention(bucket_size=settings.chunk_size, n_hashes=settings.num_hashes)
 
     class Heads(nn.Module):
@@ -168,7 +168,7 @@ def _transformers(case: Case) -> nn.Module:
     from transformers.models.reformer import modeling_reformer
 
     modeling_reformer.logger.setLevel(logging.ERROR)  # it tells every number of buckets that it chooses
-    settings = MECHANISMS.parse(case.parameters)
+    settings: Any = MECHANISMS.parse(case.parameters)
     width = case.heads * case.head_size
     config = ReformerConfig(
         hidden_size=width,
@@ -195,7 +195,7 @@ def _transformers(case: Case) -> nn.Module:
 
 
 def _performer_pytorch(case: Case) -> nn.Module:
-    settings = MECHANISMS.parse(case.parameters)
+    settings: Any = MECHANISMS.parse(case.parameters)
     attention = _package("performer_pytorch").FastAttention(case.head_size, nb_features=settings.nb_features)
 
     class Masked(nn.Module):

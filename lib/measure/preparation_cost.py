@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pandas as pd
@@ -46,10 +46,11 @@ def preparation_cost(megabytes: int) -> pd.DataFrame:
         xml, truth, shard = folder / "articles.xml", folder / "truth.xml", folder / "shard.parquet"
         # A process inherits the peak memory of the one that starts it, so the generators get their own.
         context = multiprocessing.get_context("spawn")
-        for target, *arguments in [
-            (generate_articles, xml, truth, megabytes),
-            (generate_shard, shard, megabytes // 2),
-        ]:
+        makers: list[tuple[Callable[..., None], tuple[Path | int, ...]]] = [
+            (generate_articles, (xml, truth, megabytes)),
+            (generate_shard, (shard, megabytes // 2)),
+        ]
+        for target, arguments in makers:
             process = context.Process(target=target, args=arguments)
             process.start()
             process.join()
@@ -60,9 +61,7 @@ def preparation_cost(megabytes: int) -> pd.DataFrame:
         articles = json.dumps({"labels": ["false", "true"], "min_chars": 7000, "balance": True})
         out = folder / "out"
         rows = [
-            measure(
-                "filter_wikipedia", shard, "--settings", keywords, "--source", shard, "--out", out / "part.parquet"
-            ),
+            measure("filter_corpus", shard, "--settings", keywords, "--source", shard, "--out", out / "part.parquet"),
             measure("prepare_dataset", shard, "--settings", labelled, "--part", "train", shard, "--out", out / "shard"),
             measure(
                 *("prepare_dataset", xml, "--settings", articles, "--part", "train", xml),
@@ -84,7 +83,7 @@ def measure(script: str, source: Path, *arguments: str | Path) -> dict[str, str 
         RunError: it failed.
     """
     start = time.perf_counter()
-    command = [sys.executable, SCRIPTS / f"{script}.py", *map(str, arguments)]
+    command: list[str | Path] = [sys.executable, SCRIPTS / f"{script}.py", *map(str, arguments)]
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, env=environment)
     _, status, usage = os.wait4(process.pid, 0)

@@ -51,10 +51,10 @@ def training_summary(costs: pd.DataFrame) -> str:
             "implementation": row["implementation"],
             "model": row["model"],
             "step (random ids)": STEPS[row["step"]],
-            "sequences a batch": f"{row['batch']:,}",
+            "sequences per batch": f"{row['batch']:,}",
             "tokens": f"{row['tokens']:,}",
             "time [ms]": _time(row["median_ms"], row["repetitions"]),
-            "tokens a second": f"{row['tokens_per_s']:,.0f}",
+            "tokens per second": f"{row['tokens_per_s']:,.0f}",
             "peak memory [MiB]": f"{row['peak_mb']:,.0f}",
         }
         for _, row in costs.iterrows()

@@ -234,10 +234,11 @@ def document_lengths(documents: int) -> list[int]:
 
 def _model(case: Case) -> PreTrainedModel:
     masked = case.work == "mlm"
-    if case.mechanism is not None:
-        config = EncoderConfig(mechanism=case.mechanism, vocab_size=VOCABULARY, **case.encoder)
-        return (EncoderForMaskedLM if masked else EncoderForSequenceClassification)(config)
     encoder = Encoder(**case.encoder)
+    if case.mechanism is not None:
+        sizes = encoder.model_dump(exclude={"kind", "mechanism"})
+        config = EncoderConfig(mechanism=case.mechanism, vocab_size=VOCABULARY, **sizes)
+        return (EncoderForMaskedLM if masked else EncoderForSequenceClassification)(config)
     config = BertConfig(
         vocab_size=VOCABULARY,
         hidden_size=encoder.hidden_size,
@@ -263,6 +264,7 @@ def _document_batches(case: Case) -> list[dict[str, Tensor]]:
     generator = np.random.default_rng(0)
     order = [index for _, index in LengthGroupedSampler(lengths, case.batch, seed=0)]
     batches = []
+    rows: list[Any]
     for start in range(0, len(order), case.batch):
         chosen: Sequence[int] = order[start : start + case.batch]
         rows = [generator.integers(1000, VOCABULARY, lengths[index]) for index in chosen]

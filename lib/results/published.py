@@ -12,7 +12,7 @@ NOTE = (
 
 
 def published() -> pd.DataFrame:
-    """Return the study's tables 4.5 (pretraining), 4.6 (adaptation) and 4.10 (fine-tuning), a row a run.
+    """Return the study's tables 4.5 (pretraining), 4.6 (adaptation) and 4.10 (fine-tuning), one row per run.
 
     Returns:
         `stage`, `model`, `dataset`, `peak_memory_gib` (GPU), `minutes_per_epoch`, `loss` (lowest mean training loss of

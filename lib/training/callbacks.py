@@ -165,7 +165,7 @@ class EpochRecorder(TrainerCallback, ExportableState):
             self.rows[-1].update(figures)
             logger.info(", ".join(f"{key} {value:.6g}" for key, value in self.rows[-1].items()))
 
-    def add_test(self, epoch: int, metrics: Mapping[str, float]) -> None:
+    def add_test(self, epoch: int, metrics: Mapping[str, float | None]) -> None:
         """Complete the row of the epoch that is kept with its test.
 
         Args:
@@ -179,7 +179,7 @@ class EpochRecorder(TrainerCallback, ExportableState):
         return self.seconds + running
 
 
-def quality_figures(metrics: Mapping[str, float], prefix: str) -> dict[str, float]:
+def quality_figures(metrics: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """Return the figures among `metrics` that begin with `prefix`, without the Trainer's figures of speed."""
     speed = ("_runtime", "_per_second", "_preparation_time")
     return {key: value for key, value in metrics.items() if key.startswith(f"{prefix}_") and not key.endswith(speed)}

@@ -34,8 +34,10 @@ def last_checkpoint(args: TrainingArguments) -> Path | None:
     Args:
         args: the run's arguments; `output_dir` holds its checkpoints.
     """
-    folders = [folder for folder in Path(args.output_dir).iterdir() if _number(folder) is not None]
-    for folder in sorted(folders, key=_number, reverse=True):
+    numbers = {folder: _number(folder) for folder in Path(args.output_dir).iterdir()}
+    for folder in sorted(numbers, key=lambda folder: numbers[folder] or 0, reverse=True):
+        if numbers[folder] is None:
+            continue
         fault = checkpoint_fault(folder, args)
         if fault is None:
             return folder
@@ -44,20 +46,27 @@ def last_checkpoint(args: TrainingArguments) -> Path | None:
 
 
 def check_start(checkpoint: Path, args: TrainingArguments) -> None:
-    """Refuse a start from the training state of another run if its checkpoint is not whole.
+    """Refuse a start from the training state of another run if its checkpoint is not whole, or has had all epochs.
 
     Args:
         checkpoint: folder given as the start.
         args: the run's arguments.
 
     Raises:
-        RunError: the checkpoint is not whole.
+        RunError: the checkpoint is not whole, or there is nothing left to train.
     """
     fault = checkpoint_fault(checkpoint, args)
     if fault:
         raise RunError(
             f"{checkpoint}: {fault}. Expected a whole working checkpoint, since start.load_only_model_state is false; "
             "set it to true to take the weights alone, or give another checkpoint."
+        )
+    trained = _read_state(checkpoint).get("epoch") or 0
+    if trained >= args.num_train_epochs:
+        raise RunError(
+            f"{checkpoint}: has been trained for {trained:g} epochs, so that recipe.epochs = {args.num_train_epochs:g} "
+            "leaves nothing to do. Expected more, since the epochs before count; raise recipe.epochs, or set "
+            "start.load_only_model_state to true to count from 1."
         )
 
 

@@ -54,8 +54,9 @@ def _read(path: str, classes: int) -> pd.DataFrame:
             "Prepare the dataset again."
         ) from error
     if documents.empty or (classes and not documents["label"].between(0, classes - 1).all()):
+        labels = sorted(documents["label"].unique().tolist())
         raise DataError(
-            f"{path}: {len(documents)} documents with the labels {sorted(documents['label'].unique())}; expected at "
-            f"least one, labelled 0 to {classes - 1}. Prepare the dataset again, or list every class in `labels`."
+            f"{path}: {len(documents)} documents with the labels {labels}; expected at least one, labelled 0 to "
+            f"{classes - 1}. Prepare the dataset again, or list every class in `labels`."
         )
     return documents

@@ -91,7 +91,7 @@ def ordered_history(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
 
 def _described(run: Run, packages: list[str]) -> dict[str, Any]:
     """Return the fields that say what the run was, from what, and by which versions of `packages`."""
-    parents = {split: Path(folder) for split, folder in run.data.items()}
+    parents: dict[str, Path] = {split: Path(folder) for split, folder in run.data.items()}
     if run.tokenizer is not None:
         parents["tokenizer"] = Path(run.tokenizer)
     if run.start is not None:

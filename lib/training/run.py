@@ -3,7 +3,7 @@
 import json
 import logging
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +53,9 @@ def train(run: Run, out: str | Path, work: str | Path | None = None) -> None:
     task = TASKS.load(run.task.kind, "task").Task(run.task, labels=run.labels, seed=run.seed)
     backbone = BACKBONES.load(run.backbone.kind, "backbone").Backbone(run.backbone, seed=run.seed)
     tokenizer = WordPieceTokenizer.load(run.tokenizer).backend
-    splits = {split: load_split(folder, sort=split != "train") for split, folder in run.data.items()}
+    splits: dict[str, Dataset] = {
+        split: load_split(folder, sort=split != "train") for split, folder in run.data.items()
+    }
     lengths = splits["train"]["length"][:]
 
     # Initial weights and dropout draw from torch's global state.
@@ -123,7 +125,7 @@ def _fit(trainer: KeyedTrainer, run: Run) -> None:
     trainer.train(resume_from_checkpoint=checkpoint)
 
 
-def _keep(trainer: KeyedTrainer, keep: list[str], folder: Path) -> int:
+def _keep(trainer: KeyedTrainer, keep: Sequence[str], folder: Path) -> int:
     """Save what is kept of a training, leave the first model of it in the trainer, and return its epoch.
 
     Args:
@@ -171,6 +173,9 @@ def _scores(
 
 
 def _save_tokenizer(tokenizer: PreTrainedTokenizerBase, run: Run, folder: Path, longest: int) -> None:
+    """Put the tokeniser beside each model that is kept in `folder`."""
     # Whoever uses the model later cuts documents as the run did, unless told otherwise.
     tokenizer.model_max_length = run.max_tokens or longest
-    tokenizer.save_pretrained(folder)
+    for place in (folder, folder / "best", folder / "last"):
+        if place.is_dir():
+            tokenizer.save_pretrained(place)

@@ -83,12 +83,12 @@ class KeyedTrainer(Trainer):
         """
         check = StartCheck(resume_from_checkpoint)
         self.add_callback(check)
+        checkpoint = None if resume_from_checkpoint is None else str(resume_from_checkpoint)
         try:
-            output = super().train(
-                resume_from_checkpoint=None if resume_from_checkpoint is None else str(resume_from_checkpoint),
-                **options,
-            )
-        except (OSError, ValueError, RuntimeError) as error:
+            output = super().train(resume_from_checkpoint=checkpoint, **options)
+        except RunError:
+            raise
+        except Exception as error:
             if not check.passed:
                 check.refuse_fault(self.args, cause=error)
             raise
@@ -123,7 +123,7 @@ class KeyedTrainer(Trainer):
 
     def create_optimizer(self, model=None) -> torch.optim.Optimizer:
         """Build AdamW over all weights, with weight decay where it belongs and each weight's own learning rate."""
-        if self.optimizer is None:
+        if getattr(self, "optimizer", None) is None:
             model = self.model if model is None else model
             decayed = set(self.get_decay_parameter_names(model))
             backbone = f"{model.base_model_prefix}."
@@ -197,7 +197,8 @@ def training_arguments(
         remove_unused_columns=False,
         eval_strategy="epoch",
         save_strategy="epoch",
-        save_total_limit=1,
+        # With 1, the Trainer removes the last epoch's checkpoint when another is the best.
+        save_total_limit=1 if best is None else 2,
         logging_strategy="epoch",
         logging_nan_inf_filter=False,
         include_num_input_tokens_seen="non_padding",

@@ -1,111 +1,75 @@
-"""The reference of every configuration key, generated from the typed settings."""
+"""The reference of every configuration key: config/README.md and config/schema.json, made from the typed settings.
+
+The prose is in `config_reference.md` beside this file.
+"""
 
 import json
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
+from pydantic.json_schema import models_json_schema
 
+from lib.core.configuration import EXTENDS
 from lib.core.files import write_text
-from lib.core.kinds import MECHANISMS
-from lib.core.settings.study import Study
+from lib.core.kinds import BACKBONES, MECHANISMS, TASKS, Axis, KindParameters
+from lib.core.settings.report import Report
+from lib.core.settings.run import Run
+from lib.core.settings.study import Experiment, Stage, Study, Work
 
-INTRODUCTION = """\
-# Configuration
+TEMPLATE = Path(__file__).with_suffix(".md")
+STUDY_KEYS, RUN_KEYS = "<!-- keys of a study -->", "<!-- keys of a run -->"
 
-`config.yaml` is the full grid; `demo.yaml` is laid over it (`snakemake --configfile config/demo.yaml`), and so is any
-file of your own: write only what differs. Mappings are merged, lists and values replaced; null removes a mechanism or
-a dataset. Unknown keys are errors.
+AXES: dict[type[BaseModel], Axis[Any]] = {axis.base: axis for axis in (MECHANISMS, BACKBONES, TASKS)}
+SHARED = ("task", "recipe")
+"""Keys of a stage that are laid below those of each entry of its `data`."""
+PLACEHOLDERS = {"data": "<dataset>", "files": "<part>", "ground_truth": "<part>", "changes": "<stage>"}
+"""What the user's own names are called below these keys; `<name>` elsewhere."""
 
-`experiment` says what is compared: changing it makes the runs stale that read the changed key. `execution` says how the
-work is done: changing it makes nothing stale.
-
-This page and `schema.json` are generated from `lib/core/settings` by `python scripts/config_reference.py`.
-
-## Your own files
-
-Point a corpus at them with `source: local`; the suffix decides the format (`.parquet`, `.csv`, `.tsv`, `.jsonl`,
-`.txt` with one document a line, `.xml` as in SemEval-2019 task 4; plain, `.gz`, or alone in a `.zip`):
-
-```yaml
-experiment:
-  datasets:
-    imdb:
-      source: local
-      local:
-        files: {train: [data/reviews-*.csv.gz]}
-      text: review
-      label: sentiment
-      labels: [negative, positive]
-```
-
-## Names
-
-Where transformers has a usual name for a setting of the study that is reproduced, it is used here.
-
-| study | here |
-| --- | --- |
-| `embedding_dim` | `encoder.hidden_size` |
-| `num_layers` | `encoder.num_hidden_layers` |
-| `mlp_size` | `encoder.intermediate_size` |
-| `mlp_dropout`, `embedding_dropout` | `encoder.mlp_dropout`, `encoder.embedding_dropout` |
-| `pos_encoding` | `encoder.position_embedding_type` |
-| `rope.rope_base`, `rope.rope_scale` | `encoder.rope_theta`, `encoder.rope_scale` |
-| `attention_embedding_dim` | `encoder.attention_size` |
-| `num_heads` | `encoder.num_attention_heads` |
-| `projection_bias` | `encoder.attention_bias` |
-| `attn_out_drop`, `attn_dropout` | `encoder.attention_output_dropout`, `encoder.attention_dropout` |
-| `attention.kind` (`mha`, `lsh`, `favor`) | `mechanisms.<name>.kind` (`sdpa`, `lsh`, `favor`) |
-| `mha.use_native_sdpa` | `mechanisms.<name>.use_native_sdpa` |
-| `num_hashes`, `chunk_size`, `mask_within_chunks` | the same |
-| `nb_features`, `ortho_features`, `redraw_interval`, `phi`, `stabilize`, `eps` | the same |
-| `tie_mlm_weights` | `encoder.tie_word_embeddings` |
-| `mask_p`, `mask_token_p`, `random_token_p` | `masking.mask_probability`, `masking.mask_token_probability`, \
-`masking.random_token_probability` |
-| `pooling`, `pooler_type`, `classifier_dropout` | `finetune.<dataset>.head.classifier_pooling`, `.classifier_head`, \
-`.classifier_dropout` |
-| `num_labels` | `datasets.<name>.labels` (their number) |
-| `tokenizer.vocab_dir`, `max_length` | `tokenizer`, `datasets.<name>.max_tokens` |
-| `epochs`, `learning_rate`, `warmup_ratio`, `min_lr_ratio`, `weight_decay`, `max_grad_norm` | the same |
-| `batch_size` x `grad_accum_steps` | `batch_size`; the split follows from `execution.training.micro_batch_tokens` |
-| `use_amp` | `precision` |
-| `device` | `execution.training.device` |
-| `head_lr_mult`, `backbone_lr_mult` | `head_lr_multiplier`, `backbone_lr_multiplier` |
-| `freeze`, `freeze_n_layers`, `freeze_epochs`, `freeze_embeddings` | `freeze_layers` (0 = no), `freeze_epochs`, \
-`freeze_embeddings` |
-| `experiment.seed` | `seeds` |
-| `resume.is_resume`, `checkpoint_path`, `load_only_model_state` | `start` of a run: `checkpoint`, \
-`load_only_model_state` |
-| `pretrained_exp.path` | `start.run` of a run |
-| `use_wandb`, `wandb.entity`, `wandb.project` | `execution.training.report_to`, `.wandb_entity`, `.wandb_project` |
-| `log_metrics_csv` | always |
-"""
+Places = dict[type[BaseModel], list[str]]
+"""Where a section may stand, by its class; the first place is the one that describes it."""
 
 
 def config_readme() -> str:
     """Return the text of `config/README.md`."""
-    sections = [INTRODUCTION, "## Every key\n"]
-    for path, model in _sections(Study, ""):
-        rows = [
-            f"| `{name}` | {_type(field)} | {_default(field)} | {_description(field)} |"
-            for name, field in model.model_fields.items()
-            if not _nested(field.annotation)
-        ]
-        if rows:
-            header = "| key | type | default | meaning |\n| --- | --- | --- | --- |"
-            summary = (model.__doc__ or "").strip().splitlines()[0]
-            sections.append(f"### `{path}`\n\n{summary}\n\n{header}\n" + "\n".join(rows) + "\n")
-    return "\n".join(sections)
+    places: Places = {}
+    _collect(Study, "", "", places)
+    in_studies = list(places)
+    _collect(Run, "", "run: ", places)
+    in_runs = [section for section in places if section not in in_studies]
+    text = TEMPLATE.read_text(encoding="utf-8")
+    for placeholder, sections in ((STUDY_KEYS, in_studies), (RUN_KEYS, in_runs)):
+        text = text.replace(placeholder, "\n\n".join(_table(section, places) for section in sections))
+    return text
 
 
 def config_schema() -> str:
-    """Return the text of `config/schema.json`."""
-    return json.dumps(Study.model_json_schema(), indent=2, sort_keys=True) + "\n"
+    """Return the text of `config/schema.json`.
+
+    Nothing is required in it, since a file that extends another one holds only what differs.
+    """
+    kinds = [axis.load(kind, "parameters").Parameters for axis in AXES.values() for kind in axis.kinds()]
+    references, schema = models_json_schema(
+        [(section, "validation") for section in (Study, *AXES, *kinds)], ref_template="#/$defs/{model}"
+    )
+    definitions = schema["$defs"]
+    spelled = {section: reference for (section, _), reference in references.items()}
+    for base, axis in AXES.items():
+        of_axis = [spelled[axis.load(kind, "parameters").Parameters] for kind in axis.kinds()]
+        definitions[_name(spelled[base])] = {"anyOf": of_axis, "description": f"Any {axis.noun}."}
+    stage, work = (definitions[section.__name__]["properties"] for section in (Stage, Work))
+    stage.update({key: {**work[key], "description": stage[key]["description"]} for key in SHARED})
+    for section in (Experiment, Report):
+        for named in definitions[section.__name__]["properties"].values():
+            _let_null_remove(named)
+    _let_null_remove(stage["data"])
+    study = definitions.pop(Study.__name__)
+    study["properties"][EXTENDS] = {"type": "string", "description": "File that this one is laid over."}
+    return json.dumps(_lean({**study, "$defs": definitions}), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def write_reference(folder: str | Path) -> None:
@@ -114,56 +78,148 @@ def write_reference(folder: str | Path) -> None:
     write_text(Path(folder) / "schema.json", config_schema())
 
 
-def _sections(model: type[BaseModel], path: str) -> Iterator[tuple[str, type[BaseModel]]]:
-    """Yield every section below `model` with its place, those of the mechanisms included."""
-    if path:
-        yield path, model
-    for name, field in model.model_fields.items():
-        place = f"{path}.{name}" if path else name
-        if place == "experiment.mechanisms":
-            for kind in MECHANISMS.kinds():
-                parameters = MECHANISMS.load(kind, "parameters").Parameters
-                yield f"{place}.<name>` with `kind: {kind}", parameters
-        for nested, several in _nested(field.annotation):
-            yield from _sections(nested, f"{place}.<name>" if several else place)
+def _collect(section: type[BaseModel], place: str, prefix: str, places: Places) -> None:
+    """Add every section below `section` to `places`, depth first."""
+    if place or prefix:
+        places.setdefault(section, []).append(prefix + (place or "config.yaml"))
+    for name, field in _fields(section).items():
+        for nested, below in _nested(field.annotation):
+            key = below.replace("<>", PLACEHOLDERS.get(name, "<name>"))
+            found = f"{place}.{name}{key}" if place else f"{name}{key}"
+            for described in _kinds(nested):
+                _collect(described, found, prefix, places)
 
 
-def _nested(annotation: Any) -> list[tuple[type[BaseModel], bool]]:
-    """Return the sections in a type, and whether they stand under names of the user's choice."""
+def _fields(section: type[BaseModel]) -> dict[str, FieldInfo]:
+    """Return the fields of a section; those that a stage shares have the types of what they are laid below."""
+    fields = dict(section.model_fields)
+    for name in SHARED if section is Stage else ():
+        fields[name] = FieldInfo.merge_field_infos(Work.model_fields[name], description=fields[name].description)
+    return fields
+
+
+def _kinds(section: type[BaseModel]) -> list[type[BaseModel]]:
+    """Return the sections that may stand for `section`: those of all kinds, if it is the base of an axis."""
+    axis = AXES.get(section)
+    return [axis.load(kind, "parameters").Parameters for kind in axis.kinds()] if axis else [section]
+
+
+def _nested(annotation: Any) -> list[tuple[type[BaseModel], str]]:
+    """Return the sections in a type, and what stands between the key and each: `.<>` for a name, `[]` for a list."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [(annotation, False)]
+        return [(annotation, "")]
     if origin in (typing.Union, types.UnionType):
-        return [section for argument in arguments for section in _nested(argument)]
-    if origin is dict and isinstance(arguments[1], type) and issubclass(arguments[1], BaseModel):
-        return [(arguments[1], True)]
+        return [found for argument in arguments for found in _nested(argument)]
+    if origin is typing.Annotated:
+        return _nested(arguments[0])
+    if origin in (dict, list):
+        between = {dict: ".<>", list: "[]"}[origin]
+        return [(section, between + below) for section, below in _nested(arguments[-1])]
     return []
 
 
+def _table(section: type[BaseModel], places: Places) -> str:
+    first, *others = places[section]
+    kind = typing.get_args(section.model_fields["kind"].annotation) if issubclass(section, KindParameters) else ()
+    heading = f"### `{first.removeprefix('run: ')}`" + (f" with `kind: {kind[0]}`" if kind else "")
+    lines = [heading, "", _summary(section)]
+    if others:
+        lines += ["", "Also: " + ", ".join(_quoted(place) for place in dict.fromkeys(others)) + "."]
+    lines += ["", "| key | type | default | meaning |", "| --- | --- | --- | --- |"]
+    for name, field in _fields(section).items():
+        default = "the stage's" if section is Work and name in SHARED else _default(field)
+        meaning = "The kind." if name == "kind" and kind else _meaning(field, places)
+        lines.append(f"| `{name}` | {_cell(_type(field))} | {_cell(default)} | {_cell(meaning)} |")
+    return "\n".join(lines)
+
+
+def _summary(section: type[BaseModel]) -> str:
+    return (section.__doc__ or "").strip().splitlines()[0]
+
+
+def _quoted(place: str) -> str:
+    return f"`{place.removeprefix('run: ')}` of a run" if place.startswith("run: ") else f"`{place}`"
+
+
 def _type(field: FieldInfo) -> str:
-    return f"`{_spelled(field.annotation)}`".replace("|", "\\|")
+    if not (nested := _nested(field.annotation)):
+        return f"`{_spelled(field.annotation)}{_bounds(field.metadata)}`"
+    section, below = nested[-1]
+    noun = "kind" if section in AXES else "section"
+    found = {"": noun, ".<>": f"{noun}s by name"}.get(below, f"lists of {noun}s by part")
+    words = [_spelled(part) for part in typing.get_args(field.annotation) if typing.get_origin(part) is typing.Literal]
+    return " or ".join([*(f"`{word}`" for word in words), found])
 
 
 def _spelled(annotation: Any) -> str:
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
-        return _spelled(arguments[0])
+        return _spelled(arguments[0]) + _bounds(arguments[1:])
     if origin is typing.Literal:
         return ", ".join(str(argument) for argument in arguments)
     if origin in (typing.Union, types.UnionType):
         return " | ".join("null" if argument is type(None) else _spelled(argument) for argument in arguments)
     if origin in (list, dict):
-        return f"{origin.__name__} of {_spelled(arguments[-1])}"
+        return f"{'list' if origin is list else 'mapping'} of {_spelled(arguments[-1])}"
     names = {Any: "any value", str: "text", int: "integer", float: "number", bool: "true, false"}
     return names.get(annotation, getattr(annotation, "__name__", str(annotation)))
+
+
+def _bounds(metadata: Iterable[Any]) -> str:
+    """Return how the bounds among a type's metadata read behind the type."""
+    flat = [part for entry in metadata for part in getattr(entry, "metadata", [entry])]
+    signs = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}
+    found = [f"{sign} {getattr(part, name)}" for part in flat for name, sign in signs.items() if hasattr(part, name)]
+    return f" {' and '.join(found)}" if found else ""
 
 
 def _default(field: FieldInfo) -> str:
     if field.is_required():
         return "required"
     value = field.get_default(call_default_factory=True, validated_data={})
-    return "" if value is PydanticUndefined else f"`{json.dumps(value)}`"
+    return "" if isinstance(value, BaseModel) else f"`{json.dumps(value)}`"
 
 
-def _description(field: FieldInfo) -> str:
-    return (field.description or "").replace("|", "\\|")
+def _meaning(field: FieldInfo, places: Places) -> str:
+    """Return what a key means; of a section, also which heading lists its keys."""
+    nested = _nested(field.annotation)
+    if not nested:
+        return field.description or ""
+    section, _ = nested[-1]
+    described = _kinds(section)
+    text = field.description or _summary(section)
+    if section in AXES:
+        text += f" Kinds: {', '.join(f'`{kind}`' for kind in AXES[section].kinds())}."
+    return f"{text} Keys: `{places[described[0]][0].removeprefix('run: ')}`."
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _let_null_remove(named: dict[str, Any]) -> None:
+    """Let the entries of a section by name be null."""
+    for entries in (named.get("patternProperties", {}), named):
+        for key, values in entries.items():
+            if isinstance(values, dict) and "$ref" in values:
+                entries[key] = {"anyOf": [values, {"type": "null"}]}
+
+
+def _name(reference: Mapping[str, Any]) -> str:
+    return str(reference["$ref"]).rpartition("/")[2]
+
+
+def _lean(schema: Any, names: bool = False) -> Any:
+    """Return a schema without titles, requirements, and defaults that are sections.
+
+    Args:
+        schema: any part of it.
+        names: whether its keys are names of the user's or of fields, which stay whatever they are.
+    """
+    if isinstance(schema, list):
+        return [_lean(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    dropped = () if names else ("title", "required", "discriminator")
+    return {key: _lean(value, key in ("properties", "$defs")) for key, value in schema.items() if key not in dropped}

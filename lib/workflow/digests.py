@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from lib.workflow.syntax import Chain, chain_of, defined_names, last_name, normalise
+from lib.workflow.syntax import Chain, Function, chain_of, defined_names, last_name, normalise
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -96,8 +96,9 @@ def _module(name: str) -> _Module | None:
         if not isinstance(statement, ast.Import | ast.ImportFrom):
             for defined in defined_names(statement) or [STATEMENTS]:
                 module.definitions.setdefault(defined, []).append(statement)
-        if not {last_name(decorator) for decorator in getattr(statement, "decorator_list", ())} <= WRAPPERS:
-            module.registered.append(statement.name)
+        if isinstance(statement, Function | ast.ClassDef):
+            if not {last_name(decorator) for decorator in statement.decorator_list} <= WRAPPERS:
+                module.registered.append(statement.name)
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             module.mentioned.add(node.id)
@@ -113,6 +114,11 @@ def _module(name: str) -> _Module | None:
                 module.imports.setdefault(alias.asname or alias.name, []).append((target, (alias.name,)))
                 module.loaded.append((target, alias.name))
     return module
+
+
+def _source(name: str) -> _Module:
+    """Return what a module holds; nothing if it is not of the project."""
+    return _module(name) or _Module({}, {}, [], [], set())
 
 
 @functools.cache
@@ -147,11 +153,11 @@ def _lookup(module: str, chain: Chain) -> frozenset[Definition]:
 
 def _imported_on_demand(package: str, name: str) -> set[Definition]:
     """Return what the `__getattr__` of a package may return for `name`: definitions of that name in its modules."""
-    if "__getattr__" not in _module(package).definitions:
+    if "__getattr__" not in _source(package).definitions:
         return set()
     files = ROOT.joinpath(*package.split(".")).rglob("*.py")
     modules = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files]
-    found = {(each, name) for each in modules if _module(each) and name in _module(each).definitions}
+    found = {(each, name) for each in modules if name in _source(each).definitions}
     return found or {(package, "__getattr__")}
 
 
@@ -163,7 +169,7 @@ class _Meaning(NamedTuple):
 @functools.cache
 def _meaning(module: str, name: str) -> _Meaning:
     """Return what counts of a definition."""
-    source = _module(module)
+    source = _source(module)
     trees, types = normalise(source.definitions.get(name, ()), functools.partial(_is_settings, module))
     names = _resolve(module, trees)
     uses = {(module, STATEMENTS), *_classes(module, types)}.union(*names.values())
@@ -180,7 +186,7 @@ def _meaning(module: str, name: str) -> _Meaning:
 
 def _resolve(module: str, trees: Iterable[ast.AST]) -> dict[Chain, frozenset[Definition]]:
     """Return what the names in `trees` stand for, those alone that `module` defines or imports."""
-    source, names, waiting = _module(module), {}, list(trees)
+    source, names, waiting = _source(module), {}, list(trees)
     while waiting:
         node = waiting.pop()
         if not (chain := chain_of(node)):
@@ -193,10 +199,7 @@ def _resolve(module: str, trees: Iterable[ast.AST]) -> dict[Chain, frozenset[Def
 def _statements(definitions: Iterable[Definition]) -> list[tuple[str, ast.stmt]]:
     """Return the statements of those definitions that the project holds, each with its module."""
     return [
-        (module, statement)
-        for module, name in definitions
-        if _module(module)
-        for statement in _module(module).definitions.get(name, ())
+        (module, statement) for module, name in definitions for statement in _source(module).definitions.get(name, ())
     ]
 
 

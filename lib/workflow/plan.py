@@ -13,7 +13,7 @@ from lib.core.inputs import resolve_paths
 from lib.core.kinds import BACKBONES, MECHANISMS, TASKS
 from lib.core.record import CONFIG, HISTORY, MODEL, PREDICTIONS, RUN
 from lib.core.settings.data import Corpus, Dataset, HubSource, RemoteFile
-from lib.core.settings.study import SCRATCH, Study
+from lib.core.settings.study import Study
 from lib.workflow.digests import code_digest
 from lib.workflow.resources import training_minutes
 
@@ -97,7 +97,7 @@ class Plan:
         if parent := self.parent(key):
             return [self.model_folder(parent)]
         start = self.experiment.models[key.model].start
-        if start is None or start == SCRATCH or not self.trains(key):
+        if start is None or isinstance(start, str) or not self.trains(key):
             return []
         return [start.folder] if start.folder else [f"{self.resources}/models/{start.repository}/{start.revision}"]
 
@@ -157,8 +157,8 @@ class Plan:
             modules.append(model)
         if self.trains(key):
             modules += ["lib.core.settings.run", "lib.core.settings.recipe"]
-        if backbone.takes_mechanism:
-            modules += [MECHANISMS.module(backbone.mechanism.kind, part) for part in ("mechanism", "parameters")]
+        if mechanism := backbone.held_mechanism:
+            modules += [MECHANISMS.module(mechanism.kind, part) for part in ("mechanism", "parameters")]
         return code_digest("scripts/train.py" if self.trains(key) else "scripts/evaluate.py", *modules)
 
     def minutes(self, key: Key) -> int:

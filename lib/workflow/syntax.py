@@ -83,7 +83,8 @@ class _Normaliser(ast.NodeVisitor):
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST | None:
         is_settings = self.is_settings(node)
         if is_settings:
-            self.types += [*node.bases, *(each.annotation for each in node.body if _is_field(each))]
+            fields = [each for each in node.body if isinstance(each, ast.AnnAssign) and _is_field(each)]
+            self.types += [*node.bases, *(field.annotation for field in fields)]
             node.body = [each for each in node.body if not _describes_settings(each)]
         for index, statement in enumerate(node.body):
             if isinstance(statement, ast.AnnAssign):

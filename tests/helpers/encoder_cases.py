@@ -14,7 +14,7 @@ EXAMPLES = {
     "lsh": {"kind": "lsh", "num_hashes": 2, "chunk_size": 4},
     "favor": {"kind": "favor", "nb_features": 8},
     "favor-relu": {"kind": "favor", "nb_features": 8, "phi": "relu"},
-    "favor-elu": {"kind": "favor", "nb_features": 8, "phi": "elu"},
+    "favor-elu": {"kind": "favor", "phi": "elu"},
 }
 POSITIONS = ("learned", "sinusoidal", "rope")
 VOCABULARY = 50
@@ -27,8 +27,9 @@ def tiny_config(**changes):
         "num_hidden_layers": 2,
         "num_attention_heads": 2,
         "intermediate_size": 32,
-        "max_position_embeddings": 64,
     }
+    if changes.get("position_embedding_type") == "learned":
+        values["max_position_embeddings"] = 64
     return EncoderConfig(**{**values, **changes})
 
 

@@ -12,6 +12,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from lib.attention.contract import Attention
+from lib.attention.favor.parameters import Parameters
 from lib.core.errors import ConfigError
 from lib.core.randomness import derive_seed
 
@@ -43,6 +44,9 @@ class Mechanism(Attention):
         features and takes one maximum over all key columns, which lets small features vanish.
     """
 
+    settings: Parameters
+    features: Tensor
+
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
         if self.dropout > 0:
@@ -52,8 +56,8 @@ class Mechanism(Attention):
             )
         self._drawn_at: int | None = None
         if self.settings.phi != "elu":
-            draws = self.settings.nb_features // (2 if self.settings.phi == "exp" else 1)
-            self.register_buffer("features", torch.empty(self.num_heads, draws, self.head_size))  # [H, D, d]
+            shape = (self.num_heads, self.settings.draws, self.head_size)
+            self.register_buffer("features", torch.empty(shape))  # [H, D, d]
             self.reset_features()
 
     def reset_features(self) -> None:
@@ -91,7 +95,7 @@ class Mechanism(Attention):
             return functional.relu(projection) + settings.eps
         offset = -rows.square().sum(-1, keepdim=True) / 2
         exponents = torch.cat([projection + offset, offset - projection], dim=-1)
-        return exponents.exp() / settings.nb_features**0.5
+        return exponents.exp() / exponents.shape[-1] ** 0.5
 
     @torch.no_grad()
     def _draw(self, *step: int) -> None:

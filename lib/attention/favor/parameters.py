@@ -54,6 +54,11 @@ class Parameters(MechanismParameters):
             if value != type(self).model_fields[name].default:
                 yield f"{name} = {value} does nothing with phi = '{self.phi}'. Leave it out"
 
+    @property
+    def draws(self) -> int:
+        """Rows drawn per head: half as many as columns for `exp`, none for `elu`."""
+        return (self.nb_features or 0) // (2 if self.phi == "exp" else 1)
+
     def name(self) -> str:
         """Return the canonical name."""
         return f"favor-m{self.nb_features}" if self.nb_features else f"favor-{self.phi}"

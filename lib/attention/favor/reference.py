@@ -1,5 +1,7 @@
 """Dense truth of FAVOR+ attention: the N x N matrix of estimated kernel values."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
@@ -10,7 +12,7 @@ EXAMPLES = {
     "favor-exp-independent": {"kind": "favor", "nb_features": 10, "ortho_features": False},
     "favor-exp-unstabilised": {"kind": "favor", "nb_features": 16, "stabilize": False},
     "favor-relu": {"kind": "favor", "nb_features": 19, "phi": "relu"},
-    "favor-elu": {"kind": "favor", "nb_features": 8, "phi": "elu"},
+    "favor-elu": {"kind": "favor", "phi": "elu"},
 }
 
 
@@ -37,9 +39,7 @@ def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, a
         for head in range(query.shape[1]):
             q, k = (tensor[row, head, real] / query.shape[-1] ** 0.25 for tensor in (query, key))
             draws = None if settings.phi == "elu" else mechanism.features[head].double()
-            kernel = {"exp": softmax_kernel, "relu": relu_kernel, "elu": elu_kernel}[settings.phi](
-                q, k, draws, settings.eps
-            )
+            kernel = KERNELS[settings.phi](q, k, draws, settings.eps)
             # Stabilised features have the normaliser 1, so that no eps is needed.
             eps = 0.0 if settings.phi == "exp" and settings.stabilize else settings.eps
             output[row, head, real] = kernel @ value[row, head, real] / (kernel.sum(-1, keepdim=True) + eps)
@@ -62,3 +62,6 @@ def elu_kernel(query: Tensor, key: Tensor, draws: None, eps: float) -> Tensor:
     """Return f(q).f(k) with f(x) = x + 1 for x > 0 and exp(x) otherwise: [n, n]."""
     query, key = (torch.where(rows > 0, rows + 1, torch.exp(rows.clamp(max=0))) for rows in (query, key))
     return query @ key.T
+
+
+KERNELS: dict[str, Callable[..., Tensor]] = {"exp": softmax_kernel, "relu": relu_kernel, "elu": elu_kernel}

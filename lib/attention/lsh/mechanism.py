@@ -1,7 +1,7 @@
 """LSH attention: every token looks at a window of tokens that hash alike, in time and memory linear in N.
 
-Shapes: B batch, H heads, N tokens, d head width, R hash rounds, C tokens a chunk, L = N rounded up to whole chunks,
-W tokens a window (a chunk and both neighbours).
+Shapes: B batch, H heads, N tokens, d head width, R hash rounds, C tokens per chunk, L = N rounded up to whole chunks,
+W tokens per window (a chunk and both neighbours).
 """
 
 from collections.abc import Iterator
@@ -14,6 +14,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from lib.attention.contract import Attention
+from lib.attention.lsh.parameters import Parameters
 from lib.core.randomness import derive_seed
 
 BLOCK = 16
@@ -39,6 +40,8 @@ class Mechanism(Attention):
         the study reproduced (its equations 3.9 to 3.26). Reformer joins the rounds in one softmax.
     """
 
+    settings: Parameters
+
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
         # Not a buffer: rotations are generated, never stored. (key, blocks of columns)
@@ -62,9 +65,9 @@ class Mechanism(Attention):
             # Dropout's own, global generator decides; the backward pass repeats the draws.
             seed=int(torch.randint(2**62, ())) if dropout else 0,
         )
-        buckets = buckets if self.settings.mask_within_chunks else None
+        shown = buckets if self.settings.mask_within_chunks else None
         with torch.autocast(query.device.type, enabled=False):
-            return _AttendInWindows.apply(query, value, order, real.sum(-1), buckets, window)
+            return _AttendInWindows.apply(query, value, order, real.sum(-1), shown, window)
 
     @torch.no_grad()
     def hash(self, query: Tensor, real: Tensor) -> Tensor:
@@ -83,7 +86,7 @@ class Mechanism(Attention):
         rounds = self.settings.num_hashes
         limit = self._columns(real.sum(-1))[:, None, None, None]  # columns that each sequence uses
         columns = self._columns(length)
-        bucket = best = None
+        best = bucket = torch.empty(0)
         with torch.autocast(query.device.type, enabled=False):
             query = query.float()
             for block, rotation in enumerate(self.rotations(columns, query.device)):  # [H, d, R, BLOCK]
@@ -95,7 +98,7 @@ class Mechanism(Attention):
                 size, index = projection.abs().masked_fill_(unused, -1).max(-1)
                 negative = projection.gather(-1, index[..., None]).squeeze(-1) < 0
                 index = index + block * BLOCK + negative * limit
-                if best is None:
+                if block == 0:
                     best, bucket = size, index
                 else:
                     bucket = torch.where(size > best, index, bucket)

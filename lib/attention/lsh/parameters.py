@@ -22,5 +22,5 @@ class Parameters(MechanismParameters):
         return f"lsh-h{self.num_hashes}-c{self.chunk_size}"
 
     def keys_per_query(self, tokens: int) -> int:
-        """Return the window of three chunks, once a hash round."""
+        """Return the window of three chunks in each hash round."""
         return self.num_hashes * 3 * self.chunk_size

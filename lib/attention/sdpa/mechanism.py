@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from lib.attention.contract import Attention
+from lib.attention.sdpa.parameters import Parameters
 
 
 class Mechanism(Attention):
@@ -15,6 +16,8 @@ class Mechanism(Attention):
     Source:
         Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1.
     """
+
+    settings: Parameters
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """See `Attention.attend`."""

@@ -71,7 +71,7 @@ def _read_config(folder: Path) -> EncoderConfig:
     except (OSError, ValueError) as error:
         raise RunError(
             f"{path}: cannot be read ({error}). Expected the model folder of a finished run; let that run finish, or "
-            "mend the path."
+            "fix the path."
         ) from error
     if values.get("model_type") != EncoderConfig.model_type:
         raise RunError(

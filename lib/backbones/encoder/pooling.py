@@ -61,7 +61,7 @@ def pooling(name: str, step: int) -> Callable[[Tensor, Tensor], Tensor]:
     Raises:
         ConfigError: there is no such pooling, or the step is below 1.
     """
-    functions = {
+    functions: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
         "cls": pool_cls,
         "mean": pool_mean,
         "max": pool_max,

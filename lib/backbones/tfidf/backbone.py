@@ -7,11 +7,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from lib.backbones import contract
+from lib.backbones.tfidf.parameters import Parameters
 from lib.core.errors import DataError
 
 
 class Backbone(contract.TextClassifier):
     """Words and short runs of words, weighed by how rare they are, and one linear decision."""
+
+    parameters: Parameters
 
     def fit(self, texts: pd.Series, labels: pd.Series) -> None:
         """See `lib.backbones.contract.TextClassifier.fit`."""

@@ -1,7 +1,7 @@
 """A study: one configuration file. `experiment` says what is compared, `report` what comes out, `execution` how."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, NonNegativeInt, ValidationError
@@ -77,7 +77,7 @@ class Work(Section):
     recipe: Recipe | None = Field(None, description="Settings of the recipe that hold here only.")
 
     @property
-    def keep(self) -> list[str]:
+    def keep(self) -> Sequence[str]:
         """What is kept of the training."""
         return (self.recipe and self.recipe.keep) or [self.task.keeps]
 
@@ -299,7 +299,7 @@ class Experiment(Section):
             backbone = backbones.get(model.backbone)
             if backbone is None:
                 continue
-            if backbone.takes_mechanism and model.mechanism is None and backbone.mechanism is None:
+            if backbone.takes_mechanism and model.mechanism is None and backbone.held_mechanism is None:
                 known = ", ".join(self.mechanisms) or "none; add an entry"
                 yield f"models.{name}.mechanism: missing. Its backbone {model.backbone} takes one of: {known}"
             if not backbone.takes_mechanism and model.mechanism is not None:
@@ -407,7 +407,7 @@ class Experiment(Section):
     def _passages(self, valid_only: bool = True) -> Iterator[tuple[str, str]]:
         """Yield every model with every stage it passes, as far as all that they name is there and right itself."""
         for name, model in whole(self.models).items():
-            named = [model, *model.changes.values()]
+            named: list[Model | Change] = [model, *model.changes.values()]
             if whole(model.changes) != model.changes:
                 continue
             backbones = {entry.backbone for entry in named} - {None}
@@ -437,7 +437,7 @@ class Study(Section):
     @check
     def _report_shows_what_there_is(self) -> Iterator[str]:
         stages, models = self.experiment.stages, self.experiment.models
-        uses = []
+        uses: list[tuple[str, str | None, Mapping[str, Any]]] = []
         for name, table in whole(self.report.tables).items():
             uses += [(f"tables.{name}.stage", table.stage, stages)]
             uses += [(f"tables.{name}.models", model, models) for model in table.models or []]

@@ -6,6 +6,6 @@ Every module of this folder is a generator, and its name is that of the corpus. 
 - `make(documents, rng)`: the content of every such file by its name, the columns of a Parquet table or bytes.
 
 `lib.core.generated` finds the generators and lists their files, so a generator imports no library. It is imported by
-its name at run time, so that adding one leaves the code of the others as it is. Real corpora are the affair of
-`lib.data.sources`.
+its name at run time, so that adding one leaves the code of the others as it is. `lib.data.sources` fetches real
+corpora.
 """

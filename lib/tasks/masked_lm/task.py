@@ -10,10 +10,13 @@ from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBas
 from lib.data.masking import IGNORED, MlmCollator, TokenMasker
 from lib.evaluation.perplexity import perplexity
 from lib.tasks import contract
+from lib.tasks.masked_lm.parameters import Parameters
 
 
 class Task(contract.Task):
     """Predict tokens from their context. The best epoch has the lowest loss on validation."""
+
+    parameters: Parameters
 
     auto_model: ClassVar[str] = "AutoModelForMaskedLM"
     best: ClassVar[str] = "loss"

@@ -47,7 +47,8 @@ class Task(contract.Task):
     def evaluate(self, classifier: TextClassifier, documents: Mapping[str, pd.DataFrame]) -> contract.Evaluation:
         """See `lib.tasks.contract.Task.evaluate`: fitted on training, scored on validation and test."""
         classifier.fit(documents["train"]["text"], documents["train"]["label"])
-        frames, metrics = [], {}
+        frames: list[pd.DataFrame] = []
+        metrics: dict[str, float] = {}
         for split, prefix in (("validation", "eval"), ("test", "test")):
             rows = documents[split]
             probabilities = classifier.class_probabilities(rows["text"], len(self.labels))

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from pydantic import ValidationError
 
 from lib.attention.favor.mechanism import gaussian
 from lib.attention.favor.reference import reference
@@ -13,7 +14,7 @@ from lib.core.errors import ConfigError
 from lib.core.kinds import MECHANISMS
 
 
-def favor(nb_features=32, *, num_heads=2, head_size=8, layer=1, seed=3, dropout=0.0, **parameters):
+def favor(nb_features: int | None = 32, *, num_heads=2, head_size=8, layer=1, seed=3, dropout=0.0, **parameters):
     values = {"kind": "favor", "nb_features": nb_features} | parameters
     return build(
         MECHANISMS.parse(values), num_heads=num_heads, head_size=head_size, layer=layer, seed=seed, dropout=dropout
@@ -161,12 +162,44 @@ def test_features_are_set_again_after_a_meta_construction():
 
 @pytest.mark.parametrize("phi", ["exp", "relu", "elu"])
 def test_the_number_of_columns_and_draws(phi):
-    state = favor(24, phi=phi).state_dict()
+    state = favor(None if phi == "elu" else 24, phi=phi).state_dict()
     assert {name: tuple(tensor.shape) for name, tensor in state.items()} == {
         "exp": {"features": (2, 12, 8)},
         "relu": {"features": (2, 24, 8)},
         "elu": {},
     }[phi]
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"phi": "elu", "nb_features": 24}, "nb_features = 24 does nothing with phi = 'elu'. Leave it out"),
+        ({"phi": "elu", "redraw_interval": 3}, "redraw_interval = 3 does nothing with phi = 'elu'"),
+        ({"phi": "elu", "ortho_features": False}, "ortho_features = False does nothing with phi = 'elu'"),
+        ({"phi": "elu", "stabilize": False}, "stabilize = False does nothing with phi = 'elu'"),
+        ({"phi": "relu", "nb_features": 24, "stabilize": False}, "stabilize = False does nothing with phi = 'relu'"),
+        ({"phi": "relu"}, "nb_features is missing. Expected the number of columns that phi = 'relu' draws"),
+        ({}, "nb_features is missing. Expected the number of columns that phi = 'exp' draws"),
+        ({"nb_features": 7}, "nb_features = 7 is odd"),
+    ],
+)
+def test_features_that_are_not_drawn_as_said_are_refused(parameters, message):
+    with pytest.raises(ValidationError, match=message):
+        MECHANISMS.parse({"kind": "favor"} | parameters)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "name", "keys"),
+    [
+        ({"phi": "elu"}, "favor-elu", 128),
+        ({"nb_features": 24}, "favor-m24", 48),
+        ({"nb_features": 25, "phi": "relu"}, "favor-m25", 50),
+    ],
+)
+def test_name_and_cost_follow_the_columns(parameters, name, keys):
+    parsed = MECHANISMS.parse({"kind": "favor"} | parameters)
+    assert parsed.name() == name
+    assert parsed.keys_per_query(16_384) == keys
 
 
 def test_without_an_interval_steps_change_nothing():

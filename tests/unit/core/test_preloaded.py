@@ -153,6 +153,18 @@ def test_a_signal_ends_the_program(programs, tmp_path, number):
     assert (tmp_path / "pid.tidied").exists() == (number == signal.SIGINT)
 
 
+def test_a_program_whose_keeper_was_killed_has_failed(programs, tmp_path):
+    process = programs.start("wait", tmp_path / "pid")
+    eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+    pid = int((tmp_path / "pid").read_text())
+    keeper = int(subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], capture_output=True, text=True).stdout)
+    os.kill(keeper, signal.SIGKILL)
+    assert process.wait(timeout=30) == 1
+    os.kill(pid, signal.SIGKILL)
+    _, errors = process.communicate(timeout=30)
+    assert "was killed. Run it again" in errors
+
+
 def test_many_programs_at_once(programs):
     processes = [programs.start("exit", number) for number in range(12)]
     for process in processes:

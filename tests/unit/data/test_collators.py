@@ -3,7 +3,6 @@ import pytest
 import torch
 
 from lib.core.errors import DataError
-from lib.core.settings.training import Masking
 from lib.data.classification import ClassificationCollator
 from lib.data.masking import IGNORED, MlmCollator, TokenMasker
 from lib.data.tokenizer import SPECIAL_TOKENS, WordPieceTokenizer
@@ -13,7 +12,7 @@ from lib.data.tokenizer import SPECIAL_TOKENS, WordPieceTokenizer
 def masker(tmp_path_factory):
     vocabulary = {token: i for i, token in enumerate([*SPECIAL_TOKENS, *"abcdefghij"])}
     backend = WordPieceTokenizer.from_vocabulary(vocabulary, tmp_path_factory.mktemp("t") / "t").backend
-    return TokenMasker.of(backend, Masking(), seed=0)
+    return TokenMasker.of(backend, seed=0)
 
 
 def row(index, length, epoch=0):

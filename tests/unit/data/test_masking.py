@@ -3,7 +3,6 @@ import time
 import numpy as np
 import pytest
 
-from lib.core.settings.training import Masking
 from lib.data.masking import IGNORED, TokenMasker
 from lib.data.tokenizer import SPECIAL_TOKENS, WordPieceTokenizer
 
@@ -18,7 +17,7 @@ def tokenizer(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def masker(tokenizer):
-    return TokenMasker.of(tokenizer, Masking(), seed=3)
+    return TokenMasker.of(tokenizer, seed=3)
 
 
 @pytest.fixture
@@ -29,10 +28,10 @@ def document():
 def test_a_mask_is_a_function_of_seed_epoch_and_example(tokenizer, masker, document):
     first = masker(document, 1, 7)
     masker(document, 5, 5)
-    for left, right in zip(first, TokenMasker.of(tokenizer, Masking(), seed=3)(document, 1, 7), strict=True):
+    for left, right in zip(first, TokenMasker.of(tokenizer, seed=3)(document, 1, 7), strict=True):
         np.testing.assert_array_equal(left, right)
     others = [masker(document, 2, 7), masker(document, 1, 8), masker(document, "evaluation", 7)]
-    others.append(TokenMasker.of(tokenizer, Masking(), seed=4)(document, 1, 7))
+    others.append(TokenMasker.of(tokenizer, seed=4)(document, 1, 7))
     for other in others:
         assert not np.array_equal(first[1], other[1])
 
@@ -64,8 +63,8 @@ def test_shares(masker, document):
 
 
 def test_the_shares_are_settings(tokenizer, document):
-    masking = Masking(mask_probability=0.5, mask_token_probability=0, random_token_probability=1)
-    masked, labels = TokenMasker.of(tokenizer, masking, 0)(document, 0, 0)
+    shares = {"mask_probability": 0.5, "mask_token_probability": 0.0, "random_token_probability": 1.0}
+    masked, labels = TokenMasker.of(tokenizer, seed=0, **shares)(document, 0, 0)
     assert 70 < (labels != IGNORED).sum() < 130
     assert (masked != 4).all()
     assert (masked != document).sum() > 60

@@ -9,7 +9,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
-from lib.core.settings.training import Masking
 from torch.utils.data import DataLoader
 
 from lib.core.errors import ConfigError, DataError
@@ -200,7 +199,7 @@ def test_batches_are_a_function_of_seed_and_epoch_with_any_number_of_workers(lab
     def epochs(first, workers, skip=0):
         dataset = TokenDataset(load_tokens(labelled))
         sampler = LengthGroupedSampler(load_tokens(labelled)["length"][:], 8, seed=1)
-        collator = MlmCollator(TokenMasker.of(tokenizer.backend, Masking(), 1), tokenizer.backend.pad_token_id)
+        collator = MlmCollator(TokenMasker.of(tokenizer.backend, seed=1), tokenizer.backend.pad_token_id)
         loader = DataLoader(dataset, batch_size=8, sampler=sampler, collate_fn=collator, num_workers=workers)
         for epoch in range(first, 2):
             sampler.set_epoch(epoch)

@@ -78,7 +78,7 @@ def test_the_page_shows_exactly_the_rows_of_training_that_the_benchmark_measures
             for case in cases
         )
     )
-    keys = ("implementation", "model", "step (random ids)", "sequences a batch")
+    keys = ("implementation", "model", "step (random ids)", "sequences per batch")
     (measured,), (shown,) = markdown_tables(summary), markdown_tables(page.partition("## Training")[2])
     assert list(shown[0]) == list(measured[0])
     assert cells(shown, keys) == cells(measured, keys)

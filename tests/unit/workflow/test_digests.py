@@ -500,7 +500,7 @@ FAVOR, BLOCK, MASKING = "lib.attention.favor.mechanism", "lib.backbones.encoder.
         ("lib/core/randomness.py", "digest_size=8", "digest_size=7", {FAVOR, MASKING}),
         ("lib/data/masking.py", "IGNORED = -100", "IGNORED = -101", {MASKING}),
         ("lib/data/masking.py", '"""Masked', '"""The masked', set()),
-        ("lib/attention/favor/mechanism.py", "settings.nb_features**0.5", "settings.nb_features", {FAVOR}),
+        ("lib/attention/favor/mechanism.py", "XX),
         ("lib/attention/favor/mechanism.py", "so it cannot drop any", "so it drops none", set()),
         ("lib/attention/favor/mechanism.py", "def set_step(self, step: int)", "def set_step(self, step: Any)", set()),
         ("lib/backbones/encoder/block.py", "functional.gelu(expanded)", "functional.relu(expanded)", {BLOCK}),

@@ -6,7 +6,6 @@ import math
 import pytest
 import torch
 from encoder_cases import EXAMPLES, POSITIONS, VOCABULARY, build, labelled, tiny_config, token_ids
-from lib.core.settings.finetuning import ClassificationHead
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -16,6 +15,7 @@ from lib.backbones.encoder.model import EncoderModel
 from lib.backbones.encoder.parameters import Parameters as Encoder
 from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
 from lib.core.errors import ConfigError
+from lib.tasks.sequence_classification.parameters import Parameters as Classification
 
 TASKS = (EncoderForMaskedLM, EncoderForSequenceClassification)
 
@@ -224,8 +224,8 @@ def test_mixed_precision_trains(mechanism):
 
 def test_config_has_the_fields_and_defaults_of_the_settings():
     config = EncoderConfig().to_dict()
-    for settings in (Encoder(), ClassificationHead()):
-        for name, value in settings:
+    for settings in (Encoder(), Classification(kind="sequence_classification")):
+        for name, value in settings.model_dump(exclude={"kind", "mechanism"}).items():
             assert config[name] == value, name
 
 

@@ -5,9 +5,9 @@ from encoder_cases import EXAMPLES, POSITIONS, build, tiny_config
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
 from lib.backbones.encoder.model import EncoderModel
-from lib.backbones.encoder.parameters import count_parameters
 from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
 from lib.core.kinds import MECHANISMS
+from lib.training.record import count_parameters
 
 RECIPE = {
     "sdpa": {"kind": "sdpa"},
@@ -70,7 +70,7 @@ def test_counts_are_those_of_the_dimensions(mechanism, position, changes):
     heads = (0, masked_lm_head_count(config), classification_head_count(config))
     for model, head in zip(models.values(), heads, strict=True):
         encoder = encoder_count(config)
-        assert count_parameters(model) == {"total": encoder + head, "encoder": encoder, "head": head}
+        assert count_parameters(model) == {"total": encoder + head, "backbone": encoder, "head": head}
 
 
 def test_counts_of_the_recipe():

@@ -5,6 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from lib.core.settings.run import Run
 from lib.data.tokenizer import WordPieceTokenizer
 from lib.data.tokenizing import tokenize_dataset
 
@@ -12,35 +13,48 @@ from lib.data.tokenizing import tokenize_dataset
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 WORDS = [first + vowel + last for first in "bdfgk" for vowel in "aeiou" for last in "lmnrst"]
-ENCODER = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
+TASKS = {"pretrain": "masked_lm", "tapt": "masked_lm", "finetune": "sequence_classification"}
+MAX_TOKENS = 32
 
 
-def document(number, label):
-    """Return words that tell the label, as many as the number says."""
+def document(number, label, length):
+    """Return words that tell the label."""
     vocabulary = WORDS[:90] if label else WORDS[60:]
-    return " ".join(vocabulary[(7 * number + 11 * place) % len(vocabulary)] for place in range(6 + number % 19))
+    return " ".join(vocabulary[(7 * number + 11 * place) % len(vocabulary)] for place in range(length))
 
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory):
-    """A tokeniser and a small labelled dataset, tokenised."""
+    """A tokeniser and a small labelled dataset, tokenised.
+
+    Two of the test documents are longer than all that a run trains on: one is cut, the other is not.
+    """
     folder = tmp_path_factory.mktemp("corpus")
     WordPieceTokenizer.train(folder / "tokenizer", [" ".join(WORDS)] * 5, vocab_size=400)
     tokenizer = WordPieceTokenizer.load(folder / "tokenizer")
     sources = {}
     for split, size in (("train", 192), ("validation", 40), ("test", 40)):
         labels = [number % 2 for number in range(size)]
-        texts = [document(3 * number + len(split), label) for number, label in enumerate(labels)]
+        lengths = [6 + (3 * number + len(split)) % 19 for number in range(size)]
+        if split == "test":
+            lengths[:2] = [MAX_TOKENS - 4, 2 * MAX_TOKENS]
+        texts = [
+            document(3 * number + len(split), label, length)
+            for number, (label, length) in enumerate(zip(labels, lengths, strict=True))
+        ]
         ids = [f"{split}-{number}" for number in range(size)]
         sources[split] = folder / f"{split}.parquet"
         pq.write_table(pa.table({"id": ids, "text": texts, "label": labels}), sources[split])
-    tokenize_dataset(sources, tokenizer, max_tokens=32, folder=folder / "tokens", lengths=folder / "token_lengths.json")
+    tokenize_dataset(
+        sources, tokenizer, max_tokens=MAX_TOKENS, folder=folder / "tokens", lengths=folder / "token_lengths.json"
+    )
     return folder
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def settings(corpus):
-    """Return settings of a run, as a mapping, with `changes` laid over them."""
+    """Return settings of a run, as a mapping, with `changes` laid over them; `backbone.mechanism` is replaced whole."""
 
     def make(stage, **changes):
         splits = ("train", "validation", "test") if stage == "finetune" else ("train", "validation")
@@ -50,20 +64,29 @@ def settings(corpus):
             "dataset": "wikipedia" if stage == "pretrain" else "toy",
             "seed": 7,
             "precision": "fp32",
-            "mechanism": {"kind": "sdpa"},
-            "encoder": ENCODER,
+            "task": {"kind": TASKS[stage]},
+            "backbone": {"kind": "encoder", "mechanism": {"kind": "sdpa"}, **SIZES},
             "tokenizer": str(corpus / "tokenizer"),
+            "max_tokens": MAX_TOKENS,
             "data": {split: str(corpus / "tokens" / split) for split in splits},
-            "optimisation": {"epochs": 2, "learning_rate": 1e-3, "min_lr_ratio": 0.1, "batch_size": 32},
+            "recipe": {"epochs": 2, "learning_rate": 1e-3, "min_lr_ratio": 0.1, "batch_size": 32},
             "execution": {"device": "cpu"},
         }
         if stage == "finetune":
             values["labels"] = ["low", "high"]
         for key, value in changes.items():
-            values[key] = {**values[key], **value} if isinstance(values.get(key), dict) else value
+            values[key] = (
+                {**values[key], **value} if isinstance(values.get(key), dict) and isinstance(value, dict) else value
+            )
         return values
 
     return make
+
+
+@pytest.fixture(scope="session")
+def run_of(settings):
+    """Return checked settings of a run; arguments as of `settings`."""
+    return lambda stage, **changes: Run.model_validate(settings(stage, **changes))
 
 
 @pytest.fixture

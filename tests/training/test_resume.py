@@ -10,17 +10,17 @@ from pathlib import Path
 import pandas as pd
 import pytest
 import torch
-import yaml
 from safetensors.torch import load_file
 
 from lib.core.record import read_record
 
+SPEED = ["seconds", "tokens_per_second", "peak_memory_mb"]
 STEPS_AN_EPOCH = 192 // 8
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[2]
 
 
-def command(stage, config, out):
-    return [sys.executable, str(ROOT / "scripts" / f"{stage}.py"), "--config", str(config), "--out", str(out)]
+def command(config, out):
+    return [sys.executable, str(ROOT / "scripts" / "train.py"), "--config", str(config), "--out", str(out)]
 
 
 @pytest.mark.parametrize(
@@ -30,17 +30,19 @@ def command(stage, config, out):
         ("finetune", {"kind": "favor", "nb_features": 16, "redraw_interval": 3}),
     ],
 )
-def test_a_killed_run_resumes_exactly(stage, mechanism, settings, tmp_path):
+def test_a_killed_run_resumes_exactly(stage, mechanism, config_file, tmp_path):
     # A checkpoint at every step, in epochs long enough to be killed in the middle of one.
-    values = settings(stage, optimisation={"epochs": 2, "batch_size": 8}, execution={"checkpoint_minutes": 1e-6})
-    values["mechanism"] = mechanism
-    config = tmp_path / "config.yaml"
-    config.write_text(yaml.safe_dump(values))
+    config = config_file(
+        stage,
+        backbone={"mechanism": mechanism},
+        recipe={"epochs": 2, "batch_size": 8},
+        execution={"checkpoint_minutes": 1e-6},
+    )
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
 
-    subprocess.run(command(stage, config, tmp_path / "whole"), check=True, env=environment, capture_output=True)
+    subprocess.run(command(config, tmp_path / "whole"), check=True, env=environment, capture_output=True)
 
-    process = subprocess.Popen(command(stage, config, tmp_path / "killed"), env=environment, stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(command(config, tmp_path / "killed"), env=environment, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         assert process.poll() is None, "the run ended before it could be killed"
@@ -55,7 +57,7 @@ def test_a_killed_run_resumes_exactly(stage, mechanism, settings, tmp_path):
     process.wait()
     assert not (tmp_path / "killed").exists()
 
-    again = subprocess.run(command(stage, config, tmp_path / "killed"), env=environment, capture_output=True, text=True)
+    again = subprocess.run(command(config, tmp_path / "killed"), env=environment, capture_output=True, text=True)
     assert again.returncode == 0, again.stderr
     assert "resuming from" in again.stderr
 
@@ -63,7 +65,7 @@ def test_a_killed_run_resumes_exactly(stage, mechanism, settings, tmp_path):
     assert whole.keys() == killed.keys()
     for name, weight in whole.items():
         assert torch.equal(weight, killed[name]), name
-    histories = [pd.read_csv(tmp_path / name / "history.csv").drop(columns="seconds") for name in ("whole", "killed")]
+    histories = [pd.read_csv(tmp_path / name / "history.csv").drop(columns=SPEED) for name in ("whole", "killed")]
     pd.testing.assert_frame_equal(*histories, rtol=1e-6)
     records = [read_record(tmp_path / name) for name in ("whole", "killed")]
     assert records[0].tokens == records[1].tokens

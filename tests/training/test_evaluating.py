@@ -1,0 +1,143 @@
+"""scripts/evaluate.py: a run without a training loop leaves the record and the predictions of any other."""
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from lib.core.errors import ConfigError, DataError, RunError
+from lib.core.record import read_record
+from lib.core.settings.run import Run
+from lib.evaluation.metrics import classification_metrics
+from lib.training.evaluate import evaluate
+from lib.training.run import train
+
+ROOT = Path(__file__).resolve().parents[2]
+LABELS = ["bad", "good", "odd"]
+WORDS = ["dull tiresome story", "bright lively story", "green cheese sings"]
+
+
+def documents(labels, start=0):
+    texts = [f"{WORDS[label]} number {number % 4}" for number, label in enumerate(labels)]
+    return pd.DataFrame({"id": [f"d{start + number}" for number in range(len(labels))], "text": texts, "label": labels})
+
+
+@pytest.fixture
+def splits(tmp_path):
+    frames = {
+        "train": documents([0, 1] * 20),
+        "validation": documents([0, 1] * 4, start=100),
+        "test": documents([0, 1, 1, 2], start=200),
+    }
+    for split, frame in frames.items():
+        frame.to_parquet(tmp_path / f"{split}.parquet")
+    return {split: tmp_path / f"{split}.parquet" for split in frames}
+
+
+@pytest.fixture
+def values(splits):
+    return {
+        "stage": "baseline",
+        "model": "tfidf",
+        "dataset": "toy",
+        "seed": 0,
+        "task": {"kind": "sequence_classification"},
+        "backbone": {"kind": "tfidf"},
+        "labels": LABELS,
+        "data": {split: str(path) for split, path in splits.items()},
+    }
+
+
+def program(values, out):
+    config = out.parent / f"{out.name}.yaml"
+    config.write_text(yaml.safe_dump(values))
+    runpy.run_path(str(ROOT / "scripts" / "evaluate.py"))["main"](["--config", str(config), "--out", str(out)])
+
+
+def test_record_and_predictions(values, splits, tmp_path):
+    out = tmp_path / "out"
+    program(values, out)
+    assert {path.name for path in out.iterdir()} == {"config.yaml", "run.json", "predictions.parquet"}
+    assert not list(tmp_path.glob(".*.work"))
+    record, predictions = read_record(out), pd.read_parquet(out / "predictions.parquet")
+    named = (record.stage, record.model, record.dataset, record.seed, record.task)
+    assert named == ("baseline", "tfidf", "toy", 0, "sequence_classification")
+    assert record.metrics["test_accuracy"] == 0.75  # the class that training never saw is missed
+    assert record.metrics["eval_f1_macro"] == pytest.approx(2 / 3)  # two classes right, the third absent
+    assert (record.epochs, record.steps, record.tokens, record.seconds_per_epoch) == (0, 0, 0, None)
+    assert record.seconds > 0
+    assert record.parameters["total"] == 9
+    assert {name: parent.path for name, parent in record.parents.items()} == values["data"]
+    assert len({parent.digest for parent in record.parents.values()}) == 3
+    assert "scikit-learn" in record.versions
+
+    assert predictions["split"].tolist() == ["validation"] * 8 + ["test"] * 4
+    assert predictions["id"].tolist() == [f"d{n}" for n in (*range(100, 108), *range(200, 204))]
+    probabilities = np.stack(predictions["probabilities"])
+    assert probabilities.shape == (12, 3)
+    assert probabilities.sum(axis=1) == pytest.approx(np.ones(12))
+    assert (probabilities.argmax(axis=1) == predictions["prediction"]).all()
+    for split, prefix in (("validation", "eval"), ("test", "test")):
+        rows = predictions[predictions["split"] == split]
+        assert rows["label"].tolist() == pd.read_parquet(splits[split])["label"].tolist()
+        found = classification_metrics(rows["label"], np.stack(rows["probabilities"]), LABELS)
+        assert {name: record.metrics[f"{prefix}_{name}"] for name in found} == pytest.approx(found, nan_ok=True)
+
+
+def test_a_run_is_repeated_by_its_own_config_and_not_overwritten(values, tmp_path):
+    program(values, tmp_path / "one")
+    config = yaml.safe_load((tmp_path / "one" / "config.yaml").read_text())
+    assert config["backbone"]["max_features"] == 20_000  # complete, defaults included
+    program(config, tmp_path / "two")
+    one, two = ((tmp_path / name / "predictions.parquet").read_bytes() for name in ("one", "two"))
+    assert one == two
+    with pytest.raises(RunError, match="finished run.*--out another"):
+        program(config, tmp_path / "two")
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (documents([1] * 10), "train.parquet: only one class"),
+        (documents([0, 1]).assign(text=""), "train.parquet: no n-gram"),
+        (documents([0, 1] * 5).assign(label=[0, 3] * 5), r"labels \[0, 3\]; expected at least one, labelled 0 to 2"),
+        (documents([0, 1]).iloc[:0], "0 documents"),
+        (documents([0, 1]).drop(columns="text"), "columns id, text and label"),
+    ],
+)
+def test_unusable_documents_are_refused_and_nothing_is_left(values, splits, tmp_path, frame, message):
+    frame.to_parquet(splits["train"])
+    with pytest.raises(DataError, match=message):
+        evaluate(Run.model_validate(values), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_missing_or_truncated_file_is_named(values, splits, tmp_path):
+    splits["test"].write_bytes(splits["test"].read_bytes()[:100])
+    with pytest.raises(DataError, match=r"test\.parquet: cannot be read"):
+        evaluate(Run.model_validate(values), tmp_path / "out")
+    splits["test"].unlink()
+    with pytest.raises(DataError, match=r"test\.parquet: cannot be read"):
+        evaluate(Run.model_validate(values), tmp_path / "out")
+
+
+def test_settings_are_checked_with_all_problems_at_once(values, tmp_path):
+    values["backbone"] |= {"max_df": 2, "min_df": 0}
+    values["data"].pop("test")
+    values["labels"] = None
+    with pytest.raises(ConfigError) as error:
+        program(values, tmp_path / "out")
+    for part in ("backbone.max_df: ", "backbone.min_df: ", "data: test is missing", "labels are missing"):
+        assert part in str(error.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_run_goes_to_the_program_that_can_do_it(values, tmp_path):
+    recipe = {"epochs": 1, "learning_rate": 1e-3, "min_lr_ratio": 0.1, "batch_size": 8}
+    with pytest.raises(ConfigError, match="the backbone tfidf cannot train the task sequence_classification"):
+        program(values | {"recipe": recipe, "tokenizer": "somewhere"}, tmp_path / "out")
+    with pytest.raises(RunError, match=r"recipe: missing.*scripts/evaluate\.py"):
+        train(Run.model_validate(values), tmp_path / "out")

@@ -1,0 +1,53 @@
+"""What is frozen stands still until the thaw, and moves after it; all else moves from the beginning."""
+
+import pytest
+import torch
+
+from lib.training import callbacks
+from lib.training.run import train
+
+EPOCHS = 4
+
+
+@pytest.fixture
+def weights_by_epoch(monkeypatch, tmp_path):
+    """Train a run and return all its weights at each epoch's beginning and at the end of the last one."""
+
+    def weights(run):
+        seen = []
+        freeze = callbacks.Freezing.on_epoch_begin
+
+        def watch(self, args, state, control, model, **kwargs):
+            seen.append({name: weight.detach().clone() for name, weight in model.named_parameters()})
+            freeze(self, args, state, control, model, **kwargs)
+
+        def last(self, args, state, control, model, **kwargs):
+            seen.append({name: weight.detach().clone() for name, weight in model.named_parameters()})
+
+        monkeypatch.setattr(callbacks.Freezing, "on_epoch_begin", watch)
+        monkeypatch.setattr(callbacks.Freezing, "on_train_end", last)
+        train(run, tmp_path / "out")
+        return seen
+
+    return weights
+
+
+@pytest.mark.parametrize(
+    ("stage", "recipe", "parts", "thaw"),
+    [
+        ("finetune", {"freeze_layers": 1}, [".embeddings.", ".layers.0."], 2),
+        ("finetune", {"freeze_layers": 2, "freeze_embeddings": False}, [".layers."], 2),
+        ("finetune", {"freeze_embeddings": True}, [".embeddings."], 2),
+        ("pretrain", {"freeze_embeddings": True, "freeze_epochs": 1}, [".embeddings."], 1),
+        ("pretrain", {"freeze_layers": 1, "freeze_epochs": EPOCHS}, [".embeddings.", ".layers.0."], EPOCHS),
+    ],
+)
+def test_what_is_frozen_stands_still_until_the_thaw(stage, recipe, parts, thaw, run_of, weights_by_epoch):
+    seen = weights_by_epoch(run_of(stage, recipe=recipe | {"epochs": EPOCHS, "keep": ["last"]}))
+    assert len(seen) == EPOCHS + 1
+    frozen = {name for name in seen[0] if any(part in name for part in parts)}
+    assert all(any(part in name for name in frozen) for part in parts)
+    assert frozen < set(seen[0])
+    for epoch in range(EPOCHS):
+        still = {name for name, weight in seen[epoch].items() if torch.equal(weight, seen[epoch + 1][name])}
+        assert still == (frozen if epoch < thaw else set()), f"epoch {epoch + 1}"

@@ -1,0 +1,64 @@
+"""64 documents at once and 8 times 8 accumulated are one and the same optimiser step."""
+
+import pytest
+import torch
+
+from lib.training.run import train
+from lib.training.trainer import KeyedTrainer
+
+DROPOUTS = {"embedding_dropout": 0.0, "mlp_dropout": 0.0, "attention_output_dropout": 0.0}
+
+
+class Stopped(BaseException):
+    pass
+
+
+@pytest.fixture
+def gradients_of_first_step(monkeypatch, tmp_path):
+    """Return the gradients of a run's first optimiser step, by weight, and the micro-batches it took."""
+
+    def gradients(run):
+        found, micro_batches = {}, []
+        step, begin = KeyedTrainer.training_step, KeyedTrainer.train
+
+        def count(self, *arguments, **options):
+            micro_batches.append(1)
+            return step(self, *arguments, **options)
+
+        def train_until_the_step(self, **options):
+            def stop(*arguments, **options):
+                found.update({name: weight.grad.clone() for name, weight in self.model.named_parameters()})
+                raise Stopped
+
+            self.callback_handler.callbacks[0].on_pre_optimizer_step = stop
+            return begin(self, **options)
+
+        with monkeypatch.context() as context:
+            context.setattr(KeyedTrainer, "training_step", count)
+            context.setattr(KeyedTrainer, "train", train_until_the_step)
+            with pytest.raises(Stopped):
+                train(run, tmp_path / "out")
+        return found, len(micro_batches)
+
+    return gradients
+
+
+@pytest.mark.parametrize("mechanism", [{"kind": "sdpa"}, {"kind": "lsh", "num_hashes": 2, "chunk_size": 4}])
+@pytest.mark.parametrize("stage", ["pretrain", "finetune"])
+def test_accumulated_micro_batches_give_the_gradients_of_the_batch(stage, mechanism, run_of, gradients_of_first_step):
+    found = {}
+    for tokens in (64 * 32, 8 * 32):
+        run = run_of(
+            stage,
+            task={"classifier_dropout": 0.0} if stage == "finetune" else {},
+            backbone=DROPOUTS | {"mechanism": mechanism},
+            recipe={"batch_size": 64, "max_grad_norm": 0},
+            execution={"micro_batch_tokens": tokens},
+        )
+        found[tokens] = gradients_of_first_step(run)
+    (whole, one), (accumulated, eight) = found.values()
+    assert (one, eight) == (1, 8)
+    assert whole.keys() == accumulated.keys()
+    for name, gradient in whole.items():
+        assert gradient.any() or name.endswith("key.bias"), f"{name} has no gradient"
+        torch.testing.assert_close(accumulated[name], gradient, rtol=1e-4, atol=1e-6, msg=lambda m, n=name: f"{n}: {m}")

@@ -1,0 +1,93 @@
+"""The history: one row per epoch, with the learning rates, the speed and, for the epoch kept, the test."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from lib.core.record import read_record
+from lib.data.tokens import load_tokens
+from lib.training import callbacks
+from lib.training.callbacks import EpochRecorder
+from lib.training.run import train
+
+
+def history(folder):
+    return pd.read_csv(folder / "history.csv")
+
+
+@pytest.fixture
+def optimiser_rates(monkeypatch):
+    """The optimiser's own learning rates at each epoch's end, group by group."""
+    seen = []
+    write = EpochRecorder.on_epoch_end
+
+    def watch(self, args, state, control, **kwargs):
+        seen.append({group["lr"] for group in kwargs["optimizer"].param_groups})
+        write(self, args, state, control, **kwargs)
+
+    monkeypatch.setattr(EpochRecorder, "on_epoch_end", watch)
+    return seen
+
+
+@pytest.mark.parametrize("multipliers", [(1.0, 3.0), (0.1, 1.0), (0.3, 0.7), (0.0, 1.0), (0.5, 0.5)])
+def test_each_part_has_its_learning_rate(multipliers, run_of, tmp_path, optimiser_rates):
+    backbone, head = multipliers
+    recipe = {"epochs": 3, "backbone_lr_multiplier": backbone, "head_lr_multiplier": head, "min_lr_ratio": 0.5}
+    train(run_of("finetune", recipe=recipe), tmp_path / "out")
+    rows = history(tmp_path / "out")
+    assert rows["learning_rate"].iloc[-1] == pytest.approx(0.5e-3)
+    for (_, row), rates in zip(rows.iterrows(), optimiser_rates, strict=True):
+        assert {row["learning_rate_backbone"], row["learning_rate_head"]} == rates
+        assert row["learning_rate_backbone"] == pytest.approx(backbone * row["learning_rate"])
+        assert row["learning_rate_head"] == pytest.approx(head * row["learning_rate"])
+
+
+def test_without_multipliers_there_is_one_learning_rate(run_of, tmp_path, optimiser_rates):
+    train(run_of("finetune"), tmp_path / "out")
+    rows = history(tmp_path / "out")
+    assert [name for name in rows if name.startswith("learning_rate")] == ["learning_rate"]
+    assert [{rate} for rate in rows["learning_rate"]] == optimiser_rates
+
+
+def test_a_warm_up_over_all_steps_ends_at_the_peak(run_of, tmp_path):
+    run = run_of("pretrain", recipe={"epochs": 4, "warmup_ratio": 1.0})
+    train(run, tmp_path / "out")
+    assert history(tmp_path / "out")["learning_rate"].tolist() == pytest.approx([0.25e-3, 0.5e-3, 0.75e-3, 1e-3])
+
+
+def test_the_test_stands_in_the_row_of_the_epoch_kept(run_of, tmp_path):
+    train(run_of("finetune", recipe={"epochs": 3}), tmp_path / "out")
+    rows, record = history(tmp_path / "out"), read_record(tmp_path / "out")
+    tested = rows.dropna(subset="test_f1_macro")
+    assert tested["epoch"].tolist() == [record.metrics["best_epoch"]]
+    expected = {name: value for name, value in record.metrics.items() if name.startswith("test_")}
+    assert tested.iloc[0][list(expected)].to_dict() == pytest.approx(expected)
+    assert rows.drop(index=tested.index).filter(like="test_").isna().all(axis=None)
+
+
+class Killed(BaseException):
+    pass
+
+
+def test_speed_and_memory_of_each_epoch_survive_a_kill_in_its_middle(run_of, corpus, tmp_path, monkeypatch):
+    run = run_of("pretrain", execution={"checkpoint_minutes": 1e-6})
+    draw = callbacks.KeyedDraws.on_step_begin
+
+    def kill(self, args, state, control, **kwargs):
+        if state.global_step == 192 // 32 + 3:
+            raise Killed
+        draw(self, args, state, control, **kwargs)
+
+    with monkeypatch.context() as context:
+        context.setattr(callbacks.KeyedDraws, "on_step_begin", kill)
+        with pytest.raises(Killed):
+            train(run, tmp_path / "out")
+    state = next((tmp_path / ".out.work").glob("*/checkpoint-9/trainer_state.json"))
+    before = json.loads(state.read_text())["stateful_callbacks"]["EpochRecorder"]["attributes"]["seconds"]
+    train(run, tmp_path / "out")
+    rows, tokens = history(tmp_path / "out"), sum(load_tokens(corpus / "tokens" / "train")["length"])
+    assert (rows["tokens_per_second"] * rows["seconds"]).tolist() == pytest.approx([tokens, tokens])
+    assert rows["seconds"].iloc[1] > before > 0
+    assert rows["peak_memory_mb"].is_monotonic_increasing
+    assert rows["peak_memory_mb"].min() > 100

@@ -1,0 +1,186 @@
+"""What is kept of a training: the best model, the last one, the optimiser's state to go on from."""
+
+import shutil
+
+import pandas as pd
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
+
+from lib.core.errors import RunError
+from lib.core.record import read_record
+from lib.core.settings.run import Start
+from lib.training.predict import predict
+from lib.training.run import train
+
+SPEED = ["seconds", "tokens_per_second", "peak_memory_mb"]
+AUTO_MODELS = {"pretrain": AutoModelForMaskedLM, "finetune": AutoModelForSequenceClassification}
+# Learning rates that rise until the model forgets again what it has learnt, so that some earlier epoch is the best.
+UNLEARNING = {
+    stage: {"epochs": 4, "learning_rate": rate, "min_lr_ratio": 1.0, "warmup_ratio": 1.0, "batch_size": 16}
+    for stage, rate in {"pretrain": 0.3, "finetune": 0.5}.items()
+}
+CONSTANT = {"min_lr_ratio": 1.0, "warmup_ratio": 0.0}
+
+
+def history(folder):
+    return pd.read_csv(folder / "history.csv")
+
+
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def same(one, other):
+    one, other = weights(one), weights(other)
+    assert one.keys() == other.keys()
+    return all(torch.equal(weight, other[name]) for name, weight in one.items())
+
+
+@pytest.fixture(scope="module")
+def kept(run_of, tmp_path_factory):
+    """Return the folder of a run that keeps what is named; the same training for all of a stage."""
+    folders = {}
+
+    def make(stage, *names):
+        if (stage, names) not in folders:
+            out = tmp_path_factory.mktemp(stage) / "out"
+            train(run_of(stage, recipe=UNLEARNING[stage] | {"keep": list(names)}), out)
+            folders[stage, names] = out
+        return folders[stage, names]
+
+    return make
+
+
+@pytest.mark.parametrize("stage", ["pretrain", "finetune"])
+@pytest.mark.parametrize(("first", "second"), [("best", "last"), ("last", "best")])
+def test_the_first_named_is_the_model_and_the_other_lies_in_it(first, second, stage, kept):
+    both = kept(stage, first, second) / "model"
+    assert same(both, kept(stage, first) / "model")
+    assert same(both / second, kept(stage, second) / "model")
+    assert not same(both, both / second)
+    assert not (both / first).exists()
+    assert not (both / "state").exists()
+    for folder in (both, both / second):
+        model = AUTO_MODELS[stage].from_pretrained(folder)
+        AutoTokenizer.from_pretrained(folder)
+        for name, weight in weights(folder).items():
+            assert torch.equal(model.state_dict()[name], weight), name
+
+
+@pytest.mark.parametrize(("stage", "metric", "sign"), [("pretrain", "eval_loss", -1), ("finetune", "eval_f1_macro", 1)])
+@pytest.mark.parametrize("names", [("best",), ("last",), ("best", "last"), ("last", "best"), ("best", "state")])
+def test_metrics_and_predictions_are_those_of_the_first_named(names, stage, metric, sign, kept):
+    out = kept(stage, *names)
+    rows, record = history(out), read_record(out)
+    best, last = (sign * rows[metric]).idxmax(), len(rows) - 1
+    assert best != last, "this training shows nothing"
+    if "best" in names:
+        assert record.metrics["best_epoch"] == best + 1
+    else:
+        assert "best_epoch" not in record.metrics
+    row = rows.loc[best if names[0] == "best" else last]
+    assert record.metrics[metric] == pytest.approx(row[metric])
+    assert rows[metric][best] != pytest.approx(rows[metric][last])
+    if stage == "finetune":
+        assert rows["test_f1_macro"].dropna().index.tolist() == [row.name]
+        assert row["test_f1_macro"] == pytest.approx(record.metrics["test_f1_macro"])
+
+
+@pytest.mark.parametrize(("first", "second"), [("best", "last"), ("last", "best")])
+def test_both_models_predict_new_documents(first, second, kept, corpus, tmp_path):
+    out = kept("finetune", first, second)
+    predict(out / "model", corpus / "test.parquet", tmp_path / "first.csv")
+    predict(out / "model" / second, corpus / "test.parquet", tmp_path / "second.csv")
+    recorded = pd.read_parquet(out / "predictions.parquet").query("split == 'test'").set_index("id")
+    order = pd.read_parquet(corpus / "test.parquet")["id"]
+    expected = [probabilities[1] for probabilities in recorded.loc[order, "probabilities"]]
+    found, other = (pd.read_csv(tmp_path / name)["high"].tolist() for name in ("first.csv", "second.csv"))
+    assert found == pytest.approx(expected, abs=1e-6)
+    assert other != pytest.approx(expected, abs=1e-4)
+
+
+@pytest.mark.parametrize(("stage", "name"), [("pretrain", "last"), ("finetune", "best")])
+def test_a_recipe_that_does_not_say_keeps_what_the_task_says(stage, name, run_of, kept, tmp_path):
+    train(run_of(stage, recipe=UNLEARNING[stage]), tmp_path / "out")
+    assert same(tmp_path / "out" / "model", kept(stage, name) / "model")
+    assert not [path for path in (tmp_path / "out" / "model").iterdir() if path.is_dir()]
+
+
+def test_the_state_kept_is_the_last_whatever_model_is_kept(kept):
+    for names in (("best", "state"), ("last", "state")):
+        model = kept("finetune", *names) / "model"
+        assert same(model / "state", kept("finetune", "last") / "model")
+        assert same(model, kept("finetune", names[0]) / "model")
+
+
+def go_on(run, folder, *, weights_only=False, **recipe):
+    """Return the settings of `run` changed such that it goes on from the state that `folder` keeps."""
+    start = Start(run=str(folder), checkpoint=str(folder / "model" / "state"), load_only_model_state=weights_only)
+    return run.model_copy(update={"start": start, "recipe": run.recipe.model_copy(update=recipe)})
+
+
+@pytest.fixture(scope="module", params=["pretrain", "finetune"])
+def halves(request, run_of, tmp_path_factory):
+    """Settings of two epochs, and the folders of these and of four epochs in one go, at a constant learning rate."""
+    folder = tmp_path_factory.mktemp(f"halves-{request.param}")
+    run = run_of(
+        request.param,
+        recipe=CONSTANT | {"keep": ["last", "state"]},
+        backbone={"mechanism": {"kind": "favor", "nb_features": 8, "redraw_interval": 4}},
+    )
+    train(run, folder / "half")
+    train(run.model_copy(update={"recipe": run.recipe.model_copy(update={"epochs": 4})}), folder / "whole")
+    return run, folder / "half", folder / "whole"
+
+
+def test_a_finished_training_goes_on_as_if_it_had_never_stopped(halves, tmp_path):
+    run, half, whole = halves
+    assert not same(half / "model", whole / "model")
+    train(go_on(run, half, epochs=4), tmp_path / "out")
+    assert same(tmp_path / "out" / "model", whole / "model")
+    found, expected = history(tmp_path / "out"), history(whole)
+    assert found["epoch"].tolist() == [1, 2, 3, 4]
+    assert found["step"].tolist() == [6, 12, 18, 24]
+    pd.testing.assert_frame_equal(found.drop(columns=SPEED), expected.drop(columns=SPEED))
+    assert found["seconds"].tolist()[:2] == pytest.approx(history(half)["seconds"].tolist())
+    records = [read_record(folder) for folder in (tmp_path / "out", whole)]
+    assert records[0].metrics == pytest.approx(records[1].metrics)
+    assert records[0].tokens == records[1].tokens
+    assert records[0].parents["start"].path == str(half / "model" / "state")
+    # and on again
+    train(go_on(run, tmp_path / "out", epochs=5), tmp_path / "further")
+    assert history(tmp_path / "further")["step"].tolist() == [6, 12, 18, 24, 30]
+
+
+def test_weights_alone_start_a_training_anew(halves, tmp_path):
+    run, half, whole = halves
+    train(go_on(run, half, weights_only=True, epochs=2), tmp_path / "out")
+    assert history(tmp_path / "out")["step"].tolist() == [6, 12]
+    assert not same(tmp_path / "out" / "model", whole / "model")
+
+
+def test_the_best_of_a_training_that_goes_on_is_one_of_the_new_epochs(halves, tmp_path):
+    run, half, _ = halves
+    train(go_on(run, half, epochs=4, keep=["best", "last"]), tmp_path / "out")
+    rows, best = history(tmp_path / "out"), int(read_record(tmp_path / "out").metrics["best_epoch"])
+    column, sign = ("eval_loss", -1) if run.stage == "pretrain" else ("eval_f1_macro", 1)
+    assert best == (sign * rows[column][2:]).idxmax() + 1
+
+
+@pytest.mark.parametrize("epochs", [1, 2])
+def test_a_training_that_has_nothing_left_to_do_says_so(epochs, halves, tmp_path):
+    run, half, _ = halves
+    with pytest.raises(RunError, match=rf"state: .*2 epochs.*recipe.epochs = {epochs}"):
+        train(go_on(run, half, epochs=epochs), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_state_without_its_optimiser_is_refused(halves, tmp_path):
+    run, half, _ = halves
+    state = shutil.copytree(half / "model" / "state", tmp_path / "model" / "state")
+    (state / "optimizer.pt").unlink()
+    with pytest.raises(RunError, match="its optimizer.pt is missing or cut off.*load_only_model_state"):
+        train(go_on(run, tmp_path, epochs=4), tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,93 @@
+"""The baseline by itself: what it learns, what it cannot learn from."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from pydantic import ValidationError
+
+from lib.core.errors import DataError
+from lib.core.kinds import BACKBONES
+
+WORDS = ["dull tiresome story", "bright lively story", "green cheese sings"]
+
+
+def documents(labels):
+    texts = [f"{WORDS[label]} number {number % 4}" for number, label in enumerate(labels)]
+    return pd.DataFrame({"text": texts, "label": labels})
+
+
+def fitted(frame, **settings):
+    parameters = BACKBONES.parse({"kind": "tfidf"} | settings)
+    backbone = BACKBONES.load("tfidf", "backbone").Backbone(parameters, seed=0)
+    backbone.fit(frame["text"], frame["label"])
+    return backbone
+
+
+def test_classes_are_told_apart_and_one_never_seen_has_no_chance():
+    probabilities = fitted(documents([0, 1] * 20)).class_probabilities(documents([0, 1, 1, 2])["text"], 3)
+    assert probabilities.shape == (4, 3)
+    assert probabilities.sum(axis=1) == pytest.approx(np.ones(4))
+    assert (probabilities[:, 2] == 0).all()
+    assert probabilities.argmax(axis=1).tolist()[:3] == [0, 1, 1]
+
+
+def test_a_class_in_the_middle_that_was_never_seen_moves_no_other():
+    probabilities = fitted(documents([0, 2] * 20)).class_probabilities(documents([0, 2])["text"], 3)
+    assert probabilities.argmax(axis=1).tolist() == [0, 2]
+    assert (probabilities[:, 1] == 0).all()
+
+
+def test_settings_reach_the_vectoriser():
+    frame = documents([0, 1] * 20)
+
+    def features(**settings):
+        return fitted(frame, **settings).classifier[0].get_feature_names_out()
+
+    assert len(features(max_features=3)) == 3
+    assert not [name for name in features(ngram_max=1) if " " in name]
+    assert {name.count(" ") for name in features(ngram_max=3)} == {0, 1, 2}
+    assert "story" in features(max_df=1.0)
+    assert "story" not in features(max_df=0.9)
+    rare = pd.concat([frame, pd.DataFrame({"text": ["unheard"], "label": [0]})])
+    assert "unheard" in fitted(rare, min_df=1).classifier[0].vocabulary_
+    assert "unheard" not in fitted(rare, min_df=2).classifier[0].vocabulary_
+
+
+def test_weights_are_one_per_feature_and_a_bias():
+    assert fitted(documents([0, 1] * 20), max_features=3).weights == 3 + 1
+    assert fitted(documents([0, 1, 2] * 20), max_features=3).weights == 3 * (3 + 1)
+
+
+def test_the_same_documents_give_the_same_probabilities():
+    frame = documents([0, 1, 2] * 20)
+    one, two = (fitted(frame).class_probabilities(frame["text"], 3) for _ in range(2))
+    assert one.tobytes() == two.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pd.DataFrame({"text": ["one two", "three four"], "label": [0, 1]}), "no n-gram of 2 documents.*min_df = 2"),
+        (pd.DataFrame({"text": ["", ""], "label": [0, 1]}), "no n-gram of 2 documents"),
+        (documents([1] * 10), "only one class in training; expected at least two"),
+    ],
+)
+def test_what_nothing_can_be_learnt_from_is_refused(frame, message):
+    with pytest.raises(DataError, match=message):
+        fitted(frame)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"max_df": 2}, {"max_df": 0}, {"min_df": 0}, {"ngram_max": 0}, {"max_features": 0}, {"words": 1}]
+)
+def test_settings_out_of_range_are_refused(settings):
+    with pytest.raises(ValidationError, match=next(iter(settings))):
+        BACKBONES.parse({"kind": "tfidf"} | settings)
+
+
+def test_it_takes_no_mechanism_and_hands_over_no_weights():
+    parameters = BACKBONES.parse({"kind": "tfidf"})
+    assert parameters.with_mechanism(None) is parameters
+    assert parameters.blocks() is None
+    assert parameters.longest() is None
+    assert list(parameters.obstacles(BACKBONES.parse({"kind": "encoder"})))

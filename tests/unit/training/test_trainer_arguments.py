@@ -1,0 +1,72 @@
+"""What the recipe and the machine make of the Trainer's arguments."""
+
+import math
+
+import pytest
+import torch
+
+from lib.core.errors import RunError
+from lib.core.settings.run import Run
+from lib.training.trainer import micro_batch_size, training_arguments
+
+
+def arguments(tmp_path, *, precision="fp32", device="cpu", best=None, **recipe):
+    run = Run(
+        stage="pretrain",
+        model="sdpa",
+        dataset="wikipedia",
+        seed=1,
+        precision=precision,
+        task={"kind": "masked_lm"},
+        backbone={"kind": "encoder"},
+        tokenizer="tokenizer",
+        data={"train": "train", "validation": "validation"},
+        recipe={"epochs": 1, "learning_rate": 1e-3, "min_lr_ratio": 0.1, "batch_size": 8} | recipe,
+        execution={"device": device},
+    )
+    return training_arguments(work=str(tmp_path), run=run, recipe=run.recipe, longest=32, best=best)
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "longest", "tokens", "expected"),
+    [(64, 512, 32_768, 64), (64, 4096, 32_768, 8), (16, 16_384, 32_768, 2), (10, 100, 750, 5), (8, 512, 100, 1)],
+)
+def test_the_micro_batch_is_the_largest_divisor_that_fits(batch_size, longest, tokens, expected):
+    assert micro_batch_size(batch_size, longest, tokens) == expected
+
+
+def test_the_warm_up_is_a_share_of_the_steps_up_to_all_of_them(tmp_path):
+    shares = [0.0, 1e-9, *(number / 997 for number in range(1, 997)), 0.1, 0.3, 0.999999, 1.0]
+    for share in shares:
+        found = arguments(tmp_path, warmup_ratio=share)
+        for steps in (1, 2, 7, 10, 24, 999, 1000, 123_457, 10_000_000):
+            assert found.get_warmup_steps(steps) == math.ceil(steps * share), (share, steps)
+
+
+def test_bf16_on_a_gpu_without_it_says_so(tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: False)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Old GPU")
+    with pytest.raises(RunError, match="'bf16', which Old GPU cannot do. Expected.*'fp16' or 'fp32'"):
+        arguments(tmp_path, precision="bf16", device="auto")
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="needs a machine without an accelerator")
+def test_bf16_without_a_gpu_runs_on_the_cpu(tmp_path):
+    assert arguments(tmp_path, precision="bf16", device="auto").device.type == "cpu"
+
+
+@pytest.mark.parametrize("device", ["cpu", "auto"])
+def test_bf16_runs_where_the_device_does_it(device, tmp_path, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: device != "cpu")
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "A GPU")
+    assert arguments(tmp_path, precision="bf16", device=device).bf16
+
+
+def test_the_best_epoch_is_chosen_as_asked(tmp_path):
+    last, best = arguments(tmp_path), arguments(tmp_path, best=("loss", False))
+    assert (last.load_best_model_at_end, best.load_best_model_at_end) == (False, True)
+    assert (best.metric_for_best_model, best.greater_is_better) == ("loss", False)
+    assert last.save_total_limit == 1
+    assert best.save_total_limit > 1, "the Trainer would remove the last checkpoint at the end"

@@ -1,0 +1,174 @@
+import json
+import re
+
+import jsonschema
+import pytest
+import yaml
+
+from lib.core.configuration import load_study, read_layers
+from lib.core.kinds import BACKBONES, MECHANISMS, TASKS
+from lib.core.settings.data import Corpus, Dataset, Tokenizer
+from lib.core.settings.execution import Execution, Training
+from lib.core.settings.recipe import Recipe
+from lib.core.settings.run import Run, Start
+from lib.core.settings.study import Experiment, Model, Stage
+from lib.workflow.config_reference import config_readme, config_schema
+from lib.workflow.plan import Plan
+
+AGAIN = "run: python scripts/config_reference.py"
+
+
+def fields(*sections):
+    return {name for section in sections for name in section.model_fields}
+
+
+def parameters(axis):
+    return [axis.load(kind, "parameters").Parameters for kind in axis.kinds()]
+
+
+def test_the_reference_is_up_to_date(repository):
+    assert (repository / "config/README.md").read_text(encoding="utf-8") == config_readme(), AGAIN
+    assert (repository / "config/schema.json").read_text(encoding="utf-8") == config_schema(), AGAIN
+
+
+@pytest.mark.parametrize("axis", [MECHANISMS, BACKBONES, TASKS], ids=lambda axis: axis.noun)
+def test_every_kind_has_a_table_with_all_its_keys(axis):
+    text = config_readme()
+    for kind in axis.kinds():
+        table = next(part for part in text.split("\n### ") if f"with `kind: {kind}`" in part.splitlines()[0])
+        for name in axis.load(kind, "parameters").Parameters.model_fields:
+            assert f"\n| `{name}` |" in table
+
+
+@pytest.mark.parametrize("place", ["experiment.corpora.<name>.url.files.<part>[]", "config.yaml", "start"])
+def test_remote_files_and_the_settings_of_a_run_have_tables(place):
+    assert f"\n### `{place}`\n" in config_readme()
+
+
+def test_every_heading_that_a_row_names_is_there():
+    text = config_readme()
+    assert set(re.findall(r"Keys: `([^`]+)`", text)) <= set(re.findall(r"^### `([^`]+)`", text, re.MULTILINE))
+
+
+# The reproduced study's settings
+
+
+def rows_of_the_study():
+    text = config_readme().partition("## Names in the reproduced study")[2].partition("\n## ")[0]
+    rows = [row.split(" | ") for row in text.splitlines() if row.startswith("| `")]
+    return {row[0].strip("| `"): row[1] for row in rows}
+
+
+def test_all_settings_of_the_study_are_there():
+    rows = rows_of_the_study()
+    assert len(rows) == 79
+    assert not [name for name, here in rows.items() if not here.startswith(("`", "run: `", "none"))]
+
+
+def test_every_key_that_stands_beside_a_setting_of_the_study_exists():
+    sections = {
+        "recipe": fields(Recipe),
+        "task": fields(*parameters(TASKS)),
+        "stages.<name>.task": fields(*parameters(TASKS)),
+        "mechanisms.<name>": fields(*parameters(MECHANISMS)),
+        "backbones.<name>": fields(*parameters(BACKBONES)),
+        "tokenizers.<name>": fields(Tokenizer),
+        "corpora.<name>": fields(Corpus),
+        "datasets.<name>": fields(Dataset),
+        "models.<name>": fields(Model),
+        "stages.<name>": fields(Stage),
+        "execution.training": fields(Training),
+        "execution": fields(Execution),
+        "start": fields(Start),
+        "data": {"train", "validation", "test"},
+        "": fields(Experiment, Run),
+    }
+    for here in rows_of_the_study().values():
+        studied, _, run = here.partition("run: ")
+        before = ""
+        for key in re.findall("`([^`]+)`", studied) + re.findall("`([^`]+)`", run):
+            if key.startswith("."):  # `tokenizers.<name>.source`, `.path`
+                key = before.rpartition(".")[0] + key
+            before = key
+            if key.endswith("<name>"):
+                key = key.removesuffix(".<name>")
+            key = key.replace(".{short,long,held_out}.max_tokens", ".short")
+            section, _, name = key.rpartition(".")
+            assert name in sections[section], key
+
+
+# The schema
+
+
+@pytest.fixture(scope="module")
+def schema():
+    return jsonschema.Draft202012Validator(json.loads(config_schema()))
+
+
+def shipped(repository):
+    return sorted((repository / "config").glob("*.yaml"))
+
+
+def test_the_schema_accepts_every_shipped_study(schema, repository):
+    for path in shipped(repository):
+        problems = [error.message for error in schema.iter_errors(yaml.safe_load(path.read_text(encoding="utf-8")))]
+        assert not problems, path
+
+
+WRONG = {
+    "an unknown key": {"experimnt": {}},
+    "an unknown key of a kind": {"experiment": {"mechanisms": {"sdpa": {"kind": "sdpa", "chunk_size": 64}}}},
+    "an unknown kind": {"experiment": {"backbones": {"encoder": {"kind": "unheard_of"}}}},
+    "a key of another task": {
+        "experiment": {"stages": {"pretrain": {"task": {"kind": "masked_lm", "classifier_pooling": "cls"}}}}
+    },
+    "a wrong type in what a stage shares": {"experiment": {"stages": {"pretrain": {"recipe": {"epochs": "ten"}}}}},
+}
+
+
+@pytest.mark.parametrize("values", WRONG.values(), ids=WRONG)
+def test_the_schema_refuses(schema, values):
+    assert not schema.is_valid(values)
+
+
+def test_the_schema_lets_null_remove_an_entry(schema):
+    removed = {"experiment": {"mechanisms": {"sdpa": None}}, "report": {"tables": {"tapt": None}}}
+    assert schema.is_valid({"extends": "config.yaml", **removed})
+
+
+# Studies
+
+
+def test_every_shipped_study_is_valid(repository):
+    for path in shipped(repository):
+        load_study(read_layers([path]))
+
+
+def blocks(page, language):
+    return re.findall(rf"```{language}\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+
+
+def test_the_studies_in_the_documentation_are_valid(repository, tmp_path, schema):
+    studies = [block for block in blocks(repository / "docs/studies.md", "yaml") if block.startswith("# config/")]
+    assert studies
+    for path in shipped(repository):
+        (tmp_path / path.name).write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
+    for number, block in enumerate(studies):
+        path = tmp_path / f"study-{number}.yaml"
+        path.write_text(block, encoding="utf-8")
+        plan = Plan(load_study(read_layers([path])))
+        assert plan.runs
+        assert plan.results != "results", "a study has a results folder of its own"
+        assert schema.is_valid(yaml.safe_load(block))
+
+
+def test_every_file_that_the_documentation_names_is_there(repository):
+    pages = [repository / "README.md", repository / "CONTRIBUTING.md", *(repository / "docs").glob("*.md")]
+    for page in pages:
+        text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+        named = re.findall(r"`((?:lib|scripts|docs|config|workflow|tests|slurm)/[\w./-]+)`", text)
+        linked = re.findall(r"\]\(([\w./-]+)\)", text)
+        for target in named:
+            assert (repository / target).exists(), f"{page.name}: {target}"
+        for target in linked:
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
