@@ -41,7 +41,7 @@ ALONE = {
         "datasets": {
             "imdb": {
                 "source": "generated",
-                "generated": {"documents": 100},
+                "generated": {"documents": 200},
                 "labels": ["negative", "positive"],
                 "max_tokens": 48,
             }
