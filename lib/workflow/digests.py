@@ -96,9 +96,10 @@ def _module(name: str) -> _Module | None:
         if not isinstance(statement, ast.Import | ast.ImportFrom):
             for defined in defined_names(statement) or [STATEMENTS]:
                 module.definitions.setdefault(defined, []).append(statement)
-        if isinstance(statement, Function | ast.ClassDef):
-            if not {last_name(decorator) for decorator in statement.decorator_list} <= WRAPPERS:
-                module.registered.append(statement.name)
+        if isinstance(statement, Function | ast.ClassDef) and not WRAPPERS.issuperset(
+            last_name(decorator) for decorator in statement.decorator_list
+        ):
+            module.registered.append(statement.name)
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             module.mentioned.add(node.id)

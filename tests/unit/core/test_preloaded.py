@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -86,9 +87,10 @@ class Programs:
 
 
 @pytest.fixture
-def alone(tmp_path):
-    """Programs that nobody serves."""
-    return Programs(tmp_path)
+def alone():
+    """Programs that nobody serves; in a folder with a short name, since that of a socket has 107 letters at most."""
+    with tempfile.TemporaryDirectory() as folder:
+        yield Programs(Path(folder).resolve())
 
 
 @pytest.fixture
@@ -158,6 +160,7 @@ def test_a_program_whose_keeper_was_killed_has_failed(programs, tmp_path):
     eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
     pid = int((tmp_path / "pid").read_text())
     keeper = int(subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], capture_output=True, text=True).stdout)
+    assert keeper not in (os.getpid(), process.pid), "the program runs in its own process"
     os.kill(keeper, signal.SIGKILL)
     assert process.wait(timeout=30) == 1
     os.kill(pid, signal.SIGKILL)
