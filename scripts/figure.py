@@ -1,7 +1,9 @@
 """Draw one figure of a study from the records of finished runs.
 
-python scripts/figure.py --figure '{"kind": "score_time", "stage": "finetune", "column": "f1", "time": ["tapt",
-"finetune"], "baseline": "tfidf", "families": {"sdpa": "sdpa"}, "datasets": ["imdb"]}' --records FILE ... --out FILE
+python scripts/figure.py --figure JSON --records FILE ... --out FILE ...
+
+JSON says what the figure shows: `stage`, `column`, `baseline`, `datasets`, `families` (models with what colours them)
+and `timed` (for each model the pairs of stage and model whose training times are added up).
 """
 
 import json
@@ -27,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         load_runs(Path(record).parent for record in arguments.records),
         stage=shown["stage"],
         column=shown["column"],
-        time=shown["time"],
+        timed=shown["timed"],
         families=shown["families"],
         datasets=shown["datasets"],
         baseline=shown["baseline"],

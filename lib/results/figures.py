@@ -35,21 +35,22 @@ def score_time_figure(
     *,
     stage: str,
     column: str,
-    time: Sequence[str],
+    timed: Mapping[str, Sequence[tuple[str, str]]],
     families: Mapping[str, str],
     datasets: Sequence[str],
     baseline: str | None = None,
 ) -> Figure:
     """Draw a score against the minutes of training that a dataset cost, one panel per dataset.
 
-    Times are those of all runs on the dataset in the stages `time`, means over the seeds; a bar spans one standard
-    deviation of the score to either side where there is more than one seed.
+    Times are means over the seeds; a bar spans one standard deviation of the score to either side where there is more
+    than one seed.
 
     Args:
         runs: frame of `lib.results.records.load_runs`.
         stage: whose runs have the score.
         column: the score, as `lib.results.tables.quantity` knows it.
-        time: stages whose times are added up; a model may lack some of them.
+        timed: what training times are added up for each model: stages, each with the model that names its runs, since
+            models that are the same up to a stage share a run.
         families: models to draw, in order, each with the family that gives its colour.
         datasets: panels, in order.
         baseline: model without a training loop that is drawn as a dashed line.
@@ -63,10 +64,10 @@ def score_time_figure(
     score, models = quantity(column), list(families)
     grid = select_grid(runs, stage, [*models, *([baseline] if baseline else [])], datasets, [score.source])
     key = ["dataset", "model"]
-    timed = runs[runs["stage"].isin(time)].groupby([*key, "seed"])["seconds"].sum()
-    minutes = timed.groupby(key).mean() / 60
+    minutes = _minutes(runs, timed, datasets)
     scores = score.factor * grid.groupby(key)[score.source].agg(["mean", "std"]).fillna(0)
 
+    stages = list(dict.fromkeys(each for places in timed.values() for each, _ in places))
     look = looks(families)
     with matplotlib.style.context(STYLE):
         width, height = PANEL_INCHES
@@ -74,7 +75,7 @@ def score_time_figure(
         panels = figure.subplots(1, len(datasets), squeeze=False)[0]
         for axes, dataset in zip(panels, datasets, strict=True):
             axes.set_title(dataset)
-            axes.set_xlabel(f"training time, {' + '.join(time)} [min]")
+            axes.set_xlabel(f"training time, {' + '.join(stages)} [min]")
             if baseline:
                 axes.axhline(
                     scores.loc[(dataset, baseline), "mean"], color=BASELINE_COLOUR, linestyle="--", linewidth=1
@@ -116,6 +117,18 @@ def save_figure(figure: Figure, files: Iterable[str | Path]) -> None:
         metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(Path(file).suffix)
         with matplotlib.style.context(STYLE), atomic_path(file) as partial:
             figure.savefig(partial, metadata=metadata)
+
+
+def _minutes(runs: pd.DataFrame, timed: Mapping[str, Sequence[tuple[str, str]]], datasets: Sequence[str]) -> pd.Series:
+    """Return the minutes of training by dataset and model; a stage that does not work on a dataset costs it nothing."""
+    minutes = {(dataset, model): 0.0 for dataset in datasets for model in timed}
+    for model, places in timed.items():
+        for stage, owner in places:
+            own = [dataset for dataset in datasets if dataset in set(runs.loc[runs["stage"] == stage, "dataset"])]
+            seconds = select_grid(runs, stage, [owner], own, ["seconds"]).groupby("dataset")["seconds"].mean()
+            for dataset, value in seconds.items():
+                minutes[dataset, model] += value / 60
+    return pd.Series(minutes)
 
 
 def _draw_models(axes: Axes, minutes: pd.Series, scores: pd.DataFrame, look: Mapping[str, tuple[str, str]]) -> None:

@@ -1,4 +1,4 @@
-"""Run records as tidy frames: one row per run, or one row per epoch of a run."""
+"""Run records as tidy frames: one row per run."""
 
 import itertools
 from collections import Counter
@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from lib.core.errors import DataError
-from lib.core.record import HISTORY, read_record
+from lib.core.record import read_record
 
 KEY = ["stage", "model", "dataset", "seed"]
 
@@ -35,26 +35,6 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
     if rows and (twice := runs[runs.duplicated(KEY, keep=False)]["folder"].tolist()):
         raise DataError(f"{', '.join(twice)}: records of the same run. Expected one each; name every run once.")
     return runs
-
-
-def load_histories(folders: Iterable[str | Path]) -> pd.DataFrame:
-    """Return one row per epoch of each run: its key (`stage`, `model`, `dataset`, `seed`) and its history's columns.
-
-    Raises:
-        DataError: a run has no record or no history.
-    """
-    frames = []
-    for folder in folders:
-        record, path = read_record(folder), Path(folder) / HISTORY
-        try:
-            history = pd.read_csv(path)
-        except (OSError, ValueError) as error:
-            raise DataError(f"{path}: cannot be read ({error}). Expected one row per epoch; repeat the run.") from error
-        history = history.drop(columns=KEY, errors="ignore")
-        for position, name in enumerate(KEY):
-            history.insert(position, name, getattr(record, name))
-        frames.append(history)
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=KEY)
 
 
 def select_grid(

@@ -76,7 +76,15 @@ def new_experiment(
     if start is not None:
         source = _run_folder(experiments, start)
         inherited = _read_config(source)
-        settings |= {name: inherited[name] for name in INHERITED}
+        settings |= {field: inherited[field] for field in INHERITED}
+        tokenizers = {plan.tokenizer_folder(each): each for each in plan.experiment.tokenizers}
+        if settings["tokenizer"] not in tokenizers:
+            raise ConfigError(
+                f"{source}: its tokeniser {settings['tokenizer']} is none of the study's, whose tokens the run would "
+                f"read: {', '.join(tokenizers)}. Use the study that the run belongs to (--configfile)."
+            )
+        tokenizer = tokenizers[settings["tokenizer"]]
+        settings["data"] = {split: plan.tokens(dataset, tokenizer, split) for split in settings["data"]}
         settings["start"] = Start(run=str(source), checkpoint=str(source / MODEL)).model_dump()
     return _write(folder, settings | {"model": name})
 

@@ -347,12 +347,20 @@ class Plan:
         ]
 
     def figure_settings(self, name: str) -> dict[str, Any]:
-        """Return what a figure shows: its settings, models with their families, and datasets."""
+        """Return what a figure shows: its settings, models with their families and timed runs, and datasets."""
         settings = self.study.report.figures[name]
         models = [model for model in self.owners(settings.stage) if model != settings.baseline]
         families = {model: self.experiment.backbone_at(model, settings.stage).family for model in models}
+        timed = {
+            model: [
+                [stage, self.experiment.owner(model, stage)]
+                for stage in settings.time
+                if stage in self.experiment.stages_of(model)
+            ]
+            for model in models
+        }
         datasets = list(self.experiment.stages[settings.stage].data)
-        return settings.model_dump() | {"families": families, "datasets": datasets}
+        return settings.model_dump() | {"families": families, "timed": timed, "datasets": datasets}
 
     def figure_inputs(self, name: str) -> list[str]:
         """Return the records that a figure is drawn from."""

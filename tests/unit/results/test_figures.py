@@ -21,11 +21,12 @@ MODELS += ["favor-m64", "favor-m128", "favor-m256", "favor-m512"]
 
 
 FAMILIES = {model: model.split("-")[0] for model in MODELS}
-SHOWN = {"stage": "finetune", "column": "f1", "time": ["tapt", "finetune"], "baseline": "tfidf"}
+SHOWN = {"stage": "finetune", "column": "f1", "baseline": "tfidf"}
+TIMED = {model: [("tapt", model), ("finetune", model)] for model in MODELS}
 
 
 def draw(runs, datasets=DATASETS, **changes):
-    return score_time_figure(runs, datasets=datasets, **{**SHOWN, "families": FAMILIES, **changes})
+    return score_time_figure(runs, datasets=datasets, **{**SHOWN, "families": FAMILIES, "timed": TIMED, **changes})
 
 
 @pytest.fixture
@@ -72,10 +73,23 @@ def test_a_model_that_skips_a_stage_costs_less(tmp_path):
     folders = [write_run(tmp_path, "finetune", model, "imdb", seconds=300.0) for model in ("sdpa", "favor-m64")]
     folders.append(write_run(tmp_path, "tapt", "sdpa", "imdb", seconds=600.0))
     families = {"sdpa": "sdpa", "favor-m64": "favor"}
-    axes = draw(load_runs(folders), ["imdb"], families=families, baseline=None).axes[0]
-    minutes = {line.get_gid(): line.get_xdata()[0] for line in axes.lines if line.get_gid()}
-    assert minutes == {"sdpa": 15.0, "favor-m64": 5.0}
+    timed = {"sdpa": TIMED["sdpa"], "favor-m64": [("finetune", "favor-m64")]}
+    axes = draw(load_runs(folders), ["imdb"], families=families, timed=timed, baseline=None).axes[0]
+    assert minutes_of(axes) == {"sdpa": 15.0, "favor-m64": 5.0}
     assert not [line for line in axes.lines if line.get_linestyle() == "--"]
+
+
+def test_a_shared_run_costs_each_of_its_models(tmp_path):
+    folders = [write_run(tmp_path, "finetune", model, "imdb", seconds=300.0) for model in ("sdpa", "favor-m64")]
+    folders.append(write_run(tmp_path, "tapt", "sdpa", "imdb", seconds=600.0))
+    families = {"sdpa": "sdpa", "favor-m64": "favor"}
+    timed = {"sdpa": TIMED["sdpa"], "favor-m64": [("tapt", "sdpa"), ("finetune", "favor-m64")]}
+    axes = draw(load_runs(folders), ["imdb"], families=families, timed=timed, baseline=None).axes[0]
+    assert minutes_of(axes) == {"sdpa": 15.0, "favor-m64": 15.0}
+
+
+def minutes_of(axes):
+    return {line.get_gid(): line.get_xdata()[0] for line in axes.lines if line.get_gid()}
 
 
 def test_names_cover_nothing_and_stay_inside(tmp_path):
@@ -114,7 +128,7 @@ def test_several_seeds_draw_mean_and_spread(tmp_path):
         folders.append(write_run(tmp_path, "tapt", "sdpa", "imdb", seed=seed))
         folders.append(write_run(tmp_path, "finetune", "sdpa", "imdb", seed=seed, test_f1_macro=score))
         folders.append(write_run(tmp_path, "finetune", "tfidf", "imdb", seed=seed, test_f1_macro=0.8))
-    axes = draw(load_runs(folders), ["imdb"], families={"sdpa": "sdpa"}).axes[0]
+    axes = draw(load_runs(folders), ["imdb"], families={"sdpa": "sdpa"}, timed={"sdpa": TIMED["sdpa"]}).axes[0]
     (point,) = (line for line in axes.lines if line.get_gid() == "sdpa")
     assert point.get_ydata() == pytest.approx([92.0])
     (bar,) = axes.collections[0].get_segments()
@@ -145,7 +159,7 @@ def test_a_hole_is_named(folders):
 
 def test_program(folders, tmp_path):
     main = runpy.run_path(str(PROGRAM))["main"]
-    shown = json.dumps(SHOWN | {"families": FAMILIES, "datasets": DATASETS})
+    shown = json.dumps(SHOWN | {"families": FAMILIES, "timed": TIMED, "datasets": DATASETS})
     inputs = ["--figure", shown, "--records", *(str(folder / "run.json") for folder in folders)]
     out = [tmp_path / "figures/f.svg", tmp_path / "figures/f.png"]
     assert run_program(main, [*inputs, "--out", *map(str, out)]) == 0

@@ -10,7 +10,7 @@ from run_records import MODELS, write_baseline, write_predictions, write_run
 from lib.core.errors import DataError
 from lib.core.program import run as run_program
 from lib.results.published import published
-from lib.results.records import load_histories, load_runs
+from lib.results.records import load_runs
 from lib.results.tables import classes_table, stage_table, token_lengths_table
 
 PROGRAM = Path(__file__).resolve().parents[3] / "scripts/table.py"
@@ -25,16 +25,6 @@ def test_runs_are_one_tidy_row_each(tmp_path):
     assert row["test_f1_macro"] == 0.5
     assert row["parameters_total"] == 100
     assert row["peak_memory_kind"] == "resident"
-
-
-def test_histories_carry_the_key_of_their_run(tmp_path):
-    folders = [write_run(tmp_path, "tapt", model, "imdb") for model in ("sdpa", "favor-m64")]
-    histories = load_histories(folders)
-    assert histories["model"].tolist() == ["sdpa", "sdpa", "favor-m64", "favor-m64"]
-    assert histories["epoch"].tolist() == [1, 2, 1, 2]
-    (folders[0] / "history.csv").unlink()
-    with pytest.raises(DataError, match=r"history\.csv: cannot be read"):
-        load_histories(folders)
 
 
 def test_every_missing_or_broken_record_is_named(tmp_path):

@@ -90,15 +90,25 @@ def test_a_start_hands_over_backbone_tokeniser_seed_and_precision(new_experiment
     path = tmp_path / "pretrain" / "first" / CONFIG
     pretraining = yaml.safe_load(path.read_text())
     pretraining["backbone"]["hidden_size"] = 96
-    pretraining |= {"tokenizer": "elsewhere", "seed": 7, "precision": "bf16"}
+    pretraining |= {"seed": 7, "precision": "bf16"}
     path.write_text(yaml.safe_dump(pretraining))
     run = new_experiment("finetune", "fine", "--start", "pretrain/first", "--dataset", "arxiv")
     assert (run.model, run.stage, run.dataset) == ("fine", "finetune", "arxiv")
     assert run.backbone.model_dump(mode="json") == pretraining["backbone"]
-    assert (run.backbone.hidden_size, run.tokenizer, run.seed, run.precision) == (96, "elsewhere", 7, "bf16")
+    assert (run.backbone.hidden_size, run.seed, run.precision) == (96, 7, "bf16")
+    assert run.tokenizer == pretraining["tokenizer"]
     assert (run.start.run, run.start.checkpoint) == (str(path.parent), str(path.parent / MODEL))
     assert run.start.load_only_model_state
     assert (len(run.labels), run.task.kind, run.recipe.epochs) == (11, "sequence_classification", 3)
+
+
+def test_a_start_with_a_foreign_tokeniser_is_refused(new_experiment, tmp_path):
+    """Its weights would read the study's tokens as other words."""
+    new_experiment("pretrain", "first", "--model", "favor-m256")
+    path = tmp_path / "pretrain" / "first" / CONFIG
+    path.write_text(yaml.safe_dump(yaml.safe_load(path.read_text()) | {"tokenizer": "elsewhere"}))
+    with pytest.raises(ConfigError, match="elsewhere is none of the study's.*--configfile"):
+        new_experiment("finetune", "fine", "--start", "pretrain/first", "--dataset", "arxiv")
 
 
 def test_a_start_may_be_the_folder_of_any_run(new_experiment, tmp_path):
