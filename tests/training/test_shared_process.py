@@ -13,7 +13,8 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_a_training_in_a_shared_process_is_bit_identical(config_file, tmp_path):
     program = ROOT / "scripts" / "train.py"
-    arguments = ["--config", str(config_file("pretrain", mechanism={"kind": "lsh", "num_hashes": 2, "chunk_size": 8}))]
+    lsh = {"mechanism": {"kind": "lsh", "num_hashes": 2, "chunk_size": 8}}
+    arguments = ["--config", str(config_file("pretrain", backbone=lsh))]
     runpy.run_path(str(program))["main"]([*arguments, "--out", str(tmp_path / "own")])
     command = [sys.executable, program, *arguments, "--out", tmp_path / "shared"]
     done = subprocess.run(

@@ -61,7 +61,7 @@ def test_preparation_is_measured(script, tmp_path):
     script("preparation_cost", "--megabytes", 2, "--out", out)
     table = pd.read_csv(out)
     assert table[["program", "input"]].to_numpy().tolist() == [
-        ["filter_wikipedia", "shard.parquet"], ["prepare_dataset", "shard.parquet"], ["prepare_dataset", "articles.xml"]
+        ["filter_corpus", "shard.parquet"], ["prepare_dataset", "shard.parquet"], ["prepare_dataset", "articles.xml"]
     ]  # fmt: skip
     assert table["megabytes"].tolist() == [1, 1, 2]
     assert (table[["seconds", "cpu_seconds", "peak_memory_mib"]] > 0).all(axis=None)
