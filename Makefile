@@ -43,7 +43,7 @@ report: setup ## Make the HTML report of the demo
 	$(BIN)/python -m pip install --quiet --requirement requirements-bench.lock
 	touch $@
 
-bench: setup .venv/.bench ## Measure what attention costs here, beside other implementations (about a quarter of an hour on 2 cores)
+bench: setup .venv/.bench ## Measure what attention costs here, beside other implementations (about 18 minutes on 2 cores)
 	$(SNAKEMAKE) bench --cores $(CORES) --workflow-profile none --rerun-incomplete --show-failed-logs --quiet reason host
 	@echo; cat results/tables/attention_cost.md; echo
 	@echo "Tables:  results/tables/attention_cost.csv, training_cost.csv, favor_error.csv, lsh_recall.csv"
@@ -54,7 +54,7 @@ bench-page: bench ## The same, and put its tables and its figure into docs/
 	cp results/figures/attention_time.svg docs/
 
 # One thread per process: small tensors gain nothing from more, and the tests run side by side.
-test: setup ## Run the tests (about 5 minutes on 2 cores)
+test: setup ## Run the tests (about 8 minutes on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadscope
 
 test-slow: setup ## Run the heavy proofs (about half an hour on 2 cores)

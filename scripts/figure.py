@@ -2,8 +2,8 @@
 
 python scripts/figure.py --figure JSON --records FILE ... --out FILE ...
 
-JSON says what the figure shows: `stage`, `column`, `baseline`, `datasets`, `families` (models with what colours them)
-and `timed` (for each model the pairs of stage and model whose training times are added up).
+JSON says what the figure shows: `stage`, `column`, `baseline`, `datasets`, `models` in order, their `families`, which
+colour them, and `timed` (for each model the pairs of stage and model whose training times are added up).
 """
 
 import json
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         stage=shown["stage"],
         column=shown["column"],
         timed=shown["timed"],
-        families=shown["families"],
+        families={model: shown["families"][model] for model in shown["models"]},
         datasets=shown["datasets"],
         baseline=shown["baseline"],
     )

@@ -86,11 +86,12 @@ def train(run: Run, out: str | Path, work: str | Path | None = None) -> None:
         callbacks=callbacks,
     )
     _fit(trainer, run)
-    if not trainer.is_world_process_zero():
-        return
-    staged = folders.stage()
-    epoch = _keep(trainer, keep, staged / MODEL)
+    # All processes of a training predict; one of them writes.
+    staged = folders.stage() if trainer.is_world_process_zero() else None
+    epoch = _keep(trainer, keep, staged and staged / MODEL)
     metrics, predictions = _scores(trainer, run, splits, epoch)
+    if staged is None:
+        return
     _save_tokenizer(tokenizer, run, staged / MODEL, longest=max(lengths))
     if predictions is not None:
         predictions.to_parquet(staged / PREDICTIONS, index=False)
@@ -125,13 +126,13 @@ def _fit(trainer: KeyedTrainer, run: Run) -> None:
     trainer.train(resume_from_checkpoint=checkpoint)
 
 
-def _keep(trainer: KeyedTrainer, keep: Sequence[str], folder: Path) -> int:
+def _keep(trainer: KeyedTrainer, keep: Sequence[str], folder: Path | None) -> int:
     """Save what is kept of a training, leave the first model of it in the trainer, and return its epoch.
 
     Args:
         trainer: after training; its model is the best one if that is kept, else the last.
         keep: what to keep, in order.
-        folder: of the run's model; what comes second lies in folders of their names inside it.
+        folder: of the run's model; what comes second lies in folders of their names inside it. None saves nothing.
     """
     model: PreTrainedModel = trainer.accelerator.unwrap_model(trainer.model)
     models = [name for name in keep if name != "state"]
@@ -143,8 +144,9 @@ def _keep(trainer: KeyedTrainer, keep: Sequence[str], folder: Path) -> int:
     for name in reversed(models):
         if len(models) > 1:
             load_model(model, Path(checkpoints[name]) / SAFE_WEIGHTS_NAME)
-        model.save_pretrained(folder if name == models[0] else folder / name)
-    if "state" in keep and last is not None:
+        if folder is not None:
+            model.save_pretrained(folder if name == models[0] else folder / name)
+    if "state" in keep and folder is not None and last is not None:
         shutil.copytree(last, folder / "state")
         # Whoever goes on from here compares with no earlier epochs: their models are not kept.
         path = folder / "state" / TRAINER_STATE_NAME

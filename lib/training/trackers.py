@@ -34,7 +34,7 @@ def place_trackers(execution: Training, out: Path) -> None:
 
 def run_name(run: Run) -> str:
     """Return the name under which trackers show `run`."""
-    return run.execution.run_name or f"{run.stage}/{run.model}/{run.dataset}/seed-{run.seed}"
+    return run.execution.run_name.format(stage=run.stage, model=run.model, dataset=run.dataset, seed=run.seed)
 
 
 def report_final(trainer: Trainer, record: RunRecord) -> None:

@@ -360,7 +360,7 @@ class Plan:
             for model in models
         }
         datasets = list(self.experiment.stages[settings.stage].data)
-        return settings.model_dump() | {"families": families, "timed": timed, "datasets": datasets}
+        return settings.model_dump() | {"models": models, "families": families, "timed": timed, "datasets": datasets}
 
     def figure_inputs(self, name: str) -> list[str]:
         """Return the records that a figure is drawn from."""

@@ -1,10 +1,11 @@
 """Settings that say how the work is done and not what comes out of it: no run becomes stale by them."""
 
+from collections.abc import Iterator
 from typing import Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-from lib.core.settings import Section
+from lib.core.settings import Section, check
 
 
 class Training(Section):
@@ -23,11 +24,22 @@ class Training(Section):
     report_to: list[Literal["tensorboard", "wandb"]] = Field(
         default_factory=list, description="Trackers besides the CSV, which is always written."
     )
-    run_name: str | None = Field(
-        None, description="Name of the run in the trackers; null = `<stage>/<model>/<dataset>/seed-<seed>`."
+    run_name: str = Field(
+        "{stage}/{model}/{dataset}/seed-{seed}",
+        description="Name of a run in the trackers; `{stage}`, `{model}`, `{dataset}` and `{seed}` stand for its own.",
     )
     wandb_entity: str | None = Field(None, description="Weights & Biases team.")
     wandb_project: str = Field("attention-grid", description="Weights & Biases project.")
+
+    @check
+    def _run_name_has_known_places(self) -> Iterator[str]:
+        try:
+            self.run_name.format(stage="", model="", dataset="", seed=0)
+        except (IndexError, KeyError, ValueError) as error:
+            yield (
+                f"run_name: '{self.run_name}' cannot be filled in ({error!r}). Expected a text in which only "
+                "{stage}, {model}, {dataset} and {seed} stand in braces"
+            )
 
 
 class Job(Section):

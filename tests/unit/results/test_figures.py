@@ -159,7 +159,7 @@ def test_a_hole_is_named(folders):
 
 def test_program(folders, tmp_path):
     main = runpy.run_path(str(PROGRAM))["main"]
-    shown = json.dumps(SHOWN | {"families": FAMILIES, "timed": TIMED, "datasets": DATASETS})
+    shown = json.dumps(SHOWN | {"models": MODELS, "families": FAMILIES, "timed": TIMED, "datasets": DATASETS})
     inputs = ["--figure", shown, "--records", *(str(folder / "run.json") for folder in folders)]
     out = [tmp_path / "figures/f.svg", tmp_path / "figures/f.png"]
     assert run_program(main, [*inputs, "--out", *map(str, out)]) == 0

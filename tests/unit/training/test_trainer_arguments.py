@@ -4,13 +4,15 @@ import math
 
 import pytest
 import torch
+from pydantic import ValidationError
 
 from lib.core.errors import RunError
+from lib.core.settings.execution import Training
 from lib.core.settings.run import Run
 from lib.training.trainer import micro_batch_size, training_arguments
 
 
-def arguments(tmp_path, *, precision="fp32", device="cpu", best=None, **recipe):
+def arguments(tmp_path, *, precision="fp32", device="cpu", best=None, run_name=None, **recipe):
     run = Run(
         stage="pretrain",
         model="sdpa",
@@ -22,7 +24,7 @@ def arguments(tmp_path, *, precision="fp32", device="cpu", best=None, **recipe):
         tokenizer="tokenizer",
         data={"train": "train", "validation": "validation"},
         recipe={"epochs": 1, "learning_rate": 1e-3, "min_lr_ratio": 0.1, "batch_size": 8} | recipe,
-        execution={"device": device},
+        execution={"device": device} | ({"run_name": run_name} if run_name else {}),
     )
     return training_arguments(work=str(tmp_path), run=run, recipe=run.recipe, longest=32, best=best)
 
@@ -70,3 +72,10 @@ def test_the_best_epoch_is_chosen_as_asked(tmp_path):
     assert (best.metric_for_best_model, best.greater_is_better) == ("loss", False)
     assert last.save_total_limit == 1
     assert best.save_total_limit > 1, "the Trainer would remove the last checkpoint at the end"
+
+
+def test_trackers_show_the_name_that_the_settings_spell(tmp_path):
+    assert arguments(tmp_path).run_name == "pretrain/sdpa/wikipedia/seed-1"
+    assert arguments(tmp_path, run_name="{model} ({seed})").run_name == "sdpa (1)"
+    with pytest.raises(ValidationError, match=r"'\{modle\}' cannot be filled in"):
+        Training(run_name="{modle}")
