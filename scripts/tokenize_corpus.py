@@ -1,4 +1,4 @@
-"""Tokenise the pretraining corpus: short and long articles for training, the next ones held out.
+"""Tokenise a corpus without labels: short and long articles for training, the next ones held out.
 
 In: prepared Parquet shards in dataset order, the tokeniser's folder. Out: the folders `train` and
 `validation`, and the statistics of their lengths.
@@ -14,7 +14,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     from lib.core.settings.data import Slice
     from lib.data.tokenizer import WordPieceTokenizer
-    from lib.data.tokenizing import tokenize_pretraining
+    from lib.data.tokenizing import tokenize_corpus
 
     parser = program.parser(__doc__)
     parser.add_argument("--shards", required=True, nargs="+", metavar="FILE", help="Parquet files, in dataset order")
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         name: Slice(articles=getattr(arguments, name)[0], max_tokens=getattr(arguments, name)[1])
         for name in ("short", "long", "held_out")
     }
-    tokenize_pretraining(
+    tokenize_corpus(
         arguments.shards,
         WordPieceTokenizer.load(arguments.tokenizer),
         **slices,

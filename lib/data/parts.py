@@ -1,6 +1,6 @@
 """Prepared parts: Parquet files with the columns `id`, `text` and `label`, whatever the raw format was.
 
-`label` is the number of the class; it is null throughout in the pretraining corpus, which has none.
+`label` is the number of the class; it is null throughout in a corpus, which has none.
 """
 
 from pathlib import Path

@@ -2,7 +2,7 @@
 
 A split is a folder that `datasets.load_from_disk` opens. Beside the splits stand the statistics of their lengths,
 `{split: {max_tokens, documents, mean, std, median, min, max, at_limit}}`, in tokens; `at_limit` is the share of
-documents that fill `max_tokens`. The pretraining corpus has `train_short` and `train_long` besides `train`.
+documents that fill `max_tokens`. A corpus has `train_short` and `train_long` besides `train`.
 """
 
 import contextlib
@@ -65,7 +65,7 @@ def train_tokenizer(shards: Sequence[str | Path], settings: Tokenizer, target: s
     )
 
 
-def tokenize_pretraining(
+def tokenize_corpus(
     shards: Sequence[str | Path],
     tokenizer: WordPieceTokenizer,
     *,
@@ -75,7 +75,7 @@ def tokenize_pretraining(
     folder: str | Path,
     lengths: str | Path,
 ) -> None:
-    """Tokenise the pretraining corpus: the short and the long slice to `train`, the held-out one to `validation`.
+    """Tokenise a corpus without labels: the short and the long slice to `train`, the held-out one to `validation`.
 
     Args:
         shards: prepared Parquet files (`id`, `text`), in dataset order.
@@ -104,7 +104,7 @@ def tokenize_pretraining(
         kept = len(short_lengths) + len(long_lengths) + len(held_out_lengths)
         if kept < (wanted := short.articles + long.articles + held_out.articles):
             raise DataError(
-                f"{kept} articles of the pretraining corpus were kept, but short.articles {short.articles} + "
+                f"{kept} articles of the corpus were kept, but short.articles {short.articles} + "
                 f"long.articles {long.articles} + held_out.articles {held_out.articles} = {wanted} are asked for. "
                 "Lower these settings, lower min_keywords, or give the source more files (documents, if generated)."
             )

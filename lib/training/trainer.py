@@ -32,6 +32,8 @@ class KeyedTrainer(Trainer):
         **options: those of the Trainer.
     """
 
+    optimizer: torch.optim.Optimizer | None
+
     def __init__(
         self,
         *,
@@ -123,7 +125,7 @@ class KeyedTrainer(Trainer):
 
     def create_optimizer(self, model=None) -> torch.optim.Optimizer:
         """Build AdamW over all weights, with weight decay where it belongs and each weight's own learning rate."""
-        if getattr(self, "optimizer", None) is None:
+        if self.optimizer is None:
             model = self.model if model is None else model
             decayed = set(self.get_decay_parameter_names(model))
             backbone = f"{model.base_model_prefix}."

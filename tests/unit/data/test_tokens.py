@@ -16,7 +16,7 @@ from lib.core.settings.data import Slice, Tokenizer
 from lib.data.masking import MlmCollator, TokenMasker
 from lib.data.samplers import LengthGroupedSampler
 from lib.data.tokenizer import WordPieceTokenizer
-from lib.data.tokenizing import export_tensors, tokenize_dataset, tokenize_pretraining, train_tokenizer
+from lib.data.tokenizing import export_tensors, tokenize_corpus, tokenize_dataset, train_tokenizer
 from lib.data.tokens import EVALUATION, TokenDataset, load_tokens
 
 ROOT = Path(__file__).parents[3]
@@ -64,7 +64,7 @@ def slices(short=25, long=10, held_out=5):
 
 
 def test_the_pretraining_corpus_is_cut_in_order(folder, tokenizer, tmp_path):
-    tokenize_pretraining(shards(folder), tokenizer, **slices(), folder=tmp_path, lengths=tmp_path / "lengths.json")
+    tokenize_corpus(shards(folder), tokenizer, **slices(), folder=tmp_path, lengths=tmp_path / "lengths.json")
     tokens, held_out = load_tokens(tmp_path / "train"), load_tokens(tmp_path / "validation")
     assert tokens["id"][:] == [f"a{i}" for i in range(35)]
     assert held_out["id"][:] == [f"a{i}" for i in range(35, 40)]
@@ -88,16 +88,14 @@ def test_the_pretraining_corpus_is_cut_in_order(folder, tokenizer, tmp_path):
 
 def test_too_few_articles_are_refused_and_leave_nothing(folder, tokenizer, tmp_path):
     with pytest.raises(DataError, match=r"60 articles .* were kept, but short.articles 50 .* = 65 .* min_keywords"):
-        tokenize_pretraining(
+        tokenize_corpus(
             shards(folder), tokenizer, **slices(short=50), folder=tmp_path, lengths=tmp_path / "lengths.json"
         )
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_empty_slice_is_allowed(folder, tokenizer, tmp_path):
-    tokenize_pretraining(
-        shards(folder), tokenizer, **slices(held_out=0), folder=tmp_path, lengths=tmp_path / "lengths.json"
-    )
+    tokenize_corpus(shards(folder), tokenizer, **slices(held_out=0), folder=tmp_path, lengths=tmp_path / "lengths.json")
     assert len(load_tokens(tmp_path / "validation")) == 0
     assert json.loads((tmp_path / "lengths.json").read_text())["validation"]["mean"] is None
 
@@ -175,7 +173,7 @@ def test_exported_tensors_are_those_of_the_study(tmp_path):
 
 
 def test_exported_tensors_of_an_unlabelled_split_have_no_labels(folder, tokenizer, tmp_path):
-    tokenize_pretraining(shards(folder), tokenizer, **slices(), folder=tmp_path, lengths=tmp_path / "lengths.json")
+    tokenize_corpus(shards(folder), tokenizer, **slices(), folder=tmp_path, lengths=tmp_path / "lengths.json")
     command = [sys.executable, "scripts/export_tensors.py", "--tokens", tmp_path / "train"]
     command += ["--tokenizer", folder / "tokenizer", "--max-tokens", "9", "--out", tmp_path / "out.pt"]
     subprocess.run(command, cwd=ROOT, check=True, timeout=120)
