@@ -12,18 +12,15 @@ from datasets import Dataset
 from safetensors.torch import load_model
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer import TRAINER_STATE_NAME
-from transformers.trainer_utils import set_seed
 from transformers.utils import SAFE_WEIGHTS_NAME
 from transformers.utils.logging import disable_progress_bar
 
 from lib.core.errors import RunError
 from lib.core.files import write_json
-from lib.core.kinds import BACKBONES, TASKS
-from lib.core.randomness import derive_seed
 from lib.core.record import HISTORY, MODEL, PREDICTIONS, RUN
 from lib.core.settings.run import Run
-from lib.data.tokenizer import WordPieceTokenizer
 from lib.data.tokens import TokenDataset, load_tokens
+from lib.training.assembly import assemble
 from lib.training.callbacks import Freezing, TimedCheckpoints, quality_figures
 from lib.training.checkpoints import REMEDY, check_start, last_checkpoint
 from lib.training.folders import RunFolders
@@ -46,21 +43,15 @@ def train(run: Run, out: str | Path, work: str | Path | None = None) -> None:
         ProjectError: the data, the start or the folders do not allow the run.
     """
     recipe = run.recipe
-    if recipe is None or run.tokenizer is None:
+    if recipe is None:
         raise RunError("recipe: missing. Expected one to train by; scripts/evaluate.py runs what does not train.")
     folders = RunFolders(run, out, work)
     place_trackers(run.execution, folders.out)
-    task = TASKS.load(run.task.kind, "task").Task(run.task, labels=run.labels, seed=run.seed)
-    backbone = BACKBONES.load(run.backbone.kind, "backbone").Backbone(run.backbone, seed=run.seed)
-    tokenizer = WordPieceTokenizer.load(run.tokenizer).backend
+    task, backbone, tokenizer, model = assemble(run)
     splits: dict[str, Dataset] = {
         split: load_split(folder, sort=split != "train") for split, folder in run.data.items()
     }
     lengths = splits["train"]["length"][:]
-
-    # Initial weights and dropout draw from torch's global state.
-    set_seed(derive_seed("weights", run.seed) % 2**32)
-    model = task.model(backbone.config(tokenizer, task.model_options()))
     if run.start is not None and run.start.load_only_model_state:
         backbone.load_weights(model, run.start.checkpoint)
 

@@ -1,0 +1,40 @@
+"""From the settings of a run to its task, backbone, tokeniser and model with first weights."""
+
+from typing import NamedTuple
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers.trainer_utils import set_seed
+
+from lib.backbones.contract import TokenBackbone
+from lib.core.errors import RunError
+from lib.core.kinds import BACKBONES, TASKS
+from lib.core.randomness import derive_seed
+from lib.core.settings.run import Run
+from lib.data.tokenizer import WordPieceTokenizer
+from lib.tasks.contract import Task
+
+
+class Parts(NamedTuple):
+    """What a run on tokens is made of."""
+
+    task: Task
+    backbone: TokenBackbone
+    tokenizer: PreTrainedTokenizerBase
+    model: PreTrainedModel
+    """With the weights that are drawn first, whatever the run starts from."""
+
+
+def assemble(run: Run) -> Parts:
+    """Return the parts of a run on tokens; the same run gives the same first weights.
+
+    Raises:
+        ProjectError: a part cannot be made as the settings say.
+    """
+    if run.tokenizer is None:
+        raise RunError("tokenizer: missing. Expected the folder of one, since the run reads tokens.")
+    task = TASKS.load(run.task.kind, "task").Task(run.task, labels=run.labels, seed=run.seed)
+    backbone = BACKBONES.load(run.backbone.kind, "backbone").Backbone(run.backbone, seed=run.seed)
+    tokenizer = WordPieceTokenizer.load(run.tokenizer).backend
+    # Initial weights and dropout draw from torch's global state.
+    set_seed(derive_seed("weights", run.seed) % 2**32)
+    return Parts(task, backbone, tokenizer, task.model(backbone.config(tokenizer, task.model_options())))
