@@ -77,12 +77,12 @@ class EpochRecorder(TrainerCallback, ExportableState):
     The Trainer forgets the losses and the time of an epoch's first part when it resumes in the middle.
 
     Args:
-        multipliers: factor on the learning rate by part of the model. Each part has a column of its own if any
-            factor is not 1.
+        multipliers: factor on the learning rate by part of the model, as the optimiser's groups name it. Each part has
+            a column of its own if any factor is not 1.
     """
 
-    def __init__(self, multipliers: Mapping[str, float] | None = None):
-        self.multipliers = dict(multipliers or {})
+    def __init__(self, multipliers: Mapping[str, float]):
+        self.multipliers = dict(multipliers)
         self.rows: list[dict[str, Any]] = []
         self.seconds = 0.0
         self.loss: float | torch.Tensor = 0.0
@@ -140,7 +140,10 @@ class EpochRecorder(TrainerCallback, ExportableState):
                 "learning rate, or use precision bf16 or fp32."
             )
         seconds = self._elapsed()
-        factor = lr_scheduler.lr_lambdas[0](lr_scheduler.last_epoch)
+        rates = {group["part"]: group["lr"] for group in lr_scheduler.optimizer.param_groups}
+        # The recipe's own rate: that of a part with the multiplier 1, or what a part's would be with it.
+        part = max(rates, key=lambda name: (self.multipliers[name] == 1, self.multipliers[name]))
+        rate = rates[part] / self.multipliers[part] if self.multipliers[part] else 0.0
         self.rows.append(
             {
                 "epoch": len(self.rows) + 1,
@@ -149,12 +152,11 @@ class EpochRecorder(TrainerCallback, ExportableState):
                 "tokens_per_second": (state.num_input_tokens_seen - self.tokens_before) / seconds,
                 "peak_memory_mb": self.measured_peak(),
                 "train_loss": loss,
-                "learning_rate": args.learning_rate * factor,
+                "learning_rate": rate,
             }
         )
         if any(multiplier != 1 for multiplier in self.multipliers.values()):
-            for part, multiplier in self.multipliers.items():
-                self.rows[-1][f"learning_rate_{part}"] = args.learning_rate * multiplier * factor
+            self.rows[-1] |= {f"learning_rate_{name}": rates[name] for name in self.multipliers}
         self.tokens_before = state.num_input_tokens_seen
         self.seconds, self.loss, self.steps, self._running_since = 0.0, 0.0, 0, None
 

@@ -70,7 +70,7 @@ def train(run: Run, out: str | Path, work: str | Path | None = None) -> None:
             best=(task.best, task.greater_is_better) if "best" in keep else None,
         ),
         lengths=lengths,
-        multipliers={"backbone": recipe.backbone_lr_multiplier, "head": recipe.head_lr_multiplier},
+        recipe=recipe,
         train_dataset=TokenDataset(splits["train"]),
         eval_dataset=TokenDataset(splits["validation"]),
         data_collator=task.collator(tokenizer),

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -20,6 +20,9 @@ from lib.training.callbacks import EpochRecorder, KeyedDraws
 from lib.training.checkpoints import REMEDY, StartCheck, best_fault
 from lib.training.trackers import run_name
 
+ONE_CYCLE_RISE = 25.0
+"""By how much a one-cycle learning rate rises to its peak; torch's default."""
+
 
 class KeyedTrainer(Trainer):
     """A Trainer whose data order, masks and random features depend on their keys alone.
@@ -27,25 +30,26 @@ class KeyedTrainer(Trainer):
     Args:
         task: what is learnt; it scores what the model predicts.
         lengths: tokens of each training document.
-        multipliers: factors on the learning rate of the `backbone` (all weights of the base model) and of the
-            `head` (all others); 1 where none is given.
+        recipe: how it trains.
         **options: those of the Trainer.
     """
 
     optimizer: torch.optim.Optimizer | None
+    lr_scheduler: torch.optim.lr_scheduler.LRScheduler | None
 
     def __init__(
         self,
         *,
         task: Task,
         lengths: Sequence[int],
-        multipliers: Mapping[str, float] | None = None,
+        recipe: Recipe,
         **options,
     ):
         super().__init__(compute_metrics=task.metrics, **options)
         self.task = task
         self.lengths = lengths
-        self.multipliers = {"backbone": 1.0, "head": 1.0} | dict(multipliers or {})
+        self.recipe = recipe
+        self.multipliers = {"backbone": recipe.backbone_lr_multiplier, "head": recipe.head_lr_multiplier}
         self.remove_callback(PrinterCallback)
         self.add_callback(KeyedDraws())
         self.add_callback(EpochRecorder(self.multipliers))
@@ -129,20 +133,43 @@ class KeyedTrainer(Trainer):
             model = self.model if model is None else model
             decayed = set(self.get_decay_parameter_names(model))
             backbone = f"{model.base_model_prefix}."
-            groups: dict[tuple[float, float], list[torch.nn.Parameter]] = {}
+            groups: dict[tuple[str, float], list[torch.nn.Parameter]] = {}
             for name, parameter in model.named_parameters():
                 decay = self.args.weight_decay if name in decayed else 0.0
-                multiplier = self.multipliers["backbone" if name.startswith(backbone) else "head"]
-                groups.setdefault((decay, multiplier), []).append(parameter)
+                groups.setdefault(("backbone" if name.startswith(backbone) else "head", decay), []).append(parameter)
             optimizer, options = self.get_optimizer_cls_and_kwargs(self.args, model)
             self.optimizer = optimizer(
                 [
-                    {"params": parameters, "weight_decay": decay, "lr": self.args.learning_rate * multiplier}
-                    for (decay, multiplier), parameters in groups.items()
+                    {
+                        "params": parameters,
+                        "weight_decay": decay,
+                        "lr": self.args.learning_rate * self.multipliers[part],
+                        "part": part,
+                    }
+                    for (part, decay), parameters in groups.items()
                 ],
                 **options,
             )
         return self.optimizer
+
+    def create_scheduler(self, num_training_steps: int, optimizer=None) -> torch.optim.lr_scheduler.LRScheduler:
+        """Build the schedule of the recipe.
+
+        Source:
+            Smith and Topin 2018, "Super-Convergence", for `one_cycle`; torch's own, with its defaults.
+        """
+        if self.lr_scheduler is None and self.recipe.schedule == "one_cycle":
+            optimizer = self.optimizer if optimizer is None else optimizer
+            lowest = self.recipe.min_lr_ratio * ONE_CYCLE_RISE  # as a share of the first rate
+            self.lr_scheduler = torch.optim.lr_scheduler.OneCycleLR(
+                optimizer,
+                max_lr=[group["lr"] for group in optimizer.param_groups],
+                total_steps=num_training_steps,
+                pct_start=self.recipe.warmup_ratio,
+                div_factor=ONE_CYCLE_RISE,
+                final_div_factor=1 / lowest if lowest else math.inf,
+            )
+        return super().create_scheduler(num_training_steps, optimizer)
 
     def prediction_step(self, model, inputs, prediction_loss_only, ignore_keys=None):
         """Evaluate a batch as the task says."""

@@ -4,6 +4,7 @@ import json
 
 import pandas as pd
 import pytest
+import torch
 
 from lib.core.record import read_record
 from lib.data.tokens import load_tokens
@@ -54,6 +55,26 @@ def test_a_warm_up_over_all_steps_ends_at_the_peak(run_of, tmp_path):
     run = run_of("pretrain", recipe={"epochs": 4, "warmup_ratio": 1.0})
     train(run, tmp_path / "out")
     assert history(tmp_path / "out")["learning_rate"].tolist() == pytest.approx([0.25e-3, 0.5e-3, 0.75e-3, 1e-3])
+
+
+@pytest.mark.parametrize(("head", "lowest"), [(1.0, 0.0), (3.0, 0.1)])
+def test_one_cycle_is_the_schedule_of_torch(head, lowest, run_of, tmp_path, optimiser_rates):
+    recipe = {"schedule": "one_cycle", "epochs": 4, "warmup_ratio": 0.3, "min_lr_ratio": lowest}
+    train(run_of("finetune", recipe=recipe | {"head_lr_multiplier": head}), tmp_path / "out")
+    weight = torch.nn.Parameter(torch.zeros(1))
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        torch.optim.AdamW([weight], lr=1e-4), max_lr=1e-3, total_steps=24, final_div_factor=0.04 / (lowest or 1e-30)
+    )
+    expected = []
+    for _ in range(4):
+        for _ in range(6):
+            schedule.optimizer.step()
+            schedule.step()
+        expected.append(schedule.get_last_lr()[0])
+    rows = history(tmp_path / "out")
+    assert rows["learning_rate"].tolist() == pytest.approx(expected, rel=1e-6, abs=1e-12)
+    for rates, rate in zip(optimiser_rates, expected, strict=True):
+        assert sorted(rates) == pytest.approx(sorted({rate, head * rate}), abs=1e-12)
 
 
 def test_the_test_stands_in_the_row_of_the_epoch_kept(run_of, tmp_path):

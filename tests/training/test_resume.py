@@ -24,18 +24,18 @@ def command(config, out):
 
 
 @pytest.mark.parametrize(
-    ("stage", "mechanism"),
+    ("stage", "mechanism", "schedule"),
     [
-        ("pretrain", {"kind": "lsh", "num_hashes": 2, "chunk_size": 8}),
-        ("finetune", {"kind": "favor", "nb_features": 16, "redraw_interval": 3}),
+        ("pretrain", {"kind": "lsh", "num_hashes": 2, "chunk_size": 8}, "cosine"),
+        ("finetune", {"kind": "favor", "nb_features": 16, "redraw_interval": 3}, "one_cycle"),
     ],
 )
-def test_a_killed_run_resumes_exactly(stage, mechanism, config_file, tmp_path):
+def test_a_killed_run_resumes_exactly(stage, mechanism, schedule, config_file, tmp_path):
     # A checkpoint at every step, in epochs long enough to be killed in the middle of one.
     config = config_file(
         stage,
         backbone={"mechanism": mechanism},
-        recipe={"epochs": 2, "batch_size": 8},
+        recipe={"epochs": 2, "batch_size": 8, "schedule": schedule},
         execution={"checkpoint_minutes": 1e-6},
     )
     environment = os.environ | {"OMP_NUM_THREADS": "1"}

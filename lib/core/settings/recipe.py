@@ -11,12 +11,17 @@ Precision = Literal["fp32", "bf16", "fp16"]
 
 
 class Recipe(Section):
-    """AdamW, linear warm-up, then cosine to a minimum."""
+    """AdamW, and a learning rate that rises to its peak and falls to a minimum."""
 
     epochs: PositiveInt = Field(description="Passes over the training documents.")
     learning_rate: PositiveFloat = Field(description="Peak learning rate.")
     min_lr_ratio: Fraction = Field(description="Final learning rate as a share of the peak.")
     batch_size: PositiveInt = Field(description="Documents per optimiser step.")
+    schedule: Literal["cosine", "one_cycle"] = Field(
+        "cosine",
+        description="`cosine`: the rate rises linearly from 0 and falls with a cosine; `one_cycle`: it does both with "
+        "a cosine, from 1/25 of the peak, while AdamW's first momentum falls from 0.95 to 0.85 and rises again.",
+    )
     warmup_ratio: Fraction = Field(0.1, description="Share of the steps that warm up.")
     weight_decay: NonNegativeFloat = Field(0.01, description="Weight decay, not on norms and biases.")
     max_grad_norm: NonNegativeFloat = Field(1.0, description="Gradient norm above which gradients are clipped; 0 = no.")
