@@ -53,6 +53,9 @@ class Parameters(BackboneParameters):
     attention_dropout: Probability = Field(0.0, description="Dropout on the attention weights.")
     layer_norm_eps: PositiveFloat = Field(1e-12, description="Epsilon of the layer norms.")
     initializer_range: PositiveFloat = Field(0.02, description="Standard deviation of the initial weights.")
+    embedding_initializer_range: PositiveFloat | None = Field(
+        None, description="Standard deviation of the initial embeddings; null = `initializer_range`."
+    )
     tie_word_embeddings: bool = Field(True, description="Share the MLM decoder's weight with the word embeddings.")
 
     @check

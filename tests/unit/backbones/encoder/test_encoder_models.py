@@ -333,3 +333,14 @@ def test_alibi_alone_does_not_tell_left_from_right():
         model = build(EncoderModel, position_embedding_type=position, initializer_range=0.5).eval()
         states, other = (model(ids).last_hidden_state for ids in (input_ids, input_ids.flip(1)))
         assert torch.allclose(states, other.flip(1), atol=1e-4) == mirrored
+
+
+def test_embeddings_may_have_a_spread_of_their_own(tmp_path):
+    config = tiny_config(vocab_size=2000, initializer_range=0.1, embedding_initializer_range=1.0)
+    model = EncoderForMaskedLM(config)
+    embeddings = model.get_input_embeddings().weight
+    assert embeddings[1:].std().item() == pytest.approx(1.0, rel=0.02)
+    assert not embeddings[0].any(), "the padding's embedding is zero"
+    assert model.head.dense.weight.std().item() == pytest.approx(0.1, rel=0.1)
+    model.save_pretrained(tmp_path)
+    assert torch.equal(EncoderForMaskedLM.from_pretrained(tmp_path).get_input_embeddings().weight, embeddings)
