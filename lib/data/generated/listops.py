@@ -1,9 +1,9 @@
 """ListOps: the value of a nested expression in prefix notation, such as `[MAX 2 9 [MIN 4 7 ] 0 ]`, is a digit.
 
-Each operator acts on all its arguments, which may be expressions: `[MAX`, `[MIN`, `[MED` (median), `[SM` (sum modulo 10).
-The label depends on the tree that the brackets make, and on digits far apart. But the greatest of many numbers is
-mostly 9, and the least mostly 0: whoever reads the first word alone and guesses is right for 32 % of the documents of
-10 to 100 words, and for 37 % of those of 500 to 2,000. A score tells something only above that.
+Each operator acts on all its arguments, which may be expressions: `[MAX`, `[MIN`, `[MED` (their median), `[SM` (their
+sum modulo 10). The label depends on the tree that the brackets make, and on digits far apart. But the greatest of many
+numbers is mostly 9, and the least mostly 0: whoever reads the first word alone and guesses is right for 32 % of the
+documents of 10 to 100 words, and for 37 % of those of 500 to 2,000. A score tells something only above that.
 
 Source: N. Nangia and S. Bowman, "ListOps: A Diagnostic Dataset for Latent Tree Learning" (2018). Trees are drawn as in
 Y. Tay et al., "Long Range Arena: A Benchmark for Efficient Transformers" (2020), whose documents have more than 500 and
@@ -84,7 +84,7 @@ def _applied(operator: str, values: list[int]) -> int:
     return (ordered[(len(values) - 1) // 2] + ordered[len(values) // 2]) // 2
 
 
-def _expression(rng: random.Random, options: Options) -> list[str] | None:
+def expression(rng: random.Random, options: Options) -> list[str] | None:
     """Draw an expression in prefix order; None if its length is out of range."""
     words: list[str] = []
     length = 1  # in the end, as far as known
@@ -117,7 +117,7 @@ def make(documents: int, rng: random.Random, options: Options) -> dict[str, dict
     drawn: dict[str, int] = {}
     in_vain = 0
     while len(drawn) < documents:
-        words = _expression(rng, options)
+        words = expression(rng, options)
         if words is None or (text := " ".join(words)) in drawn:
             in_vain += 1
             if in_vain == _PATIENCE:

@@ -6,8 +6,9 @@ import pytest
 from studies import SMALL, study
 
 from lib.core.configuration import load_study, read_layers
-from lib.core.errors import ConfigError, DataError
+from lib.core.errors import DataError
 from lib.core.settings.run import Run
+from lib.workflow.digests import reached
 from lib.workflow.plan import Key, Plan
 
 FIRST = "results/runs"
