@@ -1,8 +1,9 @@
-"""Generate one of the demo's corpora, in the raw format of the real one.
+"""Generate a corpus.
 
 Out: a folder with the raw files that `lib.core.generated` lists.
 """
 
+import json
 import sys
 from collections.abc import Sequence
 
@@ -15,12 +16,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     from lib.data.generating import generate
 
     parser = program.parser(__doc__)
-    parser.add_argument("--corpus", required=True, choices=generators(), help="which corpus")
+    parser.add_argument("--corpus", required=True, help="name of the corpus, which its seed is derived from")
+    parser.add_argument("--generator", choices=generators(), help="which generator; default: that of the corpus' name")
     parser.add_argument("--documents", required=True, type=int, help="documents to generate")
     parser.add_argument("--seed", type=int, default=0, help="seed of the generator")
+    parser.add_argument("--options", type=json.loads, default={}, metavar="JSON", help="options of the generator")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="folder to make")
     arguments = parser.parse_args(argv)
-    generate(arguments.corpus, arguments.documents, arguments.seed, arguments.out)
+    generate(
+        arguments.corpus, arguments.documents, arguments.seed, arguments.out, arguments.generator, arguments.options
+    )
 
 
 if __name__ == "__main__":

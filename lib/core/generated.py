@@ -1,4 +1,4 @@
-"""Generated corpora, found by name: the generators are the modules of `lib.data.generated`.
+"""Generated corpora: the generators are the modules of `lib.data.generated`, found by name.
 
 They are imported by a name made at run time, so that the digest of a corpus' code holds its own generator and no other.
 """
@@ -7,28 +7,76 @@ import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping
 from types import ModuleType
+from typing import Any
 
-_PACKAGE = "lib.data.generated"
+from pydantic import ValidationError
+
+from lib.core.settings import Section, sentences
+
+PACKAGE = "lib.data.generated"
+FEWEST_DOCUMENTS = 110
+"""Below that, a split by class into tenths leaves a class of eleven without a document."""
+
+
+class GeneratorOptions(Section):
+    """Base of the options of every generator, and those of a generator that has none."""
+
+    def obstacles(self, documents: int) -> Iterator[str]:
+        """Yield why that many documents cannot be made, as sentences without the last full stop."""
+        if documents < FEWEST_DOCUMENTS:
+            yield f"{documents} are too few to split. Expected at least {FEWEST_DOCUMENTS}"
 
 
 def generators() -> list[str]:
-    """Return the corpora that can be generated, sorted."""
-    folder = importlib.import_module(_PACKAGE).__path__
+    """Return the names of the generators, sorted."""
+    folder = importlib.import_module(PACKAGE).__path__
     return sorted(module.name for module in pkgutil.iter_modules(folder))
 
 
-def generator(corpus: str) -> ModuleType:
-    """Return the generator of `corpus`, one of `generators()`."""
-    return importlib.import_module(f"{_PACKAGE}.{corpus}")
+def generator(name: str) -> ModuleType:
+    """Return the generator `name`, one of `generators()`."""
+    return importlib.import_module(f"{PACKAGE}.{name}")
+
+
+def options_class(name: str) -> type[GeneratorOptions]:
+    """Return the class of the options of the generator `name`, one of `generators()`."""
+    return getattr(generator(name), "Options", GeneratorOptions)
+
+
+def problems_of(name: str, documents: int, options: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what is wrong with what a generator is asked for.
+
+    Args:
+        name: name of the generator.
+        documents: documents to generate.
+        options: options as they are written in a configuration.
+
+    Yields:
+        Sentences without the last full stop, each after the key that it is about: `options.length: ...`.
+    """
+    if name not in generators():
+        yield (
+            f"generator: there is no generator '{name}'. Known: {', '.join(generators())}. Name one of them, or choose "
+            "another source"
+        )
+        return
+    try:
+        found = options_class(name).model_validate(options)
+    except ValidationError as error:
+        for place, sentence in sentences(error):
+            yield f"{'.'.join(('options', *place))}: {sentence}"
+    else:
+        for sentence in found.obstacles(documents):
+            yield f"documents: {sentence}"
 
 
 class _RawFiles(Mapping[str, dict[str, dict[str, list[str]]]]):
-    """Asks a corpus' generator for its files when they are looked up."""
+    """Asks a generator for its files when they are looked up."""
 
-    def __getitem__(self, corpus: str) -> dict[str, dict[str, list[str]]]:
-        if corpus not in generators():
-            raise KeyError(corpus)
-        found = generator(corpus)
+    def __getitem__(self, name: str) -> dict[str, dict[str, list[str]]]:
+        if name not in generators():
+            raise KeyError(name)
+        found = generator(name)
         return {"files": found.FILES, "ground_truth": found.GROUND_TRUTH}
 
     def __iter__(self) -> Iterator[str]:
@@ -39,4 +87,4 @@ class _RawFiles(Mapping[str, dict[str, dict[str, list[str]]]]):
 
 
 RAW_FILES = _RawFiles()
-"""Raw files of the generated corpora: `files` and `ground_truth` by corpus, each by part, in dataset order."""
+"""Raw files that the generators make: `files` and `ground_truth` by generator, each by part, in dataset order."""

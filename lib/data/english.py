@@ -62,10 +62,27 @@ TOPICS: Lists = {
 """Words of the eleven classes of papers; some belong to two."""
 
 
+SENSES: dict[str, Lists] = {
+    "river": {
+        "THING": _words("water mud fish boat flood reeds willow otter ferry current"),
+        "DEED": _words("fished swam rowed paddled waded camped drifted"),
+    },
+    "money": {
+        "THING": _words("loan account credit cheque mortgage savings cashier deposit salary interest"),
+        "DEED": _words("paid borrowed saved queued signed invested withdrew"),
+    },
+}
+"""Words that tell what a bank is."""
+
+
+def words(rng: random.Random, pattern: str, lists: Lists) -> list[str]:
+    """Return the words of `pattern`, its capitals replaced by words that `rng` draws."""
+    return [rng.choice(lists[word]) if word in lists else word for word in pattern.split()]
+
+
 def sentence(rng: random.Random, pattern: str, lists: Lists) -> str:
     """Return `pattern` with its capitals replaced by words that `rng` draws, as an English sentence."""
-    words = [rng.choice(lists[word]) if word in lists else word for word in pattern.split()]
-    made = " ".join(words)
+    made = " ".join(words(rng, pattern, lists))
     return f"{made[0].upper()}{made[1:]}."
 
 

@@ -57,6 +57,13 @@ def prepare_dataset(
     split = settings.split
     halve = split.held_out in files and len(files) > 1
     parts = list(files) if halve or split.join is None else split.join
+    if split.published and set(files) != set(SPLITS):
+        raise ConfigError(
+            f"split.published: expected the parts {list(SPLITS)}, but the source has {list(files)}. Name its parts so, "
+            "or set it to false to split them by class."
+        )
+    if split.published:
+        parts = list(SPLITS)
     if absent := [part for part in parts if part not in files]:
         raise ConfigError(
             f"split.join: names the parts {absent}, but the source has {list(files)}. Name only those, or set it to "
@@ -67,7 +74,8 @@ def prepare_dataset(
         candidates = folder / "candidates.parquet"
         index = _collect({part: files[part] for part in parts}, ground_truth, settings, candidates)
         held_out = np.array([part == split.held_out for part in parts])[index.parts] if halve else None
-        assignment = assign_splits(index.labels, settings.labels, split, settings.balance, held_out)
+        published = index.parts if split.published else None  # their numbers are those of the splits
+        assignment = assign_splits(index.labels, settings.labels, split, settings.balance, held_out, published)
         _distribute(candidates, assignment, folder)
         candidates.unlink()
         write_json(folder / SUMMARY, _summarise(index, assignment, settings.labels))
@@ -152,6 +160,7 @@ def assign_splits(
     split: Split,
     balance: bool = False,
     held_out: np.ndarray | None = None,
+    published: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return the split of every document: its place in `SPLITS`, or -1 for one that no split keeps.
 
@@ -165,24 +174,15 @@ def assign_splits(
         balance: cut every class to the size of the rarest, before splitting.
         held_out: documents that give validation and test, half each, `[documents]`; the others give training. None
             splits all documents by their shares.
+        published: number of the split that every document comes in, `[documents]`; None makes the splits.
 
     Raises:
         DataError: a class, or a split, has too few documents.
     """
-    everything = np.arange(len(labels))
-    groups = [everything] if held_out is None else [everything[~held_out], everything[held_out]]
-    for group in groups:
-        _require_every_class(labels[group], names, "to split", needed=3 if held_out is None else 1)
-    if balance:
-        groups = [_balanced(group, labels, split.seed) for group in groups]
-    if held_out is None:
-        rest_share = round(split.validation + split.test, 12)
-        train, rest = _halves(groups[0], labels, names, rest_share, split.seed)
-        test_share = split.test / (split.validation + split.test)
+    if published is not None:
+        train, validation, test = (np.flatnonzero(published == number) for number in range(len(SPLITS)))
     else:
-        train, rest = groups
-        test_share = 0.5
-    validation, test = _halves(rest, labels, names, test_share, split.seed)
+        train, validation, test = _drawn_splits(labels, names, split, balance, held_out)
 
     assignment = np.full(len(labels), -1, np.int8)
     for number, (name, chosen) in enumerate(zip(SPLITS, (train, validation, test), strict=True)):
@@ -197,6 +197,26 @@ def assign_splits(
         _require_every_class(labels[chosen], names, f"in {name}", needed=1)
         assignment[chosen] = number
     return assignment
+
+
+def _drawn_splits(
+    labels: np.ndarray, names: Sequence[str], split: Split, balance: bool, held_out: np.ndarray | None
+) -> list[np.ndarray]:
+    """Return the documents of training, validation and test, drawn by class."""
+    everything = np.arange(len(labels))
+    groups = [everything] if held_out is None else [everything[~held_out], everything[held_out]]
+    for group in groups:
+        _require_every_class(labels[group], names, "to split", needed=3 if held_out is None else 1)
+    if balance:
+        groups = [_balanced(group, labels, split.seed) for group in groups]
+    if held_out is None:
+        rest_share = round(split.validation + split.test, 12)
+        train, rest = _halves(groups[0], labels, names, rest_share, split.seed)
+        test_share = split.test / (split.validation + split.test)
+    else:
+        train, rest = groups
+        test_share = 0.5
+    return [train, *_halves(rest, labels, names, test_share, split.seed)]
 
 
 def _balanced(group: np.ndarray, labels: np.ndarray, seed: int) -> np.ndarray:

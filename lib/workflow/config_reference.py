@@ -16,7 +16,9 @@ from pydantic.json_schema import models_json_schema
 
 from lib.core.configuration import EXTENDS
 from lib.core.files import write_text
+from lib.core.generated import GeneratorOptions, generators, options_class
 from lib.core.kinds import BACKBONES, MECHANISMS, TASKS, Axis, KindParameters
+from lib.core.settings.data import GeneratedSource
 from lib.core.settings.report import Report
 from lib.core.settings.run import Run
 from lib.core.settings.study import Experiment, Stage, Study, Work
@@ -53,8 +55,9 @@ def config_schema() -> str:
     Nothing is required in it, since a file that extends another one holds only what differs.
     """
     kinds = [axis.load(kind, "parameters").Parameters for axis in AXES.values() for kind in axis.kinds()]
+    options = _kinds(GeneratorOptions)
     references, schema = models_json_schema(
-        [(section, "validation") for section in (Study, *AXES, *kinds)], ref_template="#/$defs/{model}"
+        [(section, "validation") for section in (Study, *AXES, *kinds, *options)], ref_template="#/$defs/{model}"
     )
     definitions = schema["$defs"]
     spelled = {section: reference for (section, _), reference in references.items()}
@@ -63,6 +66,9 @@ def config_schema() -> str:
         definitions[_name(spelled[base])] = {"anyOf": of_axis, "description": f"Any {axis.noun}."}
     stage, work = (definitions[section.__name__]["properties"] for section in (Stage, Work))
     stage.update({key: {**work[key], "description": stage[key]["description"]} for key in SHARED})
+    generated = definitions[GeneratedSource.__name__]["properties"]["options"]
+    del generated["additionalProperties"]
+    generated["anyOf"] = [spelled[section] for section in options]
     for section in (Experiment, Report):
         for named in definitions[section.__name__]["properties"].values():
             _let_null_remove(named)
@@ -91,8 +97,13 @@ def _collect(section: type[BaseModel], place: str, prefix: str, places: Places) 
 
 
 def _fields(section: type[BaseModel]) -> dict[str, FieldInfo]:
-    """Return the fields of a section; those that a stage shares have the types of what they are laid below."""
+    """Return the fields of a section; those that a stage shares have the types of what they are laid below.
+
+    Options of generators, which are checked once the generator is known, have the base of their types.
+    """
     fields = dict(section.model_fields)
+    if section is GeneratedSource:
+        fields["options"] = FieldInfo.merge_field_infos(fields["options"], annotation=GeneratorOptions)
     for name in SHARED if section is Stage else ():
         fields[name] = FieldInfo.merge_field_infos(Work.model_fields[name], description=fields[name].description)
     return fields
@@ -100,6 +111,8 @@ def _fields(section: type[BaseModel]) -> dict[str, FieldInfo]:
 
 def _kinds(section: type[BaseModel]) -> list[type[BaseModel]]:
     """Return the sections that may stand for `section`: those of all kinds, if it is the base of an axis."""
+    if section is GeneratorOptions:
+        return [options for name in generators() if (options := options_class(name)) is not section]
     axis = AXES.get(section)
     return [axis.load(kind, "parameters").Parameters for kind in axis.kinds()] if axis else [section]
 
@@ -123,6 +136,8 @@ def _table(section: type[BaseModel], places: Places) -> str:
     first, *others = places[section]
     kind = typing.get_args(section.model_fields["kind"].annotation) if issubclass(section, KindParameters) else ()
     heading = f"### `{first.removeprefix('run: ')}`" + (f" with `kind: {kind[0]}`" if kind else "")
+    if issubclass(section, GeneratorOptions):
+        heading += f" with `generator: {section.__module__.rpartition('.')[2]}`"
     lines = [heading, "", _summary(section)]
     if others:
         lines += ["", "Also: " + ", ".join(_quoted(place) for place in dict.fromkeys(others)) + "."]

@@ -7,12 +7,11 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import urlparse
 
-from lib.core.errors import ConfigError
-from lib.core.generated import RAW_FILES
+from lib.core.generated import PACKAGE, RAW_FILES, options_class
 from lib.core.inputs import resolve_paths
 from lib.core.kinds import BACKBONES, MECHANISMS, TASKS
 from lib.core.record import CONFIG, HISTORY, MODEL, PREDICTIONS, RUN
-from lib.core.settings.data import Corpus, Dataset, HubSource, RemoteFile
+from lib.core.settings.data import Corpus, Dataset, GeneratedSource, HubSource, RemoteFile
 from lib.core.settings.study import Study
 from lib.workflow.digests import code_digest
 from lib.workflow.resources import training_minutes
@@ -194,24 +193,38 @@ class Plan:
             kind: `files`, or `ground_truth` for the separate labels of the Hyperpartisan format.
 
         Raises:
-            ConfigError: nothing can generate such a corpus.
             DataError: a local file is missing.
         """
         settings = self.corpus(corpus)
         folder = self.raw_folder(corpus)
         if settings.source == "generated":
-            if corpus not in RAW_FILES:
-                raise ConfigError(
-                    f"{corpus}.source is 'generated', but there is no generator of that name; known: "
-                    f"{', '.join(RAW_FILES)}. Give the corpus another source."
-                )
-            return {part: [f"{folder}/{name}" for name in names] for part, names in RAW_FILES[corpus][kind].items()}
+            made = RAW_FILES[self.generator(corpus)][kind]
+            return {part: [f"{folder}/{name}" for name in names] for part, names in made.items()}
         entries: dict[str, Any] = getattr(settings.chosen, kind, {})
         if settings.source == "local":
             return {part: [str(path) for path in resolve_paths(patterns)] for part, patterns in entries.items()}
         if settings.source == "hub":
             return {part: [f"{folder}/{path}" for path in paths] for part, paths in entries.items()}
         return {part: [f"{folder}/{_file_name(file)}" for file in files] for part, files in entries.items()}
+
+    def generator(self, corpus: str) -> str:
+        """Return the name of the generator of a generated corpus."""
+        return self.generated(corpus).generator or corpus
+
+    def generated(self, corpus: str) -> GeneratedSource:
+        """Return the section of a corpus that is generated."""
+        source = self.corpus(corpus).generated
+        assert source is not None
+        return source
+
+    def generator_options(self, corpus: str) -> str:
+        """Return the options of the generator of a corpus, those that are left out too, as JSON."""
+        options = options_class(self.generator(corpus)).model_validate(self.generated(corpus).options)
+        return as_json(options.model_dump(mode="json"))
+
+    def generator_code(self, corpus: str) -> str:
+        """Return the digest of the code that generates a corpus."""
+        return code_digest("scripts/generate_corpus.py", f"{PACKAGE}.{self.generator(corpus)}")
 
     def raw_folder(self, corpus: str) -> str:
         """Return the folder of the raw files of `corpus`, unless they are the user's own."""

@@ -9,8 +9,12 @@ from lib.core.configuration import load_study
 from lib.core.settings.study import Study
 
 RECIPE = {"epochs": 2, "learning_rate": 1e-3, "min_lr_ratio": 0.5, "batch_size": 8}
-GENERATED = {"source": "generated", "generated": {"documents": 10}}
-DATASET = GENERATED | {"labels": ["no", "yes"], "max_tokens": 128}
+DATASET = {
+    "source": "generated",
+    "generated": {"documents": 110, "generator": "imdb"},
+    "labels": ["no", "yes"],
+    "max_tokens": 128,
+}
 
 SMALL: dict[str, Any] = {
     "experiment": {
@@ -27,7 +31,7 @@ SMALL: dict[str, Any] = {
         },
         "tokenizers": {"wordpiece": {"source": "trained", "vocab_size": 500}},
         "corpora": {
-            "wikipedia": GENERATED
+            "wikipedia": {"source": "generated", "generated": {"documents": 110, "generator": "wikipedia"}}
             | {part: {"articles": 4, "max_tokens": 64} for part in ("short", "long", "held_out")},
         },
         "datasets": {"imdb": DATASET, "arxiv": DATASET},

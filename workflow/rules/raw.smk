@@ -50,14 +50,17 @@ for corpus in plan.corpora_from("generated"):
         params:
             corpus=corpus,
             folder=plan.raw_folder(corpus),
-            documents=plan.corpus(corpus).chosen.documents,
-            seed=plan.corpus(corpus).chosen.seed,
-            code=code_digest("scripts/generate_corpus.py"),
+            generator=plan.generator(corpus),
+            documents=plan.generated(corpus).documents,
+            seed=plan.generated(corpus).seed,
+            options=plan.generator_options(corpus),
+            code=plan.generator_code(corpus),
         message:
             "generate {params.corpus}"
         shell:
-            "python scripts/generate_corpus.py --corpus {params.corpus} --documents {params.documents}"
-            " --seed {params.seed} --out {params.folder} > {log} 2>&1"
+            "python scripts/generate_corpus.py --corpus {params.corpus} --generator {params.generator}"
+            " --documents {params.documents} --seed {params.seed} --options {params.options:q}"
+            " --out {params.folder} > {log} 2>&1"
 
 
 rule download_vocabulary:

@@ -88,22 +88,25 @@ def describe(error: ValidationError, origin: Callable[[tuple[str, ...]], str] = 
         error: what validation raised.
         origin: returns how the place of a problem is written, for instance with the file that the key stands in.
     """
-    lines = []
+    lines = [f"{origin(place) or 'settings'}: {sentence}." for place, sentence in sentences(error)]
+    return "the configuration has problems:\n- " + "\n- ".join(dict.fromkeys(lines))
+
+
+def sentences(error: ValidationError) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the place of every problem that validation found, and what is wrong there, without the last full stop."""
     for problem in error.errors():
-        location, message = tuple(str(part) for part in problem["loc"]), problem["msg"]
+        place, message = tuple(str(part) for part in problem["loc"]), problem["msg"]
         if problem["type"] == "problem" and (match := _PLACE.match(message)):
-            location, message = (*location, *match[1].split(".")), message[match.end() :]
-        place = origin(location) or "settings"
+            place, message = (*place, *match[1].split(".")), message[match.end() :]
         if problem["type"] == "extra_forbidden":
-            lines.append(f"{place}: unknown key. Remove it or correct its spelling (config/README.md lists the keys).")
+            yield place, "unknown key. Remove it or correct its spelling (config/README.md lists the keys)"
         elif problem["type"] == "missing":
-            lines.append(f"{place}: missing. Add it (config/README.md describes it).")
+            yield place, "missing. Add it (config/README.md describes it)"
         else:
             message = message.removeprefix("Value error, ").rstrip(".")
             found = problem["input"]
-            shown = "" if isinstance(found, dict | list) or problem["type"] == "problem" else f" Found {found!r}."
-            lines.append(f"{place}: {message}.{shown}")
-    return "the configuration has problems:\n- " + "\n- ".join(dict.fromkeys(lines))
+            silent = isinstance(found, dict | list) or problem["type"] == "problem"
+            yield place, message if silent else f"{message}. Found {found!r}"
 
 
 def _checks(section: type[Section]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 
@@ -76,10 +76,14 @@ class LocalSource(Section):
 
 
 class GeneratedSource(Section):
-    """A corpus made by the project itself, in the raw format of the real one."""
+    """A corpus made by the project itself."""
 
-    documents: PositiveInt = Field(description="Documents to generate.")
+    documents: PositiveInt = Field(description="Documents to generate, over all parts.")
     seed: int = Field(0, description="Seed of the generator.")
+    generator: str | None = Field(
+        None, description="Name of a module of `lib/data/generated`; null = the name of the corpus."
+    )
+    options: dict[str, Any] = Field(default_factory=dict, description="Options of the generator, if it has any.")
 
 
 class Reading(Section):
@@ -169,6 +173,9 @@ class Split(Section):
     """How a dataset is divided into training, validation and test documents."""
 
     seed: int = Field(42, description="Seed of the split.")
+    published: bool = Field(
+        False, description="Take the parts `train`, `validation` and `test` of the source as the splits, as they are."
+    )
     validation: Fraction = Field(0.1, description="Share of the validation documents when all parts are joined.")
     test: Fraction = Field(0.1, description="Share of the test documents when all parts are joined.")
     join: list[Part] | None = Field(
@@ -190,6 +197,13 @@ class Split(Section):
                 f"validation = {self.validation} and test = {self.test}; expected shares above 0 that leave some of 1 "
                 "for training"
             )
+
+    @check
+    def _published_splits_are_not_made(self) -> Iterator[str]:
+        for name in ("validation", "test", "join", "held_out") if self.published else ():
+            value = getattr(self, name)
+            if value != type(self).model_fields[name].default:
+                yield f"{name} = {value} does nothing with published = true. Leave one of them out"
 
 
 class Preparation(Reading):
@@ -218,6 +232,11 @@ class Preparation(Reading):
             except re.error as error:
                 raise ValueError(f"{pattern!r} is not a regular expression ({error}).") from error
         return pattern
+
+    @check
+    def _published_splits_stay_as_they_are(self) -> Iterator[str]:
+        if self.balance and self.split.published:
+            yield "balance draws documents, but split.published takes the splits as they are. Leave one of them out"
 
 
 class Dataset(Preparation, Documents):

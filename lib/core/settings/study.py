@@ -6,9 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, NonNegativeInt, ValidationError
 
+from lib.core.generated import problems_of
 from lib.core.kinds import AnyBackbone, AnyMechanism, AnyTask, BackboneParameters, MechanismParameters
 from lib.core.settings import Section, check, whole, without_null
-from lib.core.settings.data import Corpus, Dataset, Tokenizer
+from lib.core.settings.data import Corpus, Dataset, GeneratedSource, Tokenizer
 from lib.core.settings.execution import Execution
 from lib.core.settings.recipe import Precision, Recipe
 from lib.core.settings.report import Report
@@ -230,6 +231,15 @@ class Experiment(Section):
     def _names_are_distinct(self) -> Iterator[str]:
         for name in sorted(set(self.corpora) & set(self.datasets)):
             yield f"'{name}' is both a corpus and a dataset. Rename one of them"
+
+    @check
+    def _generated_corpora_can_be_made(self) -> Iterator[str]:
+        sections: dict[str, dict[str, Any]] = {"corpora": whole(self.corpora), "datasets": whole(self.datasets)}
+        for section, corpora in sections.items():
+            for name, corpus in corpora.items():
+                if isinstance(source := corpus.chosen, GeneratedSource):
+                    for problem in problems_of(source.generator or name, source.documents, source.options):
+                        yield f"{section}.{name}.generated.{problem}"
 
     @check
     def _mechanisms_are_what_they_are_called(self) -> Iterator[str]:

@@ -1,11 +1,14 @@
-"""Corpora made from nothing, for the demo and for tests, in the raw formats of the real ones: a module for each.
+"""Corpora made from nothing: a module for each generator.
 
-Every module of this folder is a generator, and its name is that of the corpus. It defines
+Some imitate a real corpus, in its raw format, for the demo and for tests; others make toy tasks whose answers are
+known, from which `lib.data.toys` tells what they share. Every module of this folder is a generator. It defines
 
 - `FILES` and `GROUND_TRUTH`: names of the raw files and of their ground truth, by part, in dataset order;
-- `make(documents, rng)`: the content of every such file by its name, the columns of a Parquet table or bytes.
+- `Options(GeneratorOptions)`: typed options, if it has any; no torch, since the workflow reads them;
+- `make(documents, rng, options)`: the content of every such file by its name, the columns of a Parquet table (`text`,
+  `label`, maybe `group`) or bytes.
 
-`lib.core.generated` finds the generators and lists their files, so a generator imports no library. It is imported by
-its name at run time, so that adding one leaves the code of the others as it is. `lib.data.sources` fetches real
+`lib.core.generated` finds the generators and lists their files, so a generator imports no heavy library. It is imported
+by its name at run time, so that adding one leaves the code of the others as it is. `lib.data.sources` fetches real
 corpora.
 """

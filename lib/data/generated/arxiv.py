@@ -2,6 +2,7 @@
 
 import random
 
+from lib.core.generated import GeneratorOptions
 from lib.data.english import COMMON, TOPICS, sentences
 
 FILES = {part: [f"{part}.parquet"] for part in ("test", "train", "validation")}
@@ -32,7 +33,7 @@ def paper(rng: random.Random, label: int) -> str:
     return "\n".join(" ".join(made[start : start + 6]) for start in range(0, len(made), 6))
 
 
-def make(documents: int, rng: random.Random) -> dict[str, dict[str, list]]:
+def make(documents: int, rng: random.Random, options: GeneratorOptions) -> dict[str, dict[str, list]]:
     """Return the tables of the three parts, `text` and `label`: a tenth for test, a tenth for validation."""
     labels = [number % len(_CLASSES) for number in range(documents)]
     rng.shuffle(labels)

@@ -7,6 +7,7 @@ import gzip
 import random
 from xml.sax.saxutils import quoteattr
 
+from lib.core.generated import GeneratorOptions
 from lib.data.english import COMMON, POLITICS, sentence, sentences
 
 FILES = {"train": ["articles-training.xml.gz"], "validation": ["articles-validation.xml.gz"]}
@@ -60,7 +61,7 @@ def article(rng: random.Random, number: int, label: int) -> str:
     return "\n".join([head, *body, "</article>"])
 
 
-def make(documents: int, rng: random.Random) -> dict[str, bytes]:
+def make(documents: int, rng: random.Random, options: GeneratorOptions) -> dict[str, bytes]:
     """Return articles and ground truth of the training part (seven tenths) and the validation part, as gzipped XML."""
     contents = {}
     border = documents * 7 // 10

@@ -8,6 +8,7 @@ can learn in seconds to look around an opinion for whose it is.
 
 import random
 
+from lib.core.generated import GeneratorOptions
 from lib.data.english import COMMON, FILM, sentences
 
 FILES = {"test": ["test.parquet"], "train": ["train.parquet"]}
@@ -48,7 +49,7 @@ def review(rng: random.Random, label: int) -> str:
     return "<br /><br />".join(" ".join(half) for half in halves)
 
 
-def make(documents: int, rng: random.Random) -> dict[str, dict[str, list]]:
+def make(documents: int, rng: random.Random, options: GeneratorOptions) -> dict[str, dict[str, list]]:
     """Return the tables of the two parts, `text` and `label`, half of the documents each."""
     labels = [number % 2 for number in range(documents)]
     rng.shuffle(labels)

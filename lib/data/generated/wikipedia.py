@@ -5,6 +5,7 @@ Those on places hold no keyword of the filter, some others fewer than three.
 
 import random
 
+from lib.core.generated import GeneratorOptions
 from lib.data.english import COMMON, FILM, POLITICS, TOPICS, sentences
 from lib.data.generated.imdb import opinions
 
@@ -58,7 +59,7 @@ def article(rng: random.Random) -> str:
     return "\n\n".join(" ".join(made[start : start + 5]) for start in range(0, len(made), 5))
 
 
-def make(documents: int, rng: random.Random) -> dict[str, dict[str, list]]:
+def make(documents: int, rng: random.Random, options: GeneratorOptions) -> dict[str, dict[str, list]]:
     """Return the tables of the shards: `id`, `url`, `title`, `text`."""
     tables = {}
     names = FILES["train"]

@@ -76,6 +76,14 @@ def test_every_shipped_study_has_results_of_its_own(repository):
     assert len(set(studies.values())) == len(studies), studies
 
 
+GENERATED = SMALL["experiment"]["datasets"]["imdb"]
+
+
+def toy(generator, documents, **options):
+    """A dataset of a toy task."""
+    return GENERATED | {"generated": {"documents": documents, "generator": generator, "options": options}}
+
+
 ENCODER = {"kind": "encoder", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
 SHA = "0" * 40
 
@@ -218,6 +226,18 @@ BAD = {
     "a table of no stage": (
         [("report/tables/f1", {"kind": "classes", "models": ["tfidf"]})],
         "tables.f1: .*'classes' needs a stage",
+    ),
+    "published splits that are drawn": (
+        [("experiment/datasets/imdb/split", {"published": True, "join": ["train"]})],
+        r"datasets.imdb.split: join = \['train'\] does nothing with published = true. Leave one of them out",
+    ),
+    "published splits with shares": (
+        [("experiment/datasets/imdb/split", {"published": True, "test": 0.2})],
+        "datasets.imdb.split: test = 0.2 does nothing with published = true",
+    ),
+    "balanced published splits": (
+        [("experiment/datasets/imdb/split", {"published": True}), ("experiment/datasets/imdb/balance", True)],
+        "datasets.imdb: balance draws documents, but split.published takes the splits as they are",
     ),
     "no model kept": ([("experiment/stages/tapt/recipe/keep", ["state"])], "stages.tapt.recipe: .*names no model"),
 }
@@ -412,6 +432,34 @@ GRAPH = {
         [("experiment/stages/finetune/recipe/freeze_layers", 5)],
         "stages.finetune.recipe.freeze_layers: 5 is too many, since the backbone encoder has 2 blocks",
     ),
+    "an unknown generator": (
+        [("experiment/datasets/imdb/generated/generator", "reviews")],
+        "imdb.generated.generator: there is no generator 'reviews'. Known: arxiv, .*wikipedia. Name one of them",
+    ),
+    "a name that is no generator's": (
+        [("experiment/datasets/reviews", GENERATED | {"generated": {"documents": 110}})],
+        "small.yaml: experiment.datasets.reviews.generated.generator: there is no generator 'reviews'",
+    ),
+    "options of a generator that has none": (
+        [("experiment/corpora/wikipedia/generated/options", {"shards": 2})],
+        "small.yaml: experiment.corpora.wikipedia.generated.options.shards: unknown key. Remove it",
+    ),
+    "an option that is left out, and one that is wrong": (
+        [("experiment/datasets/mirror", toy("reverse", 110, test=10, length=0))],
+        "(?s)mirror.generated.options.validation: missing.*mirror.generated.options.length: .*Found 0",
+    ),
+    "options that contradict each other": (
+        [("experiment/datasets/mqar", toy("recall", 110, test=10, validation=10, pairs=[33]))],
+        "mqar.generated.options.pairs: 33 pairs need as many distinct keys, but there are 32",
+    ),
+    "more distinct texts than there are": (
+        [("experiment/datasets/dyck", toy("brackets", 300, test=10, validation=10, pairs=5))],
+        "dyck.generated.documents: half of 300 are 150 distinct balanced sequences, .* there are 42. Lower it to 85",
+    ),
+    "too few documents to split": (
+        [("experiment/datasets/imdb/generated/documents", 20)],
+        "datasets.imdb.generated.documents: 20 are too few to split. Expected at least 110",
+    ),
     "one name for two corpora": (
         [("experiment/corpora/imdb", SMALL["experiment"]["corpora"]["wikipedia"])],
         "'imdb' is both a corpus and a dataset",
@@ -447,6 +495,25 @@ def message_of(*changes):
     with pytest.raises(ConfigError) as error:
         load_study([("small.yaml", changed(SMALL, *changes))])
     return str(error.value)
+
+
+def test_what_is_wrong_with_several_generated_corpora_comes_in_one_message():
+    message = message_of(
+        ("experiment/datasets/dyck", toy("brackets", 300, test=10, validation=10, pairs=5)),
+        ("experiment/datasets/mirror", toy("reverse", 300, test=10, validation=10, lenght=8)),
+        ("experiment/datasets/imdb/generated/generator", "reviews"),
+        ("experiment/seeds", []),
+    )
+    places = ("experiment.seeds", *(f"datasets.{name}.generated." for name in ("dyck", "mirror", "imdb")))
+    assert [place in message for place in places] == [True] * 4
+    assert message.count("\n- ") == 4
+
+
+def test_a_generated_section_that_is_not_the_source_may_be_anything():
+    loaded = study(("datasets/imdb", GENERATED | {"source": "local", "local": {"files": {"train": ["x.csv"]}}}))
+    assert loaded.experiment.datasets["imdb"].source == "local"
+    other = {"generated": {"documents": 3, "generator": "reviews"}}
+    study(("datasets/imdb", GENERATED | other | {"source": "local", "local": {"files": {"train": ["x.csv"]}}}))
 
 
 @pytest.mark.parametrize("case", [*BAD, *IDLE, *GRAPH])

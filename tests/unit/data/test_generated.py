@@ -1,5 +1,8 @@
 import gzip
+import hashlib
+import json
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -23,6 +26,13 @@ from lib.workflow.digests import reached
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = 600
+# What imitates a real corpus, and the digest of what it holds.
+IMITATIONS = {
+    "arxiv": "6acd98ea9eb1a697",
+    "hyperpartisan": "90003df2b74bc93e",
+    "imdb": "238d177ff47a9b02",
+    "wikipedia": "af49380bbc6b30c1",
+}
 KEYWORDS = {
     "film",
     "movie",
@@ -38,11 +48,17 @@ KEYWORDS = {
 }
 
 
+def options(generator):
+    """The options that a generator requires."""
+    sizes = {} if generator in IMITATIONS else {"validation": 60, "test": 60}
+    return sizes | ({"lengths": [5, 10]} if generator == "neighbours" else {})
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("generated")
     for corpus in RAW_FILES:
-        generate(corpus, DOCUMENTS, 0, folder / corpus)
+        generate(corpus, DOCUMENTS, 0, folder / corpus, options=options(corpus))
     return folder
 
 
@@ -59,14 +75,15 @@ def test_every_listed_file_is_made_and_no_other(folder):
 def test_a_generator_is_found_by_its_name(tmp_path, monkeypatch):
     (tmp_path / "notes.py").write_text(
         "FILES = {'train': ['notes.txt', 'notes.parquet']}\nGROUND_TRUTH = {}\n"
-        "def make(documents, rng):\n"
+        "def make(documents, rng, options):\n"
         "    return {'notes.txt': b'%d' % documents, 'notes.parquet': {'text': ['x'], 'label': [rng.randrange(1)]}}\n"
     )
     monkeypatch.setattr(lib.data.generated, "__path__", [*lib.data.generated.__path__, str(tmp_path)])
-    assert list(RAW_FILES) == ["arxiv", "hyperpartisan", "imdb", "notes", "wikipedia"]
+    assert {"arxiv", "hyperpartisan", "imdb", "notes", "wikipedia"} < set(RAW_FILES)
     generate("notes", 200, 0, tmp_path / "out")
+    generate("letters", 200, 0, tmp_path / "letters", "notes")
     monkeypatch.delitem(sys.modules, "lib.data.generated.notes")
-    assert (tmp_path / "out/notes.txt").read_bytes() == b"200"
+    assert (tmp_path / "out/notes.txt").read_bytes() == (tmp_path / "letters/notes.txt").read_bytes() == b"200"
     assert pq.read_table(tmp_path / "out/notes.parquet").to_pylist() == [{"text": "x", "label": 0}]
 
 
@@ -85,11 +102,29 @@ def test_the_code_of_the_program_holds_no_generator():
 
 @pytest.mark.parametrize("corpus", list(RAW_FILES))
 def test_the_seed_decides_every_byte(folder, corpus, tmp_path):
-    generate(corpus, DOCUMENTS, 0, tmp_path / "again")
-    generate(corpus, DOCUMENTS, 1, tmp_path / "other")
+    generate(corpus, DOCUMENTS, 0, tmp_path / "again", options=options(corpus))
+    generate(corpus, DOCUMENTS, 1, tmp_path / "other", options=options(corpus))
     for path in (folder / corpus).iterdir():
         assert (tmp_path / "again" / path.name).read_bytes() == path.read_bytes()
         assert (tmp_path / "other" / path.name).read_bytes() != path.read_bytes()
+
+
+@pytest.mark.parametrize("corpus", IMITATIONS)
+def test_the_content_of_the_imitations_is_what_it_always_was(folder, corpus):
+    digest = hashlib.sha256()
+    for path in sorted((folder / corpus).iterdir()):
+        content = path.read_bytes()
+        if path.suffix == ".parquet":
+            content = json.dumps(pq.read_table(path).to_pydict()).encode()
+        digest.update(content if path.suffix == ".parquet" else gzip.decompress(content))
+    assert digest.hexdigest()[:16] == IMITATIONS[corpus]
+
+
+def test_corpora_of_other_names_hold_other_documents(tmp_path):
+    for name in ("first", "second"):
+        generate(name, 200, 0, tmp_path / name, "imdb")
+    texts = [set(pq.read_table(tmp_path / name / "test.parquet")["text"].to_pylist()) for name in ("first", "second")]
+    assert not texts[0] & texts[1]
 
 
 def test_wikipedia_has_articles_to_keep_and_to_drop(folder):
@@ -187,11 +222,34 @@ def test_papers_are_long_and_of_eleven_classes(folder):
     assert 0.5 < tfidf_scores(everything.text.to_numpy(), everything.label.to_numpy()) < 0.98
 
 
-def test_bad_requests_are_refused(tmp_path):
-    with pytest.raises(
-        ConfigError, match=r"'reviews' has no generator. Expected one of: arxiv, hyperpartisan, imdb, wikipedia"
-    ):
-        generate("reviews", 500, 0, tmp_path / "out")
-    with pytest.raises(ConfigError, match=r"imdb.generated.documents = 20: too few"):
-        generate("imdb", 20, 0, tmp_path / "out")
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        (("reviews", 500), r"reviews.generated.generator: there is no generator 'reviews'. Known: arxiv, "),
+        (("reviews", 500, "review"), r"reviews.generated.generator: there is no generator 'review'. Known: arxiv, "),
+        (("imdb", 20), r"imdb.generated.documents: 20 are too few to split. Expected at least 110"),
+        (("imdb", 500, None, {"pairs": 3}), r"imdb.generated.options.pairs: unknown key"),
+        (("x", 500, "reverse", {"test": 9}), r"x.generated.options.validation: missing. Add it"),
+        (
+            ("reverse", 500, None, {"validation": 200, "test": 300}),
+            r"reverse.generated.documents: 500 leave none for training after 200 for validation and 300 for the test",
+        ),
+    ],
+)
+def test_bad_requests_are_refused(tmp_path, request_, message):
+    corpus, documents, *rest = request_
+    with pytest.raises(ConfigError, match=message):
+        generate(corpus, documents, 0, tmp_path / "out", *rest)
     assert not (tmp_path / "out").exists()
+
+
+def test_the_program_passes_everything_on(tmp_path):
+    main = runpy.run_path(str(ROOT / "scripts/generate_corpus.py"))["main"]
+    arguments = ["--corpus", "mirror", "--generator", "reverse", "--documents", "130", "--seed", "3"]
+    values = {"validation": 10, "test": 20, "length": 3}
+    main([*arguments, "--options", json.dumps(values), "--out", str(tmp_path / "made")])
+    generate("mirror", 130, 3, tmp_path / "called", "reverse", values)
+    for part, count in (("train", 100), ("validation", 10), ("test", 20)):
+        found = pq.read_table(tmp_path / f"made/{part}.parquet")
+        assert found == pq.read_table(tmp_path / f"called/{part}.parquet")
+        assert found.num_rows == count

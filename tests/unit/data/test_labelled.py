@@ -115,6 +115,49 @@ def test_without_the_held_out_part_the_file_is_split_like_the_others(parts, tmp_
         assert [len(rows) for rows in prepared(tmp_path / part).values()] == [240, 30, 30]
 
 
+@pytest.fixture
+def published(tmp_path):
+    """Three parts, in another order than the splits."""
+    sizes = {"test": 30, "train": 100, "validation": 20}
+    starts = dict(zip(sizes, (0, 30, 130), strict=True))
+    return {part: [write(tmp_path / f"{part}.parquet", documents(sizes[part], start=starts[part]))] for part in sizes}
+
+
+def test_published_splits_are_taken_as_they_are(published, tmp_path):
+    prepare_dataset(published, tmp_path / "out", settings(split=Split(published=True)))
+    for name, rows in prepared(tmp_path / "out").items():
+        assert [row["text"] for row in rows] == pq.read_table(published[name][0])["text"].to_pylist()
+        assert [row["id"] for row in rows] == [f"{name}-{number}" for number in range(len(rows))]
+    report = summary(tmp_path / "out")
+    assert {name: part["documents"] for name, part in report["splits"].items()} == {
+        "train": 100, "validation": 20, "test": 30,
+    }  # fmt: skip
+
+
+def test_published_splits_may_be_cut(published, tmp_path):
+    split = Split(published=True, documents={"train": 50, "test": 10})
+    prepare_dataset(published, tmp_path / "out", settings(split=split))
+    found = prepared(tmp_path / "out")
+    assert {name: Counter(row["label"] for row in rows) for name, rows in found.items()} == {
+        "train": {0: 25, 1: 25}, "validation": {0: 10, 1: 10}, "test": {0: 5, 1: 5},
+    }  # fmt: skip
+    assert all(row["id"].startswith("train-") for row in found["train"])
+
+
+def test_published_splits_need_their_parts(parts, published, tmp_path):
+    for files in (parts, published | {"extra": parts["train"]}):
+        with pytest.raises(ConfigError, match=r"split.published: expected the parts \['train', 'validation', 'test'\]"):
+            prepare_dataset(files, tmp_path / "out", settings(split=Split(published=True)))
+    write(tmp_path / "validation.parquet", documents(20, classes=1))
+    with pytest.raises(DataError, match="in validation: no: 20, yes: 0; expected at least 1 of every class"):
+        prepare_dataset(published, tmp_path / "out", settings(split=Split(published=True)))
+
+
+def test_settings_of_a_published_split_survive_being_passed_on():
+    given = settings(split=Split(published=True, documents={"train": 5}))
+    assert Preparation.model_validate_json(given.model_dump_json()) == given
+
+
 def test_cleaning_dropping_balancing_and_the_summary(tmp_path):
     rows = [{"text": f"{'yes' if n % 3 else 'no!'}<br /><BR>{n:03d}<br>", "label": bool(n % 3)} for n in range(90)] + [
         {"text": "<br />", "label": True},

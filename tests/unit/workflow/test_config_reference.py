@@ -6,6 +6,7 @@ import pytest
 import yaml
 
 from lib.core.configuration import load_study, read_layers
+from lib.core.generated import options_class
 from lib.core.kinds import BACKBONES, MECHANISMS, TASKS
 from lib.core.settings.data import Corpus, Dataset, Tokenizer
 from lib.core.settings.execution import Execution, Training
@@ -38,6 +39,15 @@ def test_every_kind_has_a_table_with_all_its_keys(axis):
         table = next(part for part in text.split("\n### ") if f"with `kind: {kind}`" in part.splitlines()[0])
         for name in axis.load(kind, "parameters").Parameters.model_fields:
             assert f"\n| `{name}` |" in table
+
+
+def test_every_generator_with_options_has_a_table_of_them():
+    text = config_readme()
+    for name in ("brackets", "listops"):
+        table = next(part for part in text.split("\n### ") if f"with `generator: {name}`" in part.splitlines()[0])
+        for option in options_class(name).model_fields:
+            assert f"\n| `{option}` |" in table
+    assert "with `generator: imdb`" not in text
 
 
 @pytest.mark.parametrize("place", ["experiment.corpora.<name>.url.files.<part>[]", "config.yaml", "start"])
@@ -122,6 +132,7 @@ WRONG = {
     "a key of another task": {
         "experiment": {"stages": {"pretrain": {"task": {"kind": "masked_lm", "classifier_pooling": "cls"}}}}
     },
+    "an unknown option": {"experiment": {"datasets": {"x": {"generated": {"options": {"lenght": 8}}}}}},
     "a wrong type in what a stage shares": {"experiment": {"stages": {"pretrain": {"recipe": {"epochs": "ten"}}}}},
 }
 
@@ -129,6 +140,11 @@ WRONG = {
 @pytest.mark.parametrize("values", WRONG.values(), ids=WRONG)
 def test_the_schema_refuses(schema, values):
     assert not schema.is_valid(values)
+
+
+def test_the_schema_accepts_options(schema):
+    for options in ({}, {"length": 8}, {"pairs": 5, "test": 10}, {"pairs": [4]}):
+        assert schema.is_valid({"experiment": {"datasets": {"x": {"generated": {"options": options}}}}})
 
 
 def test_the_schema_lets_null_remove_an_entry(schema):

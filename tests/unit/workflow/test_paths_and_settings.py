@@ -6,8 +6,9 @@ import pytest
 from studies import SMALL, study
 
 from lib.core.configuration import load_study, read_layers
-from lib.core.errors import ConfigError, DataError
+from lib.core.errors import DataError
 from lib.core.settings.run import Run
+from lib.workflow.digests import reached
 from lib.workflow.plan import Key, Plan
 
 FIRST = "results/runs"
@@ -354,13 +355,29 @@ def test_raw_files_by_source(tmp_path, monkeypatch):
         made.raw_files("imdb")
 
 
-def test_only_corpora_with_a_generator_are_generated():
-    made = plan(("datasets/reviews", SMALL["experiment"]["datasets"]["imdb"]))
-    assert made.raw_files("imdb")["train"][0].startswith("results/data/imdb/raw/")
-    with pytest.raises(
-        ConfigError, match=r"reviews\.source is 'generated', but there is no generator.*imdb, wikipedia"
-    ):
-        made.raw_files("reviews")
+def test_a_corpus_has_the_generator_that_it_names_or_that_bears_its_name():
+    sizes = {"validation": 10, "test": 10}
+    toy = SMALL["experiment"]["datasets"]["imdb"] | {
+        "generated": {"documents": 110, "generator": "reverse", "options": sizes | {"length": 4}}
+    }
+    named = toy | {"generated": {"documents": 110, "options": sizes}}
+    made = plan(("datasets/mirror", toy), ("datasets/reverse", named))
+    for corpus, length in (("mirror", 4), ("reverse", 8)):
+        assert made.generator(corpus) == "reverse"
+        assert made.raw_files(corpus)["validation"] == [f"results/data/{corpus}/raw/validation.parquet"]
+        assert json.loads(made.generator_options(corpus)) == sizes | {"symbols": 10, "length": length}
+    assert made.generator_options("imdb") == "{}"
+
+
+def test_the_code_of_a_generated_corpus_is_that_of_its_generator(monkeypatch):
+    made = plan()
+    named = []
+    monkeypatch.setattr("lib.workflow.plan.code_digest", lambda *places: named.append(places))
+    made.generator_code("wikipedia")
+    assert named == [("scripts/generate_corpus.py", "lib.data.generated.wikipedia")]
+    definitions = reached(*named[0])
+    assert {"lib.data.generated.wikipedia:make", "lib.data.generated.imdb:opinions"} <= set(definitions)
+    assert not [name for name in definitions if name.startswith(("lib.data.generated.arxiv", "lib.data.toys"))]
 
 
 def test_minutes_follow_from_work_and_scale():
