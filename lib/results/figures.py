@@ -249,7 +249,7 @@ def _apart(places: np.ndarray) -> list[int]:
     for index in reversed(range(len(places) - 1)):
         if places[kept[-1]] - places[index] > 0.09 * (places[-1] - places[0]):
             kept.append(index)
-    return kept
+    return kept[::-1]
 
 
 def _label(

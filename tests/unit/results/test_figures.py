@@ -224,12 +224,11 @@ def test_points_stand_beside_their_group_and_do_not_leave_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("distances", "scale"), [([4, 16, 41], "log"), ([4, 16, 40], "linear"), ([0, 5, 90], "linear")]
+    ("distances", "scale"), [([4, 16, 41], "log"), ([4, 16, 40], "linear"), ([0, 20, 90], "linear")]
 )
 def test_a_wide_range_is_logarithmic(tmp_path, distances, scale):
-    axes = draw_groups(write_distances(tmp_path, {("sdpa", 1): [1, 1, 1]}, distances=distances), {"sdpa": "sdpa"}).axes[
-        0
-    ]
+    folders = write_distances(tmp_path, {("sdpa", 1): [1, 1, 1]}, distances=distances)
+    axes = draw_groups(folders, {"sdpa": "sdpa"}).axes[0]
     assert axes.get_xscale() == scale
     assert [tick.get_text() for tick in axes.get_xticklabels()] == [str(distance) for distance in distances]
 
