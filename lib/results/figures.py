@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib.style
 import numpy as np
@@ -128,6 +129,7 @@ def group_score_figure(
     scores = {dataset: accuracy_by_group(runs, stage, list(families), dataset) for dataset in datasets}
     with matplotlib.style.context(STYLE):
         width, height = GROUP_PANEL_INCHES
+        behind: dict[str, Any] = {"color": BASELINE_COLOUR, "zorder": 1.5}  # the lines of models
         figure = Figure(figsize=(width * len(datasets), height), layout="constrained")
         panels = figure.subplots(1, len(datasets), squeeze=False, sharey=True)[0]
         for axes, dataset in zip(panels, datasets, strict=True):
@@ -135,9 +137,9 @@ def group_score_figure(
             axes.set_xlabel(labels[dataset])
             _draw_groups(axes, scores[dataset], looks(families))
             if chance is not None:
-                axes.axhline(100 * chance, color=BASELINE_COLOUR, linestyle="--", linewidth=1, label="chance")
+                axes.axhline(100 * chance, linestyle="--", linewidth=1, label="chance", **behind)
             if trained_to is not None:
-                axes.axvline(trained_to, color=BASELINE_COLOUR, linewidth=0.8)
+                axes.axvline(trained_to, linewidth=0.8, **behind)
                 axes.annotate(
                     f"trained to {trained_to:g}",
                     (trained_to, 1),

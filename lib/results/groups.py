@@ -38,9 +38,9 @@ def _shares(folder: Path) -> pd.Series:
     """Return the share of right labelled items by group."""
     path = folder / PREDICTIONS
     try:
-        documents = pd.read_parquet(path, columns=["label", "prediction", "group"], filters=[("split", "==", "test")])
+        documents = pd.read_parquet(path, filters=[("split", "==", "test")])[["label", "prediction", "group"]]
         items = documents.explode(["label", "prediction"]).dropna(subset="label")
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, KeyError) as error:
         raise DataError(
             f"{path}: no predictions by group ({error!r}). Expected the columns label, prediction, split and group. "
             "Name the column of the groups in the dataset's setting `group`, and repeat the run."

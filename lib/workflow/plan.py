@@ -328,7 +328,7 @@ class Plan:
         if settings.kind == "token_lengths":
             return {entry: {"kind": settings.kind, "corpora": self.tokenised}}
         owners = self._owners_of_rows(settings.stages, settings.models)
-        shown = {
+        shown: dict[str, Any] = {
             "kind": settings.kind,
             "models": list(owners),
             "owners": {stage: {model: of[stage] for model, of in owners.items()} for stage in settings.stages},

@@ -266,7 +266,6 @@ def test_chance_and_the_end_of_training_are_marked(tmp_path):
     assert [text.get_text() for text in axes.texts] == ["trained to 64"]
     figure.draw_without_rendering()
     (name,) = (text.get_window_extent() for text in axes.texts)
-    assert not name.overlaps(axes.title.get_window_extent())
     assert not any(name.overlaps(title.get_window_extent()) for title in (axes._left_title, figure.legends[0]))
     plain = draw_groups(folders, {"sdpa": "sdpa"}).axes[0]
     assert (len(plain.lines), len(plain.texts)) == (1, 0)
