@@ -23,7 +23,8 @@ MARKERS = "os^Dv<>P"
 LINES = ("-", "--", "-.", ":")
 PANEL_INCHES = (3.5, 3.3)
 GROUP_PANEL_INCHES = (4.2, 3.3)
-SPREAD = 0.25
+SPREAD = 0.3
+"""Share of the least distance between two groups over which the points of one group are spread."""
 LABELS = {
     "textsize": 7,
     "va": "center",  # else names are drawn lower than they were placed, by the depth of their letters
@@ -219,7 +220,8 @@ def _draw_groups(axes: Axes, scores: pd.DataFrame, look: Mapping[str, tuple[str,
     groups = scores.index.unique("group").sort_values().to_numpy()
     logarithmic = groups[0] > 0 and groups[-1] > 10 * groups[0]
     places = np.log(groups) if logarithmic else groups
-    shifts = SPREAD * np.diff(places).min(initial=places[-1] - places[0]) * np.linspace(-0.5, 0.5, len(look))
+    ranks = np.arange(len(look)) - (len(look) - 1) / 2
+    shifts = SPREAD * np.diff(places).min(initial=places[-1] - places[0]) * ranks / len(look)
     for shift, (model, (colour, marker)) in zip(shifts, look.items(), strict=True):
         line = scores.loc[model]
         x = np.exp(places + shift) if logarithmic else places + shift

@@ -353,7 +353,7 @@ class Plan:
 
         Args:
             stages: all that a row passes.
-            models: those asked for; None = all. Models that share all runs are one row, named as the first of them.
+            models: those asked for; none = all. Models that share all runs are one row, named as the first of them.
         """
         experiment = self.experiment
         owners = {
@@ -361,8 +361,7 @@ class Plan:
             for model in experiment.models
             if set(stages) <= set(experiment.stages_of(model))
         }
-        chosen = owners if models is None else models
-        rows = [next(first for first in owners if owners[first] == owners[model]) for model in chosen]
+        rows = [next(first for first in owners if owners[first] == owners[model]) for model in models or owners]
         return {row: owners[row] for row in rows}
 
     def table_inputs(self, table: dict[str, Any]) -> list[str]:

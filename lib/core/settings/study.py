@@ -448,7 +448,7 @@ class Study(Section):
             for model in table.models or []:
                 if skipped.get(model):
                     yield f"report.tables.{name}.models: {model} skips {', '.join(skipped[model])}. Leave it out"
-            if len(table.stages) > 1 and table.models is None and all(skipped.get(model) for model in models):
+            if len(table.stages) > 1 and not table.models and all(skipped.get(model) for model in models):
                 yield f"report.tables.{name}.stage: no model passes {' and '.join(table.stages)}. Name others"
         for name, figure in whole(self.report.figures).items():
             uses += [

@@ -221,6 +221,8 @@ def test_points_stand_beside_their_group_and_do_not_leave_it(tmp_path):
         assert all(abs(x / distance - 1) < 4 ** (1 / 7) - 1 for x, distance in zip(place, DISTANCES, strict=True))
     assert places[2].tolist() == pytest.approx(DISTANCES)
     assert not axes.collections  # one seed has no spread
+    alone = draw_groups(write_distances(tmp_path, {("sdpa", 1): [1, 1, 1, 1]}), {"sdpa": "sdpa"}).axes[0]
+    assert lines_of(alone)["sdpa"].get_xdata().tolist() == pytest.approx(DISTANCES)
 
 
 @pytest.mark.parametrize(
