@@ -1,7 +1,7 @@
 """Make one table of a study, as CSV and as Markdown, from the records of finished runs.
 
-python scripts/table.py --table '{"kind": "stage", "stage": "finetune", "columns": ["f1"], "models": [...],
-"datasets": [...]}' --records RUN.JSON ... --csv FILE --markdown FILE
+python scripts/table.py --table '{"kind": "stage", "stages": [["finetune", ["imdb"]]], "columns": ["f1"],
+"models": [...]}' --records RUN.JSON ... --csv FILE --markdown FILE
 """
 
 import json
@@ -15,7 +15,7 @@ from lib.core import program
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     from lib.results.records import load_runs
-    from lib.results.tables import classes_table, stage_table, token_lengths_table
+    from lib.results.tables import classes_table, groups_table, stage_table, token_lengths_table
 
     parser = program.parser(__doc__)
     parser.add_argument("--table", required=True, type=json.loads, metavar="JSON", help="what the table shows")
@@ -31,13 +31,16 @@ def main(argv: Sequence[str] | None = None) -> None:
         table = token_lengths_table(dict(zip(map(tuple, shown["corpora"]), arguments.records, strict=True)))
     elif shown["kind"] == "classes":
         table = classes_table(folders)
+    elif shown["kind"] == "groups":
+        ((stage, (dataset,)),) = shown["stages"]
+        table = groups_table(load_runs(folders), stage, shown["models"], dataset, shown["group"])
     else:
         table = stage_table(
             load_runs(folders),
-            shown["stage"],
+            dict(shown["stages"]),
             shown["columns"],
             shown["models"],
-            shown["datasets"],
+            owners=shown.get("owners"),
             show_published=shown.get("published", False),
         )
     table.write(arguments.csv, arguments.markdown)

@@ -3,21 +3,28 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib.style
+import numpy as np
 import pandas as pd
 import textalloc
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lib.core.files import atomic_path
+from lib.results.groups import accuracy_by_group
 from lib.results.records import select_grid
 from lib.results.tables import quantity
 
 STYLE = Path(__file__).with_name("figures.mplstyle")
 BASELINE_COLOUR = "0.35"
 MARKERS = "os^Dv<>P"
+LINES = ("-", "--", "-.", ":")
 PANEL_INCHES = (3.5, 3.3)
+GROUP_PANEL_INCHES = (4.2, 3.3)
+SPREAD = 0.3
+"""Share of the least distance between two groups over which the points of one group are spread."""
 LABELS = {
     "textsize": 7,
     "va": "center",  # else names are drawn lower than they were placed, by the depth of their letters
@@ -90,6 +97,68 @@ def score_time_figure(
     return figure
 
 
+def group_score_figure(
+    runs: pd.DataFrame,
+    *,
+    stage: str,
+    families: Mapping[str, str],
+    datasets: Sequence[str],
+    labels: Mapping[str, str],
+    chance: float | None = None,
+    trained_to: float | None = None,
+) -> Figure:
+    """Draw accuracy on test against the number by which documents are grouped, one panel per dataset.
+
+    Lines are means over the seeds; a bar spans one standard deviation to either side where there is more than one seed.
+    The axis of the number is logarithmic where its greatest is more than ten times its least.
+
+    Args:
+        runs: frame of `lib.results.records.load_runs`.
+        stage: whose runs have the predictions.
+        families: models to draw, in order, each with the family that gives its colour.
+        datasets: panels, in order.
+        labels: what the number is, by dataset.
+        chance: share that guessing gets right, drawn as a dashed line.
+        trained_to: greatest number in the training documents, drawn as a vertical line.
+
+    Returns:
+        The figure, laid out.
+
+    Raises:
+        DataError: a run is missing or there twice, or has no predictions by group.
+    """
+    scores = {dataset: accuracy_by_group(runs, stage, list(families), dataset) for dataset in datasets}
+    with matplotlib.style.context(STYLE):
+        width, height = GROUP_PANEL_INCHES
+        behind: dict[str, Any] = {"color": BASELINE_COLOUR, "zorder": 1.5}  # the lines of models
+        figure = Figure(figsize=(width * len(datasets), height), layout="constrained")
+        panels = figure.subplots(1, len(datasets), squeeze=False, sharey=True)[0]
+        for axes, dataset in zip(panels, datasets, strict=True):
+            axes.set_title(dataset, pad=None if trained_to is None else 14)  # above the name of the line
+            axes.set_xlabel(labels[dataset])
+            _draw_groups(axes, scores[dataset], looks(families))
+            if chance is not None:
+                axes.axhline(100 * chance, linestyle="--", linewidth=1, label="chance", **behind)
+            if trained_to is not None:
+                axes.axvline(trained_to, linewidth=0.8, **behind)
+                axes.annotate(
+                    f"trained to {trained_to:g}",
+                    (trained_to, 1),
+                    xycoords=("data", "axes fraction"),
+                    xytext=(0, 2),
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=7,
+                    color=BASELINE_COLOUR,
+                )
+        low, high = panels[0].get_ylim()
+        panels[0].set(ylabel="test accuracy [%]", ylim=(max(low, -3), min(high, 103)))  # bars may pass 0 and 100
+        legend = figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper")
+        figure.draw_without_rendering()  # tells how wide the legend is
+        figure.set_figwidth(figure.get_figwidth() + legend.get_window_extent().width / figure.dpi)
+    return figure
+
+
 def looks(families: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Give each model a colour, by its family, and a marker, by its place within the family.
 
@@ -144,6 +213,47 @@ def _draw_models(axes: Axes, minutes: pd.Series, scores: pd.DataFrame, look: Map
             elinewidth=0.8,
             gid=model,
         )
+
+
+def _draw_groups(axes: Axes, scores: pd.DataFrame, look: Mapping[str, tuple[str, str]]) -> None:
+    """Draw a line for each model; its points stand a little beside their group, so that no bar covers another."""
+    groups = scores.index.unique("group").sort_values().to_numpy()
+    logarithmic = groups[0] > 0 and groups[-1] > 10 * groups[0]
+    places = np.log(groups) if logarithmic else groups
+    ranks = np.arange(len(look)) - (len(look) - 1) / 2
+    shifts = SPREAD * np.diff(places).min(initial=places[-1] - places[0]) * ranks / len(look)
+    for shift, (model, (colour, marker)) in zip(shifts, look.items(), strict=True):
+        line = scores.loc[model]
+        x = np.exp(places + shift) if logarithmic else places + shift
+        axes.plot(
+            x,
+            line["mean"],
+            color=colour,
+            marker=marker,
+            linestyle=LINES[MARKERS.index(marker) % len(LINES)],
+            linewidth=1.1,
+            markersize=4.5,
+            markeredgecolor="white",
+            markeredgewidth=0.4,
+            label=model,
+            gid=model,
+        )
+        if line["std"].notna().any():
+            axes.errorbar(x, line["mean"], yerr=line["std"], fmt="none", ecolor=colour, elinewidth=0.8, alpha=0.6)
+    if logarithmic:
+        axes.set_xscale("log")
+    named = _apart(places)
+    axes.set_xticks(groups[named], [f"{group:,}" for group in groups[named]])
+    axes.minorticks_off()
+
+
+def _apart(places: np.ndarray) -> list[int]:
+    """Return which of the ascending places can bear a name of some digits each; the last one does."""
+    kept = [len(places) - 1]
+    for index in reversed(range(len(places) - 1)):
+        if places[kept[-1]] - places[index] > 0.09 * (places[-1] - places[0]):
+            kept.append(index)
+    return kept[::-1]
 
 
 def _label(

@@ -16,6 +16,8 @@ KEY = ["stage", "model", "dataset", "seed"]
 def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
     """Return one row per run: the fields of its record, each metric under its own name, weights as `parameters_*`.
 
+    `training_seconds` is `seconds`, and missing without a training loop.
+
     Raises:
         DataError: records are missing or damaged (all of them are named), or two belong to the same run.
     """
@@ -28,7 +30,8 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
             continue
         fields = record.model_dump(exclude={"metrics", "parameters", "parents", "versions"})
         parameters = {f"parameters_{part}": number for part, number in record.parameters.items()}
-        rows.append({"folder": str(folder), **fields, **parameters, **record.metrics})
+        training = {"training_seconds": record.seconds if record.epochs else None}
+        rows.append({"folder": str(folder), **fields, **training, **parameters, **record.metrics})
     if problems:
         raise DataError("\n".join(problems))
     runs = pd.DataFrame(rows)

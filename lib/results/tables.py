@@ -11,6 +11,7 @@ from lib.core.errors import DataError
 from lib.core.files import read_mapping, write_text
 from lib.core.record import CONFIG, PREDICTIONS
 from lib.evaluation.metrics import class_report
+from lib.results.groups import accuracy_by_group
 from lib.results.published import NOTE, published
 from lib.results.records import select_grid
 
@@ -93,8 +94,14 @@ class Quantity:
 QUANTITIES = {
     "memory": Quantity("peak_memory_mb", "peak_memory_gib", "memory [GiB]", 1 / 1024, 2, 2),
     "minutes": Quantity("seconds_per_epoch", "minutes_per_epoch", "time [min/epoch]", 1 / 60, 3, 2),
+    "total_minutes": Quantity("training_seconds", "minutes", "time [min]", 1 / 60, 2, 2),
     "loss": Quantity("train_loss", "loss", "loss", 1, 3, 3, score=True),
     "f1": Quantity("test_f1_macro", "f1_macro_percent", "F1 [%]", 100, 2, 2, score=True),
+    "accuracy": Quantity("test_accuracy", "accuracy_percent", "accuracy [%]", 100, 2, 2, score=True),
+    "sequence_accuracy": Quantity(
+        "test_sequence_accuracy", "sequence_accuracy_percent", "sequence accuracy [%]", 100, 2, 2, score=True
+    ),
+    "parameters": Quantity("parameters_total", "parameters", "parameters", 1, 0, 0),
 }
 
 
@@ -129,37 +136,81 @@ def token_lengths_table(lengths: Mapping[tuple[str, str], str | Path]) -> Table:
 
 def stage_table(
     runs: pd.DataFrame,
-    stage: str,
+    stages: Mapping[str, Sequence[str]],
     columns: Sequence[str],
     models: Sequence[str],
-    datasets: Sequence[str],
     *,
+    owners: Mapping[str, Mapping[str, str]] | None = None,
     show_published: bool = False,
 ) -> Table:
-    """Return one row per model: for each dataset the quantities asked for.
+    """Return one row per model: for each stage and dataset the quantities asked for.
 
     Figures are means over the seeds; scores have a standard deviation beside them when there is more than one seed.
-    Beside memory, `memory_kind` says what kind was measured, `gpu` or `resident`. With a single quantity, columns bear
-    the names of the datasets alone.
+    Beside memory, `memory_kind` says what kind was measured, `gpu` or `resident`. Columns bear the names of datasets
+    (one stage), of stages (several, each with one dataset) or of both; with several quantities, theirs as well.
 
     Args:
         runs: frame of `lib.results.records.load_runs`.
-        stage: name of the stage.
+        stages: datasets of each stage: groups of columns, in order.
         columns: quantities, see `quantity`.
         models: rows, in order.
-        datasets: groups of columns, in order.
+        owners: for each stage and model the model that names the runs, since models that are the same up to a stage
+            share them; None = each model its own.
         show_published: put the study's printed values beside ours.
 
     Raises:
         DataError: a run is missing, incomplete or there twice.
     """
     quantities = [quantity(column) for column in columns]
-    grid = select_grid(runs, stage, models, datasets, [each.source for each in quantities])
-    table = _grid_table(grid, stage, models, datasets, quantities, show_published)
-    if QUANTITIES["memory"] not in quantities:
-        return table
-    kinds = grid.groupby("model")["peak_memory_kind"].agg(lambda kind: ", ".join(sorted(set(kind))))
-    return Table(table.frame.assign(memory_kind=kinds.reindex(models).to_numpy()), table.columns, table.note)
+    grid = _grid(runs, stages, models, owners, [each.source for each in quantities])
+    cells = grid.groupby(["row", "stage", "dataset"])
+    several_seeds = cells.size().max() > 1
+    frame, printed = pd.DataFrame({"model": models}), {}
+    for stage, dataset in [(stage, dataset) for stage, datasets in stages.items() for dataset in datasets]:
+        place, place_label = _place(stage, dataset, stages)
+        rows = pd.MultiIndex.from_product([models, [stage], [dataset]])
+        for each in quantities:
+            name = place if len(quantities) == 1 else f"{place}_{each.name}"
+            label = f"{place_label} {each.label}"
+            values = cells[each.source]
+            frame[name] = values.mean().reindex(rows).to_numpy() * each.factor
+            printed[name] = Column(label, each.decimals)
+            if each.score and several_seeds:
+                frame[f"{name}_sd"] = values.std().reindex(rows).to_numpy() * each.factor
+            if show_published and f"{each.name}_published" in grid:
+                frame[f"{name}_published"] = cells[f"{each.name}_published"].first().reindex(rows).to_numpy()
+                printed[f"{name}_published"] = Column(f"{label}, published", each.printed)
+    if QUANTITIES["memory"] in quantities:
+        kinds = grid.groupby("row")["peak_memory_kind"].agg(lambda kind: ", ".join(sorted(set(kind))))
+        frame["memory_kind"] = kinds.reindex(models).to_numpy()
+    return Table(frame, printed, NOTE if show_published and QUANTITIES["minutes"] in quantities else None)
+
+
+def groups_table(runs: pd.DataFrame, stage: str, models: Sequence[str], dataset: str, group: str) -> Table:
+    """Return accuracy on test in percent: one row per model, one column per group of documents, ascending.
+
+    With more than one seed these are means, with a standard deviation beside them.
+
+    Args:
+        runs: frame of `lib.results.records.load_runs`.
+        stage: name of the stage.
+        models: rows, in order.
+        dataset: name of the dataset.
+        group: what the groups are called: `distance` gives `distance_16`, `distance_32`.
+
+    Raises:
+        DataError: a run is missing or there twice, or has no predictions by group.
+    """
+    scores = accuracy_by_group(runs, stage, models, dataset)
+    frame, columns = pd.DataFrame({"model": models}), {}
+    for number, each in scores.groupby("group"):
+        name = f"{group}_{number}"
+        of_models = each.droplevel("group").reindex(models)
+        frame[name] = of_models["mean"].to_numpy()
+        columns[name] = Column(f"{group} {number} [%]", 2)
+        if scores["std"].notna().any():
+            frame[f"{name}_sd"] = of_models["std"].to_numpy()
+    return Table(frame, columns)
 
 
 def classes_table(folders: Sequence[str | Path]) -> Table:
@@ -197,28 +248,27 @@ def _class_scores(folder: Path) -> pd.DataFrame:
     return pd.concat([classes, pd.DataFrame(summary)], ignore_index=True)
 
 
-def _grid_table(
-    grid: pd.DataFrame,
-    stage: str,
+def _grid(
+    runs: pd.DataFrame,
+    stages: Mapping[str, Sequence[str]],
     models: Sequence[str],
-    datasets: Sequence[str],
-    quantities: Sequence[Quantity],
-    show_published: bool,
-) -> Table:
-    frame, columns = pd.DataFrame({"model": models}), {}
-    cells = grid.groupby(["model", "dataset"])
-    printed = published().query("stage == @stage").set_index(["model", "dataset"])
-    for dataset in datasets:
-        places = pd.MultiIndex.from_product([models, [dataset]])
-        for quantity in quantities:
-            name = dataset if len(quantities) == 1 else f"{dataset}_{quantity.name}"
-            label = f"{dataset} {quantity.label}"
-            values = cells[quantity.source]
-            frame[name] = values.mean().reindex(places).to_numpy() * quantity.factor
-            columns[name] = Column(label, quantity.decimals)
-            if quantity.score and values.size().max() > 1:
-                frame[f"{name}_sd"] = values.std().reindex(places).to_numpy() * quantity.factor
-            if show_published:
-                frame[f"{name}_published"] = printed[quantity.name].reindex(places).to_numpy()
-                columns[f"{name}_published"] = Column(f"{label}, published", quantity.printed)
-    return Table(frame, columns, NOTE if show_published and QUANTITIES["minutes"] in quantities else None)
+    owners: Mapping[str, Mapping[str, str]] | None,
+    columns: Sequence[str],
+) -> pd.DataFrame:
+    """Return the runs of every row and stage, the row under `row`, the published values under `<name>_published`."""
+    parts = []
+    for stage, datasets in stages.items():
+        rows = pd.DataFrame({"row": models, "model": [owners[stage][model] if owners else model for model in models]})
+        parts.append(rows.merge(select_grid(runs, stage, rows["model"].unique(), datasets, columns), on="model"))
+    key = ["stage", "model", "dataset"]
+    printed = published().set_index(key).add_suffix("_published")
+    return pd.concat(parts).join(printed, on=key)
+
+
+def _place(stage: str, dataset: str, stages: Mapping[str, Sequence[str]]) -> tuple[str, str]:
+    """Return what a group of columns is called: in the CSV, and in the Markdown table."""
+    if len(stages) == 1:
+        return dataset, dataset
+    if all(len(datasets) == 1 for datasets in stages.values()):
+        return stage, stage
+    return f"{stage}_{dataset}", f"{stage}/{dataset}"

@@ -2,6 +2,7 @@
 
 import functools
 import json
+from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -339,31 +340,70 @@ class Plan:
         settings = self.study.report.tables[entry]
         if settings.kind == "token_lengths":
             return {entry: {"kind": settings.kind, "corpora": self.tokenised}}
-        assert settings.stage is not None
-        # Each by the name that its runs bear.
-        models = [self.experiment.owner(model, settings.stage) for model in settings.models or []]
-        models = list(dict.fromkeys(models)) or self.owners(settings.stage)
-        datasets = list(self.experiment.stages[settings.stage].data)
-        shown = {"kind": settings.kind, "stage": settings.stage, "models": models, "datasets": datasets}
+        owners = self._owners_of_rows(settings.stages, settings.models)
+        shown: dict[str, Any] = {
+            "kind": settings.kind,
+            "models": list(owners),
+            "owners": {stage: {model: of[stage] for model, of in owners.items()} for stage in settings.stages},
+        }
+        stages = [(stage, list(self.experiment.stages[stage].data)) for stage in settings.stages]
         if settings.kind == "stage":
-            return {entry: shown | {"columns": settings.columns, "published": self.study.report.published}}
-        return {f"{entry}_{dataset}": shown | {"datasets": [dataset]} for dataset in datasets}
+            columns = {"columns": settings.columns, "published": self.study.report.published}
+            return {entry: shown | {"stages": stages} | columns}
+        ((stage, datasets),) = stages
+        tables = {}
+        for dataset in datasets:
+            table = shown | {"stages": [(stage, [dataset])]}
+            name = f"{entry}_{dataset}"
+            if settings.kind == "groups":
+                table["group"] = self.experiment.datasets[dataset].group
+                name = entry if len(datasets) == 1 else name
+            tables[name] = table
+        return tables
+
+    def _owners_of_rows(self, stages: Sequence[str], models: Sequence[str] | None) -> dict[str, dict[str, str]]:
+        """Return the rows of a table, each with the models that name its runs, by stage.
+
+        Args:
+            stages: all that a row passes.
+            models: those asked for; none = all. Models that share all runs are one row, named as the first of them.
+        """
+        experiment = self.experiment
+        owners = {
+            model: {stage: experiment.owner(model, stage) for stage in stages}
+            for model in experiment.models
+            if set(stages) <= set(experiment.stages_of(model))
+        }
+        rows = [next(first for first in owners if owners[first] == owners[model]) for model in models or owners]
+        return {row: owners[row] for row in rows}
 
     def table_inputs(self, table: dict[str, Any]) -> list[str]:
         """Return the files that a table is made from: run records, or token lengths."""
         if table["kind"] == "token_lengths":
             return [self.token_lengths(corpus, tokenizer) for corpus, tokenizer in self.tokenised]
+        stages = dict(table["stages"])
         return [
             f"{self.folder(key)}/{RUN}"
             for key in self.runs
-            if key.stage == table["stage"] and key.model in table["models"] and key.dataset in table["datasets"]
+            if key.dataset in stages.get(key.stage, ()) and key.model in table["owners"][key.stage].values()
         ]
 
     def figure_settings(self, name: str) -> dict[str, Any]:
-        """Return what a figure shows: its settings, models with their families and timed runs, and datasets."""
+        """Return what a figure shows: models with their families, datasets, and what its kind reads."""
         settings = self.study.report.figures[name]
         models = [model for model in self.owners(settings.stage) if model != settings.baseline]
         families = {model: self.experiment.backbone_at(model, settings.stage).family for model in models}
+        datasets = list(self.experiment.stages[settings.stage].data)
+        shown = {
+            "kind": settings.kind,
+            "stage": settings.stage,
+            "models": models,
+            "families": families,
+            "datasets": datasets,
+        }
+        if settings.kind == "group_score":
+            labels = {dataset: settings.label or self.experiment.datasets[dataset].group for dataset in datasets}
+            return shown | {"labels": labels, "chance": settings.chance, "trained_to": settings.trained_to}
         timed = {
             model: [
                 [stage, self.experiment.owner(model, stage)]
@@ -372,8 +412,7 @@ class Plan:
             ]
             for model in models
         }
-        datasets = list(self.experiment.stages[settings.stage].data)
-        return settings.model_dump() | {"models": models, "families": families, "timed": timed, "datasets": datasets}
+        return shown | {"column": settings.column, "baseline": settings.baseline, "timed": timed}
 
     def figure_inputs(self, name: str) -> list[str]:
         """Return the records that a figure is drawn from."""

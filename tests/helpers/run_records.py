@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import yaml
@@ -60,4 +61,15 @@ def write_predictions(folder: Path, names: Sequence[str], labels: Sequence[int],
     wrong = pd.DataFrame({"label": [0, 1], "prediction": [1, 0], "split": "validation"})
     pd.concat([wrong, right], ignore_index=True).to_parquet(folder / PREDICTIONS, index=False)
     (folder / CONFIG).write_text(yaml.safe_dump({"labels": list(names)}))
+    return folder
+
+
+def write_group_predictions(folder: Path, documents: Sequence[tuple[int, Any, Any]]) -> Path:
+    """Write test documents (group, label, prediction), and wrong ones of validation, to a run's folder."""
+    rows = pd.DataFrame(documents, columns=["group", "label", "prediction"])
+    nothing_right = rows.assign(
+        prediction=[[9] * len(label) if isinstance(label, list) else 9 for label in rows["label"]]
+    )
+    table = pd.concat([nothing_right.assign(split="validation"), rows.assign(split="test")], ignore_index=True)
+    table.to_parquet(folder / PREDICTIONS, index=False)
     return folder

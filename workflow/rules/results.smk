@@ -33,7 +33,7 @@ for name, table in plan.tables.items():
             " --csv {output.csv} --markdown {output.markdown} > {log} 2>&1"
 
 
-for name in plan.study.report.figures:
+for name, figure in plan.study.report.figures.items():
 
     rule:
         name:
@@ -41,7 +41,7 @@ for name in plan.study.report.figures:
         input:
             plan.figure_inputs(name),
         output:
-            svg=report(plan.figure(name), caption=caption(name, "score_time"), category="Figures"),
+            svg=report(plan.figure(name), caption=caption(name, figure.kind), category="Figures"),
             png=plan.figure(name, "png"),
         log:
             plan.log(f"figures/{name}"),

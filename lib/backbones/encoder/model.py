@@ -30,11 +30,11 @@ class EncoderPreTrainedModel(PreTrainedModel):
 
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
-        own = isinstance(module, nn.Embedding) and self.config.embedding_initializer_range
-        # Scaled, so that the row of the padding stays zero; those that the checkpoint holds are marked and stay.
-        if own and not getattr(module.weight, "_is_hf_initialized", False):
+        if isinstance(module, nn.Embedding) and not getattr(module.weight, "_is_hf_initialized", False):
+            # Scaled, so that the row of the padding stays zero; those that the checkpoint holds are marked and stay.
+            spread = self.config.embedding_initializer_range or self.config.initializer_range
             with torch.no_grad():
-                module.weight.mul_(own / self.config.initializer_range)
+                module.weight.data *= spread / self.config.initializer_range
         # from_pretrained creates buffers without content; those that the checkpoint holds are marked and stay.
         if isinstance(module, Attention) and not all(
             getattr(buffer, "_is_hf_initialized", False) for buffer in module.buffers()

@@ -211,6 +211,9 @@ class Preparation(Reading):
 
     label: str = Field("label", description="Column of the label: a number from 0, or one of the names in `labels`.")
     labels: list[str] = Field(min_length=2, description="Names of the classes, in the order of their numbers.")
+    group: str | None = Field(
+        None, description="Column of a whole number by which scores are grouped, such as a distance; null = none."
+    )
     remove: str | None = Field(None, description="Regular expression whose matches are removed from every text.")
     min_chars: NonNegativeInt = Field(0, description="Documents with fewer characters are dropped.")
     balance: bool = Field(False, description="Draw as many documents of every class as the rarest one has.")

@@ -449,11 +449,17 @@ class Study(Section):
         stages, models = self.experiment.stages, self.experiment.models
         uses: list[tuple[str, str | None, Mapping[str, Any]]] = []
         for name, table in whole(self.report.tables).items():
-            uses += [(f"tables.{name}.stage", table.stage, stages)]
+            uses += [(f"tables.{name}.stage", stage, stages) for stage in table.stages]
             uses += [(f"tables.{name}.models", model, models) for model in table.models or []]
-            for model in [name for name in table.models or [] if name in whole(models)]:
-                if table.stage in models[model].skip:
-                    yield f"report.tables.{name}.models: {model} skips {table.stage}. Leave it out"
+            skipped = {
+                model: [stage for stage in table.stages if stage in settings.skip]
+                for model, settings in whole(models).items()
+            }
+            for model in table.models or []:
+                if skipped.get(model):
+                    yield f"report.tables.{name}.models: {model} skips {', '.join(skipped[model])}. Leave it out"
+            if len(table.stages) > 1 and not table.models and all(skipped.get(model) for model in models):
+                yield f"report.tables.{name}.stage: no model passes {' and '.join(table.stages)}. Name others"
         for name, figure in whole(self.report.figures).items():
             uses += [
                 (f"figures.{name}.stage", figure.stage, stages),
@@ -463,3 +469,19 @@ class Study(Section):
         for key, value, known in uses:
             if value is not None and value not in known:
                 yield f"report.{key}: there is no '{value}'. Known: {', '.join(known)}"
+
+    @check
+    def _scores_by_group_have_groups(self) -> Iterator[str]:
+        tables, figures = whole(self.report.tables), whole(self.report.figures)
+        uses = [(f"tables.{name}", stage) for name, it in tables.items() if it.kind == "groups" for stage in it.stages]
+        uses += [(f"figures.{name}", figure.stage) for name, figure in figures.items() if figure.kind == "group_score"]
+        stages, datasets = whole(self.experiment.stages), whole(self.experiment.datasets)
+        for key, stage in [use for use in uses if use[1] in stages]:
+            for entry, work in whole(stages[stage].data).items():
+                if not work.task.predicts:
+                    yield f"report.{key}: {work.task.kind}, the task of {stage}, leaves no predictions. Leave it out"
+                elif entry in datasets and datasets[entry].group is None:
+                    yield (
+                        f"report.{key}: shows scores by group, but datasets.{entry}.group is null. Name the column of "
+                        f"its groups there, or leave this out"
+                    )

@@ -239,6 +239,22 @@ BAD = {
         [("experiment/datasets/imdb/split", {"published": True}), ("experiment/datasets/imdb/balance", True)],
         "datasets.imdb: balance draws documents, but split.published takes the splits as they are",
     ),
+    "classes of several stages": (
+        [("report/tables/f1", {"kind": "classes", "stage": ["tapt", "finetune"], "models": ["sdpa"]})],
+        "tables.f1: a table of kind 'classes' shows one stage, not tapt, finetune",
+    ),
+    "a stage beside itself": (
+        [("report/tables/f1", {"stage": ["finetune", "finetune"], "columns": ["f1"]})],
+        r"tables.f1: stage = \['finetune', 'finetune'\] names a stage twice",
+    ),
+    "a figure of no time": (
+        [("report/figures/x", {"stage": "finetune"})],
+        "figures.x: a figure of kind 'score_time' needs time",
+    ),
+    "a chance in percent": (
+        [("report/figures/x", {"kind": "group_score", "stage": "finetune", "chance": 50})],
+        "figures.x.chance: .*less than or equal to 1",
+    ),
     "no model kept": ([("experiment/stages/tapt/recipe/keep", ["state"])], "stages.tapt.recipe: .*names no model"),
 }
 
@@ -322,6 +338,22 @@ IDLE = {
     "a stage of token lengths": (
         [("report/tables/x", {"kind": "token_lengths", "stage": "tapt"})],
         "report.tables.x: stage = tapt does nothing in a table of kind 'token_lengths'",
+    ),
+    "columns of groups": (
+        [("report/tables/x", {"kind": "groups", "stage": "finetune", "columns": ["f1"]})],
+        r"report.tables.x: columns = \['f1'\] does nothing in a table of kind 'groups'",
+    ),
+    "a time without an axis": (
+        [("report/figures/x", {"kind": "group_score", "stage": "finetune", "time": ["tapt"]})],
+        r"report.figures.x: time = \['tapt'\] does nothing in a figure of kind 'group_score'",
+    ),
+    "another score of groups": (
+        [("report/figures/x", {"kind": "group_score", "stage": "finetune", "column": "loss"})],
+        "report.figures.x: column = loss does nothing in a figure of kind 'group_score'",
+    ),
+    "a chance at any time": (
+        [("report/figures/x", {"stage": "finetune", "time": ["tapt"], "chance": 0.5})],
+        "report.figures.x: chance = 0.5 does nothing in a figure of kind 'score_time'",
     ),
     "a mechanism of what takes none": (
         [("experiment/models/tfidf/mechanism", "sdpa")],
@@ -483,6 +515,33 @@ GRAPH = {
     "a table of a model that skips its stage": (
         [("report/tables/loss", {"stage": "tapt", "columns": ["loss"], "models": ["tfidf"]})],
         "report.tables.loss.models: tfidf skips tapt",
+    ),
+    "a table of several stages, one of them unknown": (
+        [("report/tables/f1", {"stage": ["finetune", "fine"], "columns": ["f1"]})],
+        "report.tables.f1.stage: there is no 'fine'",
+    ),
+    "a table of a model that skips two of its stages": (
+        [("report/tables/x", {"stage": ["finetune", "tapt", "pretrain"], "columns": ["memory"], "models": ["tfidf"]})],
+        "report.tables.x.models: tfidf skips tapt, pretrain",
+    ),
+    "a table of stages that no model passes together": (
+        [
+            ("experiment/models", {"tfidf": SMALL["experiment"]["models"]["tfidf"]}),
+            ("report/tables/x", {"stage": ["finetune", "tapt"], "columns": ["memory"]}),
+        ],
+        "report.tables.x.stage: no model passes finetune and tapt",
+    ),
+    "groups of datasets that have none": (
+        [
+            ("experiment/datasets/arxiv/group", "pages"),
+            ("report/tables/x", {"kind": "groups", "stage": "finetune"}),
+            ("report/figures/y", {"kind": "group_score", "stage": "finetune"}),
+        ],
+        "(?s)^(?!.*arxiv.group).*tables.x: .*datasets.imdb.group is null.*figures.y: .*datasets.imdb.group is null",
+    ),
+    "groups of what is not predicted": (
+        [("experiment/datasets/imdb/group", "words"), ("report/tables/x", {"kind": "groups", "stage": "tapt"})],
+        "report.tables.x: masked_lm, the task of tapt, leaves no predictions",
     ),
     "a figure of unknown stages and models": (
         [("report/figures/x", {"stage": "finetune", "time": ["fine"], "baseline": "bert"})],

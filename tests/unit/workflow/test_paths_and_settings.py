@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from studies import SMALL, study
+from studies import DELETE, SMALL, study
 
 from lib.core.configuration import load_study, read_layers
 from lib.core.errors import DataError
@@ -102,6 +102,34 @@ def test_a_table_of_a_shared_stage_has_the_rows_that_there_are():
     assert sorted(files) == sorted(
         f"{FIRST}/pretrain/{model}/wikipedia/seed-{seed}/run.json" for model in ("favor-m64", "sdpa") for seed in (1, 2)
     )
+
+
+def test_a_table_of_several_stages_finds_the_runs_of_each_model_at_each_stage():
+    """Models that share their runs at all of its stages are one row, by the name of the first."""
+    twin = ("models/twin", {"backbone": "encoder", "mechanism": "sdpa"})
+    table = {"stage": ["tapt", "pretrain"], "columns": ["loss"], "models": ["swap", "twin", "favor-m64"]}
+    made = Plan(study(SWAP, twin, layers=[("report.yaml", {"report": {"tables": {"loss": table}}})]))
+    shown = made.tables["loss"]
+    assert shown["models"] == ["swap", "sdpa", "favor-m64"]
+    assert shown["stages"] == [("tapt", ["imdb", "arxiv"]), ("pretrain", ["wikipedia"])]
+    assert shown["owners"] == {
+        "tapt": {"swap": "swap", "sdpa": "sdpa", "favor-m64": "favor-m64"},
+        "pretrain": {"swap": "sdpa", "sdpa": "sdpa", "favor-m64": "favor-m64"},
+    }
+    files = [f"{FIRST}/pretrain/{model}/wikipedia/seed-1/run.json" for model in ("sdpa", "favor-m64")]
+    files += [
+        f"{FIRST}/tapt/{model}/{dataset}/seed-1/run.json"
+        for model in ("sdpa", "favor-m64", "swap")
+        for dataset in ("imdb", "arxiv")
+    ]
+    assert [file for file in made.table_inputs(shown) if "seed-1" in file] == files
+
+
+def test_rows_of_several_stages_are_the_models_that_pass_them_all():
+    table = {"stage": ["finetune", "tapt"], "columns": ["memory"]}
+    skips = ("models/favor-m64/skip", ["tapt"])
+    made = Plan(study(skips, layers=[("report.yaml", {"report": {"tables": {"memory": table}}})]))
+    assert made.tables["memory"]["models"] == ["sdpa", "lsh-h2-c64"]
 
 
 @pytest.mark.parametrize(
@@ -324,6 +352,45 @@ def test_a_figure_groups_models_by_family_and_reads_all_its_stages():
     assert settings["families"] == {"sdpa": "sdpa", "lsh-h2-c64": "lsh", "favor-m64": "favor"}
     assert settings["datasets"] == ["imdb", "arxiv"]
     assert made.figure_inputs("f1_time") == made.records("tapt", "finetune")
+
+
+GROUPED = {
+    "report": {
+        "tables": {"reach": {"kind": "groups", "stage": "finetune", "models": ["sdpa", "tfidf"]}},
+        "figures": {"reach": {"kind": "group_score", "stage": "finetune", "chance": 0.5, "trained_to": 64}},
+    }
+}
+GROUPS = (("datasets/imdb/group", "words"), ("datasets/arxiv/group", "pages"))
+
+
+def test_scores_by_group_are_one_table_per_dataset_and_one_figure():
+    made = Plan(study(*GROUPS, layers=[("report.yaml", GROUPED)]))
+    assert list(made.tables) == ["reach_imdb", "reach_arxiv"]
+    arxiv = made.tables["reach_arxiv"]
+    assert (arxiv["models"], arxiv["stages"], arxiv["group"]) == (
+        ["sdpa", "tfidf"], [("finetune", ["arxiv"])], "pages"
+    )  # fmt: skip
+    assert made.table_inputs(arxiv) == [
+        f"{FIRST}/finetune/{model}/arxiv/seed-{seed}/run.json" for model in ("tfidf", "sdpa") for seed in (1, 2)
+    ]
+    shown = made.figure_settings("reach")
+    assert shown == {
+        "kind": "group_score",
+        "stage": "finetune",
+        "models": ["tfidf", "sdpa", "lsh-h2-c64", "favor-m64"],
+        "families": {"tfidf": "tfidf", "sdpa": "sdpa", "lsh-h2-c64": "lsh", "favor-m64": "favor"},
+        "datasets": ["imdb", "arxiv"],
+        "labels": {"imdb": "words", "arxiv": "pages"},
+        "chance": 0.5,
+        "trained_to": 64,
+    }
+    assert made.figure_inputs("reach") == made.records("finetune")
+
+
+def test_a_table_of_groups_on_one_dataset_bears_its_own_name():
+    only = [GROUPS[0], *((f"stages/{stage}/data/arxiv", DELETE) for stage in ("tapt", "finetune"))]
+    made = Plan(study(*only, layers=[("report.yaml", GROUPED)]))
+    assert list(made.tables) == ["reach"]
 
 
 def test_raw_files_by_source(tmp_path, monkeypatch):

@@ -1,0 +1,59 @@
+import pandas as pd
+import pytest
+from run_records import write_group_predictions, write_run
+
+from lib.core.errors import DataError
+from lib.results.groups import accuracy_by_group
+from lib.results.records import load_runs
+
+
+def accuracies(folders, models=("sdpa",)):
+    return accuracy_by_group(load_runs(folders), "finetune", models, "recall")
+
+
+def run(tmp_path, documents, model="sdpa", seed=0):
+    return write_group_predictions(write_run(tmp_path, "finetune", model, "recall", seed=seed), documents)
+
+
+def test_groups_are_scored_apart_and_follow_each_other_as_numbers(tmp_path):
+    folder = run(tmp_path, [(16, 1, 1), (128, 0, 1), (8, 0, 0), (8, 1, 0), (8, 1, 1), (8, 0, 1)])
+    found = accuracies([folder]).loc["sdpa"]
+    assert found["mean"].to_dict() == {8: 50.0, 16: 100.0, 128: 0.0}
+    assert found.index.tolist() == [8, 16, 128]
+    assert found["std"].isna().all()
+
+
+def test_every_labelled_token_counts_once(tmp_path):
+    """Of a group's four tokens three are right, though of its documents one and two thirds; one has no tokens."""
+    folder = run(tmp_path, [(4, [1, 2, 3], [1, 2, 0]), (4, [5], [5]), (4, [], []), (9, [2, 2], [2, 1])])
+    assert accuracies([folder]).loc["sdpa", "mean"].to_dict() == {4: 75.0, 9: 50.0}
+
+
+def test_several_seeds_give_a_mean_and_a_deviation(tmp_path):
+    first = run(tmp_path, [(4, 0, 0), (4, 1, 1), (9, 0, 0)], seed=1)
+    second = run(tmp_path, [(4, 0, 0), (4, 1, 0), (9, 0, 0)], seed=2)
+    found = accuracies([first, second])
+    assert found.loc["sdpa", "mean"].to_dict() == {4: 75.0, 9: 100.0}
+    assert found.loc["sdpa", "std"].to_dict() == {4: pytest.approx(35.3553, abs=1e-4), 9: 0.0}
+
+
+def test_a_missing_run_is_named(tmp_path):
+    with pytest.raises(DataError, match="finetune/gru/recall/seed-0: no record"):
+        accuracies([run(tmp_path, [(4, 0, 0)])], ["sdpa", "gru"])
+
+
+def no_groups(path):
+    pd.read_parquet(path).drop(columns="group").to_parquet(path)
+
+
+def half_a_document(path):
+    pd.read_parquet(path).assign(label=[[1, 2]] * 2, prediction=[[1]] * 2).to_parquet(path)
+
+
+@pytest.mark.parametrize("damage", [no_groups, half_a_document, lambda path: path.unlink()])
+def test_predictions_without_groups_are_named_with_the_setting(tmp_path, damage):
+    folder = run(tmp_path, [(4, 0, 0)])
+    damage(folder / "predictions.parquet")
+    expected = r"recall/seed-0/predictions.parquet: no predictions by group.*the dataset's setting `group`"
+    with pytest.raises(DataError, match=expected):
+        accuracies([folder])
