@@ -5,7 +5,6 @@ Shapes: B batch, N tokens, D hidden size.
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
@@ -33,8 +32,7 @@ class EncoderPreTrainedModel(PreTrainedModel):
         if isinstance(module, nn.Embedding) and not getattr(module.weight, "_is_hf_initialized", False):
             # Scaled, so that the row of the padding stays zero; those that the checkpoint holds are marked and stay.
             spread = self.config.embedding_initializer_range or self.config.initializer_range
-            with torch.no_grad():
-                module.weight.data *= spread / self.config.initializer_range
+            module.weight.data *= spread / self.config.initializer_range
         # from_pretrained creates buffers without content; those that the checkpoint holds are marked and stay.
         if isinstance(module, Attention) and not all(
             getattr(buffer, "_is_hf_initialized", False) for buffer in module.buffers()
