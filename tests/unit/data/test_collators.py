@@ -4,7 +4,8 @@ import torch
 
 from lib.core.errors import DataError
 from lib.data.classification import ClassificationCollator
-from lib.data.masking import IGNORED, MlmCollator, TokenMasker
+from lib.data.labels import IGNORED
+from lib.data.masking import MlmCollator, TokenMasker
 from lib.data.tokenizer import SPECIAL_TOKENS, WordPieceTokenizer
 
 

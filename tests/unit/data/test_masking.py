@@ -3,7 +3,8 @@ import time
 import numpy as np
 import pytest
 
-from lib.data.masking import IGNORED, TokenMasker
+from lib.data.labels import IGNORED
+from lib.data.masking import TokenMasker
 from lib.data.tokenizer import SPECIAL_TOKENS, WordPieceTokenizer
 
 WORDS = [f"word{i}" for i in range(200)]
