@@ -384,8 +384,8 @@ def _read_jsonl(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tu
 def _read_text(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tuple[Any, ...]]:
     if columns.id is not None or columns.label is not None or columns.group is not None:
         raise DataError(
-            f"{path}: plain text has one document per line, no ids, labels or groups. Set 'id' and 'group' to null; for "
-            "labelled documents use Parquet, CSV or JSONL."
+            f"{path}: plain text has one document per line, no ids, no labels and no groups. Set 'id' and 'group' "
+            "to null; for labelled documents use Parquet, CSV or JSONL."
         )
     for line in io.TextIOWrapper(stream, "utf-8-sig"):
         yield None, line.rstrip("\n"), None, None

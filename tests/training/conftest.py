@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from lib.core.settings.run import Run
-from lib.data.tokenizer import WordPieceTokenizer
+from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import tokenize_dataset
 
 # Several small trainings at once would otherwise fight for the cores.
@@ -31,8 +31,8 @@ def corpus(tmp_path_factory):
     Two of the test documents are longer than all that a run trains on: one is cut, the other is not.
     """
     folder = tmp_path_factory.mktemp("corpus")
-    WordPieceTokenizer.train(folder / "tokenizer", [" ".join(WORDS)] * 5, vocab_size=400)
-    tokenizer = WordPieceTokenizer.load(folder / "tokenizer")
+    TextTokenizer.train(folder / "tokenizer", [" ".join(WORDS)] * 5, vocab_size=400)
+    tokenizer = TextTokenizer.load(folder / "tokenizer")
     sources = {}
     for split, size in (("train", 192), ("validation", 40), ("test", 40)):
         labels = [number % 2 for number in range(size)]

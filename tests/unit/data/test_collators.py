@@ -6,13 +6,13 @@ from lib.core.errors import DataError
 from lib.data.classification import ClassificationCollator
 from lib.data.labels import IGNORED
 from lib.data.masking import MlmCollator, TokenMasker
-from lib.data.tokenizer import SPECIAL_TOKENS, WordPieceTokenizer
+from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
 
 
 @pytest.fixture(scope="module")
 def masker(tmp_path_factory):
     vocabulary = {token: i for i, token in enumerate([*SPECIAL_TOKENS, *"abcdefghij"])}
-    backend = WordPieceTokenizer.from_vocabulary(vocabulary, tmp_path_factory.mktemp("t") / "t").backend
+    backend = TextTokenizer.from_vocabulary(vocabulary, tmp_path_factory.mktemp("t") / "t").backend
     return TokenMasker.of(backend, seed=0)
 
 

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from lib.core.errors import ConfigError, DataError
-from lib.data.tokenizer import WordPieceTokenizer
+from lib.data.tokenizer import TextTokenizer
 
 TEXTS = ["The cat sat on the mat.", "A dog sat on the log, naïve café!", "The cats and the dogs ran 42 miles."] * 3
 
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
-    return WordPieceTokenizer.train(tmp_path_factory.mktemp("trained") / "tokenizer", TEXTS, vocab_size=120)
+    return TextTokenizer.train(tmp_path_factory.mktemp("trained") / "tokenizer", TEXTS, vocab_size=120)
 
 
 def whole(tokenizer, text, max_tokens):
@@ -65,7 +65,7 @@ def test_a_long_text_is_not_tokenised_whole(tokenizer, monkeypatch):
 
 def test_the_folder_loads_everywhere(tokenizer, tmp_path):
     folder = tmp_path / "tokenizer"
-    WordPieceTokenizer.from_vocabulary(tokenizer.backend.get_vocab(), folder)
+    TextTokenizer.from_vocabulary(tokenizer.backend.get_vocab(), folder)
     assert {"vocab.txt", "tokenizer.json", "tokenizer_config.json"} <= {path.name for path in folder.iterdir()}
     expected = tokenizer.backend("A NAÏVE dog")["input_ids"]
     assert expected[0] == 2
@@ -74,21 +74,21 @@ def test_the_folder_loads_everywhere(tokenizer, tmp_path):
         "input_ids": expected,
         "attention_mask": [1] * len(expected),
     }
-    assert WordPieceTokenizer.load(folder).encode_ragged(["A NAÏVE dog"], 50) == [expected]
+    assert TextTokenizer.load(folder).encode_ragged(["A NAÏVE dog"], 50) == [expected]
     (folder / "tokenizer.json").unlink()
-    assert WordPieceTokenizer.load(folder).encode_ragged(["A NAÏVE dog"], 50) == [expected]
+    assert TextTokenizer.load(folder).encode_ragged(["A NAÏVE dog"], 50) == [expected]
 
 
 def test_case_and_accents_are_settings_that_are_saved(tmp_path):
-    WordPieceTokenizer.train(tmp_path / "t", ["Éa Éa ea ea"], 60, lowercase=False, strip_accents=False)
-    loaded = WordPieceTokenizer.load(tmp_path / "t")
+    TextTokenizer.train(tmp_path / "t", ["Éa Éa ea ea"], 60, lowercase=False, strip_accents=False)
+    loaded = TextTokenizer.load(tmp_path / "t")
     assert loaded.backend.tokenize("Éa") == ["Éa"]
     assert loaded.backend.tokenize("ea") == ["ea"]
 
 
 def test_training_does_not_depend_on_the_process(tmp_path):
     program = (
-        "import sys; from lib.data.tokenizer import WordPieceTokenizer as W;"
+        "import sys; from lib.data.tokenizer import TextTokenizer as W;"
         "W.train(sys.argv[1], ['banana bandana cabana', 'canal panama nab']*3, 60)"
     )
     for name in "ab":
@@ -98,7 +98,7 @@ def test_training_does_not_depend_on_the_process(tmp_path):
 
 def test_training_reads_one_way_iterators_too(tmp_path):
     vocabularies = [
-        WordPieceTokenizer.train(tmp_path / str(i), texts, vocab_size=100).backend.get_vocab()
+        TextTokenizer.train(tmp_path / str(i), texts, vocab_size=100).backend.get_vocab()
         for i, texts in enumerate([TEXTS, iter(TEXTS)])
     ]
     assert vocabularies[0] == vocabularies[1]
@@ -108,7 +108,7 @@ def test_training_reads_one_way_iterators_too(tmp_path):
 def test_a_path_is_not_taken_for_texts(tokenizer, tmp_path):
     (tmp_path / "texts.txt").write_text("the cat", encoding="utf-8")
     for use in (
-        lambda path: WordPieceTokenizer.train(tmp_path / "t", path),
+        lambda path: TextTokenizer.train(tmp_path / "t", path),
         lambda path: tokenizer.encode_ragged(path, 8),
     ):
         with pytest.raises(DataError, match="is a single string. Expected several texts"):
@@ -132,25 +132,25 @@ def test_a_bad_vocabulary_is_refused(tmp_path, content, message):
     if content is not None:
         (tmp_path / "vocab.txt").write_text(content)
     with pytest.raises(DataError, match=message):
-        WordPieceTokenizer.from_vocabulary(tmp_path / "vocab.txt", tmp_path / "out")
+        TextTokenizer.from_vocabulary(tmp_path / "vocab.txt", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_a_broken_folder_is_refused(tmp_path):
     (tmp_path / "tokenizer.json").write_text("{")
     with pytest.raises(DataError, match="not a tokeniser"):
-        WordPieceTokenizer.load(tmp_path)
+        TextTokenizer.load(tmp_path)
 
 
 def test_texts_without_a_word_train_nothing(tmp_path):
     with pytest.raises(DataError, match="hold no word"):
-        WordPieceTokenizer.train(tmp_path / "t", ["", "  "])
+        TextTokenizer.train(tmp_path / "t", ["", "  "])
 
 
 def test_bert_vocabulary_keeps_its_ids(tmp_path):
     vocabulary = Path(__file__).parents[4] / "shared/data/vocab/bert-base-uncased/vocab.txt"
     if not vocabulary.is_file():
         pytest.skip(f"{vocabulary} is not there")
-    tokenizer = WordPieceTokenizer.from_vocabulary(vocabulary, tmp_path / "bert")
+    tokenizer = TextTokenizer.from_vocabulary(vocabulary, tmp_path / "bert")
     assert tokenizer.encode_ragged(["Hello, wörld"], 8) == [[101, 7592, 1010, 2088, 102]]
     assert (tmp_path / "bert/vocab.txt").read_text(encoding="utf-8") == vocabulary.read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from lib.core.errors import ConfigError, DataError
 from lib.core.settings.data import Slice, Tokenizer
 from lib.data.masking import MlmCollator, TokenMasker
 from lib.data.samplers import LengthGroupedSampler
-from lib.data.tokenizer import WordPieceTokenizer
+from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import export_tensors, tokenize_corpus, tokenize_dataset, train_tokenizer
 from lib.data.tokens import EVALUATION, TokenDataset, load_tokens
 
@@ -40,7 +40,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tokenizer(folder):
-    return WordPieceTokenizer.load(folder / "tokenizer")
+    return TextTokenizer.load(folder / "tokenizer")
 
 
 @pytest.fixture(scope="module")
@@ -158,18 +158,18 @@ def test_a_damaged_split_is_refused(labelled, tmp_path):
 def test_exported_tensors_are_those_of_the_study(tmp_path):
     """Ids padded with [PAD] to one length, and a Boolean mask that is true where the padding is."""
     vocabulary = {token: i for i, token in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat", "sat"])}
-    tokenizer = WordPieceTokenizer.from_vocabulary(vocabulary, tmp_path / "tokenizer")
+    tokenizer = TextTokenizer.from_vocabulary(vocabulary, tmp_path / "tokenizer")
     rows = {"id": ["a", "b", "c"], "text": ["cat", "cat sat", "cat sat cat sat"], "label": [1, 0, 1]}
     pq.write_table(pa.table(rows), tmp_path / "prepared.parquet")
     tokenize(tmp_path / "prepared.parquet", tokenizer, tmp_path / "out")
-    export_tensors(tmp_path / "out/train", tmp_path / "out.pt", 5, pad_token_id=0)
+    export_tensors(tmp_path / "out/train", tmp_path / "out.pt", 5, tokenizer)
     ids, mask, labels = torch.load(tmp_path / "out.pt", weights_only=False).tensors
     assert ids.tolist() == [[2, 5, 3, 0, 0], [2, 5, 6, 3, 0], [2, 5, 6, 5, 3]]
     assert mask.tolist() == [[False, False, False, True, True], [False, False, False, False, True], [False] * 5]
     assert labels.tolist() == [1, 0, 1]
     assert (ids.dtype, mask.dtype, labels.dtype) == (torch.int64, torch.bool, torch.int64)
     with pytest.raises(ConfigError, match="max_tokens = 1: too few"):
-        export_tensors(tmp_path / "out/train", tmp_path / "short.pt", 1, pad_token_id=0)
+        export_tensors(tmp_path / "out/train", tmp_path / "short.pt", 1, tokenizer)
 
 
 def test_exported_tensors_of_an_unlabelled_split_have_no_labels(folder, tokenizer, tmp_path):
