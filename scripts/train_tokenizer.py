@@ -41,8 +41,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
     arguments = parser.parse_args(argv)
     values = {name: value for name, value in vars(arguments).items() if name in fields}
-    source = {"source": "local", "path": arguments.vocabulary} if arguments.vocabulary else {"source": "trained"}
-    settings = program.read_settings(Tokenizer, values | source)
+    values |= {"source": "local" if arguments.vocabulary else "trained", "path": arguments.vocabulary}
+    settings = program.read_settings(Tokenizer, values)
     if settings.path is None:
         train_tokenizer(arguments.texts, settings, arguments.out)
     else:

@@ -72,7 +72,7 @@ class Task(ABC):
         return None
 
     def predictions(self, tokens: Dataset, output: PredictionOutput) -> pd.DataFrame:
-        """Return one row per document: `id`, `label`, `prediction`, what else the task predicts and its `group`, if any.
+        """Return one row per document: `id`, `label`, `prediction`, what else is predicted, and its `group`.
 
         Args:
             tokens: the split, in the order of `output`.
