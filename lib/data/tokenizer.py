@@ -3,6 +3,7 @@
 It makes WordPiece tokens as BERT's, or takes whole words as they are.
 """
 
+import json
 import re
 from bisect import bisect
 from collections import Counter
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from tokenizers import Encoding, Tokenizer, models, pre_tokenizers, processors, trainers
-from transformers import AutoTokenizer, BertTokenizerFast, PreTrainedTokenizerFast
+from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import atomic_path
@@ -158,7 +159,10 @@ class TextTokenizer:
         if not (folder / "tokenizer.json").is_file():
             return cls(_bert(_read_vocabulary(folder / VOCABULARY), lowercase=True, strip_accents=True))
         try:
-            return cls(AutoTokenizer.from_pretrained(folder, local_files_only=True))
+            # Which AutoTokenizer would find out as well, but it imports torch for that.
+            saved_by = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))["tokenizer_class"]
+            backend = BertTokenizerFast if saved_by.startswith("BertTokenizer") else PreTrainedTokenizerFast
+            return cls(backend.from_pretrained(folder, local_files_only=True))
         except Exception as error:  # the loaders below raise bare Exception on a broken file
             raise DataError(
                 f"{folder}: not a tokeniser ({error}). Expected tokenizer.json beside its config; make it again."

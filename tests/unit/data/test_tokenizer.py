@@ -228,7 +228,12 @@ def pieces(tmp_path_factory):
     [
         ("the cats", 9, "[CLS] the cat ##s [SEP]", [None, 0, 1, None, None]),
         # One word each, although BERT takes them apart at the punctuation.
-        ("so-called  cats,", 9, "[CLS] so - call ##ed cat ##s , [SEP]", [None, 0, None, None, None, 1, None, None, None]),
+        (
+            "so-called  cats,",
+            9,
+            "[CLS] so - call ##ed cat ##s , [SEP]",
+            [None, 0, None, None, None, 1, None, None, None],
+        ),
         ("U.S. cats", 9, "[CLS] u . s . cat ##s [SEP]", [None, 0, None, None, None, 1, None, None]),
         ("\u4e2d\u6587 the", 9, "[CLS] \u4e2d \u6587 the [SEP]", [None, 0, None, 1, None]),
         ("so-called cats the", 6, "[CLS] so - call ##ed [SEP]", [None, 0, None, None, None, None]),
