@@ -142,6 +142,15 @@ def test_a_model_of_words_is_used_as_any_of_transformers(tagging):
     assert [entry["entity"] for entry in found][1:] == ["low", "high", "low", "high", "high"]
 
 
+def test_only_a_model_that_classifies_documents_predicts_their_classes(tagging, stages, tmp_path):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("bal bat ban\n")
+    for folder, kind in ((tagging, "TokenClassification"), (stages / "pretrain", "MaskedLM")):
+        with pytest.raises(RunError, match=f"EncoderFor{kind}, which tells no class of a document"):
+            program("predict")(["--model", str(folder / "model"), "--input", str(texts), "--out", str(tmp_path / "x")])
+    assert not (tmp_path / "x").exists()
+
+
 def test_a_run_is_repeated_by_its_own_config(stages, tmp_path):
     program("train")(["--config", str(stages / "pretrain" / "config.yaml"), "--out", str(tmp_path / "again")])
     first, second = (
