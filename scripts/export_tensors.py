@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.data.tokenizer import WordPieceTokenizer
+from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import export_tensors
 
 
@@ -20,8 +20,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--max-tokens", required=True, type=int, help="length of every row")
     parser.add_argument("--out", required=True, metavar="FILE", help=".pt file to make")
     arguments = parser.parse_args(argv)
-    tokenizer = WordPieceTokenizer.load(arguments.tokenizer)
-    export_tensors(arguments.tokens, arguments.out, arguments.max_tokens, tokenizer.backend.pad_token_id)
+    tokenizer = TextTokenizer.load(arguments.tokenizer)
+    export_tensors(arguments.tokens, arguments.out, arguments.max_tokens, tokenizer)
 
 
 if __name__ == "__main__":

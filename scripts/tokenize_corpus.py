@@ -13,7 +13,7 @@ from lib.core import program
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     from lib.core.settings.data import Slice
-    from lib.data.tokenizer import WordPieceTokenizer
+    from lib.data.tokenizer import TextTokenizer
     from lib.data.tokenizing import tokenize_corpus
 
     parser = program.parser(__doc__)
@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     }
     tokenize_corpus(
         arguments.shards,
-        WordPieceTokenizer.load(arguments.tokenizer),
+        TextTokenizer.load(arguments.tokenizer),
         **slices,
         folder=arguments.out,
         lengths=arguments.lengths,

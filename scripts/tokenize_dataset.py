@@ -14,7 +14,7 @@ SPLITS = ("train", "validation", "test")
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    from lib.data.tokenizer import WordPieceTokenizer
+    from lib.data.tokenizer import TextTokenizer
     from lib.data.tokenizing import tokenize_dataset
 
     parser = program.parser(__doc__)
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     tokenize_dataset(
         {split: getattr(arguments, split) for split in SPLITS},
-        WordPieceTokenizer.load(arguments.tokenizer),
+        TextTokenizer.load(arguments.tokenizer),
         max_tokens=arguments.max_tokens,
         folder=arguments.out,
         lengths=arguments.lengths,

@@ -1,7 +1,7 @@
 """Make the tokeniser's folder, from an existing vocabulary or by training one on prepared texts.
 
-In: a vocab.txt (--vocabulary), or Parquet files with a column `text` (--texts). Out: a folder with vocab.txt,
-tokenizer.json and tokenizer_config.json.
+In: a vocab.txt (--vocabulary), or Parquet files with a column `text` (--texts). Out: a folder with tokenizer.json,
+tokenizer_config.json and, of WordPiece, vocab.txt.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from lib.core import program
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     from lib.core.settings.data import Tokenizer
-    from lib.data.tokenizer import WordPieceTokenizer
+    from lib.data.tokenizer import TextTokenizer
     from lib.data.tokenizing import train_tokenizer
 
     parser = program.parser(__doc__)
@@ -23,10 +23,16 @@ def main(argv: Sequence[str] | None = None) -> None:
     source.add_argument("--texts", nargs="+", metavar="FILE", help="Parquet files to train on")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="folder to make")
     fields = Tokenizer.model_fields
+    parser.add_argument(
+        "--algorithm",
+        choices=["wordpiece", "words"],
+        default=fields["algorithm"].default,
+        help=fields["algorithm"].description,
+    )
     for name in ("vocab_size", "min_frequency"):
         option = f"--{name.replace('_', '-')}"
         parser.add_argument(option, type=int, default=fields[name].default, help=fields[name].description)
-    for name in ("lowercase", "strip_accents"):
+    for name in ("lowercase", "strip_accents", "enclose"):
         parser.add_argument(
             f"--{name.replace('_', '-')}",
             action=argparse.BooleanOptionalAction,
@@ -34,19 +40,15 @@ def main(argv: Sequence[str] | None = None) -> None:
             help=fields[name].description,
         )
     arguments = parser.parse_args(argv)
-    if arguments.vocabulary:
-        WordPieceTokenizer.from_vocabulary(
-            arguments.vocabulary, arguments.out, arguments.lowercase, arguments.strip_accents
-        )
-    else:
-        settings = Tokenizer(
-            source="trained",
-            vocab_size=arguments.vocab_size,
-            min_frequency=arguments.min_frequency,
-            lowercase=arguments.lowercase,
-            strip_accents=arguments.strip_accents,
-        )
+    values = {name: value for name, value in vars(arguments).items() if name in fields}
+    values |= {"source": "local" if arguments.vocabulary else "trained", "path": arguments.vocabulary}
+    settings = program.read_settings(Tokenizer, values)
+    if settings.path is None:
         train_tokenizer(arguments.texts, settings, arguments.out)
+    else:
+        TextTokenizer.from_vocabulary(
+            settings.path, arguments.out, settings.lowercase, settings.strip_accents, settings.enclose
+        )
 
 
 if __name__ == "__main__":

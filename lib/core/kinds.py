@@ -165,6 +165,8 @@ class TaskParameters(KindParameters):
     """What it needs of a backbone that does it without a training loop; None = it always trains."""
     labelled: ClassVar[bool] = False
     """Whether documents need labels."""
+    label_per: ClassVar[Literal["document", "word"]] = "document"
+    """What bears a label, if the task needs labels."""
     predicts: ClassVar[bool] = False
     """Whether a run leaves predictions."""
     keeps: ClassVar[Literal["best", "last"]] = "last"

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from lib.data.padding import pad_examples
+from lib.data.labels import IGNORED
+from lib.data.padding import pad_examples, pad_ids
 
 
 class ClassificationCollator:
@@ -29,4 +30,25 @@ class ClassificationCollator:
         """
         batch = pad_examples(examples, self._pad_token_id)
         batch["labels"] = torch.tensor([example["label"] for example in examples], dtype=torch.long)
+        return batch
+
+
+class TokenClassificationCollator:
+    """Makes batches of the classification of tokens, as long as their longest example.
+
+    Args:
+        pad_token_id: id of the padding.
+    """
+
+    def __init__(self, pad_token_id: int) -> None:
+        self._pad_token_id = pad_token_id
+
+    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        """Return input_ids, attention_mask and labels, each [B, N]; padding has no label (-100).
+
+        Raises:
+            DataError: an example has no token.
+        """
+        batch = pad_examples(examples, self._pad_token_id)
+        batch["labels"], _ = pad_ids([example["labels"] for example in examples], batch["input_ids"].shape[1], IGNORED)
         return batch

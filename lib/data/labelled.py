@@ -11,6 +11,7 @@ import itertools
 import logging
 import re
 from array import array
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -23,7 +24,8 @@ from sklearn.utils import resample
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import atomic_path, write_json
 from lib.core.settings.data import Preparation, Split
-from lib.data.parts import PartWriter
+from lib.data.labels import words
+from lib.data.parts import PartWriter, part_schema
 from lib.data.readers import read_records
 
 logger = logging.getLogger(__name__)
@@ -40,9 +42,9 @@ def prepare_dataset(
 ) -> None:
     """Read, clean, drop, balance and split a dataset.
 
-    Writes `train.parquet`, `validation.parquet`, `test.parquet` (`id`, `text`, `label`) and `summary.json` (documents
-    read, dropped and kept by part, split and class; duplicate texts, which are reported and never removed). The same
-    arguments give the same files.
+    Writes `train.parquet`, `validation.parquet`, `test.parquet` (`id`, `text`, `label` and, if asked for, `group`) and
+    `summary.json` (documents read, dropped and kept by part, split and class, or the words where these are labelled;
+    duplicate texts, which are reported and never removed). The same arguments give the same files.
 
     Args:
         files: raw files by part.
@@ -52,7 +54,8 @@ def prepare_dataset(
 
     Raises:
         ConfigError: `split.join` names a part that there is not.
-        DataError: a file cannot be read or holds something unexpected, or there are too few documents for the split.
+        DataError: a file cannot be read or holds something unexpected, a document has more or fewer labels than words,
+            or there are too few documents for the split.
     """
     split = settings.split
     halve = split.held_out in files and len(files) > 1
@@ -75,24 +78,37 @@ def prepare_dataset(
         index = _collect({part: files[part] for part in parts}, ground_truth, settings, candidates)
         held_out = np.array([part == split.held_out for part in parts])[index.parts] if halve else None
         published = index.parts if split.published else None  # their numbers are those of the splits
-        assignment = assign_splits(index.labels, settings.labels, split, settings.balance, held_out, published)
+        # Where words are labelled, documents have no class, so they are drawn as if they all had the same.
+        classes = settings.labels if settings.label_per == "document" else ["documents"]
+        assignment = assign_splits(index.labels, classes, split, settings.balance, held_out, published)
         _distribute(candidates, assignment, folder)
         candidates.unlink()
-        write_json(folder / SUMMARY, _summarise(index, assignment, settings.labels))
+        write_json(folder / SUMMARY, _summarise(index, assignment))
 
 
 class _Index:
-    """What the second pass needs to know of every document that the first one kept."""
+    """What the second pass needs to know of every document that the first one kept.
 
-    def __init__(self) -> None:
+    Args:
+        names: names of the classes.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
         self._parts = array("H")
         self._labels = array("H")
         self._texts = array("Q")
+        self._words_of_class = array("I")
         self.counts: dict[str, dict[str, Any]] = {}
 
-    def add(self, part: int, label: int, text: str) -> None:
+    def add(self, part: int, label: int | list[int], text: str) -> None:
         self._parts.append(part)
-        self._labels.append(label)
+        if isinstance(label, list):
+            self._labels.append(0)
+            counts = Counter(label)
+            self._words_of_class.extend(counts[number] for number in range(len(self._names)))
+        else:
+            self._labels.append(label)
         digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
         self._texts.append(int.from_bytes(digest, "little"))
 
@@ -103,8 +119,19 @@ class _Index:
 
     @property
     def labels(self) -> np.ndarray:
-        """Number of the class, `[documents]`."""
+        """Number of the class, `[documents]`; 0 where words are labelled."""
         return np.frombuffer(self._labels, np.uint16)
+
+    def class_counts(self, chosen: np.ndarray) -> dict[str, int]:
+        """Return how many of the chosen documents, or of their words where these are labelled, each class has.
+
+        Args:
+            chosen: true for a chosen document, `[documents]`.
+        """
+        if not self._words_of_class:
+            return _class_counts(self.labels[chosen], self._names)
+        counts = np.frombuffer(self._words_of_class, np.uintc).reshape(-1, len(self._names))
+        return dict(zip(self._names, counts[chosen].sum(axis=0).tolist(), strict=True))
 
     @property
     def texts(self) -> np.ndarray:
@@ -119,7 +146,7 @@ def _collect(
     candidates: Path,
 ) -> _Index:
     """Write the documents that are neither empty nor too short to `candidates`, and return their index."""
-    index = _Index()
+    index = _Index(settings.labels)
     index.counts = {
         part: {"files": [Path(path).name for path in paths], "read": 0, "empty": 0, "short": 0}
         for part, paths in files.items()
@@ -132,9 +159,12 @@ def _collect(
         id=settings.id,
         label=settings.label,
         labels=settings.labels,
+        label_per=settings.label_per,
+        group=settings.group,
         ground_truth=ground_truth,
     )
-    with PartWriter(candidates) as writer:
+    schema = part_schema(per_word=settings.label_per == "word", grouped=settings.group is not None)
+    with PartWriter(candidates, schema) as writer:
         for record in records:
             text = record.text if remove is None else remove.sub("", record.text)
             counts = index.counts[record.part]
@@ -145,7 +175,13 @@ def _collect(
                 counts["short"] += 1
             else:
                 assert record.label is not None  # one was asked for
-                writer.write(record.id, text, record.label)
+                if isinstance(record.label, list) and len(record.label) != (found := len(words(text))):
+                    raise DataError(
+                        f"{record.part}, document {record.id!r}: has {len(record.label)} labels for {found} words. "
+                        "Expected an entry per word, as white space separates them after 'remove' (null = no label). "
+                        "Repair the file, or set 'label_per' to document."
+                    )
+                writer.write(record.id, text, record.label, *([] if record.group is None else [record.group]))
                 index.add(numbers[record.part], record.label, text)
     for part, counts in index.counts.items():
         if counts["empty"]:
@@ -257,22 +293,23 @@ def _distribute(candidates: Path, assignment: np.ndarray, folder: Path) -> None:
     """Write each candidate to its split, in the order read."""
     with contextlib.ExitStack() as stack:
         source = stack.enter_context(pq.ParquetFile(candidates, buffer_size=1 << 18, pre_buffer=False))
-        writers = [stack.enter_context(PartWriter(folder / f"{name}.parquet")) for name in SPLITS]
+        schema = source.schema_arrow
+        writers = [stack.enter_context(PartWriter(folder / f"{name}.parquet", schema)) for name in SPLITS]
         numbers = iter(assignment.tolist())
         for batch in source.iter_batches(batch_size=128):
-            columns = [batch.column(name).to_pylist() for name in ("id", "text", "label")]
+            columns = [column.to_pylist() for column in batch.columns]
             # The rows first: zip asks its first argument first, and a number asked for in vain would be lost.
             for *row, number in zip(*columns, numbers, strict=False):
                 if number >= 0:
                     writers[number].write(*row)
 
 
-def _summarise(index: _Index, assignment: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
-    """Count the documents and the duplicate texts."""
+def _summarise(index: _Index, assignment: np.ndarray) -> dict[str, Any]:
+    """Count the documents, their labels and the duplicate texts."""
     for number, counts in enumerate(index.counts.values()):
         of_part = index.parts == number
-        counts["candidates"] = _class_counts(index.labels[of_part], names)
-        counts["kept"] = _class_counts(index.labels[of_part & (assignment >= 0)], names)
+        counts["candidates"] = index.class_counts(of_part)
+        counts["kept"] = index.class_counts(of_part & (assignment >= 0))
     texts = {name: index.texts[assignment == number] for number, name in enumerate(SPLITS)}
     shared = {
         f"{second} in {first}": int(np.isin(texts[second], texts[first]).sum())
@@ -283,7 +320,7 @@ def _summarise(index: _Index, assignment: np.ndarray, names: Sequence[str]) -> d
         "splits": {
             name: {
                 "documents": len(texts[name]),
-                "labels": _class_counts(index.labels[assignment == number], names),
+                "labels": index.class_counts(assignment == number),
                 "duplicate_texts": len(texts[name]) - len(np.unique(texts[name])),
             }
             for number, name in enumerate(SPLITS)

@@ -12,10 +12,8 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from lib.core.randomness import derive_seed
+from lib.data.labels import IGNORED
 from lib.data.padding import pad_examples, pad_ids
-
-IGNORED = -100
-"""Label of a token that is not predicted; cross-entropy leaves it out."""
 
 
 @dataclass(frozen=True)

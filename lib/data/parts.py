@@ -1,6 +1,7 @@
 """Prepared parts: Parquet files with the columns `id`, `text` and `label`, whatever the raw format was.
 
-`label` is the number of the class; it is null throughout in a corpus, which has none.
+`label` is the number of the class, or a list of them with one entry per word (-100 = none); it is null throughout in a
+corpus, which has none. Documents that belong to groups have them in a further column `group`.
 """
 
 from pathlib import Path
@@ -10,6 +11,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 SCHEMA = pa.schema([("id", pa.string()), ("text", pa.string()), ("label", pa.int64())])
+"""Of documents with a label each, or none, that belong to no group."""
+
+
+def part_schema(*, per_word: bool, grouped: bool) -> pa.Schema:
+    """Return the schema of a part.
+
+    Args:
+        per_word: whether each word has a label, and not the document.
+        grouped: whether documents belong to groups.
+    """
+    schema = SCHEMA.set(2, pa.field("label", pa.list_(pa.int64()))) if per_word else SCHEMA
+    return schema.append(pa.field("group", pa.int64())) if grouped else schema
+
 
 _GROUP_CHARACTERS = 1 << 24
 _GROUP_ROWS = 1 << 16
@@ -19,20 +33,25 @@ class PartWriter:
     """Writes documents to one prepared part, in row groups of about 16 million characters.
 
     It belongs inside an atomic write: a part that was not closed is no Parquet file.
+
+    Args:
+        path: file to appear.
+        schema: its columns.
     """
 
-    def __init__(self, path: Path):
+    def __init__(self, path: Path, schema: pa.Schema = SCHEMA):
         self.documents = 0
-        self._writer = pq.ParquetWriter(path, SCHEMA, compression="zstd")
+        self._schema = schema
+        self._writer = pq.ParquetWriter(path, schema, compression="zstd")
         self._empty()
 
     def _empty(self) -> None:
         self._characters = 0
-        self._columns: tuple[list[Any], ...] = ([], [], [])  # id, text, label
+        self._columns: list[list[Any]] = [[] for _ in self._schema]
 
-    def write(self, id: str, text: str, label: int | None) -> None:
-        """Append one document."""
-        for column, value in zip(self._columns, (id, text, label), strict=True):
+    def write(self, id: str, text: str, label: int | list[int] | None, *group: int) -> None:
+        """Append one document; it has a group if the part has groups."""
+        for column, value in zip(self._columns, (id, text, label, *group), strict=True):
             column.append(value)
         self.documents += 1
         self._characters += len(text)
@@ -41,7 +60,7 @@ class PartWriter:
 
     def _flush(self) -> None:
         if self._columns[0]:
-            self._writer.write_table(pa.table(list(self._columns), schema=SCHEMA))
+            self._writer.write_table(pa.table(self._columns, schema=self._schema))
         self._empty()
 
     def __enter__(self) -> Self:

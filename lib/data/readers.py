@@ -19,7 +19,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, Literal, NamedTuple, cast
 
 import defusedxml.sax
 import pyarrow as pa
@@ -27,6 +27,7 @@ import pyarrow.parquet as pq
 from defusedxml import DefusedXmlException
 
 from lib.core.errors import DataError
+from lib.data.labels import IGNORED
 
 logger = logging.getLogger(__name__)
 
@@ -44,8 +45,10 @@ class Record(NamedTuple):
     part: str
     id: str
     text: str
-    label: int | None
-    """Number of the class; None where no label was asked for."""
+    label: int | list[int] | None
+    """Number of the class, or one per word (-100 = none); None where no label was asked for."""
+    group: int | None = None
+    """Number by which scores can be told apart; None where none was asked for."""
 
 
 class _Columns(NamedTuple):
@@ -54,6 +57,7 @@ class _Columns(NamedTuple):
     id: str | None
     text: str
     label: str | None
+    group: str | None = None
 
 
 def read_records(
@@ -63,6 +67,8 @@ def read_records(
     id: str | None = None,
     label: str | None = None,
     labels: Sequence[str] = (),
+    label_per: Literal["document", "word"] = "document",
+    group: str | None = None,
     ground_truth: Mapping[str, Sequence[str | Path]] | None = None,
 ) -> Iterator[Record]:
     """Yield the documents of `files`, part by part, in file order.
@@ -77,11 +83,14 @@ def read_records(
         labels: names of the classes, in the order of their numbers. In every format, a label that is written like a
             name stands for the class of that name; otherwise it is a number from 0 or, of two classes, true or false.
             Where a name is the number of another class, as in `["1", "0"]`, labels must be names.
+        label_per: what bears a label. Those of words are a list (Parquet, JSONL), each entry by the same rule; null or
+            -100 = no label.
+        group: column of a whole number; None reads none.
         ground_truth: ground-truth XML files by part; they label the XML articles of that part.
 
     Raises:
         DataError: a file is missing, damaged, of an unknown format, without a named column, or holds no text at all; a
-            label is missing or unknown; an id comes twice; a ground truth does not match its articles.
+            label or group is missing or unknown; an id comes twice; a ground truth does not match its articles.
     """
     classes = _Classes(label, labels) if label is not None else None
     seen: set[str] = set()
@@ -90,8 +99,8 @@ def read_records(
         number = itertools.count()
         for path in map(Path, paths):
             rows = blank = 0
-            columns = _Columns(id, text, None if truth.paths else label)
-            for rows, (raw_id, raw_text, raw_label) in enumerate(_read_file(path, columns), start=1):
+            columns = _Columns(id, text, None if truth.paths else label, group)
+            for rows, (raw_id, raw_text, raw_label, raw_group) in enumerate(_read_file(path, columns), start=1):
                 where = f"{path}, document {rows}"
                 identity = f"{part}-{next(number)}"
                 if id is not None or raw_id is not None:
@@ -104,15 +113,14 @@ def read_records(
                     seen.add(identity)
                 body = _body(raw_text, where)
                 blank += not body or body.isspace()
-                if classes is None:
-                    known = None
-                elif truth.paths:
+                known: int | list[int] | None = None
+                if classes is not None and truth.paths:
                     known = truth.label(identity, where)
-                else:
-                    known = classes.number(raw_label, where)
+                elif classes is not None:
+                    known = (classes.numbers if label_per == "word" else classes.number)(raw_label, where)
                 if rows % _PROGRESS_ROWS == 0:
                     logger.info("%s: %d documents", path, rows)
-                yield Record(part, identity, body, known)
+                yield Record(part, identity, body, known, None if group is None else _group(raw_group, group, where))
             if rows == blank:
                 what = "holds no document" if rows == 0 else f"all {rows} texts are empty"
                 raise DataError(f"{path}: {what}. Expected documents with text; check the file and 'text: {text}'.")
@@ -148,6 +156,15 @@ class _Classes:
             )
         return found
 
+    def numbers(self, values: Any, where: str) -> list[int]:
+        """Return the classes that a list of labels stands for; `IGNORED` for an entry that is no label."""
+        if not isinstance(values, list):
+            raise DataError(
+                f"{where}: the labels are {values!r}; expected a list with an entry per word. Check the file (Parquet "
+                f"and JSONL hold lists) and 'label: {self._column}', or set 'label_per' to document."
+            )
+        return [IGNORED if value in (None, IGNORED) else self.number(value, where) for value in values]
+
     def _expectation(self) -> str:
         names = ", ".join(self._names)
         if self._misleading:
@@ -178,7 +195,7 @@ class _Truth:
         if classes is None:
             return
         for path in map(Path, paths):
-            for row, (identity, _, hyperpartisan) in enumerate(_read_file(path, _Columns(None, "", None)), start=1):
+            for row, (identity, _, hyperpartisan, _) in enumerate(_read_file(path, _Columns(None, "", None)), start=1):
                 where = f"{path}, entry {row}"
                 identity = _identity(identity, where)
                 if identity in self._labels:
@@ -215,6 +232,17 @@ def _identity(value: Any, where: str) -> str:
     return str(value)
 
 
+def _group(value: Any, column: str, where: str) -> int:
+    # What is written like a whole number is one, since CSV holds nothing but text.
+    with contextlib.suppress(ValueError):
+        if isinstance(value, int | str) and not isinstance(value, bool):
+            return int(value)
+    raise DataError(
+        f"{where}: the group is {value!r}; expected a whole number. Check the file and 'group: {column}', or set it to "
+        "null."
+    )
+
+
 def _body(value: Any, where: str) -> str:
     if value is None:
         return ""
@@ -224,7 +252,7 @@ def _body(value: Any, where: str) -> str:
 
 
 def _read_file(path: Path, columns: _Columns) -> Iterator[tuple[Any, ...]]:
-    """Yield (id, text, label) of each document as the format gives them."""
+    """Yield (id, text, label, group) of each document as the format gives them."""
     row = 0
     try:
         with _opened(path) as (suffix, stream):
@@ -300,7 +328,7 @@ def _require(names: Sequence[str], columns: _Columns, where: str) -> None:
     if missing := [name for name in columns if name is not None and name not in names]:
         raise DataError(
             f"{where}: has no column {', '.join(map(repr, missing))}; it has {', '.join(map(repr, names))}. Set "
-            "'text', 'id' and 'label' to the names of its columns."
+            "'text', 'id', 'label' and 'group' to the names of its columns."
         )
 
 
@@ -354,18 +382,20 @@ def _read_jsonl(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tu
 
 
 def _read_text(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tuple[Any, ...]]:
-    if columns.id is not None or columns.label is not None:
+    if columns.id is not None or columns.label is not None or columns.group is not None:
         raise DataError(
-            f"{path}: plain text has one document per line, no ids and no labels. Set 'id' to null; for labelled "
-            "documents use Parquet, CSV or JSONL."
+            f"{path}: plain text has one document per line, no ids, no labels and no groups. Set 'id' and 'group' "
+            "to null; for labelled documents use Parquet, CSV or JSONL."
         )
     for line in io.TextIOWrapper(stream, "utf-8-sig"):
-        yield None, line.rstrip("\n"), None
+        yield None, line.rstrip("\n"), None, None
 
 
 def _read_xml(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tuple[Any, ...]]:
     if columns.label is not None:
         raise DataError(f"{path}: the XML of the articles holds no labels. Name its 'ground_truth' in the source.")
+    if columns.group is not None:
+        raise DataError(f"{path}: the XML of the articles holds no groups. Set 'group' to null.")
     parser = defusedxml.sax.make_parser()
     articles = _Articles()
     parser.setContentHandler(articles)
@@ -373,7 +403,7 @@ def _read_xml(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tupl
     while chunk := stream.read(_BUFFER_BYTES):
         parser.feed(chunk)
         found = found or bool(articles.finished)
-        yield from articles.finished
+        yield from ((*article, None) for article in articles.finished)
         articles.finished.clear()
     parser.close()
     if not found:

@@ -1,18 +1,26 @@
-"""The WordPiece tokeniser: training, loading, and text to token ids. Storing tokenised corpora is `tokenizing`."""
+"""The tokeniser: training, loading, and text to token ids. Storing tokenised corpora is `tokenizing`.
 
+It makes WordPiece tokens as BERT's, or takes whole words as they are.
+"""
+
+import json
 import re
+from bisect import bisect
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
-from tokenizers import Tokenizer, trainers
-from transformers import BertTokenizerFast
+from tokenizers import Encoding, Tokenizer, models, pre_tokenizers, processors, trainers
+from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import atomic_path
+from lib.data.labels import word_starts, words
 
 VOCABULARY = "vocab.txt"
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+_INPUTS = ["input_ids", "attention_mask"]
 # A cut at one of these never joins, splits or renormalises words: BERT's normaliser turns them into spaces.
 # Other characters that Python calls white space (vertical tab, U+001C, ...) it deletes, which joins the words.
 _BREAK = re.compile("[ \t\n\r]")
@@ -21,15 +29,20 @@ _ALPHABET = 1000
 """Characters of a trained vocabulary, at most; rarer ones become [UNK]. The usual limit of BERT's trainer."""
 
 
-class WordPieceTokenizer:
-    """BERT's tokeniser, in the folder layout of transformers (`AutoTokenizer` loads it).
+class TextTokenizer:
+    """From texts to token ids, in the folder layout of transformers (`AutoTokenizer` loads it).
 
     Attributes:
         backend: the tokeniser of transformers that does the work.
     """
 
-    def __init__(self, backend: BertTokenizerFast) -> None:
+    def __init__(self, backend: PreTrainedTokenizerFast) -> None:
         self.backend = backend
+
+    @property
+    def encloses(self) -> bool:
+        """Whether [CLS] and [SEP] stand around every text."""
+        return self.backend.num_special_tokens_to_add() > 0
 
     @classmethod
     def train(
@@ -40,8 +53,9 @@ class WordPieceTokenizer:
         min_frequency: int = 2,
         lowercase: bool = True,
         strip_accents: bool = True,
-    ) -> "WordPieceTokenizer":
-        """Train a vocabulary and save it as a folder.
+        enclose: bool = True,
+    ) -> "TextTokenizer":
+        """Train a WordPiece vocabulary and save it as a folder.
 
         Args:
             tokenizer_dir: folder to appear, with vocab.txt, tokenizer.json and tokenizer_config.json.
@@ -51,13 +65,14 @@ class WordPieceTokenizer:
             min_frequency: occurrences that a token needs.
             lowercase: lower the case first.
             strip_accents: remove accents first.
+            enclose: put [CLS] before and [SEP] behind every text.
 
         Raises:
             DataError: the texts are a single string, or hold no word.
         """
         _require_several(texts)
         texts = list(texts) if isinstance(texts, Iterator) else texts
-        core = _build({token: i for i, token in enumerate(SPECIAL_TOKENS)}, lowercase, strip_accents).backend_tokenizer
+        core = _bert({token: i for i, token in enumerate(SPECIAL_TOKENS)}, lowercase, strip_accents).backend_tokenizer
         alphabet = _alphabet(core.normalizer.normalize_str(text) for text in texts)
         trainer = trainers.WordPieceTrainer(
             vocab_size=vocab_size,
@@ -71,9 +86,32 @@ class WordPieceTokenizer:
         )
         core.train_from_iterator(texts, trainer)
         vocabulary = core.get_vocab()
-        if not alphabet:
-            raise DataError(f"{tokenizer_dir}: no vocabulary can be trained, since the texts hold no word. Check them.")
-        return cls.from_vocabulary(vocabulary, tokenizer_dir, lowercase, strip_accents)
+        _require_words(alphabet, tokenizer_dir)
+        return cls.from_vocabulary(vocabulary, tokenizer_dir, lowercase, strip_accents, enclose)
+
+    @classmethod
+    def train_words(
+        cls,
+        tokenizer_dir: str | Path,
+        texts: Iterable[str],
+        vocab_size: int = 30_000,
+        min_frequency: int = 1,
+        enclose: bool = True,
+    ) -> "TextTokenizer":
+        """Make a vocabulary of whole words, as white space separates them, and save it as a folder without vocab.txt.
+
+        The most frequent words come first, and of equally frequent ones the alphabet's first. Arguments and errors are
+        those of `train`.
+        """
+        _require_several(texts)
+        # The library's trainer would give a special token that occurs among the words a second id.
+        counts = Counter(word for text in texts for word in words(text) if word not in SPECIAL_TOKENS)
+        _require_words(counts, tokenizer_dir)
+        frequent = sorted((word for word in counts if counts[word] >= min_frequency), key=lambda w: (-counts[w], w))
+        vocabulary = [*SPECIAL_TOKENS, *frequent][: max(vocab_size, len(SPECIAL_TOKENS))]
+        core = Tokenizer(models.WordLevel({token: i for i, token in enumerate(vocabulary)}, unk_token="[UNK]"))
+        core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        return cls(_wrapped(core, enclose))._save(tokenizer_dir)
 
     @classmethod
     def from_vocabulary(
@@ -82,7 +120,8 @@ class WordPieceTokenizer:
         tokenizer_dir: str | Path,
         lowercase: bool = True,
         strip_accents: bool = True,
-    ) -> "WordPieceTokenizer":
+        enclose: bool = True,
+    ) -> "TextTokenizer":
         """Save the folder of a tokeniser with an existing vocabulary, such as BERT's vocab.txt, and return it.
 
         Args:
@@ -90,20 +129,27 @@ class WordPieceTokenizer:
             tokenizer_dir: folder to appear.
             lowercase: lower the case before tokenising.
             strip_accents: remove accents before tokenising.
+            enclose: put [CLS] before and [SEP] behind every text.
 
         Raises:
             DataError: the file is missing, or lacks one of the special tokens.
         """
         if not isinstance(vocabulary, dict):
             vocabulary = _read_vocabulary(Path(vocabulary))
-        tokenizer = cls(_build(vocabulary, lowercase, strip_accents))
+        backend = _bert(vocabulary, lowercase, strip_accents)
+        # BERT's own class would put [CLS] and [SEP] back as soon as its folder is loaded.
+        return cls(backend if enclose else _wrapped(backend.backend_tokenizer, enclose))._save(tokenizer_dir)
+
+    def _save(self, tokenizer_dir: str | Path) -> "TextTokenizer":
+        model = self.backend.backend_tokenizer.model
         with atomic_path(tokenizer_dir) as partial:
-            tokenizer.backend.save_pretrained(partial)
-            tokenizer.backend.backend_tokenizer.model.save(str(partial))
-        return tokenizer
+            self.backend.save_pretrained(partial)
+            if isinstance(model, models.WordPiece):
+                model.save(str(partial))
+        return self
 
     @classmethod
-    def load(cls, tokenizer_dir: str | Path) -> "WordPieceTokenizer":
+    def load(cls, tokenizer_dir: str | Path) -> "TextTokenizer":
         """Return the tokeniser of a folder with tokenizer.json, or with vocab.txt only (then read as BERT uncased).
 
         Raises:
@@ -111,9 +157,12 @@ class WordPieceTokenizer:
         """
         folder = Path(tokenizer_dir)
         if not (folder / "tokenizer.json").is_file():
-            return cls(_build(_read_vocabulary(folder / VOCABULARY), lowercase=True, strip_accents=True))
+            return cls(_bert(_read_vocabulary(folder / VOCABULARY), lowercase=True, strip_accents=True))
         try:
-            return cls(BertTokenizerFast.from_pretrained(folder, local_files_only=True))
+            # Which AutoTokenizer would find out as well, but it imports torch for that.
+            saved_by = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))["tokenizer_class"]
+            backend = BertTokenizerFast if saved_by.startswith("BertTokenizer") else PreTrainedTokenizerFast
+            return cls(backend.from_pretrained(folder, local_files_only=True))
         except Exception as error:  # the loaders below raise bare Exception on a broken file
             raise DataError(
                 f"{folder}: not a tokeniser ({error}). Expected tokenizer.json beside its config; make it again."
@@ -136,26 +185,55 @@ class WordPieceTokenizer:
             ConfigError: `max_tokens` leaves no room for [CLS] and [SEP].
             DataError: the texts are a single string.
         """
+        return [encoding.ids for encoding in self._encodings(texts, max_tokens, "encode_batch_fast")]
+
+    def encode_words(self, texts: Sequence[str], max_tokens: int) -> tuple[list[list[int]], list[list[int | None]]]:
+        """Return the ids of `encode_ragged`, and which word each begins.
+
+        Words are what white space separates, whatever finer units the tokeniser knows: of "so-called", however many
+        tokens it becomes, the first one begins the word.
+
+        Args:
+            texts: the texts themselves, not paths of files.
+            max_tokens: ids to keep of each text, at least 2: [CLS] and [SEP] are included.
+
+        Returns:
+            the ids of each text, and for each of them the number of the word in the text that it begins; None for one
+            that begins none. A word may have no token: behind `max_tokens`, or if it is made of characters that the
+            tokeniser drops.
+
+        Raises:
+            ConfigError: `max_tokens` leaves no room for [CLS] and [SEP].
+            DataError: the texts are a single string.
+        """
+        encodings = self._encodings(texts, max_tokens, "encode_batch")
+        begun = [_words_begun(encoding, text) for encoding, text in zip(encodings, texts, strict=True)]
+        return [encoding.ids for encoding in encodings], begun
+
+    def _encodings(
+        self, texts: Sequence[str], max_tokens: int, method: Literal["encode_batch", "encode_batch_fast"]
+    ) -> list[Encoding]:
+        """Encode as `encode_ragged` says; the fast method knows no positions in the text."""
         require_room(max_tokens)
         _require_several(texts)
         core: Tokenizer = self.backend.backend_tokenizer
         core.no_padding()
         core.enable_truncation(max_tokens)
-        ids: list[list[int]] = [[]] * len(texts)
+        found: dict[int, Encoding] = {}
         pending = list(range(len(texts)))
         characters = _CHARACTERS_PER_TOKEN * max_tokens
         while pending:
             ends = [_end_of_cut(texts[i], characters) for i in pending]
-            encodings = core.encode_batch_fast([texts[i][:end] for i, end in zip(pending, ends, strict=True)])
+            encodings = getattr(core, method)([texts[i][:end] for i, end in zip(pending, ends, strict=True)])
             short = []
             for i, end, encoding in zip(pending, ends, encodings, strict=True):
-                ids[i] = encoding.ids
-                if end < len(texts[i]) and len(ids[i]) < max_tokens:
+                found[i] = encoding
+                if end < len(texts[i]) and len(encoding) < max_tokens:
                     short.append(i)
             pending = short
             characters *= 2
         core.no_truncation()
-        return ids
+        return [found[i] for i in range(len(texts))]
 
 
 def require_room(max_tokens: int) -> None:
@@ -179,6 +257,11 @@ def _require_several(texts: Iterable[str]) -> None:
         )
 
 
+def _require_words(found: Collection[str], tokenizer_dir: str | Path) -> None:
+    if not found:
+        raise DataError(f"{tokenizer_dir}: no vocabulary can be trained, since the texts hold no word. Check them.")
+
+
 def _alphabet(texts: Iterable[str]) -> list[str]:
     """Return the most frequent characters, sorted."""
     counts = Counter[str]()
@@ -188,13 +271,35 @@ def _alphabet(texts: Iterable[str]) -> list[str]:
     return sorted(ranked[:_ALPHABET])
 
 
-def _build(vocabulary: dict[str, int], lowercase: bool, strip_accents: bool) -> BertTokenizerFast:
+def _bert(vocabulary: dict[str, int], lowercase: bool, strip_accents: bool) -> BertTokenizerFast:
     return BertTokenizerFast(
         vocab=vocabulary,
         do_lower_case=lowercase,
         strip_accents=strip_accents,
-        model_input_names=["input_ids", "attention_mask"],
+        model_input_names=_INPUTS,
     )
+
+
+def _wrapped(core: Tokenizer, enclose: bool) -> PreTrainedTokenizerFast:
+    """Return a tokeniser of transformers that leaves `core` as it is, but for [CLS] and [SEP]."""
+    single, pair = ("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1") if enclose else ("$A", "$A $B:1")
+    special_tokens = [(token, core.token_to_id(token)) for token in ("[CLS]", "[SEP]")]
+    core.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=special_tokens)
+    names = {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
+    return PreTrainedTokenizerFast(tokenizer_object=core, model_input_names=_INPUTS, **names)
+
+
+def _words_begun(encoding: Encoding, text: str) -> list[int | None]:
+    """Return the number of the word that each token begins; None for one that begins none."""
+    starts = word_starts(text)
+    begun: list[int | None] = []
+    last = -1
+    for (start, _), sequence in zip(encoding.offsets, encoding.sequence_ids, strict=True):
+        # What encloses a text belongs to none.
+        number = last if sequence is None else bisect(starts, start) - 1
+        begun.append(number if number > last else None)
+        last = number
+    return begun
 
 
 def _read_vocabulary(path: Path) -> dict[str, int]:

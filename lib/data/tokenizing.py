@@ -6,11 +6,12 @@ documents that fill `max_tokens`. A corpus has `train_short` and `train_long` be
 """
 
 import contextlib
+import logging
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +23,12 @@ from torch.utils.data import TensorDataset
 from lib.core.errors import DataError
 from lib.core.files import atomic_path, write_json
 from lib.core.settings.data import Slice, Tokenizer
+from lib.data.labels import IGNORED
 from lib.data.padding import pad_ids
-from lib.data.tokenizer import WordPieceTokenizer, require_room
+from lib.data.tokenizer import TextTokenizer, require_room
 from lib.data.tokens import load_tokens
+
+logger = logging.getLogger(__name__)
 
 _BATCH = 512
 """Documents held in memory at once."""
@@ -49,25 +53,30 @@ def train_tokenizer(shards: Sequence[str | Path], settings: Tokenizer, target: s
 
     Args:
         shards: files with a column `text`.
-        settings: size of the vocabulary, frequency, case and accents.
+        settings: what is a token, size of the vocabulary, frequency, case and accents, enclosing tokens.
         target: folder to appear.
 
     Raises:
         DataError: a file cannot be read, or none holds a word.
     """
-    WordPieceTokenizer.train(
+    texts = StoredTexts(shards)
+    if settings.algorithm == "words":
+        TextTokenizer.train_words(target, texts, settings.vocab_size, settings.occurrences, settings.enclose)
+        return
+    TextTokenizer.train(
         target,
-        StoredTexts(shards),
+        texts,
         settings.vocab_size,
-        settings.min_frequency,
+        settings.occurrences,
         settings.lowercase,
         settings.strip_accents,
+        settings.enclose,
     )
 
 
 def tokenize_corpus(
     shards: Sequence[str | Path],
-    tokenizer: WordPieceTokenizer,
+    tokenizer: TextTokenizer,
     *,
     short: Slice,
     long: Slice,
@@ -99,8 +108,8 @@ def tokenize_corpus(
         train, validation = (
             stack.enter_context(atomic_path(Path(folder) / split)) for split in ("train", "validation")
         )
-        short_lengths, long_lengths = _write([take(short), take(long)], tokenizer, train, labelled=False)
-        (held_out_lengths,) = _write([take(held_out)], tokenizer, validation, labelled=False)
+        short_lengths, long_lengths = _write([take(short), take(long)], tokenizer, train).lengths
+        (held_out_lengths,) = _write([take(held_out)], tokenizer, validation).lengths
         kept = len(short_lengths) + len(long_lengths) + len(held_out_lengths)
         if kept < (wanted := short.articles + long.articles + held_out.articles):
             raise DataError(
@@ -119,7 +128,7 @@ def tokenize_corpus(
 
 def tokenize_dataset(
     sources: Mapping[str, str | Path],
-    tokenizer: WordPieceTokenizer,
+    tokenizer: TextTokenizer,
     *,
     max_tokens: int,
     folder: str | Path,
@@ -127,8 +136,10 @@ def tokenize_dataset(
 ) -> None:
     """Tokenise the splits of a labelled dataset.
 
+    Labels of words go to the first token of each word; the other tokens, and words that are cut off, have none.
+
     Args:
-        sources: prepared Parquet file (`id`, `text`, `label`) of each split.
+        sources: prepared Parquet file (`id`, `text`, `label`, perhaps `group`) of each split.
         tokenizer: tokeniser.
         max_tokens: tokens a document is cut to, [CLS] and [SEP] included.
         folder: where the folders of the splits appear.
@@ -136,31 +147,48 @@ def tokenize_dataset(
 
     Raises:
         ConfigError: `max_tokens` leaves no room for [CLS] and [SEP].
-        DataError: a file cannot be read or is empty, or a document has no label.
+        DataError: a file cannot be read or is empty, a document has no label or no token, or no token has a label.
     """
     statistics = {}
     with contextlib.ExitStack() as stack:
         for split, source in sources.items():
             target = stack.enter_context(atomic_path(Path(folder) / split))
-            rows = _read([source], ["id", "text", "label"])
-            (split_lengths,) = _write([(rows, max_tokens)], tokenizer, target, labelled=True)
+            with _opened(source, ["id", "text", "label"]) as file:
+                prepared = file.schema_arrow
+            written = _write([(_read([source], prepared.names), max_tokens)], tokenizer, target, prepared)
+            (split_lengths,) = written.lengths
             if not split_lengths.size:
                 raise DataError(f"{source}: holds no document. Prepare the dataset again.")
+            if _per_word(prepared) and not written.labelled:
+                raise DataError(
+                    f"{source}: none of its {written.labels:,} labels belongs to one of the first {max_tokens} tokens "
+                    "of a document. Raise max_tokens, or check the labels."
+                )
+            if written.labelled < written.labels:
+                logger.warning(
+                    "%s: %d of %d labels have no token, since their words lie behind the first %d tokens or hold no "
+                    "character that the tokeniser keeps",
+                    source,
+                    written.labels - written.labelled,
+                    written.labels,
+                    max_tokens,
+                )
             statistics[split] = _describe(split_lengths, max_tokens)
     write_json(lengths, statistics)
 
 
-def export_tensors(tokens: str | Path, target: str | Path, max_tokens: int, pad_token_id: int) -> None:
+def export_tensors(tokens: str | Path, target: str | Path, max_tokens: int, tokenizer: TextTokenizer) -> None:
     """Write a tokenised split as one padded `TensorDataset`, held in memory, in the layout of the study's .pt files.
 
-    Its tensors are the ids (int64, [B, N]), the mask (bool, [B, N]) and, of a labelled split, the labels (int64, [B]).
-    The mask is true at padding: the opposite of the `attention_mask` of transformers and of this project's batches.
+    Its tensors are the ids (int64, [B, N]), the mask (bool, [B, N]) and, of a labelled split, the labels (int64, [B],
+    or [B, N] with -100 for a token without one). The mask is true at padding: the opposite of the `attention_mask` of
+    transformers and of this project's batches.
 
     Args:
         tokens: folder of a tokenised split.
         target: .pt file to appear; `torch.load(target, weights_only=False)` reads it.
-        max_tokens: length of every row; longer documents are cut, their last token ([SEP]) kept.
-        pad_token_id: id of the padding.
+        max_tokens: length of every row; longer documents are cut, their [SEP] kept if there is one.
+        tokenizer: that of the split.
 
     Raises:
         ConfigError: `max_tokens` leaves no room for [CLS] and [SEP].
@@ -168,11 +196,17 @@ def export_tensors(tokens: str | Path, target: str | Path, max_tokens: int, pad_
     """
     require_room(max_tokens)
     split = load_tokens(tokens).with_format("numpy")
-    rows = [row if len(row) <= max_tokens else [*row[: max_tokens - 1], row[-1]] for row in split["input_ids"]]
-    ids, is_real = pad_ids(rows, max_tokens, pad_token_id)
+    body = max_tokens - 1 if tokenizer.encloses else max_tokens
+
+    def cut(rows: Iterable[Sequence[int]]) -> list[Sequence[int]]:
+        return [row if len(row) <= max_tokens else [*row[:body], *row[-1:][: max_tokens - body]] for row in rows]
+
+    ids, is_real = pad_ids(cut(split["input_ids"]), max_tokens, tokenizer.backend.pad_token_id)
     tensors = [ids, is_real == 0]
     if "label" in split.column_names:
         tensors.append(torch.as_tensor(np.asarray(split["label"]), dtype=torch.long))
+    if "labels" in split.column_names:
+        tensors.append(pad_ids(cut(split["labels"]), max_tokens, IGNORED)[0])
     with atomic_path(target) as partial:
         torch.save(TensorDataset(*tensors), partial)
 
@@ -180,35 +214,69 @@ def export_tensors(tokens: str | Path, target: str | Path, max_tokens: int, pad_
 def _read(paths: Sequence[str | Path], columns: list[str]) -> Iterator[dict[str, Any]]:
     """Yield the rows of Parquet files, without holding a file in memory."""
     for path in paths:
-        try:
-            with pq.ParquetFile(path, pre_buffer=False) as file:
-                if missing := [column for column in columns if column not in file.schema_arrow.names]:
-                    raise DataError(f"{path}: has no column {', '.join(missing)}. Prepare the corpus again.")
-                for batch in file.iter_batches(_BATCH, columns=columns):
-                    yield from batch.to_pylist()
-        except (OSError, pa.ArrowException) as error:
-            raise DataError(f"{path}: cannot be read as Parquet ({error}). Prepare the corpus again.") from error
+        with _opened(path, columns) as file:
+            for batch in file.iter_batches(_BATCH, columns=columns):
+                yield from batch.to_pylist()
+
+
+@contextlib.contextmanager
+def _opened(path: str | Path, columns: list[str]) -> Iterator[pq.ParquetFile]:
+    """Open a prepared file that has these columns."""
+    try:
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            if missing := [column for column in columns if column not in file.schema_arrow.names]:
+                raise DataError(f"{path}: has no column {', '.join(missing)}. Prepare the corpus again.")
+            yield file
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"{path}: cannot be read as Parquet ({error}). Prepare the corpus again.") from error
+
+
+def _per_word(prepared: pa.Schema) -> bool:
+    return pa.types.is_list(prepared.field("label").type)
+
+
+class _Written(NamedTuple):
+    """What a split was made of."""
+
+    lengths: list[np.ndarray]
+    """Tokens of each document, by part."""
+    labels: int
+    """Labels of words."""
+    labelled: int
+    """Tokens that bear one of them."""
 
 
 def _write(
     parts: Sequence[tuple[Iterator[dict[str, Any]], int]],
-    tokenizer: WordPieceTokenizer,
+    tokenizer: TextTokenizer,
     folder: Path,
-    labelled: bool,
-) -> list[np.ndarray]:
-    """Write the rows of `parts` (rows, max_tokens) one after the other as a split; return the lengths of each."""
+    prepared: pa.Schema | None = None,
+) -> _Written:
+    """Write the rows of `parts` (rows, max_tokens) one after the other as a split.
+
+    Args:
+        parts: in order.
+        tokenizer: tokeniser.
+        folder: to appear.
+        prepared: schema of the rows of a labelled dataset; None = they have no labels.
+    """
+    per_word = prepared is not None and _per_word(prepared)
     fields = [("id", pa.string()), ("input_ids", pa.list_(pa.int32())), ("length", pa.int32())]
-    schema = pa.schema([*fields, ("label", pa.int64())] if labelled else fields)
+    if prepared is not None:
+        fields.append(("labels", pa.list_(pa.int64())) if per_word else ("label", pa.int64()))
+        fields += [("group", pa.int64())] if "group" in prepared.names else []
+    schema = pa.schema(fields)
     stream = folder.parent / "tokens.arrow"
     lengths = []
+    labels = labelled = 0
     with pa.OSFile(str(stream), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
         for rows, max_tokens in parts:
             of_part = array("i")
             while batch := list(islice(rows, _BATCH)):
-                ids = tokenizer.encode_ragged([row["text"] for row in batch], max_tokens)
-                columns = {"id": [row["id"] for row in batch], "input_ids": ids, "length": [len(row) for row in ids]}
-                if labelled:
-                    columns["label"] = [_label(row) for row in batch]
+                columns = _tokenised(batch, tokenizer, max_tokens, schema.names)
+                if per_word:
+                    labels += sum(label != IGNORED for row in batch for label in row["label"])
+                    labelled += sum(label != IGNORED for row in columns["labels"] for label in row)
                 writer.write_batch(pa.RecordBatch.from_pydict(columns, schema))
                 of_part.extend(columns["length"])
             lengths.append(np.array(of_part))
@@ -217,10 +285,35 @@ def _write(
     # files, an empty one would be saved as none, which does not load.
     Dataset.from_file(str(stream)).save_to_disk(str(folder), num_shards=1)
     stream.unlink()
-    return lengths
+    return _Written(lengths, labels, labelled)
 
 
-def _label(row: dict[str, Any]) -> int:
+def _tokenised(
+    rows: Sequence[Mapping[str, Any]], tokenizer: TextTokenizer, max_tokens: int, names: Sequence[str]
+) -> dict[str, list[Any]]:
+    """Return the columns `names` of a split for some documents."""
+    texts = [row["text"] for row in rows]
+    columns = {name: [row[name] for row in rows] for name in ("id", "group") if name in names}
+    if "labels" in names:
+        columns["input_ids"], begun = tokenizer.encode_words(texts, max_tokens)
+        columns["labels"] = [
+            [IGNORED if word is None else labels[word] for word in words]
+            for labels, words in zip(map(_label, rows), begun, strict=True)
+        ]
+    else:
+        columns["input_ids"] = tokenizer.encode_ragged(texts, max_tokens)
+    if "label" in names:
+        columns["label"] = [_label(row) for row in rows]
+    columns["length"] = [len(ids) for ids in columns["input_ids"]]
+    if 0 in columns["length"]:
+        raise DataError(
+            f"document {columns['id'][columns['length'].index(0)]}: has no token, since its text holds no character "
+            "that the tokeniser keeps. Remove it, or set the tokeniser's 'enclose' to true."
+        )
+    return columns
+
+
+def _label(row: Mapping[str, Any]) -> Any:
     if row["label"] is None:
         raise DataError(f"document {row['id']}: has no label. Expected a class number; prepare the dataset again.")
     return row["label"]

@@ -14,7 +14,10 @@ EVALUATION = "evaluation"
 
 
 def load_tokens(folder: str | Path) -> Dataset:
-    """Return a tokenised split, memory-mapped: `id`, `input_ids`, `length` and, if labelled, `label`.
+    """Return a tokenised split, memory-mapped.
+
+    It has the columns `id`, `input_ids`, `length`, if labelled `label` or, for words, `labels` (one per token, -100 =
+    none), and, if documents belong to groups, `group`.
 
     Raises:
         DataError: the folder is not such a split.
@@ -32,14 +35,15 @@ class TokenDataset(torch.utils.data.Dataset[dict[str, Any]]):
     """A tokenised split for a `DataLoader`.
 
     A key is (epoch, index), as the samplers of `lib.data.samplers` yield, or a plain index, which stands for
-    evaluation. An example holds `id`, `input_ids` (array [N]), `label` if there is one, `epoch` and `index`.
+    evaluation. An example holds `id`, `input_ids` (array [N]), `label` or `labels` (array [N]) if there are any,
+    `epoch` and `index`.
 
     Args:
         tokens: a split that `load_tokens` returned.
     """
 
     def __init__(self, tokens: Dataset) -> None:
-        names = [name for name in ("id", "input_ids", "label") if name in tokens.column_names]
+        names = [name for name in ("id", "input_ids", "label", "labels") if name in tokens.column_names]
         self._rows = tokens.select_columns(names).with_format("numpy")
 
     def __len__(self) -> int:

@@ -1,6 +1,6 @@
 """Metrics of a finished prediction, for encoders and baseline alike. What is predicted on is not its matter.
 
-n documents, C classes.
+n documents, or labelled tokens of documents; C classes.
 """
 
 from collections.abc import Sequence

@@ -46,6 +46,11 @@ class Task(ABC):
         """Return the fields of the model's configuration that the task decides."""
         return {}
 
+    def class_names(self) -> dict[str, dict[Any, Any]]:
+        """Return the fields of a model's configuration that name the classes."""
+        names = dict(enumerate(self.labels))
+        return {"id2label": names, "label2id": {name: label for label, name in names.items()}}
+
     def model(self, config: PretrainedConfig) -> PreTrainedModel:
         """Return a model with the task's head and first weights; its `base_model` maps tokens to states."""
         return getattr(importlib.import_module("transformers"), self.auto_model).from_config(config)
@@ -67,7 +72,7 @@ class Task(ABC):
         return None
 
     def predictions(self, tokens: Dataset, output: PredictionOutput) -> pd.DataFrame:
-        """Return one row per document: `id`, `label`, `prediction` and what else the task predicts.
+        """Return one row per document: `id`, `label`, `prediction`, what else is predicted, and its `group`.
 
         Args:
             tokens: the split, in the order of `output`.
@@ -80,7 +85,7 @@ class Task(ABC):
 
         Args:
             classifier: the backbone.
-            documents: `id`, `text` and `label` of the documents by split.
+            documents: `id`, `text`, `label` and perhaps `group` of the documents by split.
 
         Returns:
             Predictions with a column `split`, and metrics (`eval_*` of validation, `test_*`).

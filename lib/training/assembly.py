@@ -10,7 +10,7 @@ from lib.core.errors import RunError
 from lib.core.kinds import BACKBONES, TASKS
 from lib.core.randomness import derive_seed
 from lib.core.settings.run import Run
-from lib.data.tokenizer import WordPieceTokenizer
+from lib.data.tokenizer import TextTokenizer
 from lib.tasks.contract import Task
 
 
@@ -34,7 +34,7 @@ def assemble(run: Run) -> Parts:
         raise RunError("tokenizer: missing. Expected the folder of one, since the run reads tokens.")
     task = TASKS.load(run.task.kind, "task").Task(run.task, labels=run.labels, seed=run.seed)
     backbone = BACKBONES.load(run.backbone.kind, "backbone").Backbone(run.backbone, seed=run.seed)
-    tokenizer = WordPieceTokenizer.load(run.tokenizer).backend
+    tokenizer = TextTokenizer.load(run.tokenizer).backend
     # Initial weights and dropout draw from torch's global state.
     set_seed(derive_seed("weights", run.seed) % 2**32)
     return Parts(task, backbone, tokenizer, task.model(backbone.config(tokenizer, task.model_options())))

@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 
 from lib.core.errors import DataError
 from lib.core.files import write_json
@@ -47,7 +48,8 @@ def evaluate(run: Run, out: str | Path, work: str | Path | None = None) -> None:
 
 def _read(path: str, classes: int) -> pd.DataFrame:
     try:
-        documents = pd.read_parquet(path, columns=["id", "text", "label"])
+        groups = {"group"} & set(pq.read_schema(path).names)
+        documents = pd.read_parquet(path, columns=["id", "text", "label", *groups])
     except (OSError, ValueError) as error:  # pyarrow's own errors derive from these two
         raise DataError(
             f"{path}: cannot be read ({error}). Expected a Parquet file with the columns id, text and label. "

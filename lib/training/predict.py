@@ -4,7 +4,7 @@ import logging
 from pathlib import Path
 
 import pandas as pd
-from transformers import AutoModelForSequenceClassification, pipeline
+from transformers import AutoConfig, AutoModelForSequenceClassification, pipeline
 
 from lib.core.errors import RunError
 from lib.core.files import atomic_path
@@ -41,6 +41,12 @@ def predict(
     path = Path(model)
     if not (path / "config.json").is_file():
         raise RunError(f"{path}: no config.json. Expected the model folder of a fine-tuning run, .../model.")
+    made_as = AutoConfig.from_pretrained(path).architectures or []
+    if not any(name.endswith("ForSequenceClassification") for name in made_as):
+        raise RunError(
+            f"{path}: holds a model of {', '.join(made_as) or 'no known kind'}, which tells no class of a document. "
+            "Expected that of a run of sequence_classification."
+        )
     records = list(read_records({Path(source).stem: [source]}, text=column))
     classify = pipeline(
         "text-classification",

@@ -317,11 +317,12 @@ class Plan:
         settings = self.experiment.tokenizers[tokenizer]
         switches = [
             f"--{'' if getattr(settings, name) else 'no-'}{name.replace('_', '-')}"
-            for name in ("lowercase", "strip_accents")
+            for name in ("lowercase", "strip_accents", "enclose")
         ]
         if settings.source != "trained":
             return [*switches, "--vocabulary"]
-        return [*switches, f"--vocab-size {settings.vocab_size} --min-frequency {settings.min_frequency}", "--texts"]
+        training = f"--vocab-size {settings.vocab_size} --min-frequency {settings.occurrences}"
+        return [*switches, f"--algorithm {settings.algorithm}", training, "--texts"]
 
     def slice_options(self, corpus: str) -> list[str]:
         """Return the options that give articles and tokens of the slices of a corpus."""

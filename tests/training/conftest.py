@@ -1,4 +1,5 @@
 import os
+import random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -6,7 +7,7 @@ import pytest
 import yaml
 
 from lib.core.settings.run import Run
-from lib.data.tokenizer import WordPieceTokenizer
+from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import tokenize_dataset
 
 # Several small trainings at once would otherwise fight for the cores.
@@ -14,7 +15,12 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 WORDS = [first + vowel + last for first in "bdfgk" for vowel in "aeiou" for last in "lmnrst"]
 SIZES = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-TASKS = {"pretrain": "masked_lm", "tapt": "masked_lm", "finetune": "sequence_classification"}
+TASKS = {
+    "pretrain": "masked_lm",
+    "tapt": "masked_lm",
+    "finetune": "sequence_classification",
+    "tag": "token_classification",
+}
 MAX_TOKENS = 32
 
 
@@ -31,8 +37,8 @@ def corpus(tmp_path_factory):
     Two of the test documents are longer than all that a run trains on: one is cut, the other is not.
     """
     folder = tmp_path_factory.mktemp("corpus")
-    WordPieceTokenizer.train(folder / "tokenizer", [" ".join(WORDS)] * 5, vocab_size=400)
-    tokenizer = WordPieceTokenizer.load(folder / "tokenizer")
+    TextTokenizer.train(folder / "tokenizer", [" ".join(WORDS)] * 5, vocab_size=400)
+    tokenizer = TextTokenizer.load(folder / "tokenizer")
     sources = {}
     for split, size in (("train", 192), ("validation", 40), ("test", 40)):
         labels = [number % 2 for number in range(size)]
@@ -53,11 +59,42 @@ def corpus(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
-def settings(corpus):
+def tagged(tmp_path_factory):
+    """A dataset whose words are labelled, tokenised without enclosing tokens.
+
+    Words are drawn at random, and whatever a word is, its label tells of which half of the vocabulary the word before
+    it was; the first one has none. Documents are in groups by their length; one of the test is cut.
+    """
+    folder = tmp_path_factory.mktemp("tagged")
+    sources = {}
+    for split, size in (("train", 192), ("validation", 40), ("test", 40)):
+        rng = random.Random(split)
+        lengths = [rng.randint(6, 24) for _ in range(size)]
+        lengths[0] = MAX_TOKENS + 8
+        texts = [rng.choices(WORDS[:10], k=length) for length in lengths]
+        labels = [[-100, *(WORDS.index(word) // 5 for word in words[:-1])] for words in texts]
+        rows = {"id": [f"{split}-{number}" for number in range(size)], "text": [" ".join(words) for words in texts]}
+        sources[split] = folder / f"{split}.parquet"
+        pq.write_table(pa.table(rows | {"label": labels, "group": lengths}), sources[split])
+    TextTokenizer.train_words(folder / "tokenizer", [" ".join(WORDS)], enclose=False)
+    tokenize_dataset(
+        sources,
+        TextTokenizer.load(folder / "tokenizer"),
+        max_tokens=MAX_TOKENS,
+        folder=folder / "tokens",
+        lengths=folder / "token_lengths.json",
+    )
+    return folder
+
+
+@pytest.fixture(scope="session")
+def settings(corpus, tagged):
     """Return settings of a run, as a mapping, with `changes` laid over them; `backbone.mechanism` is replaced whole."""
 
     def make(stage, **changes):
-        splits = ("train", "validation", "test") if stage == "finetune" else ("train", "validation")
+        labelled = stage in ("finetune", "tag")
+        splits = ("train", "validation", "test") if labelled else ("train", "validation")
+        folder = tagged if stage == "tag" else corpus
         values = {
             "stage": stage,
             "model": "sdpa",
@@ -66,13 +103,13 @@ def settings(corpus):
             "precision": "fp32",
             "task": {"kind": TASKS[stage]},
             "backbone": {"kind": "encoder", "mechanism": {"kind": "sdpa"}, **SIZES},
-            "tokenizer": str(corpus / "tokenizer"),
+            "tokenizer": str(folder / "tokenizer"),
             "max_tokens": MAX_TOKENS,
-            "data": {split: str(corpus / "tokens" / split) for split in splits},
+            "data": {split: str(folder / "tokens" / split) for split in splits},
             "recipe": {"epochs": 2, "learning_rate": 1e-3, "min_lr_ratio": 0.1, "batch_size": 32},
             "execution": {"device": "cpu"},
         }
-        if stage == "finetune":
+        if labelled:
             values["labels"] = ["low", "high"]
         for key, value in changes.items():
             values[key] = (

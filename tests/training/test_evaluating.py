@@ -87,6 +87,16 @@ def test_record_and_predictions(values, splits, tmp_path):
         assert {name: record.metrics[f"{prefix}_{name}"] for name in found} == pytest.approx(found, nan_ok=True)
 
 
+def test_predictions_carry_the_groups_of_documents(values, splits, tmp_path):
+    evaluate(Run.model_validate(values), tmp_path / "without")
+    assert "group" not in pd.read_parquet(tmp_path / "without" / "predictions.parquet")
+    for path in splits.values():
+        frame = pd.read_parquet(path)
+        frame.assign(group=range(len(frame)), more="ignored").to_parquet(path)
+    evaluate(Run.model_validate(values), tmp_path / "with")
+    assert pd.read_parquet(tmp_path / "with" / "predictions.parquet")["group"].tolist() == [*range(8), *range(4)]
+
+
 def test_a_run_is_repeated_by_its_own_config_and_not_overwritten(values, tmp_path):
     program(values, tmp_path / "one")
     config = yaml.safe_load((tmp_path / "one" / "config.yaml").read_text())

@@ -44,13 +44,13 @@ def gradients_of_first_step(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("mechanism", [{"kind": "sdpa"}, {"kind": "lsh", "num_hashes": 2, "chunk_size": 4}])
-@pytest.mark.parametrize("stage", ["pretrain", "finetune"])
+@pytest.mark.parametrize("stage", ["pretrain", "finetune", "tag"])
 def test_accumulated_micro_batches_give_the_gradients_of_the_batch(stage, mechanism, run_of, gradients_of_first_step):
     found = {}
     for tokens in (64 * 32, 8 * 32):
         run = run_of(
             stage,
-            task={"classifier_dropout": 0.0} if stage == "finetune" else {},
+            task={} if stage == "pretrain" else {"classifier_dropout": 0.0},
             backbone=DROPOUTS | {"mechanism": mechanism},
             recipe={"batch_size": 64, "max_grad_norm": 0},
             execution={"micro_batch_tokens": tokens},

@@ -28,6 +28,7 @@ def command(config, out):
     [
         ("pretrain", {"kind": "lsh", "num_hashes": 2, "chunk_size": 8}, "cosine"),
         ("finetune", {"kind": "favor", "nb_features": 16, "redraw_interval": 3}, "one_cycle"),
+        ("tag", {"kind": "sdpa"}, "one_cycle"),
     ],
 )
 def test_a_killed_run_resumes_exactly(stage, mechanism, schedule, config_file, tmp_path):

@@ -9,6 +9,7 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
+from transformers import pipeline
 
 from lib.core.errors import ConfigError, RunError
 from lib.core.record import read_record
@@ -23,6 +24,16 @@ MAX_TOKENS = 32
 
 def program(name):
     return runpy.run_path(str(ROOT / "scripts" / f"{name}.py"))["main"]
+
+
+@pytest.fixture(scope="module")
+def tagging(settings, tmp_path_factory):
+    """The folder of a training on labelled words."""
+    folder = tmp_path_factory.mktemp("tagging")
+    values = settings("tag", recipe={"epochs": 6, "learning_rate": 5e-3, "batch_size": 16})
+    (folder / "tag.yaml").write_text(yaml.safe_dump(values))
+    program("train")(["--config", str(folder / "tag.yaml"), "--out", str(folder / "tag")])
+    return folder / "tag"
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +95,60 @@ def test_a_finetuning_keeps_the_best_epoch_and_tests_it(stages):
         found = classification_metrics(rows["label"], np.stack(rows["probabilities"]), ["low", "high"])
         assert found["f1_macro"] == pytest.approx(record.metrics[f"{prefix}_f1_macro"])
     assert record.parents["start"].path == str(stages / "pretrain" / "model")
+
+
+def test_words_are_learnt_to_be_told_by_their_context(tagging):
+    """A word's class is a matter of the word before it, so that the word itself tells nothing."""
+    record, history = read_record(tagging), pd.read_csv(tagging / "history.csv")
+    assert record.metrics["test_accuracy"] > 0.9
+    best = history["eval_accuracy"].idxmax()
+    assert record.metrics["best_epoch"] == best + 1
+    for name in ("accuracy", "sequence_accuracy", "loss", "f1_macro"):
+        assert record.metrics[f"eval_{name}"] == pytest.approx(history[f"eval_{name}"][best], rel=1e-5)
+
+
+def test_predictions_of_words_are_one_list_per_document(tagging, tagged):
+    record, predictions = read_record(tagging), pd.read_parquet(tagging / "predictions.parquet")
+    assert sorted(predictions.columns) == ["group", "id", "label", "prediction", "split"]
+    for split, prefix in (("validation", "eval"), ("test", "test")):
+        rows = predictions[predictions["split"] == split].set_index("id")
+        source = pd.read_parquet(tagged / f"{split}.parquet").set_index("id").loc[rows.index]
+        assert len(rows) == 40
+        # In order; the first word has no label, and one document of the test is cut.
+        for found, labels in zip(rows["label"], source["label"], strict=True):
+            assert found.tolist() == labels[1:MAX_TOKENS].tolist()
+        assert rows["group"].tolist() == source["group"].tolist()
+        right = [found == labels for found, labels in zip(rows["prediction"], rows["label"], strict=True)]
+        assert record.metrics[f"{prefix}_accuracy"] == pytest.approx(np.concatenate(right).mean())
+        whole = np.mean([row.all() for row in right])
+        assert record.metrics[f"{prefix}_sequence_accuracy"] == pytest.approx(whole)
+
+
+def test_the_loss_of_words_does_not_depend_on_the_batches(run_of, tmp_path):
+    """Documents have different numbers of labels; still it is the mean over all of them."""
+    losses = []
+    for tokens in (32, 4096):
+        run = run_of("tag", recipe={"epochs": 1, "learning_rate": 1e-9}, execution={"micro_batch_tokens": tokens})
+        train(run, tmp_path / str(tokens))
+        losses.append(read_record(tmp_path / str(tokens)).metrics["eval_loss"])
+    assert losses[0] == pytest.approx(losses[1], rel=1e-5)
+
+
+def test_a_model_of_words_is_used_as_any_of_transformers(tagging):
+    """`low` and `high` are the halves of the ten words that it knows, and tell of the word before."""
+    tagger = pipeline("token-classification", model=str(tagging / "model"))
+    found = tagger("bal bat ban  ber bel bam")
+    assert [entry["word"] for entry in found] == ["bal", "bat", "ban", "ber", "bel", "bam"]
+    assert [entry["entity"] for entry in found][1:] == ["low", "high", "low", "high", "high"]
+
+
+def test_only_a_model_that_classifies_documents_predicts_their_classes(tagging, stages, tmp_path):
+    texts = tmp_path / "texts.txt"
+    texts.write_text("bal bat ban\n")
+    for folder, kind in ((tagging, "TokenClassification"), (stages / "pretrain", "MaskedLM")):
+        with pytest.raises(RunError, match=f"EncoderFor{kind}, which tells no class of a document"):
+            program("predict")(["--model", str(folder / "model"), "--input", str(texts), "--out", str(tmp_path / "x")])
+    assert not (tmp_path / "x").exists()
 
 
 def test_a_run_is_repeated_by_its_own_config(stages, tmp_path):
@@ -252,7 +317,10 @@ def test_parts_that_do_not_fit_each_other_are_named_at_once(config_file, tmp_pat
 
 def test_an_unknown_kind_is_named_with_those_that_there_are(config_file, tmp_path):
     found = problems(config_file("finetune", task={"kind": "poetry"}, backbone={"kind": "spine"}), tmp_path)
-    assert "'poetry' is not a known task. Expected one of: masked_lm, sequence_classification" in found
+    assert (
+        "'poetry' is not a known task. Expected one of: masked_lm, sequence_classification, token_classification"
+        in found
+    )
     assert "'spine' is not a known backbone. Expected one of: encoder, tfidf" in found
 
 

@@ -210,10 +210,15 @@ class Preparation(Reading):
     """What decides which documents of a dataset are kept, and in which split: all that its preparation reads."""
 
     label: str = Field("label", description="Column of the label: a number from 0, or one of the names in `labels`.")
-    labels: list[str] = Field(min_length=2, description="Names of the classes, in the order of their numbers.")
-    group: str | None = Field(
-        None, description="Column of a whole number by which scores are grouped, such as a distance; null = none."
+    label_per: Literal["document", "word"] = Field(
+        "document",
+        description="What bears a label: a document, or each of its words, as white space separates them once `remove` "
+        "has been applied. The labels of words are a list (Parquet, JSONL); null or -100 in it = no label.",
     )
+    group: str | None = Field(
+        None, description="Column of a whole number, such as a distance, by which scores can be told apart."
+    )
+    labels: list[str] = Field(min_length=2, description="Names of the classes, in the order of their numbers.")
     remove: str | None = Field(None, description="Regular expression whose matches are removed from every text.")
     min_chars: NonNegativeInt = Field(0, description="Documents with fewer characters are dropped.")
     balance: bool = Field(False, description="Draw as many documents of every class as the rarest one has.")
@@ -225,6 +230,14 @@ class Preparation(Reading):
         if len(set(labels)) < len(labels):
             raise ValueError(f"labels {labels} repeat a name; expected distinct names.")
         return labels
+
+    @check
+    def _only_classes_are_balanced(self) -> Iterator[str]:
+        if self.balance and self.label_per == "word":
+            yield (
+                "balance = True, but with label_per = 'word' a document has no class by which it could be drawn. Leave "
+                "balance out"
+            )
 
     @field_validator("remove")
     @classmethod
@@ -252,11 +265,23 @@ class Dataset(Preparation, Documents):
         """The settings that the preparation of the raw files reads."""
         return Preparation.model_validate(self.model_dump(include=set(Preparation.model_fields)))
 
+    @check
+    def _ground_truth_labels_documents(self) -> Iterator[str]:
+        if self.label_per == "word" and getattr(self.chosen, "ground_truth", None):
+            yield "label_per = 'word', but ground_truth holds a label per document. Leave one of them out"
+
 
 class Tokenizer(Section):
-    """A WordPiece vocabulary: an existing one, or one trained on texts of the study."""
+    """From texts to tokens: an existing vocabulary, or one trained on texts of the study."""
 
-    source: Literal["hub", "local", "trained"] = Field(description="Where the vocabulary comes from.")
+    algorithm: Literal["wordpiece", "words"] = Field(
+        "wordpiece",
+        description="`wordpiece`: as in BERT; `words`: every word of the training texts is a token, as it is and as "
+        "white space separates it; other words are [UNK].",
+    )
+    source: Literal["hub", "local", "trained"] = Field(
+        description="Where the vocabulary comes from; of `words`, `trained`."
+    )
     repository: str = Field("google-bert/bert-base-uncased", description="`hub`: model repository with a vocab.txt.")
     revision: str = Field("main", description="`hub`: commit; a tag or branch, which may move, if `unpinned`.")
     unpinned: bool = Field(False, description="`hub`: accept a revision that may move; the download warns of it once.")
@@ -266,9 +291,17 @@ class Tokenizer(Section):
         description="`trained`: corpus, or dataset whose training texts, it is trained on; null = the only corpus.",
     )
     vocab_size: PositiveInt = Field(30_000, description="`trained`: entries of the vocabulary, at most.")
-    min_frequency: PositiveInt = Field(2, description="`trained`: occurrences a token needs.")
-    lowercase: bool = Field(True, description="Lower the case before tokenising.")
-    strip_accents: bool = Field(True, description="Remove accents before tokenising.")
+    min_frequency: PositiveInt | None = Field(
+        None, description="`trained`: occurrences a token needs; null = 2 for `wordpiece`, 1 for `words`."
+    )
+    lowercase: bool = Field(True, description="`wordpiece`: lower the case before tokenising.")
+    strip_accents: bool = Field(True, description="`wordpiece`: remove accents before tokenising.")
+    enclose: bool = Field(True, description="Put [CLS] before and [SEP] behind every document.")
+
+    @property
+    def occurrences(self) -> int:
+        """Occurrences that a token of a trained vocabulary needs."""
+        return self.min_frequency or {"wordpiece": 2, "words": 1}[self.algorithm]
 
     @check
     def _source_is_complete(self) -> Iterator[str]:
@@ -279,3 +312,18 @@ class Tokenizer(Section):
                 f"revision = '{self.revision}' is no commit, so the vocabulary may change. Give the commit, or set "
                 "unpinned: true"
             )
+
+    @check
+    def _words_are_taken_as_they_are(self) -> Iterator[str]:
+        if self.algorithm != "words":
+            return
+        if self.source != "trained":
+            yield (
+                f"source is '{self.source}', but with algorithm = 'words' the vocabulary is made of the words of the "
+                "study's own texts. Set source: trained"
+            )
+        for name in ("lowercase", "strip_accents"):
+            if not getattr(self, name):
+                yield (
+                    f"{name} = False does nothing with algorithm = 'words', which takes words as they are. Leave it out"
+                )

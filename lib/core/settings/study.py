@@ -284,6 +284,19 @@ class Experiment(Section):
                     yield f"stages.{name}.data.{entry}: {work.task.kind} needs labels, but {entry} is a corpus without"
 
     @check
+    def _labels_are_per_what_the_task_needs(self) -> Iterator[str]:
+        datasets = whole(self.datasets)
+        for name, stage in whole(self.stages).items():
+            for entry, work in whole(stage.data).items():
+                needed = work.task.label_per
+                if work.task.labelled and entry in datasets and datasets[entry].label_per != needed:
+                    yield (
+                        f"stages.{name}.data.{entry}: {work.task.kind} needs a label per {needed}, but {entry} has one "
+                        f"per {datasets[entry].label_per}. Set datasets.{entry}.label_per: {needed} if its labels are "
+                        "such, or give the stage another task or dataset"
+                    )
+
+    @check
     def _models_name_what_there_is(self) -> Iterator[str]:
         for name, model in whole(self.models).items():
             uses: list[tuple[str, str | None, dict[str, Any]]] = [

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase
 
-from lib.data.masking import IGNORED, MlmCollator, TokenMasker
+from lib.data.labels import IGNORED
+from lib.data.masking import MlmCollator, TokenMasker
 from lib.evaluation.perplexity import perplexity
 from lib.tasks import contract
 from lib.tasks.masked_lm.parameters import Parameters

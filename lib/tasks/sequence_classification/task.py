@@ -24,12 +24,7 @@ class Task(contract.Task):
 
     def model_options(self) -> dict[str, Any]:
         """See `lib.tasks.contract.Task.model_options`: head and names of the classes."""
-        names = dict(enumerate(self.labels))
-        return {
-            **self.parameters.model_dump(exclude={"kind"}),
-            "id2label": names,
-            "label2id": {name: label for label, name in names.items()},
-        }
+        return self.parameters.model_dump(exclude={"kind"}) | self.class_names()
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
         """See `lib.tasks.contract.Task.collator`."""
@@ -41,8 +36,9 @@ class Task(contract.Task):
 
     def predictions(self, tokens: Dataset, output: PredictionOutput) -> pd.DataFrame:
         """See `lib.tasks.contract.Task.predictions`; `probabilities` has one number per class."""
-        probabilities = softmax(output.predictions, axis=-1)
-        return _predictions(tokens["id"][:], tokens["label"][:], probabilities.astype(np.float32))
+        probabilities = softmax(output.predictions, axis=-1).astype(np.float32)
+        groups = tokens["group"][:] if "group" in tokens.column_names else None
+        return _predictions(tokens["id"][:], tokens["label"][:], probabilities, groups)
 
     def evaluate(self, classifier: TextClassifier, documents: Mapping[str, pd.DataFrame]) -> contract.Evaluation:
         """See `lib.tasks.contract.Task.evaluate`: fitted on training, scored on validation and test."""
@@ -54,16 +50,17 @@ class Task(contract.Task):
             probabilities = classifier.class_probabilities(rows["text"], len(self.labels))
             scores = classification_metrics(rows["label"], probabilities, self.labels)
             metrics |= {f"{prefix}_{name}": score for name, score in scores.items()}
-            frames.append(_predictions(rows["id"], rows["label"], probabilities).assign(split=split))
+            frames.append(_predictions(rows["id"], rows["label"], probabilities, rows.get("group")).assign(split=split))
         return pd.concat(frames, ignore_index=True), metrics
 
 
-def _predictions(ids: Sequence[str], labels: Sequence[int], probabilities: np.ndarray) -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "id": list(ids),
-            "label": list(labels),
-            "prediction": probabilities.argmax(axis=-1),
-            "probabilities": list(probabilities),
-        }
-    )
+def _predictions(
+    ids: Sequence[str], labels: Sequence[int], probabilities: np.ndarray, groups: Sequence[int] | None
+) -> pd.DataFrame:
+    columns = {
+        "id": list(ids),
+        "label": list(labels),
+        "prediction": probabilities.argmax(axis=-1),
+        "probabilities": list(probabilities),
+    }
+    return pd.DataFrame(columns if groups is None else columns | {"group": list(groups)})

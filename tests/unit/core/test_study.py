@@ -112,7 +112,7 @@ BAD = {
     ),
     "unknown task": (
         [("experiment/stages/tapt/task/kind", "nsp")],
-        "stages.tapt.task: .*'nsp' is not a known task.*masked_lm, sequence_classification",
+        "stages.tapt.task: .*'nsp' is not a known task.*masked_lm, sequence_classification, token_classification",
     ),
     "a mechanism without a kind": (
         [("experiment/mechanisms/sdpa", {"use_native_sdpa": True})],
@@ -217,6 +217,10 @@ BAD = {
     "a vocabulary without its path": (
         [("experiment/tokenizers/wordpiece", {"source": "local"})],
         "tokenizers.wordpiece: source is 'local', but 'path' is missing",
+    ),
+    "words that are not the study's own": (
+        [("experiment/tokenizers/wordpiece", {"source": "local", "path": "vocab.txt", "algorithm": "words"})],
+        "tokenizers.wordpiece: source is 'local', but with algorithm = 'words'.*Set source: trained",
     ),
     "a table of nothing": ([("report/tables/f1", {"stage": "finetune"})], "tables.f1: a table of kind 'stage' needs"),
     "classes of all models at once": (
@@ -331,6 +335,10 @@ IDLE = {
         [("experiment/backbones/encoder/max_position_embeddings", 512)],
         "max_position_embeddings = 512 does nothing with position_embedding_type = 'rope'.*Choose 'learned'",
     ),
+    "case of words": (
+        [("experiment/tokenizers/wordpiece", {"source": "trained", "algorithm": "words", "lowercase": False})],
+        "tokenizers.wordpiece: lowercase = False does nothing with algorithm = 'words'",
+    ),
     "columns of classes": (
         [("report/tables/x", {"kind": "classes", "stage": "finetune", "models": ["tfidf"], "columns": ["f1"]})],
         r"report.tables.x: columns = \['f1'\] does nothing in a table of kind 'classes'",
@@ -366,6 +374,7 @@ IDLE = {
 }
 
 # What does not fit together.
+SKIP_TFIDF = ("experiment/models/tfidf", DELETE)
 MASKED = {"task": {"kind": "masked_lm"}, "recipe": RECIPE, "data": {"imdb": {}, "arxiv": {}}}
 GRAPH = {
     "a start from an unknown stage": (
@@ -391,6 +400,27 @@ GRAPH = {
     "labels of a corpus": (
         [("experiment/stages/finetune/data/wikipedia", {})],
         "stages.finetune.data.wikipedia: sequence_classification needs labels, but wikipedia is a corpus",
+    ),
+    "balanced words": (
+        [("experiment/datasets/imdb/label_per", "word"), ("experiment/datasets/imdb/balance", True)],
+        "datasets.imdb: balance = True, but with label_per = 'word' a document has no class",
+    ),
+    "ground truth of words": (
+        [
+            ("experiment/datasets/imdb/label_per", "word"),
+            ("experiment/datasets/imdb/source", "local"),
+            ("experiment/datasets/imdb/local", {"files": {"train": ["a.xml"]}, "ground_truth": {"train": ["b.xml"]}}),
+        ],
+        "datasets.imdb: label_per = 'word', but ground_truth holds a label per document",
+    ),
+    "words to be labelled in labelled documents": (
+        [("experiment/stages/finetune/task", {"kind": "token_classification"}), SKIP_TFIDF],
+        "stages.finetune.data.imdb: token_classification needs a label per word, but imdb has one per document. Set "
+        "datasets.imdb.label_per: word",
+    ),
+    "documents to be labelled that have labelled words": (
+        [("experiment/datasets/arxiv/label_per", "word")],
+        "stages.finetune.data.arxiv: sequence_classification needs a label per document, but arxiv has one per word",
     ),
     "weights that cannot be handed over": (
         [("experiment/models/sdpa/changes", {"tapt": {"mechanism": "lsh-h2-c64"}})],
@@ -725,6 +755,25 @@ def test_idle_settings_are_fine_where_they_are_read():
         ("backbones/encoder/max_position_embeddings", 128),
         ("datasets/imdb/max_tokens", 128),
     )
+
+
+def test_a_task_of_words_on_labelled_words():
+    """Tasks without labels read them as any text."""
+    experiment = study(
+        ("models/tfidf", DELETE),
+        *((f"datasets/{name}/label_per", "word") for name in ("imdb", "arxiv")),
+        ("stages/finetune/task", {"kind": "token_classification", "classifier_dropout": 0.0}),
+        ("tokenizers/wordpiece", {"source": "trained", "algorithm": "words", "enclose": False}),
+    ).experiment
+    work = experiment.stages["finetune"].data["imdb"]
+    assert (work.task.label_per, work.keep) == ("word", ["best"])
+    assert experiment.stages["tapt"].data["imdb"].task.kind == "masked_lm"
+
+
+def test_how_often_a_token_must_occur_follows_from_the_algorithm_unless_it_is_said():
+    for options, expected in (({}, 2), ({"algorithm": "words"}, 1), ({"algorithm": "words", "min_frequency": 3}, 3)):
+        tokenizers = study(("tokenizers/wordpiece", {"source": "trained"} | options)).experiment.tokenizers
+        assert tokenizers["wordpiece"].occurrences == expected
 
 
 def test_learned_positions_reach_as_far_as_a_models_own_data():

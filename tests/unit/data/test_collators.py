@@ -3,15 +3,16 @@ import pytest
 import torch
 
 from lib.core.errors import DataError
-from lib.data.classification import ClassificationCollator
-from lib.data.masking import IGNORED, MlmCollator, TokenMasker
-from lib.data.tokenizer import SPECIAL_TOKENS, WordPieceTokenizer
+from lib.data.classification import ClassificationCollator, TokenClassificationCollator
+from lib.data.labels import IGNORED
+from lib.data.masking import MlmCollator, TokenMasker
+from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
 
 
 @pytest.fixture(scope="module")
 def masker(tmp_path_factory):
     vocabulary = {token: i for i, token in enumerate([*SPECIAL_TOKENS, *"abcdefghij"])}
-    backend = WordPieceTokenizer.from_vocabulary(vocabulary, tmp_path_factory.mktemp("t") / "t").backend
+    backend = TextTokenizer.from_vocabulary(vocabulary, tmp_path_factory.mktemp("t") / "t").backend
     return TokenMasker.of(backend, seed=0)
 
 
@@ -39,8 +40,32 @@ def test_masks_do_not_depend_on_the_batch(masker):
     assert not torch.equal(collator([row(3, 30, epoch=1)])["labels"], alone["labels"])
 
 
-@pytest.mark.parametrize("kind", ["mlm", "classification"])
+def test_labels_of_tokens_are_padded_with_none():
+    rows = [row(0, 4) | {"labels": np.array([-100, 2, -100, -100])}, row(1, 3) | {"labels": np.array([-100, 0, -100])}]
+    batch = TokenClassificationCollator(pad_token_id=9)(rows)
+    assert batch["input_ids"].tolist() == [[2, 5, 6, 3], [2, 5, 3, 9]]
+    assert batch["attention_mask"].tolist() == [[1, 1, 1, 1], [1, 1, 1, 0]]
+    assert batch["labels"].tolist() == [[-100, 2, -100, -100], [-100, 0, -100, -100]]
+    assert set(batch) == {"input_ids", "attention_mask", "labels"}
+    assert {tensor.dtype for tensor in batch.values()} == {torch.int64}
+
+
+def test_whole_words_are_masked_too(tmp_path):
+    """Without enclosing tokens every token is ordinary, and is replaced by ordinary ones only."""
+    tokenizer = TextTokenizer.train_words(tmp_path / "t", ["a b c d [unused1]"], enclose=False)
+    masker = TokenMasker.of(tokenizer.backend, seed=0, mask_probability=0.5, mask_token_probability=0.5)
+    (ids,) = tokenizer.encode_ragged(["a b c d " * 50], 200)
+    masked, labels = masker(np.array(ids), 0, 0)
+    predicted = labels != IGNORED
+    assert 60 < predicted.sum() < 140
+    assert (labels[predicted] == np.array(ids)[predicted]).all()
+    words = {tokenizer.backend.get_vocab()[word] for word in "abcd"}
+    assert set(masked) == words | {tokenizer.backend.mask_token_id}
+
+
+@pytest.mark.parametrize("kind", ["mlm", "classification", "tokens"])
 def test_a_document_without_tokens_is_refused_by_name(masker, kind):
-    collator = MlmCollator(masker, 0) if kind == "mlm" else ClassificationCollator(0)
+    collators = {"mlm": MlmCollator(masker, 0), "classification": ClassificationCollator(0)}
+    collator = collators.get(kind, TokenClassificationCollator(0))
     with pytest.raises(DataError, match="d7"):
         collator([row(1, 5), row(7, 5) | {"input_ids": np.array([], dtype=int)}])

@@ -263,3 +263,69 @@ def test_scripts_do_not_import_torch():
     code = "import sys, scripts.prepare_dataset, scripts.filter_corpus, scripts.download_url, scripts.download_hub\n"
     code += "sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
+
+
+def tagged(count):
+    """Return documents of two to four words; the first of each has no label."""
+    rows = []
+    for n in range(count):
+        size = 2 + n % 3
+        labels = [None, *("yes" if (n + place) % 4 else "no" for place in range(1, size))]
+        rows.append(
+            {"text": "<br>" + "  ".join(f"w{n}.{place}" for place in range(size)), "label": labels, "far": n % 5}
+        )
+    return rows
+
+
+OF_WORDS = {"label_per": "word", "group": "far", "remove": "<br>"}
+
+
+def test_labels_of_words_and_groups_reach_the_splits(tmp_path):
+    rows = tagged(100)
+    prepare_dataset({"all": [write(tmp_path / "raw.parquet", rows)]}, tmp_path / "out", settings(**OF_WORDS))
+    found = prepared(tmp_path / "out")
+    assert [len(found[name]) for name in SPLITS] == [80, 10, 10]
+    expected = {
+        f"all-{n}": {
+            "id": f"all-{n}",
+            "text": row["text"].removeprefix("<br>"),
+            "label": [{None: -100, "no": 0, "yes": 1}[label] for label in row["label"]],
+            "group": row["far"],
+        }
+        for n, row in enumerate(rows)
+    }
+    kept = [row for name in SPLITS for row in found[name]]
+    assert {row["id"]: row for row in kept} == expected
+    assert [row["id"] for row in found["train"]] != [f"all-{n}" for n in range(80)]
+    schema = pq.read_schema(tmp_path / "out/test.parquet")
+    assert [str(field.type) for field in schema] == ["string", "string", "list<element: int64>", "int64"]
+    report = summary(tmp_path / "out")
+    counts = Counter(label for row in rows for label in row["label"])
+    assert report["parts"]["all"]["kept"] == {"no": counts["no"], "yes": counts["yes"]}
+    of_test = Counter(label for row in found["test"] for label in row["label"])
+    assert report["splits"]["test"]["labels"] == {"no": of_test[0], "yes": of_test[1]}
+    assert report["splits"]["test"]["documents"] == 10
+
+
+def test_groups_of_labelled_documents(tmp_path):
+    rows = [row | {"far": n} for n, row in enumerate(documents(60))]
+    prepare_dataset({"all": [write(tmp_path / "raw.parquet", rows)]}, tmp_path / "out", settings(group="far"))
+    kept = [row for rows in prepared(tmp_path / "out").values() for row in rows]
+    assert {row["id"]: (row["label"], row["group"]) for row in kept} == {f"all-{n}": (n % 2, n) for n in range(60)}
+
+
+@pytest.mark.parametrize(("labels", "number"), [(["no"] * 2, 2), (["no"] * 4, 4), ([], 0)])
+def test_as_many_labels_as_words(tmp_path, labels, number):
+    rows = [*tagged(60), {"text": "one two<br> three", "label": labels, "far": 1}]
+    path = write(tmp_path / "raw.parquet", rows)
+    with pytest.raises(DataError, match=f"all, document 'all-60': has {number} labels for 3 words"):
+        prepare_dataset({"all": [path]}, tmp_path / "out", settings(**OF_WORDS))
+    assert not (tmp_path / "out").exists()
+
+
+def test_documents_that_are_dropped_need_no_labels(tmp_path):
+    rows = [*tagged(60), {"text": "<br> ", "label": [], "far": 1}, {"text": "ab", "label": [], "far": 1}]
+    path = write(tmp_path / "raw.parquet", rows)
+    prepare_dataset({"all": [path]}, tmp_path / "out", settings(**OF_WORDS, min_chars=3))
+    part = summary(tmp_path / "out")["parts"]["all"]
+    assert (part["read"], part["empty"], part["short"]) == (62, 1, 1)

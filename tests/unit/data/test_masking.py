@@ -3,8 +3,9 @@ import time
 import numpy as np
 import pytest
 
-from lib.data.masking import IGNORED, TokenMasker
-from lib.data.tokenizer import SPECIAL_TOKENS, WordPieceTokenizer
+from lib.data.labels import IGNORED
+from lib.data.masking import TokenMasker
+from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
 
 WORDS = [f"word{i}" for i in range(200)]
 
@@ -12,7 +13,7 @@ WORDS = [f"word{i}" for i in range(200)]
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
     vocabulary = {token: i for i, token in enumerate([*SPECIAL_TOKENS, "[unused0]", *WORDS])}
-    return WordPieceTokenizer.from_vocabulary(vocabulary, tmp_path_factory.mktemp("t") / "t").backend
+    return TextTokenizer.from_vocabulary(vocabulary, tmp_path_factory.mktemp("t") / "t").backend
 
 
 @pytest.fixture(scope="module")

@@ -365,3 +365,50 @@ def test_no_permission(tmp_path):
     path = write(tmp_path, ".txt", "x\n")
     path.chmod(0)
     refuse(path, "PermissionError")
+
+
+NAMES = [{"text": "a b c", "label": ["no", None, "yes"]}, {"text": "d", "label": [None]}, {"text": "e", "label": []}]
+NUMBERS = [{"text": "a b c", "label": [0, -100, 1]}, {"text": "d", "label": [None]}, {"text": "e", "label": []}]
+OF_WORDS = {"label": "label", "labels": ["no", "yes"], "label_per": "word"}
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".jsonl"])
+def test_labels_of_words_are_lists(tmp_path, suffix):
+    for rows in (NAMES, NUMBERS):
+        path = write(tmp_path, suffix, FORMATS[suffix](rows))
+        assert [record.label for record in read(path, **OF_WORDS)] == [[0, -100, 1], [-100], []]
+
+
+@pytest.mark.parametrize(
+    ("suffix", "label", "match"),
+    [
+        (".jsonl", 1, "document 1: the labels are 1; expected a list"),
+        (".jsonl", None, "document 1: the labels are None; expected a list"),
+        (".csv", "0 1", "document 1: the labels are '0 1'; expected a list with an entry per word.*Parquet and JSONL"),
+        (".jsonl", [0, 2], "document 1: the label is 2; expected a number from 0 to 1, one of no, yes"),
+        (".parquet", ["no", "maybe"], "document 1: the label is 'maybe'"),
+        (".jsonl", [0, 0.0], "document 1: the label is 0.0"),
+    ],
+)
+def test_other_labels_of_words_are_refused(tmp_path, suffix, label, match):
+    path = write(tmp_path, suffix, FORMATS[suffix]([{"text": "a b", "label": label}]))
+    refuse(path, match, **OF_WORDS)
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_group_is_a_whole_number(tmp_path, suffix):
+    path = write(tmp_path, suffix, FORMATS[suffix]([{"text": "x", "far": 12}, {"text": "y", "far": -3}]))
+    assert [record.group for record in read(path, group="far")] == [12, -3]
+    assert [record.group for record in read(path)] == [None, None]
+    refuse(path, "no column 'near'", group="near")
+
+
+@pytest.mark.parametrize("value", [None, 1.5, "far", True, [1]])
+def test_another_group_is_refused(tmp_path, value):
+    path = write(tmp_path, ".jsonl", jsonl_bytes([{"text": "x", "far": 1}, {"text": "y", "far": value}]))
+    refuse(path, "document 2: the group is .*expected a whole number", group="far")
+
+
+def test_formats_without_groups_say_so(tmp_path):
+    refuse(write(tmp_path, ".txt", "x\n"), "no groups", group="far")
+    refuse(write(tmp_path, ".xml", ARTICLES), "holds no groups. Set 'group' to null", group="far")

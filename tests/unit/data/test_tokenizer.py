@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 from transformers import AutoTokenizer
 
 from lib.core.errors import ConfigError, DataError
-from lib.data.tokenizer import WordPieceTokenizer
+from lib.data.labels import words
+from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
 
 TEXTS = ["The cat sat on the mat.", "A dog sat on the log, naïve café!", "The cats and the dogs ran 42 miles."] * 3
 
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
-    return WordPieceTokenizer.train(tmp_path_factory.mktemp("trained") / "tokenizer", TEXTS, vocab_size=120)
+    return TextTokenizer.train(tmp_path_factory.mktemp("trained") / "tokenizer", TEXTS, vocab_size=120)
 
 
 def whole(tokenizer, text, max_tokens):
@@ -65,7 +66,7 @@ def test_a_long_text_is_not_tokenised_whole(tokenizer, monkeypatch):
 
 def test_the_folder_loads_everywhere(tokenizer, tmp_path):
     folder = tmp_path / "tokenizer"
-    WordPieceTokenizer.from_vocabulary(tokenizer.backend.get_vocab(), folder)
+    TextTokenizer.from_vocabulary(tokenizer.backend.get_vocab(), folder)
     assert {"vocab.txt", "tokenizer.json", "tokenizer_config.json"} <= {path.name for path in folder.iterdir()}
     expected = tokenizer.backend("A NAÏVE dog")["input_ids"]
     assert expected[0] == 2
@@ -74,21 +75,21 @@ def test_the_folder_loads_everywhere(tokenizer, tmp_path):
         "input_ids": expected,
         "attention_mask": [1] * len(expected),
     }
-    assert WordPieceTokenizer.load(folder).encode_ragged(["A NAÏVE dog"], 50) == [expected]
+    assert TextTokenizer.load(folder).encode_ragged(["A NAÏVE dog"], 50) == [expected]
     (folder / "tokenizer.json").unlink()
-    assert WordPieceTokenizer.load(folder).encode_ragged(["A NAÏVE dog"], 50) == [expected]
+    assert TextTokenizer.load(folder).encode_ragged(["A NAÏVE dog"], 50) == [expected]
 
 
 def test_case_and_accents_are_settings_that_are_saved(tmp_path):
-    WordPieceTokenizer.train(tmp_path / "t", ["Éa Éa ea ea"], 60, lowercase=False, strip_accents=False)
-    loaded = WordPieceTokenizer.load(tmp_path / "t")
+    TextTokenizer.train(tmp_path / "t", ["Éa Éa ea ea"], 60, lowercase=False, strip_accents=False)
+    loaded = TextTokenizer.load(tmp_path / "t")
     assert loaded.backend.tokenize("Éa") == ["Éa"]
     assert loaded.backend.tokenize("ea") == ["ea"]
 
 
 def test_training_does_not_depend_on_the_process(tmp_path):
     program = (
-        "import sys; from lib.data.tokenizer import WordPieceTokenizer as W;"
+        "import sys; from lib.data.tokenizer import TextTokenizer as W;"
         "W.train(sys.argv[1], ['banana bandana cabana', 'canal panama nab']*3, 60)"
     )
     for name in "ab":
@@ -98,7 +99,7 @@ def test_training_does_not_depend_on_the_process(tmp_path):
 
 def test_training_reads_one_way_iterators_too(tmp_path):
     vocabularies = [
-        WordPieceTokenizer.train(tmp_path / str(i), texts, vocab_size=100).backend.get_vocab()
+        TextTokenizer.train(tmp_path / str(i), texts, vocab_size=100).backend.get_vocab()
         for i, texts in enumerate([TEXTS, iter(TEXTS)])
     ]
     assert vocabularies[0] == vocabularies[1]
@@ -108,7 +109,7 @@ def test_training_reads_one_way_iterators_too(tmp_path):
 def test_a_path_is_not_taken_for_texts(tokenizer, tmp_path):
     (tmp_path / "texts.txt").write_text("the cat", encoding="utf-8")
     for use in (
-        lambda path: WordPieceTokenizer.train(tmp_path / "t", path),
+        lambda path: TextTokenizer.train(tmp_path / "t", path),
         lambda path: tokenizer.encode_ragged(path, 8),
     ):
         with pytest.raises(DataError, match="is a single string. Expected several texts"):
@@ -132,25 +133,144 @@ def test_a_bad_vocabulary_is_refused(tmp_path, content, message):
     if content is not None:
         (tmp_path / "vocab.txt").write_text(content)
     with pytest.raises(DataError, match=message):
-        WordPieceTokenizer.from_vocabulary(tmp_path / "vocab.txt", tmp_path / "out")
+        TextTokenizer.from_vocabulary(tmp_path / "vocab.txt", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_a_broken_folder_is_refused(tmp_path):
     (tmp_path / "tokenizer.json").write_text("{")
     with pytest.raises(DataError, match="not a tokeniser"):
-        WordPieceTokenizer.load(tmp_path)
+        TextTokenizer.load(tmp_path)
 
 
 def test_texts_without_a_word_train_nothing(tmp_path):
     with pytest.raises(DataError, match="hold no word"):
-        WordPieceTokenizer.train(tmp_path / "t", ["", "  "])
+        TextTokenizer.train(tmp_path / "t", ["", "  "])
 
 
 def test_bert_vocabulary_keeps_its_ids(tmp_path):
     vocabulary = Path(__file__).parents[4] / "shared/data/vocab/bert-base-uncased/vocab.txt"
     if not vocabulary.is_file():
         pytest.skip(f"{vocabulary} is not there")
-    tokenizer = WordPieceTokenizer.from_vocabulary(vocabulary, tmp_path / "bert")
+    tokenizer = TextTokenizer.from_vocabulary(vocabulary, tmp_path / "bert")
     assert tokenizer.encode_ragged(["Hello, wörld"], 8) == [[101, 7592, 1010, 2088, 102]]
     assert (tmp_path / "bert/vocab.txt").read_text(encoding="utf-8") == vocabulary.read_text(encoding="utf-8")
+
+
+MOVES = ["[MAX 4 [MIN 7 2 ] 9 ]", "[MIN 2 4 ]", "Ä ä \x1c"]
+
+
+def test_words_are_tokens_as_they_are(tmp_path):
+    tokenizer = TextTokenizer.train_words(tmp_path / "t", MOVES)
+    vocabulary = tokenizer.backend.get_vocab()
+    # The most frequent ones first, then in the order of characters.
+    frequent, rare = ["]", "2", "4", "[MIN"], ["\x1c", "7", "9", "[MAX", "Ä", "ä"]
+    assert sorted(vocabulary, key=vocabulary.get) == [*SPECIAL_TOKENS, *frequent, *rare]
+    ids = tokenizer.encode_ragged(["[MIN\n4 2  4", "ä [min 2]"], 20)
+    assert ids == [[2, 8, 7, 6, 7, 3], [2, 14, 1, 1, 3]]
+
+
+def test_a_vocabulary_of_words_is_bounded_by_size_and_frequency(tmp_path):
+    texts = ["a a a b b c", "d"]
+    found = [
+        TextTokenizer.train_words(tmp_path / str(number), texts, **options).backend.get_vocab()
+        for number, options in enumerate([{}, {"vocab_size": 7}, {"min_frequency": 2}, {"vocab_size": 1}])
+    ]
+    ordered = [sorted(vocabulary, key=vocabulary.get)[5:] for vocabulary in found]
+    assert ordered == [["a", "b", "c", "d"], ["a", "b"], ["a", "b"], []]
+
+
+def test_special_tokens_keep_their_ids_where_texts_hold_them(tmp_path):
+    vocabulary = TextTokenizer.train_words(tmp_path / "t", ["[MASK] x [CLS] [MASK]"]).backend.get_vocab()
+    assert vocabulary == {**{token: i for i, token in enumerate(SPECIAL_TOKENS)}, "x": 5}
+
+
+@pytest.mark.parametrize("enclose", [True, False])
+@pytest.mark.parametrize("algorithm", ["wordpiece", "words"])
+def test_a_folder_gives_the_same_ids_wherever_it_is_loaded(tmp_path, algorithm, enclose):
+    train = TextTokenizer.train if algorithm == "wordpiece" else TextTokenizer.train_words
+    trained = train(tmp_path / "t", TEXTS, vocab_size=120, enclose=enclose)
+    assert trained.encloses == enclose
+    text = "the cat sat on a mat, unheard-of [MASK]"
+    expected = trained.backend(text)
+    assert (expected["input_ids"][0] == 2) == (expected["input_ids"][-1] == 3) == enclose
+    loaded = TextTokenizer.load(tmp_path / "t")
+    assert loaded.encloses == enclose
+    assert loaded.encode_ragged([text], 50) == trained.encode_ragged([text], 50) == [expected["input_ids"]]
+    # As a run saves it beside its model, and as others load that.
+    loaded.backend.model_max_length = 6
+    loaded.backend.save_pretrained(tmp_path / "model")
+    again = AutoTokenizer.from_pretrained(tmp_path / "model")
+    assert again(text) == expected
+    assert again(text, truncation=True)["input_ids"] == loaded.encode_ragged([text], 6)[0]
+    assert again.decode(expected["input_ids"], skip_special_tokens=True).startswith("the cat sat on")
+    assert [getattr(again, f"{name}_token_id") for name in ("pad", "unk", "cls", "sep", "mask")] == [0, 1, 2, 3, 4]
+    assert (tmp_path / "t" / "vocab.txt").exists() == (algorithm == "wordpiece")
+
+
+def test_cut_documents_keep_their_last_token_only_where_they_are_enclosed(tmp_path):
+    for enclose, expected in ((True, [2, 5, 6, 3]), (False, [5, 6, 5, 6])):
+        tokenizer = TextTokenizer.train_words(tmp_path / str(enclose), ["a b " * 50], enclose=enclose)
+        assert tokenizer.encode_ragged(["a b " * 50], 4) == [expected]
+
+
+PIECES_OF_WORDS = ["so", "-", "call", "##ed", ".", "u", "s", "cat", "##s", ",", "the", "\u4e2d", "\u6587"]
+
+
+@pytest.fixture(scope="module")
+def pieces(tmp_path_factory):
+    vocabulary = {token: i for i, token in enumerate([*SPECIAL_TOKENS, *PIECES_OF_WORDS])}
+    return TextTokenizer.from_vocabulary(vocabulary, tmp_path_factory.mktemp("pieces") / "t")
+
+
+@pytest.mark.parametrize(
+    ("text", "max_tokens", "tokens", "begun"),
+    [
+        ("the cats", 9, "[CLS] the cat ##s [SEP]", [None, 0, 1, None, None]),
+        # One word each, although BERT takes them apart at the punctuation.
+        (
+            "so-called  cats,",
+            9,
+            "[CLS] so - call ##ed cat ##s , [SEP]",
+            [None, 0, None, None, None, 1, None, None, None],
+        ),
+        ("U.S. cats", 9, "[CLS] u . s . cat ##s [SEP]", [None, 0, None, None, None, 1, None, None]),
+        ("\u4e2d\u6587 the", 9, "[CLS] \u4e2d \u6587 the [SEP]", [None, 0, None, 1, None]),
+        ("so-called cats the", 6, "[CLS] so - call ##ed [SEP]", [None, 0, None, None, None, None]),
+        ("dog THE", 9, "[CLS] [UNK] the [SEP]", [None, 0, 1, None]),
+        # A character that BERT drops makes no token; nor does it shift the words after it.
+        ("the \u200b cat", 9, "[CLS] the cat [SEP]", [None, 0, 2, None]),
+        ("", 9, "[CLS] [SEP]", [None, None]),
+    ],
+)
+def test_the_first_piece_begins_its_word(pieces, text, max_tokens, tokens, begun):
+    (ids,), found = pieces.encode_words([text], max_tokens)
+    assert pieces.backend.convert_ids_to_tokens(ids) == tokens.split()
+    assert found == [begun]
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.lists(PIECES, max_size=40).map("".join), min_size=1, max_size=4), st.integers(2, 12))
+def test_tokens_with_their_words_are_those_without(tokenizer, texts, max_tokens):
+    ids, begun = tokenizer.encode_words(texts, max_tokens)
+    assert ids == tokenizer.encode_ragged(texts, max_tokens)
+    for of_text, row, text in zip(begun, ids, texts, strict=True):
+        assert len(of_text) == len(row)
+        numbers = [number for number in of_text if number is not None]
+        assert numbers == sorted(set(numbers))
+        assert set(numbers) <= set(range(len(words(text))))
+
+
+def test_every_word_of_a_long_text_is_found_behind_the_cut(tmp_path):
+    """Few tokens of many characters: the text is read further than at first."""
+    tokenizer = TextTokenizer.train_words(tmp_path / "t", ["a"], enclose=False)
+    text = "  ".join(["x" * 40] * 30)
+    assert tokenizer.encode_words([text, "a"], 20) == ([[1] * 20, [5]], [list(range(20)), [0]])
+
+
+def test_texts_without_a_word_make_no_words(tmp_path):
+    with pytest.raises(DataError, match="hold no word"):
+        TextTokenizer.train_words(tmp_path / "t", ["", " \n"])
+    with pytest.raises(DataError, match="is a single string"):
+        TextTokenizer.train_words(tmp_path / "t", "a b")
+    assert not (tmp_path / "t").exists()

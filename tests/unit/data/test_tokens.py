@@ -15,7 +15,7 @@ from lib.core.errors import ConfigError, DataError
 from lib.core.settings.data import Slice, Tokenizer
 from lib.data.masking import MlmCollator, TokenMasker
 from lib.data.samplers import LengthGroupedSampler
-from lib.data.tokenizer import WordPieceTokenizer
+from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import export_tensors, tokenize_corpus, tokenize_dataset, train_tokenizer
 from lib.data.tokens import EVALUATION, TokenDataset, load_tokens
 
@@ -40,7 +40,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tokenizer(folder):
-    return WordPieceTokenizer.load(folder / "tokenizer")
+    return TextTokenizer.load(folder / "tokenizer")
 
 
 @pytest.fixture(scope="module")
@@ -158,18 +158,18 @@ def test_a_damaged_split_is_refused(labelled, tmp_path):
 def test_exported_tensors_are_those_of_the_study(tmp_path):
     """Ids padded with [PAD] to one length, and a Boolean mask that is true where the padding is."""
     vocabulary = {token: i for i, token in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat", "sat"])}
-    tokenizer = WordPieceTokenizer.from_vocabulary(vocabulary, tmp_path / "tokenizer")
+    tokenizer = TextTokenizer.from_vocabulary(vocabulary, tmp_path / "tokenizer")
     rows = {"id": ["a", "b", "c"], "text": ["cat", "cat sat", "cat sat cat sat"], "label": [1, 0, 1]}
     pq.write_table(pa.table(rows), tmp_path / "prepared.parquet")
     tokenize(tmp_path / "prepared.parquet", tokenizer, tmp_path / "out")
-    export_tensors(tmp_path / "out/train", tmp_path / "out.pt", 5, pad_token_id=0)
+    export_tensors(tmp_path / "out/train", tmp_path / "out.pt", 5, tokenizer)
     ids, mask, labels = torch.load(tmp_path / "out.pt", weights_only=False).tensors
     assert ids.tolist() == [[2, 5, 3, 0, 0], [2, 5, 6, 3, 0], [2, 5, 6, 5, 3]]
     assert mask.tolist() == [[False, False, False, True, True], [False, False, False, False, True], [False] * 5]
     assert labels.tolist() == [1, 0, 1]
     assert (ids.dtype, mask.dtype, labels.dtype) == (torch.int64, torch.bool, torch.int64)
     with pytest.raises(ConfigError, match="max_tokens = 1: too few"):
-        export_tensors(tmp_path / "out/train", tmp_path / "short.pt", 1, pad_token_id=0)
+        export_tensors(tmp_path / "out/train", tmp_path / "short.pt", 1, tokenizer)
 
 
 def test_exported_tensors_of_an_unlabelled_split_have_no_labels(folder, tokenizer, tmp_path):
@@ -210,3 +210,88 @@ def test_batches_are_a_function_of_seed_and_epoch_with_any_number_of_workers(lab
         for name in left:
             assert torch.equal(left[name], right[name])
     assert not torch.equal(uninterrupted[0]["labels"], uninterrupted[8]["labels"])
+
+
+@pytest.fixture
+def pieces(tmp_path):
+    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat", "##s", "-", "sat"]
+    return TextTokenizer.from_vocabulary({token: i for i, token in enumerate(names)}, tmp_path / "pieces")
+
+
+def tagged(path, **columns):
+    rows = {
+        "id": ["a", "b", "c"],
+        "text": ["cats cat-sat sat", "sat cats", "cat cat cat cat sat"],
+        "label": [[0, 2, 1], [-100, 2], [-100, -100, -100, -100, 1]],
+        "group": [7, 8, 9],
+    }
+    pq.write_table(pa.table(rows | columns), path)
+    return path
+
+
+def test_the_first_token_of_a_word_bears_its_label(pieces, tmp_path, caplog):
+    tokenize_dataset(
+        {"train": tagged(tmp_path / "prepared.parquet")},
+        pieces,
+        max_tokens=6,
+        folder=tmp_path / "out",
+        lengths=tmp_path / "lengths.json",
+    )
+    tokens = load_tokens(tmp_path / "out/train")
+    assert tokens.column_names == ["id", "input_ids", "length", "labels", "group"]
+    # [CLS] cat ##s cat - [SEP]; [CLS] sat cat ##s [SEP]; [CLS] cat cat cat cat [SEP]
+    assert tokens["input_ids"][:] == [[2, 5, 6, 5, 7, 3], [2, 8, 5, 6, 3], [2, 5, 5, 5, 5, 3]]
+    assert tokens["labels"][:] == [[-100, 0, -100, 2, -100, -100], [-100, -100, 2, -100, -100], [-100] * 6]
+    assert tokens["group"][:] == [7, 8, 9]
+    assert str(tokens.features["labels"].feature.dtype) == "int64"
+    assert "2 of 5 labels have no token" in caplog.text
+    example = TokenDataset(tokens)[1]
+    assert example["labels"].tolist() == [-100, -100, 2, -100, -100]
+    export_tensors(tmp_path / "out/train", tmp_path / "out.pt", 5, pieces)
+    ids, _, labels = torch.load(tmp_path / "out.pt", weights_only=False).tensors
+    assert ids[0].tolist() == [2, 5, 6, 5, 3]
+    assert labels.tolist() == [[-100, 0, -100, 2, -100], [-100, -100, 2, -100, -100], [-100] * 5]
+
+
+@pytest.mark.parametrize("labels", [[[-100, -100, 1], [-100, 2], [-100] * 5], [[-100] * 3, [-100] * 2, [-100] * 5]])
+def test_a_split_without_a_labelled_token_is_refused(pieces, tmp_path, labels):
+    path = tagged(tmp_path / "prepared.parquet", label=labels)
+    with pytest.raises(
+        DataError, match=r"prepared.parquet: none of its [02] labels .* first 3 tokens.*Raise max_tokens"
+    ):
+        tokenize_dataset(
+            {"train": path}, pieces, max_tokens=3, folder=tmp_path / "out", lengths=tmp_path / "lengths.json"
+        )
+    assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_bare_documents_of_words(tmp_path):
+    """Neither [CLS] nor [SEP], so that every token is a word; the tokeniser is trained as its settings say."""
+    path = tagged(tmp_path / "prepared.parquet")
+    bare = Tokenizer(source="trained", algorithm="words", enclose=False)
+    train_tokenizer([path], bare, tmp_path / "words")
+    tokenizer = TextTokenizer.load(tmp_path / "words")
+    assert set(tokenizer.backend.get_vocab()) > {"cat", "sat", "cats", "cat-sat"}
+    tokenize_dataset(
+        {"test": path}, tokenizer, max_tokens=4, folder=tmp_path / "out", lengths=tmp_path / "lengths.json"
+    )
+    tokens = load_tokens(tmp_path / "out/test")
+    assert tokens["length"][:] == [3, 2, 4]
+    assert tokens["labels"][:] == [[0, 2, 1], [-100, 2], [-100] * 4]
+    export_tensors(tmp_path / "out/test", tmp_path / "out.pt", 2, tokenizer)
+    ids, _, labels = torch.load(tmp_path / "out.pt", weights_only=False).tensors
+    assert ids.tolist() == [row[:2] for row in tokens["input_ids"]]
+    assert labels.tolist() == [[0, 2], [-100, 2], [-100, -100]]
+
+
+def test_a_document_without_a_token_is_refused(tmp_path):
+    names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat"]
+    vocabulary = {token: i for i, token in enumerate(names)}
+    rows = {"id": ["a", "b"], "text": ["cat", "\u200b"], "label": [0, 1]}
+    pq.write_table(pa.table(rows), tmp_path / "prepared.parquet")
+    bare = TextTokenizer.from_vocabulary(vocabulary, tmp_path / "bare", enclose=False)
+    with pytest.raises(DataError, match="document b: has no token.*'enclose' to true"):
+        tokenize(tmp_path / "prepared.parquet", bare, tmp_path / "out")
+    enclosed = TextTokenizer.from_vocabulary(vocabulary, tmp_path / "enclosed")
+    tokenize(tmp_path / "prepared.parquet", enclosed, tmp_path / "out")
+    assert load_tokens(tmp_path / "out/train")["input_ids"][:] == [[2, 5, 3], [2, 3]]

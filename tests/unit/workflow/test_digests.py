@@ -498,7 +498,7 @@ FAVOR, BLOCK, MASKING = "lib.attention.favor.mechanism", "lib.backbones.encoder.
     ("file", "old", "new", "changed"),
     [
         ("lib/core/randomness.py", "digest_size=8", "digest_size=7", {FAVOR, MASKING}),
-        ("lib/data/masking.py", "IGNORED = -100", "IGNORED = -101", {MASKING}),
+        ("lib/data/labels.py", "IGNORED = -100", "IGNORED = -101", {MASKING}),
         ("lib/data/masking.py", '"""Masked', '"""The masked', set()),
         ("lib/attention/favor/mechanism.py", "exponents.shape[-1] ** 0.5", "exponents.shape[-1]", {FAVOR}),
         ("lib/attention/favor/mechanism.py", "so it cannot drop any", "so it drops none", set()),

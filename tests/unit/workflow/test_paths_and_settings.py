@@ -1,9 +1,14 @@
 """The plan: from a study to runs, what each starts from and reads, and the settings that decide whether it is stale."""
 
 import json
+import runpy
+import shlex
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from studies import DELETE, SMALL, study
+from transformers import AutoTokenizer
 
 from lib.core.configuration import load_study, read_layers
 from lib.core.errors import DataError
@@ -209,6 +214,27 @@ def test_tokens_are_kept_by_tokeniser_and_made_for_those_who_read_them():
     assert made.tokenised == [("wikipedia", "wordpiece"), *both]
     assert made.tokenizer_sources("other") == ["results/data/arxiv/prepared/train.parquet"]
     assert made.tokenizer_sources("wordpiece") == made.filtered_shards("wikipedia")
+
+
+@pytest.mark.parametrize(
+    ("settings", "tokens"),
+    [
+        ({}, ["[CLS]", "noon", "!", "[SEP]"]),
+        ({"lowercase": False, "enclose": False}, ["Noon", "!"]),
+        ({"algorithm": "words"}, ["[CLS]", "Noon!", "[SEP]"]),
+        ({"algorithm": "words", "enclose": False}, ["Noon!"]),
+        ({"algorithm": "words", "min_frequency": 3}, ["[CLS]", "[UNK]", "[SEP]"]),
+    ],
+)
+def test_a_tokeniser_is_made_as_the_study_says(repository, tmp_path, settings, tokens):
+    """The rule's program understands the options of the plan."""
+    made = plan(("tokenizers/wordpiece", {"source": "trained", "vocab_size": 40} | settings))
+    pq.write_table(pa.table({"text": ["Noon!", "Noon!"]}), tmp_path / "texts.parquet")
+    options = shlex.split(" ".join(made.tokenizer_options("wordpiece")))
+    program = runpy.run_path(str(repository / "scripts/train_tokenizer.py"))["main"]
+    program([*options, str(tmp_path / "texts.parquet"), "--out", str(tmp_path / "out")])
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert tokenizer.convert_ids_to_tokens(tokenizer("Noon!")["input_ids"]) == tokens
 
 
 def test_no_tokens_are_made_where_nobody_reads_any():

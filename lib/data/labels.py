@@ -1,0 +1,19 @@
+"""What bears a label: a document as a whole, or each of its words."""
+
+import re
+
+IGNORED = -100
+"""Label of a word or token that has none; cross-entropy leaves it out."""
+
+# White space as Unicode has it, and as the tokenisers split at it: Python counts U+001C to U+001F among it, too.
+_WORD = re.compile(r"[\S\x1c-\x1f]+")
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text, as white space separates them."""
+    return _WORD.findall(text)
+
+
+def word_starts(text: str) -> list[int]:
+    """Return where each word of a text begins, in characters."""
+    return [word.start() for word in _WORD.finditer(text)]

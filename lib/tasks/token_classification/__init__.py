@@ -1,0 +1,1 @@
+"""Classification of every word of a document."""

@@ -1,0 +1,77 @@
+"""Classification of words, each by its first token: tagging, and tasks with an answer at every position.
+
+Shapes: B batch, N tokens, n documents, M labelled tokens of a document (most of the batch or split), C classes.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+from datasets import Dataset
+from scipy.special import log_softmax
+from torch import Tensor
+from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.trainer_utils import PredictionOutput
+
+from lib.data.classification import TokenClassificationCollator
+from lib.data.labels import IGNORED
+from lib.evaluation.metrics import classification_metrics
+from lib.tasks import contract
+
+
+class Task(contract.Task):
+    """Tell the class of every labelled token. The best epoch has the highest accuracy on validation."""
+
+    auto_model: ClassVar[str] = "AutoModelForTokenClassification"
+    best: ClassVar[str] = "accuracy"
+
+    def model_options(self) -> dict[str, Any]:
+        """See `lib.tasks.contract.Task.model_options`: head and names of the classes."""
+        return self.parameters.model_dump(exclude={"kind"}) | self.class_names()
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
+        """See `lib.tasks.contract.Task.collator`."""
+        return TokenClassificationCollator(tokenizer.pad_token_id)
+
+    def prediction_step(self, model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> tuple[None, Tensor, Tensor]:
+        """Return, of each document, the logits [B, M, C] and labels [B, M] of its labelled tokens, in order.
+
+        So what is kept of a split grows with its labels, and not with its tokens. Documents with fewer labels than
+        others end in tokens with the label -100.
+        """
+        labels = inputs["labels"]
+        with torch.no_grad():
+            logits = model(**{name: value for name, value in inputs.items() if name != "labels"}).logits.float()
+        is_labelled = labels.ne(IGNORED)
+        most = max(1, int(is_labelled.sum(dim=1).max()))
+        places = is_labelled.int().argsort(dim=1, descending=True, stable=True)[:, :most]
+        kept = logits.gather(1, places[:, :, None].expand(-1, -1, logits.shape[-1]))
+        return None, kept, labels.gather(1, places)
+
+    def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
+        """Return those of `classification_metrics` over the labelled tokens, and two more.
+
+        `sequence_accuracy` is the share of the documents all of whose labelled tokens are right, among those that have
+        some; `loss` is the mean over labelled tokens, not over batches that differ in their number.
+        """
+        logits, labels = prediction.predictions, prediction.label_ids
+        is_labelled = labels != IGNORED  # [n, M]
+        logarithms = log_softmax(logits[is_labelled].astype(np.float64), axis=-1)
+        scores = classification_metrics(labels[is_labelled], np.exp(logarithms), self.labels)
+        right = (logits.argmax(axis=-1) == labels) | ~is_labelled
+        scores["sequence_accuracy"] = float(right.all(axis=1)[is_labelled.any(axis=1)].mean())
+        scores["loss"] = float(-np.take_along_axis(logarithms, labels[is_labelled][:, None], axis=1).mean())
+        return scores
+
+    def predictions(self, tokens: Dataset, output: PredictionOutput) -> pd.DataFrame:
+        """See `lib.tasks.contract.Task.predictions`; `label` and `prediction` are lists over the labelled tokens."""
+        labels, predicted = output.label_ids, output.predictions.argmax(axis=-1)
+        is_labelled = labels != IGNORED
+        columns = {
+            "id": tokens["id"][:],
+            "label": [row[places].tolist() for row, places in zip(labels, is_labelled, strict=True)],
+            "prediction": [row[places].tolist() for row, places in zip(predicted, is_labelled, strict=True)],
+        }
+        return pd.DataFrame(columns | ({"group": tokens["group"][:]} if "group" in tokens.column_names else {}))
