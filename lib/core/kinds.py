@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, SerializeAsAny
 from lib.core.errors import ConfigError
 from lib.core.settings import Section
 
-SHARED_MODULES = frozenset({"contract", "interface", "registry"})
+SHARED_MODULES = frozenset({"configuration", "contract", "heads", "interface", "loading", "registry"})
 """Modules of an axis' folder that are no kinds."""
 
 
@@ -100,8 +100,12 @@ class MechanismParameters(KindParameters):
         return tokens
 
 
-Ability = Literal["states", "class_probabilities"]
-"""What a backbone can do for a task: map tokens to states that a head is trained on, or classify texts by itself."""
+Ability = Literal["states", "class_probabilities", "attention_maps"]
+"""What a backbone can do: map tokens to states that a head is trained on, classify texts by itself, or show how much
+each token attends to each other one."""
+
+VOCABULARY = 30_522
+"""Tokens assumed where the vocabulary is not known yet: BERT's."""
 
 
 class BackboneParameters(KindParameters):

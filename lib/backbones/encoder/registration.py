@@ -3,13 +3,20 @@
 Apart from the models, so that none of them depends on the others.
 """
 
-from transformers import AutoModel, AutoModelForMaskedLM, AutoModelForSequenceClassification
+from transformers import (
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoModelForTokenClassification,
+)
 
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
 from lib.backbones.encoder.model import EncoderModel
 from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
+from lib.backbones.encoder.token_classification import EncoderForTokenClassification
 
 AutoModel.register(EncoderConfig, EncoderModel)
 AutoModelForMaskedLM.register(EncoderConfig, EncoderForMaskedLM)
 AutoModelForSequenceClassification.register(EncoderConfig, EncoderForSequenceClassification)
+AutoModelForTokenClassification.register(EncoderConfig, EncoderForTokenClassification)
