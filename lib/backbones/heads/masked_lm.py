@@ -16,7 +16,10 @@ from lib.backbones.heads.model import TaskModel
 
 
 class MaskedLM(TaskModel):
-    """Predict tokens from their context. A backbone's class says in `_tied_weights_keys` what the decoder is tied to."""
+    """Predict tokens from their context.
+
+    A backbone's class says in `_tied_weights_keys` what the decoder's weight is tied to.
+    """
 
     def __init__(self, config: BackboneConfig) -> None:
         super().__init__(config)

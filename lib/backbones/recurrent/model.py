@@ -3,6 +3,8 @@
 Shapes: B batch, N tokens, D hidden size.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
@@ -12,7 +14,7 @@ from transformers.utils.generic import can_return_tuple
 
 from lib.backbones.recurrent.configuration import RecurrentConfig
 
-CELLS: dict[str, type[nn.RNNBase]] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
+CELLS: dict[str, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 
 
 class RecurrentPreTrainedModel(PreTrainedModel):
@@ -123,9 +125,9 @@ class _Rows:
 
     def __init__(self, states: Tensor, attention_mask: Tensor | None) -> None:
         self.length = states.shape[1]
-        self.real = (
-            torch.ones_like(states[..., 0], dtype=torch.bool) if attention_mask is None else attention_mask.bool()
-        )
+        if attention_mask is None:
+            attention_mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+        self.real = attention_mask.bool()
         # A row without real tokens is packed with one, since torch takes no empty ones.
         self.lengths = self.real.sum(dim=1).clamp(min=1).cpu()
         # The places of the real tokens, in order, and then those of the padding.
