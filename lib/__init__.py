@@ -1,6 +1,7 @@
 """Which attention mechanism for long documents, at what price: one encoder, one recipe, only the attention differs."""
 
 import importlib
+from pathlib import Path
 from types import ModuleType
 
 import wrapt
@@ -12,11 +13,16 @@ import wrapt
 # follows import statements, and what registers every model is no code that, say, pretraining depends on.
 
 
+def _import_of_all_backbones(part: str) -> None:
+    for path in sorted(Path(__file__).parent.glob(f"backbones/*/{part}.py")):
+        importlib.import_module(f"lib.backbones.{path.parent.name}.{part}")
+
+
 @wrapt.when_imported("transformers.models.auto.configuration_auto")
-def _register_configuration(_: ModuleType) -> None:
-    importlib.import_module("lib.backbones.encoder.configuration")
+def _register_configurations(_: ModuleType) -> None:
+    _import_of_all_backbones("configuration")
 
 
 @wrapt.when_imported("transformers.models.auto.modeling_auto")
 def _register_models(_: ModuleType) -> None:
-    importlib.import_module("lib.backbones.encoder.registration")
+    _import_of_all_backbones("registration")

@@ -1,6 +1,7 @@
-"""Evaluate a model that has no training loop: a baseline, or a model that is taken as it is.
+"""Evaluate a model without a training loop: one that is taken as it is, or a baseline.
 
-Reads the run's settings (a `config.yaml`, or the same as JSON in place) and the prepared documents that they name.
+Reads the run's settings (a `config.yaml`, or the same as JSON in place) and what they name: tokenised splits, tokeniser
+and trained weights of a model, or the prepared documents for a baseline.
 Writes config.yaml, run.json and predictions.parquet to a new folder.
 To repeat a run by hand: python scripts/evaluate.py --config results/runs/.../config.yaml --out FOLDER
 """

@@ -20,7 +20,8 @@ MODULES = (
     "lib.data.tokenizing",
     "lib.results.figures",
     "lib.results.tables",
-    "lib.training.evaluate",
+    "lib.training.evaluate_texts",
+    "lib.training.evaluate_tokens",
     "lib.training.run",
 )
 """What the programs of the workflow import, besides all mechanisms, backbones and tasks."""

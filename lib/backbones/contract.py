@@ -43,8 +43,13 @@ class TokenBackbone(ABC):
         """
 
     @abstractmethod
-    def load_weights(self, model: PreTrainedModel, folder: str | Path) -> None:
+    def load_weights(self, model: PreTrainedModel, folder: str | Path, *, with_head: bool = False) -> None:
         """Replace the weights of `model` by those saved in `folder`, strictly.
+
+        Args:
+            model: with its task's head and first weights.
+            folder: of the saved model.
+            with_head: the head's weights must be there, too; otherwise a new task starts from a head of its own.
 
         Raises:
             RunError: there is no such model, or it does not fit. `model` is unchanged.

@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, SerializeAsAny
 from lib.core.errors import ConfigError
 from lib.core.settings import Section
 
-SHARED_MODULES = frozenset({"contract", "interface", "registry"})
+SHARED_MODULES = frozenset({"configuration", "contract", "heads", "interface", "loading", "registry"})
 """Modules of an axis' folder that are no kinds."""
 
 
@@ -102,8 +102,12 @@ class MechanismParameters(KindParameters):
         return tokens
 
 
-Ability = Literal["states", "class_probabilities"]
-"""What a backbone can do for a task: map tokens to states that a head is trained on, or classify texts by itself."""
+Ability = Literal["states", "class_probabilities", "attention_maps"]
+"""What a backbone can do: map tokens to states that a head is trained on, classify texts by itself, or show how much
+each token attends to each other one."""
+
+VOCABULARY = 30_522
+"""Tokens assumed where the vocabulary is not known yet: BERT's."""
 
 
 class BackboneParameters(KindParameters):
@@ -162,13 +166,14 @@ class TaskParameters(KindParameters):
     trains_on: ClassVar[Ability | None] = "states"
     """What it needs of a backbone to be trained; None = it never trains."""
     evaluates_on: ClassVar[Ability | None] = None
-    """What it needs of a backbone that does it without a training loop; None = it always trains."""
+    """What it needs of a backbone that does it by itself, without a training loop or weights from one; None = no
+    backbone does."""
     labelled: ClassVar[bool] = False
     """Whether documents need labels."""
     label_per: ClassVar[Literal["document", "word"]] = "document"
     """What bears a label, if the task needs labels."""
     predicts: ClassVar[bool] = False
-    """Whether a run leaves predictions."""
+    """Whether a run leaves predictions; then a model that was trained on it can be evaluated without a recipe, too."""
     keeps: ClassVar[Literal["best", "last"]] = "last"
     """Which epoch's model is kept if the recipe does not say."""
     splits: ClassVar[tuple[str, ...]] = ("train", "validation")
@@ -177,6 +182,10 @@ class TaskParameters(KindParameters):
     def predicted_share(self) -> float:
         """Return the share of the tokens for which scores over the vocabulary are computed."""
         return 0.0
+
+    def splits_read(self, *, fits: bool) -> tuple[str, ...]:
+        """Return the splits that a run reads; no training documents if it `fits` nothing to them."""
+        return tuple(split for split in self.splits if fits or split != "train")
 
 
 MECHANISMS = Axis("lib.attention", "attention mechanism", MechanismParameters)

@@ -46,7 +46,7 @@ class RunRecord(BaseModel):
     tokens: int
     """Real tokens seen in training, over all epochs."""
     seconds: float
-    """Wall time of the training loop, evaluations left out; without one, of the whole run."""
+    """Wall time of the training loop, evaluations left out; without one, of the evaluation, a fit included."""
     seconds_per_epoch: float | None
     tokens_per_second: float | None
     peak_memory_mb: float

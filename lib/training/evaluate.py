@@ -1,21 +1,27 @@
-"""A run without a training loop: a backbone that does its task as it is, or after one fit."""
+"""A run without a training loop: a trained model as it is, or a backbone that does its task by itself."""
 
+import importlib
 import logging
-import time
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
-import pyarrow.parquet as pq
 
-from lib.core.errors import DataError
+from lib.core.errors import RunError
 from lib.core.files import write_json
-from lib.core.kinds import BACKBONES, TASKS
-from lib.core.record import PREDICTIONS, RUN
+from lib.core.record import PREDICTIONS, RUN, RunRecord
 from lib.core.settings.run import Run
 from lib.training.folders import RunFolders
-from lib.training.record import evaluation_record
 
 logger = logging.getLogger(__name__)
+
+
+class Evaluated(NamedTuple):
+    """What a run without a training loop leaves."""
+
+    record: RunRecord
+    predictions: pd.DataFrame
+    """One row per validation and test document."""
 
 
 def evaluate(run: Run, out: str | Path, work: str | Path | None = None) -> None:
@@ -27,38 +33,17 @@ def evaluate(run: Run, out: str | Path, work: str | Path | None = None) -> None:
         work: folder under which the run works; None = beside `out`.
 
     Raises:
-        ProjectError: the documents or the folders do not allow the run.
+        ProjectError: the data, the start or the folders do not allow the run.
     """
-    start = time.perf_counter()
+    if run.recipe is not None:
+        raise RunError("recipe: expected none, since nothing is trained here; scripts/train.py runs what trains.")
     folders = RunFolders(run, out, work)
-    task = TASKS.load(run.task.kind, "task").Task(run.task, labels=run.labels, seed=run.seed)
-    backbone = BACKBONES.load(run.backbone.kind, "backbone").Backbone(run.backbone, seed=run.seed)
-    documents = {split: _read(path, len(task.labels)) for split, path in run.data.items()}
-    try:
-        predictions, metrics = task.evaluate(backbone, documents)
-    except DataError as error:
-        raise DataError(f"{run.data['train']}: {error}") from error
+    # By a name made at run time, so that the digest of a run's code holds only the way that the run takes.
+    way = importlib.import_module(f"lib.training.evaluate_{'tokens' if run.reads_tokens else 'texts'}")
+    record, predictions = way.evaluate(run, folders)
     staged = folders.stage()
     predictions.to_parquet(staged / PREDICTIONS, index=False)
-    record = evaluation_record(run, time.perf_counter() - start, backbone.weights, metrics)
     write_json(staged / RUN, record.model_dump(mode="json"))
     folders.publish(staged)
-    logger.info("%s", ", ".join(f"{name} {value:.4f}" for name, value in metrics.items() if value is not None))
-
-
-def _read(path: str, classes: int) -> pd.DataFrame:
-    try:
-        groups = {"group"} & set(pq.read_schema(path).names)
-        documents = pd.read_parquet(path, columns=["id", "text", "label", *groups])
-    except (OSError, ValueError) as error:  # pyarrow's own errors derive from these two
-        raise DataError(
-            f"{path}: cannot be read ({error}). Expected a Parquet file with the columns id, text and label. "
-            "Prepare the dataset again."
-        ) from error
-    if documents.empty or (classes and not documents["label"].between(0, classes - 1).all()):
-        labels = sorted(documents["label"].unique().tolist())
-        raise DataError(
-            f"{path}: {len(documents)} documents with the labels {labels}; expected at least one, labelled 0 to "
-            f"{classes - 1}. Prepare the dataset again, or list every class in `labels`."
-        )
-    return documents
+    scores = [f"{name} {value:.4f}" for name, value in record.metrics.items() if value is not None]
+    logger.info("%s", ", ".join(scores))

@@ -36,9 +36,8 @@ def training_record(
     """
     seconds = float(history["seconds"].sum())
     tokens = int(trainer.state.num_input_tokens_seen)
-    hardware = f"{platform.machine()}, {trainer.threads} threads"
     return RunRecord(
-        **_described(run, ["torch", "transformers", "datasets", "tokenizers", "accelerate"]),
+        **_described(run, trainer),
         parameters=count_parameters(trainer.accelerator.unwrap_model(trainer.model)),
         epochs=len(history),
         steps=trainer.state.global_step,
@@ -46,37 +45,35 @@ def training_record(
         seconds=seconds,
         seconds_per_epoch=seconds / len(history),
         tokens_per_second=tokens / seconds,
-        peak_memory_mb=trainer.recorder.measured_peak(),
-        peak_memory_kind="gpu" if trainer.gpu else "resident",
-        device=str(trainer.args.device),
-        hardware=trainer.gpu or hardware,
         metrics=dict(metrics),
     )
 
 
-def evaluation_record(run: Run, seconds: float, weights: int, metrics: Mapping[str, float | None]) -> RunRecord:
+def evaluation_record(
+    run: Run,
+    seconds: float,
+    parameters: Mapping[str, int],
+    metrics: Mapping[str, float | None],
+    trainer: KeyedTrainer | None = None,
+) -> RunRecord:
     """Return the record of a run without a training loop.
 
     Args:
         run: the run's settings.
-        seconds: wall time of the whole run.
-        weights: number of weights that were fitted.
+        seconds: wall time of the evaluation.
+        parameters: numbers of weights.
         metrics: scores.
+        trainer: what predicted; None = a backbone that reads texts.
     """
-    unit = 1 if sys.platform == "darwin" else 2**10  # bytes there, KiB elsewhere
     return RunRecord(
-        **_described(run, ["scikit-learn", "numpy", "scipy"]),
-        parameters={"total": weights},
+        **_described(run, trainer),
+        parameters=dict(parameters),
         epochs=0,
         steps=0,
         tokens=0,
         seconds=seconds,
         seconds_per_epoch=None,
         tokens_per_second=None,
-        peak_memory_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20,
-        peak_memory_kind="resident",
-        device="cpu",
-        hardware=platform.machine(),
         metrics=dict(metrics),
     )
 
@@ -89,8 +86,18 @@ def ordered_history(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     return history[[*first, *sorted(set(history) - set(first))]]
 
 
-def _described(run: Run, packages: list[str]) -> dict[str, Any]:
-    """Return the fields that say what the run was, from what, and by which versions of `packages`."""
+def _described(run: Run, trainer: KeyedTrainer | None) -> dict[str, Any]:
+    """Return the fields that say what the run was, from what, by which versions, where, and with how much memory."""
+    if trainer is None:
+        packages = ["scikit-learn", "numpy", "scipy"]
+        unit = 1 if sys.platform == "darwin" else 2**10  # bytes there, KiB elsewhere
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+        gpu, device, hardware = None, "cpu", platform.machine()
+    else:
+        packages = ["torch", "transformers", "datasets", "tokenizers", "accelerate"]
+        memory = trainer.recorder.measured_peak()
+        gpu, device = trainer.gpu, str(trainer.args.device)
+        hardware = gpu or f"{platform.machine()}, {trainer.threads} threads"
     parents: dict[str, Path] = {split: Path(folder) for split, folder in run.data.items()}
     if run.tokenizer is not None:
         parents["tokenizer"] = Path(run.tokenizer)
@@ -103,7 +110,11 @@ def _described(run: Run, packages: list[str]) -> dict[str, Any]:
         "seed": run.seed,
         "task": run.task.kind,
         "parents": {name: Parent(path=str(path), digest=_digest(path)) for name, path in parents.items()},
+        "peak_memory_mb": memory,
+        "peak_memory_kind": "gpu" if gpu else "resident",
         "precision": run.precision,
+        "device": device,
+        "hardware": hardware,
         "versions": {"python": platform.python_version()} | {package: version(package) for package in packages},
         "git_commit": _git_commit(),
     }

@@ -6,7 +6,6 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 from datasets import Dataset
 from safetensors.torch import load_model
@@ -19,14 +18,15 @@ from lib.core.errors import RunError
 from lib.core.files import write_json
 from lib.core.record import HISTORY, MODEL, PREDICTIONS, RUN
 from lib.core.settings.run import Run
-from lib.data.tokens import TokenDataset, load_tokens
+from lib.data.tokens import TokenDataset
 from lib.training.assembly import assemble
 from lib.training.callbacks import Freezing, TimedCheckpoints, quality_figures
 from lib.training.checkpoints import REMEDY, check_start, last_checkpoint
 from lib.training.folders import RunFolders
 from lib.training.record import ordered_history, training_record
+from lib.training.scoring import load_split, predict_splits
 from lib.training.trackers import close_trackers, place_trackers, report_final
-from lib.training.trainer import KeyedTrainer, training_arguments
+from lib.training.trainer import KeyedTrainer, longest_evaluated, training_arguments
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +67,7 @@ def train(run: Run, out: str | Path, work: str | Path | None = None) -> None:
             run=run,
             recipe=recipe,
             longest=max(lengths),
+            longest_evaluated=longest_evaluated({name: split for name, split in splits.items() if name != "train"}),
             best=(task.best, task.greater_is_better) if "best" in keep else None,
         ),
         lengths=lengths,
@@ -93,15 +94,6 @@ def train(run: Run, out: str | Path, work: str | Path | None = None) -> None:
     close_trackers(trainer)
     write_json(staged / RUN, record.model_dump(mode="json"))
     folders.publish(staged)
-
-
-def load_split(folder: str, *, sort: bool = False) -> Dataset:
-    """Return a tokenised split; `sort` puts the longest documents first, which saves padding in evaluation."""
-    tokens = load_tokens(folder)
-    if sort:
-        order = np.argsort(-np.asarray(tokens["length"]), kind="stable")
-        tokens = tokens.select(order, keep_in_memory=True)
-    return tokens
 
 
 def _fit(trainer: KeyedTrainer, run: Run) -> None:
@@ -156,13 +148,9 @@ def _scores(
         metrics["best_epoch"] = trainer.kept_epoch
     if not run.task.predicts:
         return metrics | quality_figures(rows[epoch - 1], "eval"), None
-    frames = []
-    for split, prefix in (("validation", "eval"), ("test", "test")):
-        output = trainer.predict(TokenDataset(splits[split]), metric_key_prefix=prefix)
-        frames.append(trainer.task.predictions(splits[split], output).assign(split=split))
-        metrics |= quality_figures(output.metrics, prefix)
-    trainer.recorder.add_test(epoch, metrics)
-    return metrics, pd.concat(frames, ignore_index=True)
+    scores, predictions = predict_splits(trainer, splits)
+    trainer.recorder.add_test(epoch, scores)
+    return metrics | scores, predictions
 
 
 def _save_tokenizer(tokenizer: PreTrainedTokenizerBase, run: Run, folder: Path, longest: int) -> None:

@@ -4,8 +4,10 @@ import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
+from datasets import Dataset
 from torch.utils.data import Sampler
 from transformers import Trainer, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
@@ -29,8 +31,8 @@ class KeyedTrainer(Trainer):
 
     Args:
         task: what is learnt; it scores what the model predicts.
+        recipe: how it trains; not needed to predict, nor is the next.
         lengths: tokens of each training document.
-        recipe: how it trains.
         **options: those of the Trainer.
     """
 
@@ -41,15 +43,18 @@ class KeyedTrainer(Trainer):
         self,
         *,
         task: Task,
-        lengths: Sequence[int],
-        recipe: Recipe,
+        recipe: Recipe | None = None,
+        lengths: Sequence[int] = (),
         **options,
     ):
         super().__init__(compute_metrics=task.metrics, **options)
         self.task = task
         self.lengths = lengths
         self.recipe = recipe
-        self.multipliers = {"backbone": recipe.backbone_lr_multiplier, "head": recipe.head_lr_multiplier}
+        self.multipliers = {
+            "backbone": recipe.backbone_lr_multiplier if recipe else 1.0,
+            "head": recipe.head_lr_multiplier if recipe else 1.0,
+        }
         self.remove_callback(PrinterCallback)
         self.add_callback(KeyedDraws())
         self.add_callback(EpochRecorder(self.multipliers))
@@ -158,7 +163,7 @@ class KeyedTrainer(Trainer):
         Source:
             Smith and Topin 2018, "Super-Convergence", for `one_cycle`; torch's own, with its defaults.
         """
-        if self.lr_scheduler is None and self.recipe.schedule == "one_cycle":
+        if self.lr_scheduler is None and self.recipe and self.recipe.schedule == "one_cycle":
             optimizer = self.optimizer if optimizer is None else optimizer
             lowest = self.recipe.min_lr_ratio * ONE_CYCLE_RISE  # as a share of the first rate
             self.lr_scheduler = torch.optim.lr_scheduler.OneCycleLR(
@@ -184,15 +189,16 @@ class KeyedTrainer(Trainer):
 
 
 def training_arguments(
-    *, work: str, run: Run, recipe: Recipe, longest: int, best: tuple[str, bool] | None
+    *, work: str, run: Run, recipe: Recipe, longest: int, longest_evaluated: int, best: tuple[str, bool] | None
 ) -> TrainingArguments:
-    """Return the Trainer's arguments for a run.
+    """Return the Trainer's arguments for a run that trains.
 
     Args:
         work: folder of the working checkpoints.
         run: the run's settings.
         recipe: how it trains.
         longest: the longest training document, in tokens.
+        longest_evaluated: the longest of the other documents, in tokens.
         best: metric on validation by which the best epoch is chosen, and whether greater is better; None = the last
             epoch is kept.
 
@@ -200,11 +206,10 @@ def training_arguments(
         RunError: the device or the precision is not to be had here.
     """
     execution = run.execution
-    _check_device(execution.device, run.precision)
     micro_batch = micro_batch_size(recipe.batch_size, longest, execution.micro_batch_tokens)
     metric, greater_is_better = best or (None, None)
     return TrainingArguments(
-        output_dir=work,
+        **_common_arguments(work, run, longest_evaluated),
         run_name=run_name(run),
         num_train_epochs=recipe.epochs,
         learning_rate=recipe.learning_rate,
@@ -216,14 +221,6 @@ def training_arguments(
         max_grad_norm=recipe.max_grad_norm,
         per_device_train_batch_size=micro_batch,
         gradient_accumulation_steps=recipe.batch_size // micro_batch,
-        per_device_eval_batch_size=max(1, execution.micro_batch_tokens // longest),
-        bf16=run.precision == "bf16",
-        fp16=run.precision == "fp16",
-        seed=run.seed,
-        use_cpu=execution.device == "cpu" or not torch.accelerator.is_available(),
-        dataloader_num_workers=execution.workers,
-        dataloader_pin_memory=execution.device != "cpu" and torch.cuda.is_available(),
-        remove_unused_columns=False,
         eval_strategy="epoch",
         save_strategy="epoch",
         # With 1, the Trainer removes the last epoch's checkpoint when another is the best.
@@ -233,11 +230,46 @@ def training_arguments(
         include_num_input_tokens_seen="non_padding",
         restore_callback_states_from_checkpoint=True,
         report_to=list(execution.report_to),
-        disable_tqdm=not sys.stderr.isatty(),
         load_best_model_at_end=best is not None,
         metric_for_best_model=metric,
         greater_is_better=greater_is_better,
     )
+
+
+def evaluation_arguments(*, work: str, run: Run, longest: int) -> TrainingArguments:
+    """Return the Trainer's arguments for a run that only predicts, as it would after a training.
+
+    Args:
+        work: folder that the Trainer may write to.
+        run: the run's settings.
+        longest: the longest document, in tokens.
+
+    Raises:
+        RunError: the device or the precision is not to be had here.
+    """
+    return TrainingArguments(**_common_arguments(work, run, longest), report_to=[])
+
+
+def _common_arguments(work: str, run: Run, longest_evaluated: int) -> dict[str, Any]:
+    execution = run.execution
+    _check_device(execution.device, run.precision)
+    return {
+        "output_dir": work,
+        "per_device_eval_batch_size": max(1, execution.micro_batch_tokens // longest_evaluated),
+        "bf16": run.precision == "bf16",
+        "fp16": run.precision == "fp16",
+        "seed": run.seed,
+        "use_cpu": execution.device == "cpu" or not torch.accelerator.is_available(),
+        "dataloader_num_workers": execution.workers,
+        "dataloader_pin_memory": execution.device != "cpu" and torch.cuda.is_available(),
+        "remove_unused_columns": False,
+        "disable_tqdm": not sys.stderr.isatty(),
+    }
+
+
+def longest_evaluated(splits: Mapping[str, Dataset]) -> int:
+    """Return the tokens of the longest document in `splits`."""
+    return max(max(split["length"][:]) for split in splits.values())
 
 
 def _check_device(device: str, precision: Precision) -> None:

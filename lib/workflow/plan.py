@@ -61,6 +61,10 @@ class Plan:
         """Whether a run has a training loop."""
         return self.experiment.trains(key.model, key.stage, key.dataset)
 
+    def reads_tokens(self, key: Key) -> bool:
+        """Whether a run reads tokens, and not texts."""
+        return self.experiment.reads_tokens(key.model, key.stage)
+
     def predicts(self, key: Key) -> bool:
         """Whether a run leaves predictions."""
         return self.experiment.stages[key.stage].data[key.dataset].task.predicts
@@ -94,30 +98,31 @@ class Plan:
 
     def start(self, key: Key) -> list[str]:
         """Return the folder of the weights that a run starts from, if it starts from any."""
+        if not self.reads_tokens(key):
+            return []
         if parent := self.parent(key):
             return [self.model_folder(parent)]
         start = self.experiment.models[key.model].start
-        if start is None or isinstance(start, str) or not self.trains(key):
+        if start is None or isinstance(start, str):
             return []
         return [start.folder] if start.folder else [f"{self.resources}/models/{start.repository}/{start.revision}"]
 
     def data(self, key: Key) -> dict[str, str]:
         """Return what a run reads, by split: folders of tokens, or prepared documents."""
-        splits = self.experiment.stages[key.stage].data[key.dataset].task.splits
-        if not self.experiment.reads_tokens(key.model, key.stage):
+        splits = self.experiment.splits(key.model, key.stage, key.dataset)
+        if not self.reads_tokens(key):
             return {split: self.prepared(key.dataset, split) for split in splits}
         return {split: self.tokens(key.dataset, self.experiment.tokenizer_of(key.model), split) for split in splits}
 
     def tokenizer(self, key: Key) -> list[str]:
         """Return the folder of a run's tokeniser, if it reads tokens."""
-        reads = self.experiment.reads_tokens(key.model, key.stage)
+        reads = self.reads_tokens(key)
         return [self.tokenizer_folder(self.experiment.tokenizer_of(key.model))] if reads else []
 
     def run_settings(self, key: Key) -> str:
         """Return what a run's result depends on, as JSON: its slice of the configuration, without paths."""
         experiment = self.experiment
         work = experiment.stages[key.stage].data[key.dataset]
-        reads_tokens = experiment.reads_tokens(key.model, key.stage)
         settings = {
             "stage": key.stage,
             "model": key.model,
@@ -128,17 +133,17 @@ class Plan:
         }
         if work.task.labelled:
             settings["labels"] = experiment.datasets[key.dataset].labels
-        if reads_tokens:
+        if self.reads_tokens(key):
             settings["max_tokens"] = experiment.corpus(key.dataset).max_tokens
+            settings["precision"] = experiment.precision
         if self.trains(key):
             assert work.recipe is not None
-            settings["precision"] = experiment.precision
             settings["recipe"] = work.recipe.model_dump(mode="json") | {"keep": work.keep}
         return as_json(settings)
 
     @property
     def execution(self) -> str:
-        """The execution settings of a training, as JSON."""
+        """The execution settings of a run on tokens, as JSON."""
         return as_json(self.study.execution.training.model_dump(mode="json"))
 
     def run_code(self, key: Key) -> str:
@@ -157,18 +162,21 @@ class Plan:
             modules.append(model)
         if self.trains(key):
             modules += ["lib.core.settings.run", "lib.core.settings.recipe"]
+        elif self.reads_tokens(key):
+            modules += ["lib.core.settings.run", "lib.training.evaluate_tokens"]
+        else:
+            modules.append("lib.training.evaluate_texts")
         if mechanism := backbone.held_mechanism:
             modules += [MECHANISMS.module(mechanism.kind, part) for part in ("mechanism", "parameters")]
         return code_digest("scripts/train.py" if self.trains(key) else "scripts/evaluate.py", *modules)
 
     def minutes(self, key: Key) -> int:
-        """Estimate the wall time of a run, in minutes."""
+        """Estimate the wall time of a run on tokens, in minutes."""
         work = self.experiment.stages[key.stage].data[key.dataset]
-        assert work.recipe is not None
         corpus = self.experiment.corpus(key.dataset)
         estimate = training_minutes(
             backbone=self.experiment.backbone_at(key.model, key.stage),
-            epochs=work.recipe.epochs,
+            epochs=work.recipe.epochs if work.recipe else 1,  # which takes longer than predicting the other documents
             predicted_share=work.task.predicted_share(),
             max_tokens=corpus.max_tokens,
             token_lengths=self.token_lengths(key.dataset, self.experiment.tokenizer_of(key.model)),

@@ -151,3 +151,94 @@ def test_a_run_goes_to_the_program_that_can_do_it(values, tmp_path):
         program(values | {"recipe": recipe, "tokenizer": "somewhere"}, tmp_path / "out")
     with pytest.raises(RunError, match=r"recipe: missing.*scripts/evaluate\.py"):
         train(Run.model_validate(values), tmp_path / "out")
+
+
+# A model that was trained, evaluated as it is.
+
+BACKBONES = {
+    "sdpa": {},
+    "lsh": {"mechanism": {"kind": "lsh", "num_hashes": 2, "chunk_size": 8}},
+    "favor": {"mechanism": {"kind": "favor", "nb_features": 8, "redraw_interval": 2}},
+    "lstm": {"kind": "recurrent", "cell": "lstm", "hidden_size": 32, "num_hidden_layers": 2},
+}
+RECIPE = {"epochs": 2, "learning_rate": 5e-3, "batch_size": 16}
+
+
+@pytest.fixture(scope="module")
+def trained(settings, tmp_path_factory):
+    """Return settings and folder of a fine-tuning of a backbone, made once."""
+    made = {}
+
+    def make(name, precision="fp32"):
+        if (name, precision) not in made:
+            folder = tmp_path_factory.mktemp(name) / "trained"
+            values = settings("finetune", model=name, precision=precision, recipe=RECIPE)
+            backbone = BACKBONES[name]
+            values["backbone"] = backbone if "kind" in backbone else values["backbone"] | backbone
+            train(Run.model_validate(values), folder)
+            made[name, precision] = values, folder
+        return made[name, precision]
+
+    return make
+
+
+def as_it_is(values, folder, **changes):
+    """Return the settings of an evaluation of a trained run's model."""
+    values = {name: value for name, value in values.items() if name != "recipe"} | changes
+    data = {split: path for split, path in values["data"].items() if split != "train"}
+    return values | {"data": data, "start": {"run": str(folder), "checkpoint": str(folder / "model")}}
+
+
+@pytest.mark.parametrize(("name", "precision"), [*((name, "fp32") for name in BACKBONES), ("sdpa", "bf16")])
+def test_a_trained_model_is_scored_as_by_its_own_run(name, precision, trained, tmp_path):
+    values, folder = trained(name, precision)
+    out = tmp_path / "out"
+    program(as_it_is(values, folder, stage="probe"), out)
+    assert {path.name for path in out.iterdir()} == {"config.yaml", "run.json", "predictions.parquet"}
+    assert not list(tmp_path.glob(".*.work"))
+    pd.testing.assert_frame_equal(
+        pd.read_parquet(out / "predictions.parquet"), pd.read_parquet(folder / "predictions.parquet"), check_exact=True
+    )
+    record, before = read_record(out), read_record(folder)
+    assert before.metrics["test_accuracy"] > 0.5
+    not_of_training = {name for name in before.metrics if name.startswith(("eval_", "test_"))}
+    assert record.metrics == {name: before.metrics[name] for name in not_of_training}
+    assert (record.stage, record.epochs, record.steps, record.tokens) == ("probe", 0, 0, 0)
+    assert 0 < record.seconds < before.seconds
+    assert record.parameters == before.parameters
+    assert record.peak_memory_mb > 100
+    assert record.parents["start"].path == str(folder / "model")
+    assert set(record.parents) == {"start", "tokenizer", "validation", "test"}
+    assert "torch" in record.versions
+
+
+def test_a_model_may_change_where_it_is_evaluated(trained, tmp_path):
+    values, folder = trained("sdpa")
+    mechanism = {"mechanism": {"kind": "favor", "nb_features": 8}}
+    program(as_it_is(values, folder, backbone=values["backbone"] | mechanism), tmp_path / "out")
+    changed, same = (read_record(place) for place in (tmp_path / "out", folder))
+    assert changed.metrics["eval_loss"] != same.metrics["eval_loss"]
+    other = values["backbone"] | {"position_embedding_type": "learned"}
+    with pytest.raises(RunError, match="position_embedding_type is learned, but the weights come from rope"):
+        program(as_it_is(values, folder, backbone=other), tmp_path / "other")
+
+
+def test_a_model_without_the_tasks_head_is_refused(trained, run_of, tmp_path):
+    values, _ = trained("sdpa")
+    train(run_of("pretrain", recipe={"epochs": 1}), tmp_path / "pretrained")
+    with pytest.raises(RunError, match="holds EncoderForMaskedLM; expected EncoderForSequenceClassification"):
+        program(as_it_is(values, tmp_path / "pretrained"), tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_what_an_evaluation_of_a_model_needs_is_named_at_once(trained, tmp_path):
+    values, folder = trained("sdpa")
+    lacking = as_it_is(values, folder, tokenizer=None) | {"start": None, "data": {}}
+    with pytest.raises(ConfigError) as error:
+        program(lacking, tmp_path / "out")
+    for part in ("tokenizer is missing", "start is missing", "data: validation, test is missing"):
+        assert part in str(error.value)
+    with pytest.raises(ConfigError, match="the backbone encoder cannot evaluate without a recipe the task masked_lm"):
+        program(as_it_is(values, folder, task={"kind": "masked_lm"}, labels=None), tmp_path / "out")
+    with pytest.raises(RunError, match=r"recipe: expected none.*scripts/train\.py"):
+        program(values, tmp_path / "out")

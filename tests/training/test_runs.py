@@ -321,9 +321,9 @@ def test_an_unknown_kind_is_named_with_those_that_there_are(config_file, tmp_pat
         "'poetry' is not a known task. Expected one of: masked_lm, sequence_classification, token_classification"
         in found
     )
-    assert "'spine' is not a known backbone. Expected one of: encoder, tfidf" in found
+    assert "'spine' is not a known backbone. Expected one of: encoder, recurrent, tfidf" in found
 
 
 def test_what_does_not_train_is_sent_elsewhere(config_file, tmp_path):
-    path = config_file("finetune", recipe=None)
-    assert "the backbone encoder cannot evaluate without a recipe the task" in problems(path, tmp_path)
+    path = config_file("pretrain", recipe=None)
+    assert "the backbone encoder cannot evaluate without a recipe the task masked_lm" in problems(path, tmp_path)

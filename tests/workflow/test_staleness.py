@@ -26,14 +26,14 @@ HARMLESS = {
     ],
     "the wording of an error": [
         ("lib/training/trainer.py", "torch sees no GPU", "there is no GPU"),
-        ("lib/backbones/encoder/loading.py", "weights do not fit", "weights differ"),
+        ("lib/backbones/loading.py", "weights do not fit", "weights differ"),
         ("lib/attention/favor/mechanism.py", "so it cannot drop any", "so there are none to drop"),
         ("lib/data/padding.py", "have no token", "are without a token"),
     ],
     "the wording of a log message": [("lib/training/run.py", '"resuming from %s"', '"going on from %s"')],
     "a comment and a docstring": [
         ("lib/attention/lsh/mechanism.py", "import torch\n", "# a comment\nimport torch\n"),
-        ("lib/training/run.py", "Return a tokenised split;", "Return one tokenised split;"),
+        ("lib/training/scoring.py", "Return a tokenised split;", "Return one tokenised split;"),
     ],
     "a new error class": [
         (
@@ -91,7 +91,7 @@ HARMLESS = {
         ("lib/training/record.py", "tokens=tokens,", "tokens=tokens, node=None,"),
     ],
     "what trackers hear": [("lib/training/trackers.py", '"peak_memory_mb"', '"memory"')],
-    "a type annotation": [("lib/training/run.py", "folder: str, *,", "folder: str | Path, *,")],
+    "a type annotation": [("lib/training/scoring.py", "folder: str, *,", "folder: Mapping | str, *,")],
     "the folder of the results": [("config/config.yaml", "results: results", "results: elsewhere")],
     "tables and figures": [
         ("lib/results/tables.py", '"loss", "loss", 1, 3', '"loss", "loss", 1, 4'),
@@ -119,15 +119,19 @@ NUMBERS = {
         lambda run: run.startswith(("pretrain", "tapt")),
     ),
     "the loss": (
-        ("lib/backbones/encoder/loss.py", '.clamp(min=1)', '.clamp(min=2)'),
+        ("lib/backbones/heads/loss.py", '.clamp(min=1)', '.clamp(min=2)'),
         lambda run: "tfidf" not in run,
     ),
     "the classification head": (
-        ("lib/backbones/encoder/classification_head.py", "nn.Tanh()", "nn.GELU()"),
+        ("lib/backbones/heads/classification_head.py", "nn.Tanh()", "nn.GELU()"),
         lambda run: run.startswith("finetune") and "tfidf" not in run,
     ),
+    "the batches of an evaluation": (
+        ("lib/training/scoring.py", 'kind="stable"', 'kind="heapsort"'),
+        lambda run: "tfidf" not in run,
+    ),
     "pooling": (
-        ("lib/backbones/encoder/pooling.py", "clamp(min=1)", "clamp(min=2)"),
+        ("lib/backbones/heads/pooling.py", "clamp(min=1)", "clamp(min=2)"),
         lambda run: run.startswith("finetune") and "tfidf" not in run,
     ),
     "a metric": (

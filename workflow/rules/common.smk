@@ -43,9 +43,13 @@ def key(wildcards):
     return Key(wildcards.stage, wildcards.model, wildcards.dataset, wildcards.seed)
 
 
-def stages_of(runs):
-    """Return the stages, models and datasets of `runs` as patterns of wildcards."""
-    return {field: names(getattr(run, field) for run in runs) for field in ("stage", "model", "dataset")}
+def only(runs):
+    """Return constraints of wildcards by which a rule makes `runs` and no others.
+
+    The stage looks ahead, since a stage, a model and a dataset that occur in `runs` need not occur together.
+    """
+    places = names(f"{run.stage}/{run.model}/{run.dataset}" for run in runs)
+    return {"stage": rf"(?=(?:{places})/)[^/]+", "model": "[^/]+", "dataset": "[^/]+"}
 
 
 def optional(option, paths):

@@ -4,7 +4,7 @@ TRAINED = [run for run in plan.runs if plan.trains(run)]
 
 
 def training_runtime(wildcards, attempt):
-    """Return the minutes that a training asks for; a retry asks for more."""
+    """Return the minutes that a run on tokens asks for; a retry asks for more."""
     return attempt * plan.minutes(key(wildcards))
 
 
@@ -21,7 +21,7 @@ rule train:
     benchmark:
         plan.benchmark("{stage}/{model}/{dataset}/seed-{seed}")
     wildcard_constraints:
-        **stages_of([run for run in TRAINED if not plan.predicts(run)]),
+        **only([run for run in TRAINED if not plan.predicts(run)]),
     threads: JOB.cpus_per_task
     resources:
         runtime=training_runtime,
@@ -48,4 +48,4 @@ use rule train as train_and_predict with:
         **plan.record(RUN, "history", "predictions"),
         model=directory(plan.model_folder(RUN)),
     wildcard_constraints:
-        **stages_of([run for run in TRAINED if plan.predicts(run)]),
+        **only([run for run in TRAINED if plan.predicts(run)]),

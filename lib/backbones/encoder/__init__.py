@@ -1,6 +1,6 @@
-"""The encoder: a BERT-style stack whose attention mechanism is exchangeable, and its two task models.
+"""The encoder: a BERT-style stack whose attention mechanism is exchangeable, and its models with a head.
 
-The only room that knows the model API of transformers. It does not know data, training or metrics.
+It does not know data, training or metrics.
 """
 
 import importlib
@@ -11,6 +11,7 @@ _EXPORTS = {
     "EncoderModel": "model",
     "EncoderForMaskedLM": "masked_lm",
     "EncoderForSequenceClassification": "sequence_classification",
+    "EncoderForTokenClassification": "token_classification",
 }
 
 __all__ = list(_EXPORTS)

@@ -7,7 +7,7 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from lib.backbones import contract
 from lib.backbones.encoder.configuration import EncoderConfig
-from lib.backbones.encoder.loading import load_weights
+from lib.backbones.loading import load_weights
 
 
 class Backbone(contract.TokenBackbone):
@@ -23,6 +23,6 @@ class Backbone(contract.TokenBackbone):
             **options,
         )
 
-    def load_weights(self, model: PreTrainedModel, folder: str | Path) -> None:
+    def load_weights(self, model: PreTrainedModel, folder: str | Path, *, with_head: bool = False) -> None:
         """See `lib.backbones.contract.TokenBackbone.load_weights`."""
-        load_weights(model, folder)
+        load_weights(model, folder, with_head=with_head)

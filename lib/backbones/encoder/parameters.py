@@ -5,16 +5,14 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from lib.core.kinds import AnyMechanism, BackboneParameters
+from lib.core.kinds import VOCABULARY, Ability, AnyMechanism, BackboneParameters
 from lib.core.settings import Probability, check
-
-VOCABULARY = 30_522
-"""Tokens assumed where the vocabulary is not known yet: BERT's."""
 
 
 class Parameters(BackboneParameters):
     """BERT-style encoder: sizes and dropouts; each field is the field of the same name in `EncoderConfig`."""
 
+    abilities: ClassVar[frozenset[Ability]] = frozenset({"states", "attention_maps"})
     takes_mechanism: ClassVar[bool] = True
 
     kind: Literal["encoder"] = "encoder"

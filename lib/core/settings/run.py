@@ -50,15 +50,25 @@ class Run(Section):
         """Whether the run has a training loop."""
         return self.recipe is not None
 
+    @property
+    def reads_tokens(self) -> bool:
+        """Whether the run reads tokens, and not texts."""
+        return "states" in self.backbone.abilities
+
     @check
     def _parts_fit(self) -> Iterator[str]:
-        needed = self.task.trains_on if self.trains else self.task.evaluates_on
-        if needed not in self.backbone.abilities:
-            how = "train" if self.trains else "evaluate without a recipe"
-            yield f"the backbone {self.backbone.kind} cannot {how} the task {self.task.kind}"
-        if self.trains and self.tokenizer is None:
+        task, abilities = self.task, self.backbone.abilities
+        trainable = task.trains_on in abilities
+        if self.trains and not trainable:
+            yield f"the backbone {self.backbone.kind} cannot train the task {task.kind}"
+        if not self.trains and task.evaluates_on not in abilities and not (trainable and task.predicts):
+            yield f"the backbone {self.backbone.kind} cannot evaluate without a recipe the task {task.kind}"
+        if not self.trains and self.reads_tokens and self.start is None:
+            yield "start is missing. Give a model with a head for the task, since without a recipe none is trained"
+        if self.reads_tokens and self.tokenizer is None:
             yield "tokenizer is missing. Give the folder of the tokeniser"
-        if self.task.labelled and not self.labels:
-            yield f"labels are missing. The task {self.task.kind} needs the names of the classes"
-        if missing := [split for split in self.task.splits if split not in self.data]:
-            yield f"data: {', '.join(missing)} is missing, which the task {self.task.kind} reads"
+        if task.labelled and not self.labels:
+            yield f"labels are missing. The task {task.kind} needs the names of the classes"
+        needed = task.splits_read(fits=self.trains or not self.reads_tokens)
+        if missing := [split for split in needed if split not in self.data]:
+            yield f"data: {', '.join(missing)} is missing, which the task {task.kind} reads"

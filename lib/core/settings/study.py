@@ -211,6 +211,11 @@ class Experiment(Section):
         work = self.stages[stage].data[dataset]
         return work.recipe is not None and work.task.trains_on in self.backbone_at(model, stage).abilities
 
+    def splits(self, model: str, stage: str, dataset: str) -> tuple[str, ...]:
+        """Return the splits that a run reads."""
+        fits = self.trains(model, stage, dataset) or not self.reads_tokens(model, stage)
+        return self.stages[stage].data[dataset].task.splits_read(fits=fits)
+
     def owner(self, model: str, stage: str) -> str:
         """Return the first model whose runs of `stage` are those of `model`, because all that made them is the same."""
         wanted = self._making_of(model, stage)
@@ -350,10 +355,55 @@ class Experiment(Section):
                         f"models.{name}: its backbone {backbone.kind} cannot do {work.task.kind}, the task of {stage}. "
                         f"Let it skip the stage, or choose another backbone"
                     )
-                elif trained and work.recipe is None and work.task.evaluates_on not in backbone.abilities:
+                elif trained and not (
+                    work.recipe or work.task.predicts or work.task.evaluates_on in backbone.abilities
+                ):
                     yield (
                         f"stages.{stage}.data.{entry}: has no recipe, without which a backbone of kind {backbone.kind} "
                         f"cannot do {work.task.kind}. Add one"
+                    )
+
+    @check
+    def _what_does_not_train_takes_a_trained_head(self) -> Iterator[str]:
+        for name, stage in self._passages():
+            parent = self.parent_stage(name, stage)
+            for entry, work in whole(self.stages[stage].data).items():
+                if work.recipe or not work.task.predicts or not self.reads_tokens(name, stage):
+                    continue
+                problem = None
+                if parent is not None:
+                    problem = self._missing_of_a_head(stage, entry, parent)
+                elif not isinstance(self.models[name].start, ForeignStart):
+                    problem = f"{name} has drawn weights there. Add one, or let it start from a stage that trains"
+                if problem:
+                    yield f"stages.{stage}.data.{entry}: has no recipe, so it needs a trained model, but {problem}"
+
+    def _missing_of_a_head(self, stage: str, entry: str, parent: str) -> str | None:
+        """Return what keeps the head of a model at `parent` from serving at `stage`, if anything does."""
+        before = self.parent_dataset(parent, entry)
+        if before not in whole(self.stages[parent].data):
+            return None  # wrong itself, and reported as such
+        task, trained = self.stages[stage].data[entry].task, self.stages[parent].data[before].task
+        if trained.kind != task.kind:
+            return f"{parent} trains {trained.kind}. Add one, or start from a stage that trains {task.kind}"
+        if task.labelled and {entry, before} <= whole(self.datasets).keys():
+            asked, given = (len(self.datasets[name].labels) for name in (entry, before))
+            if asked != given:
+                return f"{parent} trains {given} labels on {before}, not {asked}. Add one, or give both the same labels"
+        return None
+
+    @check
+    def _weights_come_from_what_trains(self) -> Iterator[str]:
+        for name, stage in self._passages():
+            parent = self.parent_stage(name, stage)
+            if parent is None or not self.reads_tokens(name, stage):
+                continue
+            for entry in whole(self.stages[stage].data):
+                before = self.parent_dataset(parent, entry)
+                if before in whole(self.stages[parent].data) and not self.stages[parent].data[before].recipe:
+                    yield (
+                        f"stages.{stage}.data.{entry}: {name} starts from {parent}, which has no recipe and so leaves "
+                        f"no model. Start from a stage before it, or let {name} skip {parent}"
                     )
 
     @check

@@ -73,6 +73,8 @@ def test_every_shipped_study_has_results_of_its_own(repository):
     for path in sorted((repository / "config").glob("*.yaml")):
         studies[path.name] = load_study(read_layers([path])).execution.results
     assert studies["config.yaml"] == "results"
+    # More rows of the same study, whose runs they share.
+    assert studies.pop("demo_recurrent.yaml") == studies["demo.yaml"]
     assert len(set(studies.values())) == len(studies), studies
 
 
@@ -375,6 +377,8 @@ IDLE = {
 
 # What does not fit together.
 SKIP_TFIDF = ("experiment/models/tfidf", DELETE)
+PROBE = {"start": "finetune", "task": {"kind": "sequence_classification"}, "data": {"imdb": {}}}
+SDPA = SMALL["experiment"]["models"]["sdpa"]
 MASKED = {"task": {"kind": "masked_lm"}, "recipe": RECIPE, "data": {"imdb": {}, "arxiv": {}}}
 GRAPH = {
     "a start from an unknown stage": (
@@ -445,6 +449,45 @@ GRAPH = {
     "no recipe": (
         [("experiment/stages/tapt/recipe", DELETE)],
         "stages.tapt.data.arxiv: has no recipe, without which a backbone of kind encoder cannot do masked_lm",
+    ),
+    "no recipe and no trained weights": (
+        [
+            ("experiment/stages/probe", PROBE | {"start": None}),
+            ("experiment/models/tfidf/skip", ["pretrain", "tapt", "probe"]),
+        ],
+        "stages.probe.data.imdb: has no recipe, so it needs a trained model, but sdpa has drawn weights there",
+    ),
+    "no recipe and drawn weights on purpose": (
+        [
+            ("experiment/stages/probe", PROBE),
+            ("experiment/models/tfidf/skip", ["pretrain", "tapt", "probe"]),
+            ("experiment/models/sdpa", SDPA | {"skip": ["pretrain", "tapt", "finetune"], "start": "scratch"}),
+        ],
+        "stages.probe.data.imdb: has no recipe, .* but sdpa has drawn weights there",
+    ),
+    "no recipe and no head": (
+        [
+            ("experiment/stages/probe", PROBE | {"start": "tapt"}),
+            ("experiment/models/tfidf/skip", ["pretrain", "tapt", "probe"]),
+        ],
+        "stages.probe.data.imdb: has no recipe, .* but tapt trains masked_lm.*start from a stage that trains sequence_",
+    ),
+    "no recipe and other labels": (
+        [
+            ("experiment/datasets/more", SMALL["experiment"]["datasets"]["imdb"] | {"labels": ["a", "b", "c"]}),
+            ("experiment/stages/finetune/data", {"imdb": {}}),
+            ("experiment/stages/probe", PROBE | {"data": {"more": {}}}),
+            ("experiment/models/tfidf/skip", ["pretrain", "tapt", "probe"]),
+        ],
+        "stages.probe.data.more: has no recipe, .* but finetune trains 2 labels on imdb, not 3",
+    ),
+    "a start from what does not train": (
+        [
+            ("experiment/stages/probe", PROBE),
+            ("experiment/stages/later", PROBE | {"start": "probe", "recipe": RECIPE}),
+            ("experiment/models/tfidf/skip", ["pretrain", "tapt", "probe", "later"]),
+        ],
+        "stages.later.data.imdb: sdpa starts from probe, which has no recipe and so leaves no model",
     ),
     "several tokenisers and none named": (
         [("experiment/tokenizers/other", {"source": "trained"})],
@@ -721,6 +764,39 @@ def test_a_model_may_change_its_mechanism_where_weights_fit():
     experiment = study(("models/sdpa/changes", {"tapt": {"mechanism": "favor-m64"}})).experiment
     kinds = [experiment.backbone_at("sdpa", stage).mechanism.kind for stage in experiment.stages]
     assert kinds == ["sdpa", "favor", "favor"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("models/sdpa", SDPA),
+        ("models/sdpa", SDPA | {"changes": {"probe": {"mechanism": "favor-m64"}}}),
+        ("models/sdpa", SDPA | {"changes": {"probe": {"backbone": "turned"}}}),
+        ("models/sdpa", SDPA | {"skip": ["pretrain", "tapt", "finetune"], "start": {"folder": "elsewhere/model"}}),
+        ("stages/probe/data/arxiv", {"recipe": RECIPE}),
+    ],
+    ids=["as it is", "another mechanism", "other positions", "from elsewhere", "trained on other data"],
+)
+def test_a_trained_model_may_be_evaluated_as_it_is(change):
+    skip = ["pretrain", "tapt", "probe"]
+    turned = SMALL["experiment"]["backbones"]["encoder"] | {"rope_scale": 0.5}
+    changes = [("stages/probe", PROBE), ("models/tfidf/skip", skip), ("backbones/turned", turned), change]
+    experiment = study(*changes).experiment
+    assert not experiment.trains("sdpa", "probe", "imdb")
+    assert experiment.splits("sdpa", "probe", "imdb") == ("validation", "test")
+    assert experiment.splits("tfidf", "finetune", "imdb") == ("train", "validation", "test")
+
+
+def test_models_of_all_backbones_pass_the_same_stages():
+    lstm = {"kind": "recurrent", "cell": "lstm", "hidden_size": 64}
+    experiment = study(("backbones/lstm", lstm), ("models/lstm", {"backbone": "lstm"})).experiment
+    assert experiment.stages_of("lstm") == ["pretrain", "tapt", "finetune"]
+    assert all(experiment.trains("lstm", stage, "imdb") for stage in ("tapt", "finetune"))
+    with pytest.raises(ConfigError, match="models.lstm.mechanism: its backbone lstm takes none"):
+        study(("backbones/lstm", lstm), ("models/lstm", {"backbone": "lstm", "mechanism": "sdpa"}))
+    swapped = {"backbone": "lstm", "changes": {"tapt": {"backbone": "encoder", "mechanism": "sdpa"}}}
+    with pytest.raises(ConfigError, match="from pretrain to tapt, a backbone of kind encoder cannot take over weights"):
+        study(("backbones/lstm", lstm), ("models/lstm", swapped))
 
 
 def test_a_model_that_reads_texts_needs_no_tokenizer():

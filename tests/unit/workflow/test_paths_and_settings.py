@@ -192,6 +192,68 @@ def test_a_run_reads_the_splits_of_its_task():
     assert made.tokenizer(key("finetune", "sdpa")) == ["results/tokenizers/wordpiece"]
 
 
+PROBE = [
+    ("stages/probe", {"start": "finetune", "task": {"kind": "sequence_classification"}, "data": {"imdb": {}}}),
+    ("models/tfidf/skip", ["pretrain", "tapt", "probe"]),
+]
+
+
+def test_a_model_is_evaluated_as_it_is_where_there_is_no_recipe():
+    made = plan(*PROBE)
+    run = key("probe", "sdpa")
+    assert not made.trains(run)
+    assert made.predicts(run)
+    assert made.start(run) == [f"{FIRST}/finetune/sdpa/imdb/seed-1/model"]
+    tokens = "results/data/imdb/tokens/wordpiece"
+    assert made.data(run) == {split: f"{tokens}/{split}" for split in ("validation", "test")}
+    assert made.tokenizer(run) == ["results/tokenizers/wordpiece"]
+    settings = json.loads(made.run_settings(run))
+    assert (settings["max_tokens"], settings["precision"], settings["labels"]) == (128, "fp32", ["no", "yes"])
+    assert "recipe" not in settings
+    assert made.minutes(run) >= 15
+
+
+LSTM = [("backbones/lstm", {"kind": "recurrent"}), ("models/lstm", {"backbone": "lstm"})]
+
+
+@pytest.fixture
+def modules_of(monkeypatch):
+    """Return the modules that count in the digest of a run's code."""
+
+    def modules(made, run):
+        with monkeypatch.context() as context:
+            context.setattr("lib.workflow.plan.code_digest", reached)
+            return {name.partition(":")[0] for name in made.run_code(run)}
+
+    return modules
+
+
+def test_the_code_of_an_evaluation_is_that_of_its_backbone_and_task(modules_of):
+    made = plan(*PROBE, *LSTM)
+    places = (("probe", "sdpa"), ("probe", "lstm"), ("finetune", "tfidf"))
+    encoder, recurrent, texts = (modules_of(made, key(*place)) for place in places)
+    shared = {"lib.training.scoring", "lib.training.evaluate_tokens", "lib.tasks.sequence_classification.task",
+              "lib.backbones.heads.sequence_classification", "lib.backbones.heads.classification_head",
+              "lib.backbones.loading", "lib.core.settings.run"}  # fmt: skip
+    assert shared <= encoder & recurrent
+    assert {"lib.backbones.encoder.block", "lib.attention.sdpa.mechanism"} <= encoder - recurrent
+    assert "lib.backbones.recurrent.model" in recurrent - encoder
+    assert not {"lib.backbones.heads.masked_lm_head", "lib.training.run"} & (encoder | recurrent)
+    assert not (texts & shared) - {"lib.tasks.sequence_classification.task"}
+    assert "lib.training.trainer" not in texts
+
+
+@pytest.mark.parametrize("model", ["sdpa", "lstm"])
+def test_heads_of_other_tasks_are_not_in_a_runs_code(model, modules_of):
+    """So that editing the classification head leaves pretraining alone."""
+    made, heads = plan(*LSTM), {}
+    for stage in ("tapt", "finetune"):
+        found = modules_of(made, key(stage, model))
+        heads[stage] = {name.rpartition(".")[2] for name in found if name.startswith("lib.backbones.heads.")}
+    assert heads["tapt"] == {"loss", "masked_lm", "masked_lm_head", "model"}
+    assert heads["finetune"] == {"loss", "classification_head", "model", "pooling", "sequence_classification"}
+
+
 def test_a_backbone_of_texts_reads_documents():
     made = plan()
     splits = ("train", "validation", "test")
@@ -313,17 +375,20 @@ def test_only_what_a_run_reads_changes_its_settings():
 
 
 def test_the_programs_accept_what_the_plan_gives_them():
-    made = plan(SWAP)
+    made = plan(SWAP, *PROBE)
+    assert {run.stage for run in made.runs} == {*STAGES, "probe"}
     for run in made.runs:
         settings = json.loads(made.run_settings(run)) | {
             "data": made.data(run),
             "execution": json.loads(made.execution),
         }
-        if made.trains(run):
+        if made.tokenizer(run):
             settings["tokenizer"] = made.tokenizer(run)[0]
+        if made.start(run):
+            settings["start"] = {"checkpoint": made.start(run)[0]}
         parsed = Run.model_validate(settings)
-        assert parsed.trains == made.trains(run)
-        assert set(parsed.data) == set(parsed.task.splits)
+        assert (parsed.trains, parsed.reads_tokens) == (made.trains(run), made.reads_tokens(run))
+        assert set(parsed.data) == set(parsed.task.splits) - ({"train"} if run.stage == "probe" else set())
 
 
 def test_train_and_evaluate_run_different_code():

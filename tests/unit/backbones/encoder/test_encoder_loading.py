@@ -5,12 +5,13 @@ import json
 import pytest
 import torch
 from encoder_cases import EXAMPLES, build, token_ids
+from safetensors.torch import load_file, save_file
 from transformers import BertConfig, BertModel
 
-from lib.backbones.encoder.loading import load_weights
 from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
 from lib.backbones.encoder.parameters import Parameters
 from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
+from lib.backbones.loading import load_weights
 from lib.core.errors import RunError
 
 
@@ -46,6 +47,8 @@ def test_classifier_takes_the_encoder_and_keeps_its_new_head(tmp_path, mechanism
     source = saved(tmp_path, mechanism=EXAMPLES[mechanism])
     model = build(EncoderForSequenceClassification, seed=2, mechanism=EXAMPLES[mechanism])
     head = [parameter.clone() for parameter in model.head.parameters()]
+    with pytest.raises(RunError, match="holds EncoderForMaskedLM; expected EncoderForSequenceClassification.*recipe"):
+        load_weights(model, tmp_path, with_head=True)
     load_weights(model, tmp_path)
     encoder = equal(model, source, "encoder.")
     assert len(encoder) == len(source.encoder.state_dict())
@@ -56,7 +59,7 @@ def test_classifier_takes_the_encoder_and_keeps_its_new_head(tmp_path, mechanism
 def test_classifier_goes_on_from_a_classifier(tmp_path):
     source = saved(tmp_path, EncoderForSequenceClassification, num_labels=3)
     model = build(EncoderForSequenceClassification, seed=2, num_labels=3)
-    load_weights(model, tmp_path)
+    load_weights(model, tmp_path, with_head=True)
     assert all(equal(model, source).values())
     with pytest.raises(RunError, match=r"head\.3\.bias: expected \[4\], found \[3\]"):
         load_weights(build(EncoderForSequenceClassification, num_labels=4), tmp_path)
@@ -90,7 +93,8 @@ def test_shared_projections_do_not_move_to_separate_ones(tmp_path, pair):
     model = build(EncoderForMaskedLM, seed=2, mechanism=EXAMPLES[pair[1]])
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     names = {"sdpa": "sdpa", "lsh": "lsh-h2-c4", "favor": "favor-m8"}
-    with pytest.raises(RunError, match=rf"mechanism is {names[pair[0]]}.*{names[pair[1]]}.*shares queries and keys"):
+    message = rf"{names[pair[1]]} cannot take over weights of {names[pair[0]]}.*shares queries and keys"
+    with pytest.raises(RunError, match=message):
         load_weights(model, tmp_path)
     torch.testing.assert_close(model.state_dict(), before, atol=0, rtol=0)
 
@@ -98,17 +102,18 @@ def test_shared_projections_do_not_move_to_separate_ones(tmp_path, pair):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"intermediate_size": 48}, r"intermediate\.bias: expected \[48\], found \[32\].*kind.*sdpa"),
-        ({"hidden_size": 24}, r"weights do not fit.*expected \[24\], found \[16\].*; and \d+ more"),
-        ({"attention_size": 32}, r"attention\.key\.bias: expected \[32\], found \[16\]"),
-        ({"attention_bias": False}, r"attention\.key\.bias: expected None, found \[16\]"),
-        ({"type_vocab_size": 2}, r"token_type_embeddings\.weight: expected \[2, 16\], found None"),
-        ({"num_attention_heads": 4}, "num_attention_heads: expected 4, found 2"),
-        ({"num_hidden_layers": 1}, "num_hidden_layers: expected 1, found 2"),
-        ({"num_hidden_layers": 3}, "num_hidden_layers: expected 3, found 2"),
-        ({"position_embedding_type": "sinusoidal"}, "position_embedding_type: expected sinusoidal, found rope"),
-        ({"position_embedding_type": "alibi"}, "position_embedding_type: expected alibi, found rope"),
-        ({"vocab_size": 60}, "vocab_size: expected 60, found 50"),
+        (
+            {"intermediate_size": 48, "num_hidden_layers": 3},
+            "num_hidden_layers is 3, but the weights come from 2; intermediate_size is 48, but .*from 32.*encoder",
+        ),
+        ({"hidden_size": 24}, "hidden_size is 24, but the weights come from 16"),
+        ({"attention_size": 32}, "attention_size is 32, but the weights come from None"),
+        ({"attention_bias": False}, "attention_bias is False, but the weights come from True"),
+        ({"type_vocab_size": 2}, "type_vocab_size is 2, but the weights come from 0"),
+        ({"num_attention_heads": 4}, "num_attention_heads is 4, but the weights come from 2"),
+        ({"position_embedding_type": "sinusoidal"}, "position_embedding_type is sinusoidal, but .*from rope"),
+        ({"position_embedding_type": "alibi"}, "position_embedding_type is alibi, but .*from rope"),
+        ({"vocab_size": 60}, r"word_embeddings\.weight: expected \[60, 16\], found \[50, 16\].*same tokeniser"),
         ({"tie_word_embeddings": False}, r"head\.decoder\.weight: expected \[50, 16\], found None"),
     ],
 )
@@ -119,6 +124,14 @@ def test_another_architecture_is_refused(tmp_path, changes, message):
     with pytest.raises(RunError, match=message):
         load_weights(model, tmp_path)
     torch.testing.assert_close(model.state_dict(), before, atol=0, rtol=0)
+
+
+def test_weights_that_are_missing_are_named(tmp_path):
+    saved(tmp_path)
+    path = tmp_path / "model.safetensors"
+    save_file({"encoder.embeddings.layer_norm.bias": load_file(path)["encoder.embeddings.layer_norm.bias"]}, path)
+    with pytest.raises(RunError, match=r"embeddings\.layer_norm\.weight: expected \[16\], found None.*; and \d+ more"):
+        load_weights(build(EncoderForMaskedLM), tmp_path)
 
 
 def test_an_untied_decoder_is_not_lost_silently(tmp_path):

@@ -6,13 +6,13 @@ Shapes: D hidden size, V vocabulary.
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lib.backbones.encoder.configuration import EncoderConfig
+from lib.backbones.configuration import BackboneConfig
 
 
 class MaskedLMHead(nn.Module):
     """Dense layer, exact GELU, layer norm, decoder with a bias of its own (as BERT)."""
 
-    def __init__(self, config: EncoderConfig) -> None:
+    def __init__(self, config: BackboneConfig) -> None:
         super().__init__()
         self.dense = nn.Linear(config.hidden_size, config.hidden_size)
         self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 from torch import nn
 
-from lib.backbones.encoder.configuration import EncoderConfig
+from lib.backbones.configuration import BackboneConfig
 from lib.core.errors import ConfigError
 
 
-def classification_head(config: EncoderConfig) -> nn.Sequential:
+def classification_head(config: BackboneConfig) -> nn.Sequential:
     """Return the classification head of the style `config.classifier_head`.
 
     Args:

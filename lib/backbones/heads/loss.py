@@ -1,4 +1,4 @@
-"""The loss of both tasks, in a form that does not depend on how a batch is split."""
+"""The loss of all tasks, in a form that does not depend on how a batch is split."""
 
 import torch
 from torch import Tensor

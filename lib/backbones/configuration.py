@@ -1,0 +1,63 @@
+"""What the configurations of all backbones' models have in common; they are saved beside the weights."""
+
+from typing import Any, ClassVar, Literal
+
+from transformers import PretrainedConfig
+
+from lib.core.kinds import BackboneParameters
+
+
+class BackboneConfig(PretrainedConfig):
+    """Describe a backbone and the head on it.
+
+    A backbone's configuration derives from this class, names its `settings`, and has an `__init__` of its own: to
+    classes without one, transformers gives another.
+
+    Args:
+        vocab_size: tokens in the vocabulary.
+        pad_token_id: token whose embedding stays zero at first, as in BERT; None = no such token.
+        classifier_pooling: aggregation of the real tokens into one vector, for classification of documents.
+        pooling_step: stride of `mean_step`, in tokens.
+        classifier_head: style of the head for classification of documents.
+        classifier_dropout: dropout before the last projection of a classification head.
+        kwargs: the fields of `settings`, with its defaults, and those of transformers (`num_labels`, `id2label`, ...).
+
+    Raises:
+        pydantic.ValidationError: a field of the backbone is out of range.
+    """
+
+    settings: ClassVar[type[BackboneParameters]]
+    """Parameters of the backbone's kind."""
+
+    def __init__(
+        self,
+        *,
+        vocab_size: int = 30_522,
+        pad_token_id: int | None = 0,
+        classifier_pooling: Literal["cls", "mean", "max", "min", "mean_step"] = "mean",
+        pooling_step: int = 1,
+        classifier_head: Literal["bert", "roberta", "none"] = "bert",
+        classifier_dropout: float = 0.1,
+        **kwargs: Any,
+    ) -> None:
+        names = self._names()
+        given = self.settings(**{name: kwargs.pop(name) for name in names if name in kwargs})
+        super().__init__(**kwargs)
+        for name in names:
+            setattr(self, name, getattr(given, name))
+        self.vocab_size = vocab_size
+        self.pad_token_id = pad_token_id
+        self.classifier_pooling = classifier_pooling
+        self.pooling_step = pooling_step
+        self.classifier_head = classifier_head
+        self.classifier_dropout = classifier_dropout
+
+    @classmethod
+    def _names(cls) -> list[str]:
+        return [name for name in cls.settings.model_fields if name not in ("kind", "mechanism")]
+
+    @property
+    def parameters(self) -> BackboneParameters:
+        """The parameters of the backbone that this configuration describes."""
+        mechanism = {"mechanism": self.mechanism} if self.settings.takes_mechanism else {}
+        return self.settings(**{name: getattr(self, name) for name in self._names()}, **mechanism)

@@ -1,0 +1,56 @@
+"""Classification of tokens on any backbone.
+
+Shapes: B batch, N tokens, C classes.
+"""
+
+from typing import Any
+
+from torch import Tensor, nn
+from transformers.modeling_outputs import TokenClassifierOutput
+from transformers.utils.generic import can_return_tuple
+
+from lib.backbones.configuration import BackboneConfig
+from lib.backbones.heads.loss import cross_entropy
+from lib.backbones.heads.model import TaskModel
+
+
+class TokenClassification(TaskModel):
+    """Tell the class of each token, one of `config.num_labels`, from its state alone (dropout, projection: as BERT)."""
+
+    def __init__(self, config: BackboneConfig) -> None:
+        super().__init__(config)
+        self.head = nn.Sequential(
+            nn.Dropout(config.classifier_dropout), nn.Linear(config.hidden_size, config.num_labels)
+        )
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        *,
+        labels: Tensor | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        **kwargs: Any,
+    ) -> TokenClassifierOutput:
+        """Return class scores of all tokens, and the loss if there are labels.
+
+        Args:
+            input_ids: [B, N].
+            attention_mask: [B, N], 1 = real token; None = all real.
+            labels: class of each token [B, N], -100 = none.
+            num_items_in_batch: labelled tokens over all parts of an accumulated batch; None = those at hand.
+            kwargs: further arguments of the backbone's forward pass.
+
+        Returns:
+            `logits` [B, N, C] and, with labels, `loss`.
+        """
+        outputs = self.base_model(input_ids, attention_mask, **kwargs)
+        logits, loss = self.head(outputs.last_hidden_state), None
+        if labels is not None:
+            labelled = labels != -100
+            loss = cross_entropy(logits[labelled], labels[labelled], num_items_in_batch)
+        return TokenClassifierOutput(
+            loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
+        )

@@ -1,0 +1,149 @@
+"""The recurrent encoder without a task, and what all its models have in common.
+
+Shapes: B batch, N tokens, D hidden size.
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+from transformers import PreTrainedModel, initialization
+from transformers.modeling_outputs import BaseModelOutput
+from transformers.utils.generic import can_return_tuple
+
+from lib.backbones.recurrent.configuration import RecurrentConfig
+
+CELLS: dict[str, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
+
+
+class RecurrentPreTrainedModel(PreTrainedModel):
+    """Base of the recurrent models: configuration, first weights, saving and loading."""
+
+    config_class = RecurrentConfig
+    base_model_prefix = "recurrent"
+
+    def _init_weights(self, module: nn.Module) -> None:
+        if not isinstance(module, nn.RNNBase):
+            super()._init_weights(module)
+            return
+        # As torch draws them, for all cells alike; transformers has a rule of its own for one of the three. A standard
+        # deviation for all sizes, as embeddings have, would let the states of a narrow layer fade within a few tokens.
+        bound = module.hidden_size**-0.5
+        for weight in module.parameters():
+            initialization.uniform_(weight, -bound, bound)
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """Return the word embeddings."""
+        return self.base_model.embeddings.word_embeddings
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:
+        """Replace the word embeddings."""
+        self.base_model.embeddings.word_embeddings = value
+
+
+class Embeddings(nn.Module):
+    """Word embeddings, normalised. There are no positions, since a layer reads one token after the other."""
+
+    def __init__(self, config: RecurrentConfig) -> None:
+        super().__init__()
+        self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id)
+        self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.embedding_dropout)
+
+    def forward(self, input_ids: Tensor | None, inputs_embeds: Tensor | None = None) -> Tensor:
+        """Return the states [B, N, D] that enter the first layer; arguments as of `RecurrentModel.forward`."""
+        states = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
+        return self.dropout(self.layer_norm(states))
+
+
+class RecurrentModel(RecurrentPreTrainedModel):
+    """Map tokens to states that tell what comes before and after each of them."""
+
+    def __init__(self, config: RecurrentConfig) -> None:
+        super().__init__(config)
+        self.embeddings = Embeddings(config)
+        cell, width = CELLS[config.cell], config.hidden_size
+        # One module per layer, and not one for all, so that the lowest can be frozen.
+        self.layers = nn.ModuleList(
+            cell(width, width // 2, batch_first=True, bidirectional=True) for _ in range(config.num_hidden_layers)
+        )
+        self.dropout = nn.Dropout(config.layer_dropout)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
+    ) -> BaseModelOutput:
+        """Return the states of the last layer.
+
+        Padding, wherever it stands in a row, takes no part: the layers read what is real, one token after the other.
+
+        Args:
+            input_ids: [B, N].
+            attention_mask: [B, N], 1 = real token; None = all real.
+            inputs_embeds: word embeddings to use instead of `input_ids` [B, N, D].
+            output_hidden_states: return the states after the embeddings and after each layer, too.
+            output_attentions: not available, since there is no attention.
+
+        Returns:
+            `last_hidden_state` [B, N, D], zero at padding, and, if asked for, `hidden_states`.
+
+        Raises:
+            ValueError: not exactly one of `input_ids` and `inputs_embeds`; attention weights asked for.
+        """
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("expected exactly one of input_ids and inputs_embeds.")
+        if output_attentions:
+            raise ValueError("output_attentions = True, but a recurrent encoder has no attention. Leave it out.")
+        if output_hidden_states is None:
+            output_hidden_states = self.config.output_hidden_states
+        states = self.embeddings(input_ids, inputs_embeds)
+        history = [states]
+        rows = _Rows(states, attention_mask)
+        packed = rows.pack(states)
+        for number, layer in enumerate(self.layers):
+            packed, _ = layer(packed if number == 0 else packed._replace(data=self.dropout(packed.data)))
+            if output_hidden_states:
+                history.append(rows.unpack(packed))
+        states = history[-1] if output_hidden_states else rows.unpack(packed)
+        return BaseModelOutput(last_hidden_state=states, hidden_states=tuple(history) if output_hidden_states else None)
+
+
+class _Rows:
+    """Where the real tokens of a batch stand, and how they are packed one after the other.
+
+    Args:
+        states: [B, N, D].
+        attention_mask: [B, N], 1 = real token; None = all real.
+    """
+
+    def __init__(self, states: Tensor, attention_mask: Tensor | None) -> None:
+        self.length = states.shape[1]
+        if attention_mask is None:
+            attention_mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+        self.real = attention_mask.bool()
+        # A row without real tokens is packed with one, since torch takes no empty ones.
+        self.lengths = self.real.sum(dim=1).clamp(min=1).cpu()
+        # The places of the real tokens, in order, and then those of the padding.
+        self.order = (~self.real).int().argsort(dim=1, stable=True)
+
+    def pack(self, states: Tensor) -> PackedSequence:
+        """Return the real tokens of states [B, N, D]."""
+        cleaned = states.masked_fill(~self.real[:, :, None], 0)
+        compact = cleaned.gather(1, self._places(states.shape[2]))
+        return pack_padded_sequence(compact, self.lengths, batch_first=True, enforce_sorted=False)
+
+    def unpack(self, packed: PackedSequence) -> Tensor:
+        """Return packed states, each where its token stands [B, N, D]; zero at padding."""
+        compact, _ = pad_packed_sequence(packed, batch_first=True, total_length=self.length)
+        states = torch.empty_like(compact).scatter(1, self._places(compact.shape[2]), compact)
+        return states.masked_fill(~self.real[:, :, None], 0)
+
+    def _places(self, width: int) -> Tensor:
+        return self.order[:, :, None].expand(-1, -1, width)

@@ -1,0 +1,70 @@
+"""Parameters of the recurrent encoder. Names are those of the attention encoder where both have one."""
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+from pydantic import Field, PositiveFloat, PositiveInt
+
+from lib.core.kinds import VOCABULARY, Ability, BackboneParameters
+from lib.core.settings import Probability, check
+
+
+class Parameters(BackboneParameters):
+    """Bidirectional recurrent encoder: each field is the field of the same name in `RecurrentConfig`."""
+
+    abilities: ClassVar[frozenset[Ability]] = frozenset({"states"})
+
+    kind: Literal["recurrent"] = "recurrent"
+    cell: Literal["rnn", "lstm", "gru"] = Field(
+        "lstm", description="What carries the past along: `rnn` (tanh), `lstm` or `gru`, as in torch."
+    )
+    hidden_size: PositiveInt = Field(
+        512, description="Width of embeddings and states, half of it for each direction; even."
+    )
+    num_hidden_layers: PositiveInt = Field(2, description="Layers; each reads in both directions.")
+    embedding_dropout: Probability = Field(0.1, description="Dropout on the embeddings.")
+    layer_dropout: Probability = Field(0.1, description="Dropout on the states between layers.")
+    layer_norm_eps: PositiveFloat = Field(1e-12, description="Epsilon of the layer norms of embeddings and MLM head.")
+    initializer_range: PositiveFloat = Field(
+        0.02, description="Standard deviation of the initial weights of embeddings and heads; layers begin as in torch."
+    )
+    tie_word_embeddings: bool = Field(True, description="Share the MLM decoder's weight with the word embeddings.")
+
+    @check
+    def _directions_share_the_width(self) -> Iterator[str]:
+        if self.hidden_size % 2:
+            yield f"hidden_size = {self.hidden_size} is odd, but each direction takes half of it. Choose an even one"
+
+    @check
+    def _dropout_has_a_place(self) -> Iterator[str]:
+        default = type(self).model_fields["layer_dropout"].default
+        if self.num_hidden_layers == 1 and self.layer_dropout not in (0, default):
+            yield (
+                f"layer_dropout = {self.layer_dropout} does nothing with num_hidden_layers = 1. Add a layer, or leave "
+                "it out"
+            )
+
+    @property
+    def family(self) -> str:
+        """The cell."""
+        return self.cell
+
+    def blocks(self) -> int | None:
+        """See `BackboneParameters.blocks`: the layers."""
+        return self.num_hidden_layers
+
+    def obstacles(self, before: BackboneParameters) -> Iterator[str]:
+        """See `BackboneParameters.obstacles`: cell and shapes must agree."""
+        if not isinstance(before, Parameters):
+            yield from super().obstacles(before)
+            return
+        for name in ("cell", "hidden_size", "num_hidden_layers"):
+            if getattr(self, name) != getattr(before, name):
+                yield f"{name} is {getattr(self, name)}, but the weights come from {getattr(before, name)}"
+
+    def products_per_token(self, tokens: int, predicted_share: float) -> float:
+        """See `BackboneParameters.products_per_token`."""
+        gates = {"rnn": 1, "gru": 3, "lstm": 4}[self.cell]
+        direction = self.hidden_size // 2
+        layer = 2 * gates * direction * (self.hidden_size + direction)
+        return self.num_hidden_layers * layer + predicted_share * self.hidden_size * VOCABULARY

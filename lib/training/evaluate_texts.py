@@ -1,0 +1,49 @@
+"""Evaluation of a backbone that reads texts and does its task by itself, after one fit at most."""
+
+import time
+
+import pandas as pd
+import pyarrow.parquet as pq
+
+from lib.core.errors import DataError
+from lib.core.kinds import BACKBONES, TASKS
+from lib.core.settings.run import Run
+from lib.training.evaluate import Evaluated
+from lib.training.folders import RunFolders
+from lib.training.record import evaluation_record
+
+
+def evaluate(run: Run, folders: RunFolders) -> Evaluated:
+    """Return what `run` leaves; it needs no folder to work in.
+
+    Raises:
+        DataError: the documents cannot be read, or nothing can be learnt from them.
+    """
+    start = time.perf_counter()
+    task = TASKS.load(run.task.kind, "task").Task(run.task, labels=run.labels, seed=run.seed)
+    backbone = BACKBONES.load(run.backbone.kind, "backbone").Backbone(run.backbone, seed=run.seed)
+    documents = {split: _read(path, len(task.labels)) for split, path in run.data.items()}
+    try:
+        predictions, metrics = task.evaluate(backbone, documents)
+    except DataError as error:
+        raise DataError(f"{run.data['train']}: {error}") from error
+    seconds = time.perf_counter() - start
+    return Evaluated(evaluation_record(run, seconds, {"total": backbone.weights}, metrics), predictions)
+
+
+def _read(path: str, classes: int) -> pd.DataFrame:
+    try:
+        groups = {"group"} & set(pq.read_schema(path).names)
+        documents = pd.read_parquet(path, columns=["id", "text", "label", *groups])
+    except (OSError, ValueError) as error:  # pyarrow's own errors derive from these two
+        raise DataError(
+            f"{path}: cannot be read ({error}). Expected a Parquet file with the columns id, text and label. "
+            "Prepare the dataset again."
+        ) from error
+    if documents.empty or (classes and not documents["label"].between(0, classes - 1).all()):
+        labels = sorted(documents["label"].unique().tolist())
+        raise DataError(
+            f"{path}: {len(documents)} documents with the labels {labels}; expected at least one, labelled 0 to "
+            f"{classes - 1}. Prepare the dataset again, or list every class in `labels`."
+        )
+    return documents

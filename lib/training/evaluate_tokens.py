@@ -1,0 +1,35 @@
+"""Evaluation of a model as it is: weights of another run, its head included, on validation and test."""
+
+import time
+
+from lib.core.errors import RunError
+from lib.core.settings.run import Run
+from lib.training.assembly import assemble
+from lib.training.evaluate import Evaluated
+from lib.training.folders import RunFolders
+from lib.training.record import count_parameters, evaluation_record
+from lib.training.scoring import load_split, predict_splits
+from lib.training.trainer import KeyedTrainer, evaluation_arguments, longest_evaluated
+
+
+def evaluate(run: Run, folders: RunFolders) -> Evaluated:
+    """Return what `run` leaves.
+
+    Raises:
+        ProjectError: the tokens, the weights or the device do not allow the run.
+    """
+    if run.start is None:
+        raise RunError("start: missing. Expected the folder of a model with a head for the task.")
+    task, backbone, tokenizer, model = assemble(run)
+    backbone.load_weights(model, run.start.checkpoint, with_head=True)
+    splits = {split: load_split(run.data[split], sort=True) for split in ("validation", "test")}
+    trainer = KeyedTrainer(
+        task=task,
+        model=model,
+        args=evaluation_arguments(work=str(folders.work), run=run, longest=longest_evaluated(splits)),
+        data_collator=task.collator(tokenizer),
+    )
+    start = time.perf_counter()
+    metrics, predictions = predict_splits(trainer, splits)
+    seconds = time.perf_counter() - start
+    return Evaluated(evaluation_record(run, seconds, count_parameters(model), metrics, trainer), predictions)

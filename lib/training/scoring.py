@@ -1,0 +1,38 @@
+"""What a trained model is worth: its predictions and scores on the splits that no training sees."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from datasets import Dataset
+
+from lib.data.tokens import TokenDataset, load_tokens
+from lib.training.callbacks import quality_figures
+from lib.training.trainer import KeyedTrainer
+
+
+def load_split(folder: str, *, sort: bool = False) -> Dataset:
+    """Return a tokenised split; `sort` puts the longest documents first, which saves padding in evaluation."""
+    tokens = load_tokens(folder)
+    if sort:
+        order = np.argsort(-np.asarray(tokens["length"]), kind="stable")
+        tokens = tokens.select(order, keep_in_memory=True)
+    return tokens
+
+
+def predict_splits(
+    trainer: KeyedTrainer, splits: Mapping[str, Dataset]
+) -> tuple[dict[str, float | None], pd.DataFrame]:
+    """Return the scores (`eval_*` of validation, `test_*`) and the predictions, one row per document.
+
+    Args:
+        trainer: with the model and its task.
+        splits: `validation` and `test`.
+    """
+    metrics: dict[str, float | None] = {}
+    frames = []
+    for split, prefix in (("validation", "eval"), ("test", "test")):
+        output = trainer.predict(TokenDataset(splits[split]), metric_key_prefix=prefix)
+        frames.append(trainer.task.predictions(splits[split], output).assign(split=split))
+        metrics |= quality_figures(output.metrics, prefix)
+    return metrics, pd.concat(frames, ignore_index=True)

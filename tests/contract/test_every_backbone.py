@@ -1,0 +1,283 @@
+"""What every backbone of tokens owes, with the head of every task, run over examples of every kind found."""
+
+import math
+
+import pytest
+import torch
+import transformers
+from transformers import AutoModel, BertTokenizer
+
+from lib.backbones.contract import TokenBackbone
+from lib.core.kinds import BACKBONES
+from lib.training.record import count_parameters
+
+SIZES = {"hidden_size": 16, "num_hidden_layers": 2}
+EXAMPLES = {
+    "sdpa": {"kind": "encoder", "mechanism": {"kind": "sdpa"}, "num_attention_heads": 2, "intermediate_size": 32},
+    "rnn": {"kind": "recurrent", "cell": "rnn"},
+    "lstm": {"kind": "recurrent", "cell": "lstm"},
+    "gru": {"kind": "recurrent", "cell": "gru"},
+}
+HEADS = {
+    "masked_lm": "AutoModelForMaskedLM",
+    "sequence_classification": "AutoModelForSequenceClassification",
+    "token_classification": "AutoModelForTokenClassification",
+}
+CLASSES = 3
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(35))]
+every_backbone = pytest.mark.parametrize("name", EXAMPLES)
+every_head = pytest.mark.parametrize("head", HEADS)
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("vocabulary")
+    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    return BertTokenizer.from_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def build(tokenizer):
+    """Return a model of an example with the head of a task, or without one, as a run makes it."""
+
+    def make(name, head=None, seed=0, **options):
+        parameters = BACKBONES.parse(EXAMPLES[name] | SIZES)
+        backbone = BACKBONES.load(parameters.kind, "backbone").Backbone(parameters, seed=seed)
+        config = backbone.config(tokenizer, {"num_labels": CLASSES} | options)
+        torch.manual_seed(seed)
+        return getattr(transformers, HEADS[head] if head else "AutoModel").from_config(config).eval()
+
+    return make
+
+
+def backbone_of(name):
+    parameters = BACKBONES.parse(EXAMPLES[name] | SIZES)
+    return BACKBONES.load(parameters.kind, "backbone").Backbone(parameters, seed=0)
+
+
+def draw(*shape, seed=0):
+    return torch.randint(5, len(WORDS), shape, generator=torch.Generator().manual_seed(seed))
+
+
+def masks(*lengths, total=None):
+    return (torch.arange(total or max(lengths)) < torch.tensor(lengths)[:, None]).long()
+
+
+def batch(head, *lengths):
+    """A batch of documents of `lengths` tokens, with the labels of a task."""
+    ids, mask = draw(len(lengths), max(lengths)), masks(*lengths)
+    labels = torch.arange(len(lengths)) % CLASSES
+    if head != "sequence_classification":
+        generator = torch.Generator().manual_seed(1)
+        chosen = (torch.rand(ids.shape, generator=generator) < 0.4) & mask.bool()
+        labels = (ids if head == "masked_lm" else ids % CLASSES).masked_fill(~chosen, -100)
+    return {"input_ids": ids, "attention_mask": mask, "labels": labels}
+
+
+def close(found, expected):
+    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+
+
+def test_every_kind_has_an_example():
+    kinds = {kind for kind in BACKBONES.kinds() if issubclass(BACKBONES.load(kind, "backbone").Backbone, TokenBackbone)}
+    assert {values["kind"] for values in EXAMPLES.values()} == kinds
+
+
+@every_backbone
+def test_the_base_model_has_what_freezing_and_heads_ask_for(name, build):
+    model = build(name, "sequence_classification")
+    parameters = BACKBONES.parse(EXAMPLES[name] | SIZES)
+    assert list(model.base_model.embeddings.parameters())
+    assert len(model.base_model.layers) == parameters.blocks()
+    inside = sum(
+        weight.numel() for part in ("embeddings", "layers") for weight in getattr(model.base_model, part).parameters()
+    )
+    assert inside == count_parameters(model)["backbone"]
+
+
+# Padding
+
+
+@every_backbone
+@pytest.mark.parametrize("padding", [0, 1, 30])
+def test_neither_amount_nor_content_of_padding_reaches_a_token(name, padding, build):
+    model, lengths = build(name), (5, 1, 23)
+    mask = masks(*lengths, total=23 + padding)
+    ids = draw(3, 23 + padding)
+    alone = [model(ids[row : row + 1, :length]).last_hidden_state[0] for row, length in enumerate(lengths)]
+    for filler in (0, 7):
+        states = model(ids.masked_fill(mask == 0, filler), mask).last_hidden_state
+        for row, length in enumerate(lengths):
+            close(states[row, :length], alone[row])
+
+
+@every_backbone
+@pytest.mark.parametrize("filler", [1e4, float("inf"), float("nan")])
+def test_no_number_at_padding_reaches_a_token(name, filler, build):
+    model = build(name)
+    ids, mask = draw(2, 9), masks(9, 4)
+    embedded = model.get_input_embeddings()(ids).detach()
+    poisoned = embedded.masked_fill(mask[:, :, None] == 0, filler)
+    found = model(inputs_embeds=poisoned, attention_mask=mask).last_hidden_state
+    close(found[mask.bool()], model(inputs_embeds=embedded, attention_mask=mask).last_hidden_state[mask.bool()])
+
+
+@every_backbone
+@every_head
+def test_padding_reaches_no_scores_and_gets_no_gradient(name, head, build):
+    model, lengths = build(name, head), (9, 4)
+    values = batch(head, *lengths)
+    mask, labels = values["attention_mask"], values["labels"]
+    embedded = model.get_input_embeddings()(values["input_ids"]).detach().requires_grad_()
+    model(inputs_embeds=embedded, attention_mask=mask, labels=labels).loss.backward()
+    assert embedded.grad[mask == 0].eq(0).all()
+    assert embedded.grad[0].abs().sum(dim=-1).gt(0).all()
+    logits = model(values["input_ids"], mask).logits
+    for row, length in enumerate(lengths):
+        alone = model(values["input_ids"][row : row + 1, :length]).logits[0]
+        close(logits[row] if head == "sequence_classification" else logits[row, :length], alone)
+
+
+@every_backbone
+def test_a_row_of_padding_disturbs_no_other(name, build):
+    model = build(name)
+    ids, mask = draw(2, 6), torch.tensor([[1] * 6, [0] * 6])
+    states = model(ids, mask).last_hidden_state
+    assert states[0].isfinite().all()
+    close(states[:1], model(ids[:1]).last_hidden_state)
+
+
+# Losses
+
+
+@every_backbone
+@every_head
+def test_a_split_batch_has_the_gradients_of_the_whole(name, head, build):
+    model = build(name, head)
+    values = batch(head, *[3 + (5 * row) % 14 for row in range(8)])
+    items = (values["labels"] != -100).sum()
+
+    def gradients(size):
+        model.zero_grad()
+        for start in range(0, 8, size):
+            part = {key: tensor[start : start + size] for key, tensor in values.items()}
+            longest = part["attention_mask"].sum(1).max()
+            part = {key: tensor[:, :longest] if tensor.ndim == 2 else tensor for key, tensor in part.items()}
+            model(**part, num_items_in_batch=items).loss.backward()
+        return [weight.grad.clone() for weight in model.parameters()]
+
+    whole, split = gradients(8), gradients(1)
+    assert sum(gradient.abs().sum() for gradient in whole) > 1e-3
+    torch.testing.assert_close(split, whole, atol=1e-6, rtol=1e-4)
+
+
+@every_backbone
+@every_head
+def test_the_loss_is_the_mean_over_what_is_labelled(name, head, build):
+    model = build(name, head)
+    values = batch(head, 9, 6, 4)
+    logits = model(values["input_ids"], values["attention_mask"]).logits
+    expected = torch.nn.functional.cross_entropy(logits.flatten(0, -2), values["labels"].flatten())
+    torch.testing.assert_close(model(**values).loss, expected)
+    double = model(**values, num_items_in_batch=2 * (values["labels"] != -100).sum()).loss
+    torch.testing.assert_close(double, expected / 2)
+
+
+@every_backbone
+@pytest.mark.parametrize("head", ["masked_lm", "token_classification"])
+def test_a_batch_without_labels_gives_a_zero_with_a_gradient_path(name, head, build):
+    model, ids = build(name, head), draw(2, 6)
+    loss = model(ids, labels=torch.full_like(ids, -100)).loss
+    assert loss.item() == 0
+    loss.backward()
+    assert all(weight.grad is not None and not weight.grad.any() for weight in model.parameters())
+
+
+@every_backbone
+@every_head
+def test_training_lowers_the_loss_and_moves_every_weight(name, head, build):
+    model = build(name, head).train()
+    optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    values, losses = batch(head, 17, 9, 4), []
+    for _ in range(5):
+        loss = model(**values).loss
+        optimiser.zero_grad()
+        loss.backward()
+        assert all(weight.grad is not None and weight.grad.isfinite().all() for weight in model.parameters())
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] < math.inf
+
+
+@every_backbone
+@every_head
+def test_mixed_precision_trains(name, head, build):
+    model = build(name, head).train()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = model(**batch(head, 17, 9)).loss
+    assert loss.dtype == torch.float32
+    torch.testing.assert_close(loss.item(), model.eval()(**batch(head, 17, 9)).loss.item(), rtol=0.1, atol=0)
+    loss.backward()
+    assert all(weight.grad.isfinite().all() for weight in model.parameters())
+
+
+# Weights
+
+
+@every_backbone
+@every_head
+def test_the_seed_decides_the_first_weights(name, head, build):
+    one, same, other = (build(name, head, seed=seed).state_dict() for seed in (3, 3, 4))
+    assert all(torch.equal(one[key], same[key]) for key in one)
+    drawn = [key for key in one if "norm" not in key and not key.endswith("bias")]
+    assert drawn
+    assert not any(torch.equal(one[key], other[key]) for key in drawn)
+
+
+@every_backbone
+@every_head
+def test_a_model_is_saved_and_read_bit_by_bit(name, head, build, tmp_path):
+    model = build(name, head, seed=5)
+    with torch.no_grad():  # biases and norms begin alike in all models
+        for weight in model.parameters():
+            weight.add_(torch.randn_like(weight) / 10)
+    model.save_pretrained(tmp_path)
+    assert (tmp_path / "model.safetensors").is_file()
+    auto = getattr(transformers, HEADS[head])
+    read = auto.from_pretrained(tmp_path)
+    assert type(read) is type(model)
+    assert read.config.to_diff_dict() | {"_name_or_path": ""} == model.config.to_diff_dict() | {"_name_or_path": ""}
+    assert read.state_dict().keys() == model.state_dict().keys()
+    assert all(torch.equal(tensor, read.state_dict()[key]) for key, tensor in model.state_dict().items())
+    ids, mask = draw(2, 9), masks(9, 4)
+    # Equal weights, but not at equal addresses, on which the order of a processor's sums depends.
+    close(read(ids, mask).logits, model(ids, mask).logits)
+    close(AutoModel.from_pretrained(tmp_path)(ids, mask).last_hidden_state, model.base_model(ids, mask)[0])
+
+
+@every_backbone
+@every_head
+def test_weights_are_handed_over_strictly(name, head, build, tmp_path):
+    source, backbone = build(name, head, seed=1), backbone_of(name)
+    source.save_pretrained(tmp_path)
+    for other in HEADS:
+        model = build(name, other, seed=2)
+        first = {key: tensor.clone() for key, tensor in model.head.state_dict().items()}
+        backbone.load_weights(model, tmp_path)
+        given, own = source.base_model.state_dict(), model.base_model.state_dict()
+        assert all(torch.equal(given[key], own[key]) for key in given)
+        if other == head:
+            expected = source.head.state_dict()
+        else:  # a tied decoder goes along with the embeddings
+            expected = {key: tensor for key, tensor in first.items() if key != "decoder.weight"}
+        assert all(torch.equal(tensor, model.head.state_dict()[key]) for key, tensor in expected.items())
+
+
+@every_backbone
+def test_hidden_states_are_those_of_the_embeddings_and_every_layer(name, build):
+    model, ids, mask = build(name, "token_classification"), draw(2, 9), masks(9, 4)
+    outputs = model(ids, mask, output_hidden_states=True)
+    assert len(outputs.hidden_states) == 1 + SIZES["num_hidden_layers"]
+    assert {states.shape for states in outputs.hidden_states} == {(2, 9, SIZES["hidden_size"])}
+    assert torch.equal(outputs.hidden_states[-1], model.base_model(ids, mask).last_hidden_state)
+    assert outputs.logits.shape == (2, 9, CLASSES)
