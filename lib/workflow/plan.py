@@ -112,12 +112,12 @@ class Plan:
         splits = self.experiment.splits(key.model, key.stage, key.dataset)
         if not self.reads_tokens(key):
             return {split: self.prepared(key.dataset, split) for split in splits}
-        return {split: self.tokens(key.dataset, self.experiment.tokenizer_of(key.model), split) for split in splits}
+        return {split: self.tokens(key.dataset, self.experiment.tokenizer_of(key.model, key.dataset), split) for split in splits}
 
     def tokenizer(self, key: Key) -> list[str]:
         """Return the folder of a run's tokeniser, if it reads tokens."""
         reads = self.reads_tokens(key)
-        return [self.tokenizer_folder(self.experiment.tokenizer_of(key.model))] if reads else []
+        return [self.tokenizer_folder(self.experiment.tokenizer_of(key.model, key.dataset))] if reads else []
 
     def run_settings(self, key: Key) -> str:
         """Return what a run's result depends on, as JSON: its slice of the configuration, without paths."""
@@ -179,7 +179,7 @@ class Plan:
             epochs=work.recipe.epochs if work.recipe else 1,  # which takes longer than predicting the other documents
             predicted_share=work.task.predicted_share(),
             max_tokens=corpus.max_tokens,
-            token_lengths=self.token_lengths(key.dataset, self.experiment.tokenizer_of(key.model)),
+            token_lengths=self.token_lengths(key.dataset, self.experiment.tokenizer_of(key.model, key.dataset)),
         )
         return round(estimate * self.study.execution.job.runtime_scale)
 
@@ -299,7 +299,7 @@ class Plan:
         """Every corpus and dataset with every tokeniser that a run reads it by."""
         experiment = self.experiment
         pairs = {
-            (key.dataset, experiment.tokenizer_of(key.model))
+            (key.dataset, experiment.tokenizer_of(key.model, key.dataset))
             for key in self.runs
             if experiment.reads_tokens(key.model, key.stage)
         }

@@ -103,6 +103,9 @@ class Documents(Reading):
     url: UrlSource | None = None
     local: LocalSource | None = None
     generated: GeneratedSource | None = None
+    tokenizer: str | None = Field(
+        None, description="Name of the tokeniser of all models that do not name their own; null = the only one."
+    )
 
     @check
     def _source_is_described(self) -> Iterator[str]:

@@ -57,7 +57,9 @@ class Model(Section):
 
     backbone: str = Field(description="Name of its backbone.")
     mechanism: str | None = Field(None, description="Name of its attention mechanism, if its backbone takes one.")
-    tokenizer: str | None = Field(None, description="Name of its tokeniser; null = the only one.")
+    tokenizer: str | None = Field(
+        None, description="Name of its tokeniser; null = that of the corpus or dataset, or the only one."
+    )
     start: Annotated[Literal["scratch"] | ForeignStart | None, BeforeValidator(_start)] = Field(
         None,
         description="First weights of the first stage that it does not skip; `scratch` = drawn, although that stage "
@@ -194,9 +196,9 @@ class Experiment(Section):
                 backbone, mechanism = change.backbone or backbone, change.mechanism or mechanism
         return backbone, mechanism
 
-    def tokenizer_of(self, model: str) -> str:
-        """Return the name of a model's tokeniser."""
-        return self.models[model].tokenizer or next(iter(self.tokenizers))
+    def tokenizer_of(self, model: str, entry: str) -> str:
+        """Return the name of the tokeniser by which a model reads a corpus or dataset."""
+        return self.models[model].tokenizer or self.corpus(entry).tokenizer or next(iter(self.tokenizers))
 
     def corpus(self, name: str) -> Corpus | Dataset:
         """Return the corpus or dataset of that name."""
@@ -226,7 +228,8 @@ class Experiment(Section):
     def _making_of(self, model: str, stage: str) -> str:
         parent = self.parent_stage(model, stage)
         before = self._making_of(model, parent) if parent else repr(self.models[model].start)
-        tokenizer = self.tokenizer_of(model) if self.reads_tokens(model, stage) else None
+        reads = self.stages[stage].data if self.reads_tokens(model, stage) else ()
+        tokenizer = [self.tokenizer_of(model, entry) for entry in reads]
         backbone = self.backbone_at(model, stage).model_dump(mode="json")
         return json.dumps([stage, backbone, tokenizer, before], sort_keys=True)
 
@@ -340,9 +343,21 @@ class Experiment(Section):
     @check
     def _models_have_a_tokenizer(self) -> Iterator[str]:
         for name, stage in self._passages():
-            if self.models[name].tokenizer is None and len(self.tokenizers) != 1 and self.reads_tokens(name, stage):
+            if self.models[name].tokenizer or len(self.tokenizers) == 1 or not self.reads_tokens(name, stage):
+                continue
+            if missing := [entry for entry in self.stages[stage].data if self.corpus(entry).tokenizer is None]:
                 known = ", ".join(self.tokenizers) or "none; add an entry"
-                yield f"models.{name}.tokenizer: missing. Name one of: {known}"
+                yield (
+                    f"models.{name}.tokenizer: missing, and {', '.join(missing)} names none either. Name one of: {known}"
+                )
+
+    @check
+    def _corpora_name_tokenizers_that_there_are(self) -> Iterator[str]:
+        for section, entries in (("corpora", whole(self.corpora)), ("datasets", whole(self.datasets))):
+            for name, corpus in entries.items():
+                if corpus.tokenizer is not None and corpus.tokenizer not in self.tokenizers:
+                    known = ", ".join(self.tokenizers) or "none"
+                    yield f"{section}.{name}.tokenizer: there is no '{corpus.tokenizer}'. Known: {known}"
 
     @check
     def _backbones_can_do_their_tasks(self) -> Iterator[str]:
@@ -432,6 +447,7 @@ class Experiment(Section):
             if parent := self.parent_stage(name, stage):
                 for obstacle in self.backbone_at(name, stage).obstacles(self.backbone_at(name, parent)):
                     yield f"models.{name}: from {parent} to {stage}, {obstacle}"
+                yield from self._changes_of_tokenizer(name, stage, parent)
 
     @check
     def _only_blocks_that_exist_are_frozen(self) -> Iterator[str]:
@@ -476,6 +492,19 @@ class Experiment(Section):
                 yield f"tokenizers.{name}.corpus: missing. Name what it is trained on: {', '.join(known)}"
             elif tokenizer.corpus is not None and tokenizer.corpus not in known:
                 yield f"tokenizers.{name}.corpus: there is no '{tokenizer.corpus}'. Known: {', '.join(known)}"
+
+    def _changes_of_tokenizer(self, model: str, stage: str, parent: str) -> Iterator[str]:
+        if not self.tokenizers or not self.reads_tokens(model, stage):
+            return
+        for entry in self.stages[stage].data:
+            if (source := self.parent_dataset(parent, entry)) is None:
+                continue
+            before, after = self.tokenizer_of(model, source), self.tokenizer_of(model, entry)
+            if before != after:
+                yield (
+                    f"models.{model}: {stage} reads {entry} by the tokeniser {after}, but starts from {parent} on "
+                    f"{source}, which it read by {before}. Let both have the same"
+                )
 
     def _passages(self, valid_only: bool = True) -> Iterator[tuple[str, str]]:
         """Yield every model with every stage it passes, as far as all that they name is there and right itself."""

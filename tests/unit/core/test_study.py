@@ -491,11 +491,11 @@ GRAPH = {
     ),
     "several tokenisers and none named": (
         [("experiment/tokenizers/other", {"source": "trained"})],
-        "models.sdpa.tokenizer: missing. Name one of: wordpiece, other",
+        "models.sdpa.tokenizer: missing, and wikipedia names none either. Name one of: wordpiece, other",
     ),
     "no tokeniser": (
         [("experiment/tokenizers", {})],
-        "models.sdpa.tokenizer: missing. Name one of: none; add an entry",
+        "models.sdpa.tokenizer: missing, and wikipedia names none either. Name one of: none; add an entry",
     ),
     "an unknown tokeniser": (
         [("experiment/models/sdpa/tokenizer", "word")],
@@ -687,7 +687,7 @@ TOGETHER = {
         "experiment/stages/bare",
         {"task": {"kind": "masked_lm"}, "data": {"imdb": {}}},
     ),
-    "models.sdpa.tokenizer: missing. Name one of: wordpiece, other": (
+    "models.sdpa.tokenizer: missing, and wikipedia names none either. Name one of: wordpiece, other": (
         "experiment/tokenizers/other",
         {"source": "trained", "corpus": "imdb"},
     ),
