@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--encoder", type=json.loads, default={}, metavar="JSON", help="sizes of the layers")
     add_lengths(parser, LENGTHS)
     parser.add_argument("--seconds", type=float, default=0.5, metavar="S", help="time to repeat a row in (0.5)")
-    add_limits(parser, minutes=0.5)
+    add_limits(parser, minutes=1)
     arguments = vars(parser.parse_args(argv))
     out, encoder = arguments.pop("out"), Encoder(**arguments.pop("encoder"))
     write_table(out, sequence_cost(encoder=encoder, **arguments))

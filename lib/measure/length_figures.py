@@ -76,7 +76,9 @@ def memory_length_figure(costs: pd.DataFrame) -> Figure:
                           markerfacecolor="white", gid=f"one head: {name}")  # fmt: skip
         quoted = [gigabytes * MB_A_GB for gigabytes in QUOTED_GB.values()]
         axes.plot(list(QUOTED_GB), quoted, "x", color=QUOTED_COLOUR, label="quoted in a lecture", gid="quoted")
-        axes.annotate(">>", (max(QUOTED_GB), quoted[-1]), (6, 0), textcoords="offset points", va="center")
+        last = max(QUOTED_GB)
+        axes.annotate(f">>{QUOTED_GB[last]} GB", (last, quoted[-1]), (-6, 0), textcoords="offset points",
+                      ha="right", va="center", fontsize=8)  # fmt: skip
         axes.set_ylabel("peak memory, forward + backward [MiB]")
         axes.set_xlabel(f"tokens of one sequence, {heads} heads ({costs['device'].iloc[0]})")
         _scale([axes], costs["length"])
@@ -93,4 +95,4 @@ def _scale(panels: Iterable[Axes], lengths: pd.Series) -> None:
         axes.set_xticks(ticks, [f"{length:,}" for length in ticks])
         axes.minorticks_off()
         axes.set_yscale("log")
-        axes.yaxis.set_major_formatter("{x:,g}")
+        axes.yaxis.set_major_formatter("{x:,.9g}")

@@ -50,7 +50,7 @@ def memory_cost(
     Returns:
         Columns `MEMORY_COLUMNS`. Of those, `matrix_mb` are the MiB of one N x N matrix of all heads, and `computed_mb`
         those of all that exist at once; only exact attention in plain operations has them. `peak_mb` is the peak memory
-        in MiB of one pass, `bytes_kept` what its forward pass keeps, and `seconds` its time, unrepeated.
+        in MiB of one pass, `kept_mb` what its forward pass keeps, and `seconds` its time, unrepeated.
 
     Raises:
         RunError: memory did not suffice.
@@ -83,7 +83,7 @@ def memory_cost(
                 "matrix_mb": matrix,
                 "computed_mb": PEAK_MATRICES * matrix,
                 "peak_mb": peak,
-                "bytes_kept": kept,
+                "kept_mb": kept / 2**20,
                 "seconds": seconds,
                 "skipped": skipped or None,
                 "processor": processor(place),

@@ -104,7 +104,8 @@ def memory_summary(costs: pd.DataFrame) -> str:
     memory, seconds = [], []
     for length, group in costs.groupby("length"):
         few = {n: f" ({n} of {heads} heads)" if n < heads else "" for n in group["heads"]}
-        naive = group[group["matrix_mb"].notna()].iloc[0]
+        group = group.sort_values("matrix_mb", kind="stable")  # what has the matrices stands beside them
+        naive = group.iloc[0]
         whole = heads / naive["heads"]
         memory.append(
             {

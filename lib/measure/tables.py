@@ -21,7 +21,7 @@ SEQUENCE_COLUMNS = [
 ]  # fmt: skip
 MEMORY_COLUMNS = [
     "mechanism", "length", "heads", "head_size", "device", "dtype", "threads", "matrix_mb", "computed_mb", "peak_mb",
-    "bytes_kept", "seconds", "skipped", "processor", "torch",
+    "kept_mb", "seconds", "skipped", "processor", "torch",
 ]  # fmt: skip
 
 QUOTED_GB = {512: 1, 2048: 4, 8192: 16, 128_000: 100}

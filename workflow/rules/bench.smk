@@ -13,7 +13,7 @@ ENCODER = next(backbone for backbone in plan.experiment.backbones.values() if ba
 FIRST_OF_KIND = {mechanism["kind"]: name for name, mechanism in reversed(MECHANISMS.items())}
 # The one of each kind that one sequence is measured with.
 ONE_OF_KIND = FIRST_OF_KIND | ({"favor": "favor-m128"} if "favor-m128" in MECHANISMS else {})
-ONE_SEQUENCE = json.dumps({name: MECHANISMS[name] for name in ONE_OF_KIND.values()})
+ONE_SEQUENCE = json.dumps({name: MECHANISMS[name] for name in MECHANISMS if name in ONE_OF_KIND.values()})
 COST_MODULES = sorted(
     f"lib.attention.{mechanism['kind']}.{part}"
     for mechanism in MECHANISMS.values()

@@ -13,7 +13,7 @@ def test_a_table_of_every_mechanism_and_length():
     assert list(table) == MEMORY_COLUMNS
     rows = list(table[["mechanism", "length"]].itertuples(index=False, name=None))
     assert rows == [(name, length) for length in (32, 64) for name in ("sdpa", "lsh", *NAIVE)]
-    assert (table[["bytes_kept", "seconds"]] > 0).all(axis=None)
+    assert (table[["kept_mb", "seconds"]] > 0).all(axis=None)
     assert table["peak_mb"].notna().all()
     assert table["skipped"].isna().all()
     naive = table[table["mechanism"].isin(NAIVE)]
@@ -27,9 +27,9 @@ def test_plain_operations_keep_one_matrix_and_hold_three():
     length, heads, width = 1024, 4, 16
     table = memory_cost({}, lengths=[length], **(SIZES | {"heads": heads, "head_size": width}))
     (row,) = table.to_dict("records")
-    inputs = 4 * heads * length * width  # bytes of the queries; of the keys, values, the output and each gradient alike
-    assert row["bytes_kept"] == 4 * heads * length**2 + 3 * inputs
-    assert row["computed_mb"] == 3 * row["matrix_mb"] == 48
+    inputs = 4 * heads * length * width / 2**20  # MiB of the queries; as many are kept of the keys and the values
+    assert row["kept_mb"] == row["matrix_mb"] + 3 * inputs == 16 + 3 * 0.25
+    assert row["computed_mb"] == 48
     assert row["computed_mb"] < row["peak_mb"] < row["computed_mb"] + row["matrix_mb"] / 2
 
 
