@@ -8,15 +8,13 @@ from collections.abc import Sequence
 
 from lib.core import program
 from lib.measure.attention_cost import LENGTHS, attention_cost
-from lib.measure.options import cost_parser, write_table
+from lib.measure.options import add_sizes, cost_parser, write_table
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     parser = cost_parser(__doc__)
-    parser.add_argument("--heads", type=int, default=8, metavar="H", help="attention heads (8)")
-    parser.add_argument("--head-size", type=int, default=64, metavar="D", help="width of a head (64)")
-    parser.add_argument("--lengths", nargs="+", type=int, default=LENGTHS, metavar="N", help=f"tokens {LENGTHS}")
+    add_sizes(parser, LENGTHS)
     parser.add_argument("--seconds", type=float, default=1.0, metavar="S", help="time to repeat a row in (1)")
     arguments = vars(parser.parse_args(argv))
     out = arguments.pop("out")

@@ -1,6 +1,6 @@
 """Draw what was measured, from its table alone.
 
-python scripts/measure_figure.py attention_time|attention_memory|favor_error|lsh_recall --table FILE --out FILE ...
+python scripts/measure_figure.py attention_time|sequence_time|... --table FILE --out FILE ...
 """
 
 import sys
@@ -9,12 +9,15 @@ from collections.abc import Sequence
 from lib.core import program
 from lib.measure.approximation_figures import FAVOR_COLUMNS, LSH_COLUMNS, favor_error_figure, lsh_recall_figure
 from lib.measure.cost_figures import attention_memory_figure, attention_time_figure
-from lib.measure.tables import ATTENTION_COLUMNS, read_table
+from lib.measure.length_figures import memory_length_figure, sequence_time_figure
+from lib.measure.tables import ATTENTION_COLUMNS, MEMORY_COLUMNS, SEQUENCE_COLUMNS, read_table
 from lib.results.figures import save_figure
 
 FIGURES = {
     "attention_time": (attention_time_figure, ATTENTION_COLUMNS),
     "attention_memory": (attention_memory_figure, ATTENTION_COLUMNS),
+    "sequence_time": (sequence_time_figure, SEQUENCE_COLUMNS),
+    "memory_length": (memory_length_figure, MEMORY_COLUMNS),
     "favor_error": (favor_error_figure, FAVOR_COLUMNS),
     "lsh_recall": (lsh_recall_figure, LSH_COLUMNS),
 }

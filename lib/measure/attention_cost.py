@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 import torch
 
-from lib.measure.cost import KeptBytes, interleaved, matrix_rate, operation_counter, processor, timed, with_peak_mb
-from lib.measure.implementations import PROJECTED, Case, Padding, prepare
+from lib.measure.cost import KeptBytes, matrix_rate, operation_counter, processor, repeated, with_peak_mb
+from lib.measure.implementations import NAIVE, PROJECTED, Case, Padding, prepare
 from lib.measure.tables import ATTENTION_COLUMNS
 
 logger = logging.getLogger(__name__)
@@ -18,7 +18,6 @@ logger = logging.getLogger(__name__)
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
 """Tokens of a sequence, N."""
 
-NAIVE = "sdpa-naive"
 LONGEST_NAIVE = 4_096
 """Where the plain N x N matrices of a batch still fit into a laptop's memory, and patience ends."""
 
@@ -33,8 +32,6 @@ PEERS = {
     "favor-m256": ["performer-pytorch"],
 }
 """Which rows of ours have which peers."""
-
-REPETITIONS = 5
 
 
 def attention_cost(
@@ -56,7 +53,7 @@ def attention_cost(
         head_size: d.
         device: `cpu` or `cuda`.
         dtype: type of the inputs.
-        seconds: time for the repetitions of a row; one at least, and `REPETITIONS` at most.
+        seconds: time for the repetitions of a row; one at least, and `lib.measure.cost.REPETITIONS` at most.
 
     Returns:
         Columns `ATTENTION_COLUMNS`. Of those, `median_ms`, `min_ms` and `max_ms` are over `repetitions`; `bytes_kept`
@@ -75,12 +72,7 @@ def attention_cost(
     for (length, padding), group in itertools.groupby(planned, key=lambda case: (case.length, case.padding)):
         cases = {(case.implementation, case.mechanism): case for case in group}
         prepared = {key: prepare(case) for key, case in cases.items()}
-        for key, attention in prepared.items():
-            # What is slow anyway needs to warm up only once.
-            if key not in expected or expected[key] < seconds / REPETITIONS:
-                expected[key] = timed(attention, place)
-        repetitions = {key: min(REPETITIONS, max(1, round(seconds / expected[key]))) for key in prepared}
-        times = interleaved(prepared, repetitions, place)
+        times = repeated(prepared, expected, seconds, place)
         prepared.clear()
         for key, case in cases.items():
             expected[key] = median = statistics.median(times[key])
@@ -140,8 +132,7 @@ def attention_cases(
             ours[name] = mechanisms[name.removesuffix(PROJECTED)]
     paddings: tuple[Padding, ...] = ("none", "ragged")
     for length, padding in itertools.product(sorted(lengths), paddings):
-        naive = {NAIVE: {"kind": "sdpa", "use_native_sdpa": False}}
-        wanted = ours | (naive if padding == "none" and length <= LONGEST_NAIVE else {})
+        wanted = ours | (NAIVE if padding == "none" and length <= LONGEST_NAIVE else {})
         for name, parameters in wanted.items():
             peers = [peer for peer in PEERS.get(name, ()) if peer != "torch" or length <= LONGEST_TORCH]
             for implementation in ("ours", *peers):

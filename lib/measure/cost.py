@@ -21,6 +21,9 @@ from lib.core.errors import RunError
 Key = TypeVar("Key")
 Result = TypeVar("Result")
 
+REPETITIONS = 5
+"""Most repetitions of a computation."""
+
 MATRIX = 2048
 """Rows and columns of the matrices whose product gives the machine's own rate."""
 
@@ -57,6 +60,29 @@ def interleaved(
             if turn < repetitions[key]:
                 seconds[key].append(timed(computation, device))
     return seconds
+
+
+def repeated(
+    computations: Mapping[Key, Callable[[], object]],
+    expected: Mapping[Key, float],
+    seconds: float,
+    device: torch.device,
+) -> dict[Key, list[float]]:
+    """Return the seconds of as many repetitions of every computation as its time allows.
+
+    Args:
+        computations: what to measure, taking turns.
+        expected: seconds that a computation is known to take at least, if anything is known.
+        seconds: time for the repetitions of one; one at least, and `REPETITIONS` at most.
+        device: where they run.
+    """
+    known = dict(expected)
+    for key, computation in computations.items():
+        # What is slow anyway needs to warm up only once.
+        if key not in known or known[key] < seconds / REPETITIONS:
+            known[key] = timed(computation, device)
+    repetitions = {key: min(REPETITIONS, max(1, round(seconds / known[key]))) for key in computations}
+    return interleaved(computations, repetitions, device)
 
 
 def matrix_rate(device: torch.device, dtype: torch.dtype, repetitions: int = 9) -> float:
@@ -122,16 +148,26 @@ def operation_counter() -> FlopCounterMode:
     )
 
 
-def with_peak_mb(function: Callable[..., Result], *arguments: Any, device: torch.device) -> tuple[Result, float]:
+def with_peak_mb(
+    function: Callable[..., Result], *arguments: Any, device: torch.device, warm_up: tuple | None = None
+) -> tuple[Result, float]:
     """Return what `function(*arguments)` returns, and the highest memory in use meanwhile, in MiB.
 
     Memory in use before is left out. On a CPU the function runs in a process of its own, whose resident memory counts;
     so it is a function of a module, and arguments and result can be pickled.
 
+    Args:
+        function: what to measure.
+        arguments: its own.
+        device: where it runs.
+        warm_up: arguments of a small call beforehand, which leaves out what libraries set up when they are first used.
+
     Raises:
         RunError: that process ended early.
     """
     if device.type == "cuda":
+        if warm_up is not None:
+            function(*warm_up)
         before = torch.cuda.memory_allocated(device)
         torch.cuda.reset_peak_memory_stats(device)
         result = function(*arguments)
@@ -139,7 +175,7 @@ def with_peak_mb(function: Callable[..., Result], *arguments: Any, device: torch
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_send_peak, args=(sender, torch.get_num_threads(), function, arguments))
+    process = context.Process(target=_send_peak, args=(sender, torch.get_num_threads(), function, arguments, warm_up))
     process.start()
     sender.close()
     try:
@@ -153,8 +189,12 @@ def with_peak_mb(function: Callable[..., Result], *arguments: Any, device: torch
         process.join()
 
 
-def _send_peak(sender: Connection, threads: int, function: Callable[..., object], arguments: tuple) -> None:
+def _send_peak(
+    sender: Connection, threads: int, function: Callable[..., object], arguments: tuple, warm_up: tuple | None
+) -> None:
     torch.set_num_threads(threads)
+    if warm_up is not None:
+        function(*warm_up)
     before = psutil.Process().memory_info().rss
     result = function(*arguments)
     unit = 1 if sys.platform == "darwin" else 1024

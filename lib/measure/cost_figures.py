@@ -1,7 +1,7 @@
 """Figures of what attention costs, from the table that was measured."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib.style
@@ -34,7 +34,7 @@ def attention_time_figure(costs: pd.DataFrame) -> Figure:
     for name, length in crossovers(costs).items():
         if length is not None:
             height = _at(rows[OURS, name]["median_ms"], length)
-            colour, _ = _look(name, rows)
+            colour, _ = look(name, _names(rows))
             figure.axes[0].plot(length, height, "*", color=colour, markersize=15, markeredgecolor="white")
     drawn = pd.concat(rows.values())["repetitions"]
     figure.supxlabel(f"hollow marker: measured once ({(drawn == 1).sum()} of {len(drawn)} times drawn)", fontsize=8)
@@ -62,10 +62,18 @@ def _figure(costs: pd.DataFrame, rows: Rows, column: str, title: str, label: str
         left, right = figure.subplots(1, 2, sharey=True)
         for (implementation, name), group in rows.items():
             if implementation == OURS and "+" not in name:
-                _draw(left, group, column, _look(name, rows), name, once=once)
+                _draw(left, group, column, look(name, _names(rows)), name, once=once)
             elif implementation != OURS:
-                _draw(right, rows[OURS, name], column, _look(name, rows), None, once=once)
-                _draw(right, group, column, _look(name, rows), f"{name}: {implementation}", once=once, linestyle="--")
+                _draw(right, rows[OURS, name], column, look(name, _names(rows)), None, once=once)
+                _draw(
+                    right,
+                    group,
+                    column,
+                    look(name, _names(rows)),
+                    f"{name}: {implementation}",
+                    once=once,
+                    linestyle="--",
+                )
         left.set_title(title)
         left.set_ylabel(label)
         right.set_title("Ours (solid) beside others (dashed)")
@@ -81,13 +89,16 @@ def _figure(costs: pd.DataFrame, rows: Rows, column: str, title: str, label: str
     return figure
 
 
-def _look(name: str, rows: Rows) -> tuple[str, str]:
-    """Return colour, of the family, and marker, of the member."""
-    names = [other for implementation, other in rows if implementation == OURS]
+def look(name: str, names: Sequence[str]) -> tuple[str, str]:
+    """Return colour, of the family, and marker, of the member, of one of `names`."""
     family = name.split("-")[0]
     families = list(dict.fromkeys(other.split("-")[0] for other in names))
     members = [other for other in names if other.split("-")[0] == family]
     return f"C{families.index(family)}", MARKERS[members.index(name) % len(MARKERS)]
+
+
+def _names(rows: Rows) -> list[str]:
+    return [name for implementation, name in rows if implementation == OURS]
 
 
 def _draw(

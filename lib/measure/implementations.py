@@ -18,6 +18,9 @@ from lib.core.errors import ConfigError
 from lib.core.kinds import MECHANISMS
 
 Padding = Literal["none", "ragged"]
+NAIVE: dict[str, dict[str, Any]] = {"sdpa-naive": {"kind": "sdpa", "use_native_sdpa": False}}
+"""Exact attention in plain operations, which holds the N x N matrices: its parameters by its name."""
+
 PROJECTED = "+projections"
 """Ends the name of a row whose projections of queries and values are measured with it."""
 

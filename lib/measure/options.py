@@ -42,6 +42,41 @@ def cost_parser(documentation: str | None) -> argparse.ArgumentParser:
     return parser
 
 
+def add_sizes(parser: argparse.ArgumentParser, lengths: Sequence[int]) -> None:
+    """Add the options of the programs that measure mechanisms alone: heads, their width, and lengths.
+
+    Args:
+        parser: to add to.
+        lengths: default lengths in tokens.
+    """
+    parser.add_argument("--heads", type=int, default=8, metavar="H", help="attention heads (8)")
+    parser.add_argument("--head-size", type=int, default=64, metavar="D", help="width of a head (64)")
+    add_lengths(parser, lengths)
+
+
+def add_lengths(parser: argparse.ArgumentParser, lengths: Sequence[int]) -> None:
+    """Add the option of the lengths to measure at.
+
+    Args:
+        parser: to add to.
+        lengths: default lengths in tokens.
+    """
+    parser.add_argument("--lengths", nargs="+", type=int, default=lengths, metavar="N", help=f"tokens {lengths}")
+
+
+def add_limits(parser: argparse.ArgumentParser, minutes: float, gibibytes: float = 8) -> None:
+    """Add the options of the limits beyond which a pass is not measured, but said to be left out.
+
+    Args:
+        parser: to add to.
+        minutes: default limit on time.
+        gibibytes: default limit on memory.
+    """
+    for name, default, unit in (("minutes", minutes, "min"), ("gibibytes", gibibytes, "GiB")):
+        text = f"leave out a pass that is expected to take more ({default:g} {unit})"
+        parser.add_argument(f"--{name}", type=float, default=default, metavar="X", help=text)
+
+
 def approximation_parser(documentation: str | None, head_size: int, seeds: Sequence[int]) -> argparse.ArgumentParser:
     """Return a parser with the options of the programs that measure approximations: head width, seeds and output.
 

@@ -3,6 +3,7 @@
 import pandas as pd
 
 from lib.measure.crossovers import EXACT, OURS, attention_rows, crossovers
+from lib.measure.tables import QUOTED_GB
 
 ONCE = "*"
 """Marks a number that was measured once."""
@@ -13,6 +14,7 @@ STEPS = {
     "finetune_epoch": "epoch of fine-tuning",
     "finetune_epoch_padded": "epoch of fine-tuning, all padded",
 }
+PASSES = {"forward": "Forward pass", "forward_backward": "Forward and backward pass"}
 
 
 def attention_summary(costs: pd.DataFrame) -> str:
@@ -67,6 +69,66 @@ def training_summary(costs: pd.DataFrame) -> str:
     return f"{note}\n\n{pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True)}\n"
 
 
+def sequence_summary(costs: pd.DataFrame) -> str:
+    """Return microseconds per token by layer, threads and length, a table for each kind of pass, as Markdown.
+
+    Args:
+        costs: columns `lib.measure.tables.SEQUENCE_COLUMNS`.
+    """
+    first = costs.iloc[0]
+    texts = [
+        f"{_machine(first, threads=False)}. Microseconds per token of one layer of width {first['hidden_size']} over "
+        f"one sequence: recurrent layers over both directions, and attention with {first['heads']} heads and its "
+        f"projections. {_count_once(costs[costs['repetitions'] > 0])}"
+    ]
+    for kind, title in PASSES.items():
+        rows = [
+            {"layer": layer, "threads": threads}
+            | {
+                f"{row['length']:,} [µs]": _measured(row, _time(row["us_per_token"], row["repetitions"]))
+                for _, row in group.iterrows()
+            }
+            for (threads, layer), group in costs[costs["pass"] == kind].groupby(["threads", "layer"], sort=False)
+        ]
+        texts.append(f"### {title}\n\n{pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True)}")
+    return "\n\n".join(texts) + "\n"
+
+
+def memory_summary(costs: pd.DataFrame) -> str:
+    """Return the memory of a pass by length and mechanism, beside what a lecture quotes, and its seconds, as Markdown.
+
+    Args:
+        costs: columns `lib.measure.tables.MEMORY_COLUMNS`.
+    """
+    first, heads = costs.iloc[0], costs["heads"].max()
+    memory, seconds = [], []
+    for length, group in costs.groupby("length"):
+        few = {n: f" ({n} of {heads} heads)" if n < heads else "" for n in group["heads"]}
+        group = group.sort_values("matrix_mb", kind="stable")  # what has the matrices stands beside them
+        naive = group.iloc[0]
+        whole = heads / naive["heads"]
+        memory.append(
+            {
+                "tokens": f"{length:,}",
+                "pairs": f"{length**2:,}",
+                "quoted": _quoted(length),
+                "N x N matrix": _size(whole * naive["matrix_mb"]),
+                f"{naive['mechanism']}, computed": _size(whole * naive["computed_mb"]),
+            }
+        )
+        seconds.append({"tokens": f"{length:,}"})
+        for _, row in group.iterrows():
+            memory[-1][row["mechanism"]] = _measured(row, _size(row["peak_mb"]) + few[row["heads"]])
+            seconds[-1][row["mechanism"]] = _measured(row, f"{row['seconds']:,.2f}{few[row['heads']]}")
+    tables = [pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True) for rows in (memory, seconds)]
+    return (
+        f"{_machine(first)}, {heads} heads of width {first['head_size']}. Peak memory of one forward and backward pass "
+        "over one sequence, without projections. `N x N matrix`: one of all heads, which the backward pass keeps; "
+        "`computed`: the three that exist at once; `quoted`: what a lecture quotes, beside names of models."
+        f"\n\n{tables[0]}\n\nSeconds of that one pass:\n\n{tables[1]}\n"
+    )
+
+
 def _attention_table(costs: pd.DataFrame, padding: str, lengths: list[int]) -> list[dict[str, str]]:
     groups, crossing = attention_rows(costs, padding), crossovers(costs, padding)
     exact_bytes = groups[OURS, EXACT].loc[lengths[0], "bytes_kept"]
@@ -90,12 +152,27 @@ def _attention_table(costs: pd.DataFrame, padding: str, lengths: list[int]) -> l
     return rows
 
 
-def _time(milliseconds: float, repetitions: int) -> str:
-    return f"{milliseconds:,.0f}{ONCE if repetitions == 1 else ''}"
+def _time(time: float, repetitions: int) -> str:
+    return f"{time:,.{0 if time >= 10 else 1}f}{ONCE if repetitions == 1 else ''}"
 
 
-def _machine(row: pd.Series) -> str:
-    return f"{row['processor']}, {row['device']}, {row['threads']} thread(s), torch {row['torch']}, {row['dtype']}"
+def _size(mb: float) -> str:
+    return f"{mb:,.0f} MiB" if mb < 1024 else f"{mb / 1024:,.1f} GiB"
+
+
+def _quoted(length: int) -> str:
+    if length not in QUOTED_GB:
+        return "-"
+    return f"{'>>' if length == max(QUOTED_GB) else '~'}{QUOTED_GB[length]} GB"
+
+
+def _measured(row: pd.Series, cell: str) -> str:
+    return cell if pd.isna(row["skipped"]) else f"not measured: {row['skipped']}"
+
+
+def _machine(row: pd.Series, *, threads: bool = True) -> str:
+    used = f"{row['threads']} thread(s), " if threads else ""
+    return f"{row['processor']}, {row['device']}, {used}torch {row['torch']}, {row['dtype']}"
 
 
 def _count_once(costs: pd.DataFrame) -> str:

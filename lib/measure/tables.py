@@ -15,6 +15,21 @@ TRAINING_COLUMNS = [
     "implementation", "model", "step", "batch", "tokens", "median_ms", "tokens_per_s", "peak_mb",
     "device", "dtype", "threads", "repetitions", "processor", "torch",
 ]  # fmt: skip
+SEQUENCE_COLUMNS = [
+    "layer", "family", "pass", "length", "hidden_size", "heads", "device", "dtype", "threads",
+    "median_ms", "min_ms", "max_ms", "us_per_token", "repetitions", "skipped", "processor", "torch",
+]  # fmt: skip
+MEMORY_COLUMNS = [
+    "mechanism", "length", "heads", "head_size", "device", "dtype", "threads", "matrix_mb", "computed_mb", "peak_mb",
+    "kept_mb", "seconds", "skipped", "processor", "torch",
+]  # fmt: skip
+
+QUOTED_GB = {512: 1, 2048: 4, 8192: 16, 128_000: 100}
+"""Memory in GB by tokens that a lecture quotes, approximately, and for 128,000 tokens as far above.
+
+Source:
+    "Sieci RNN/LSTM/GRU i Transformer", section 5.4; it names models, but neither their layers nor what is counted.
+"""
 
 
 def read_table(path: str | Path, columns: Sequence[str]) -> pd.DataFrame:

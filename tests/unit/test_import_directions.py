@@ -72,12 +72,13 @@ def modules_of(program):
 
 def test_what_draws_and_sums_up_does_not_import_what_measures():
     """So that editing a figure makes no measurement stale, nor the other way about."""
-    measuring = {"attention_cost", "training_cost", "approximation", "implementations", "cost"}
+    costs = {"attention_cost", "training_cost", "sequence_cost", "memory_cost"}
+    measuring = {*costs, "approximation", "implementations", "cost"}
     for program in ("measure_figure", "measure_summary", "cost_page"):
         assert not modules_of(program) & measuring, program
-    for program in ("attention_cost", "training_cost", "favor_error", "lsh_recall"):
+    for program in (*costs, "favor_error", "lsh_recall"):
         assert modules_of(program) & measuring, program
-        drawing = {"cost_figures", "approximation_figures", "summaries", "crossovers", "page"}
+        drawing = {"cost_figures", "length_figures", "approximation_figures", "summaries", "crossovers", "page"}
         assert not modules_of(program) & drawing, program
 
 

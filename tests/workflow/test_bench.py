@@ -56,6 +56,26 @@ def test_training_is_measured_and_summed_up(script, tmp_path):
     assert len(table) == 1 + len(MECHANISMS) + 3
 
 
+def test_one_sequence_is_measured_drawn_and_summed_up(script, tmp_path):
+    encoder = json.dumps({"hidden_size": 32, "num_attention_heads": 2})
+    own = {"sequence_cost": ["--encoder", encoder, "--seconds", 0.01], "memory_cost": ["--heads", 2, "--head-size", 16]}
+    shown = {"sequence_cost": "sequence_time", "memory_cost": "memory_length"}
+    for name, figure in shown.items():
+        table, summary = tmp_path / f"{name}.csv", tmp_path / f"{name}.md"
+        sizes = ["--lengths", 32, 512, "--gibibytes", 0.001, "--device", "cpu", "--dtype", "float32"]
+        script(name, "--mechanisms", json.dumps(MECHANISMS), *own[name], *sizes, "--out", table)
+        skipped = pd.read_csv(table).set_index("length")["skipped"].dropna()
+        assert set(skipped) == {"more than 0.001 GiB"}  # 3 x 2 x 512^2 x 4 bytes are 6 MiB
+        assert 512 in skipped.index
+        assert 32 not in skipped.index
+        script("measure_summary", name, "--table", table, "--out", summary)
+        assert len(markdown_tables(summary.read_text())) == 2
+        assert "not measured: more than 0.001 GiB" in summary.read_text()
+        figures = [tmp_path / f"{figure}.{suffix}" for suffix in ("svg", "png")]
+        script("measure_figure", figure, "--table", table, "--out", *figures)
+        assert "favor-m16" in figures[0].read_text()
+
+
 def test_preparation_is_measured(script, tmp_path):
     out = tmp_path / "preparation_cost.csv"
     script("preparation_cost", "--megabytes", 2, "--out", out)
@@ -73,3 +93,13 @@ def test_the_bench_is_planned_beside_the_grid(copy_of_repository):
     for rule in ("attention_cost", "training_cost", "favor_error", "lsh_recall", "measure_summary", *figures):
         assert f"\n{rule} " in planned
     assert "pretrain" not in planned
+    assert "\nsequence_cost " not in planned
+
+
+def test_the_bench_of_one_sequence_is_planned_beside_it(copy_of_repository):
+    copy = copy_of_repository("bench_length")
+    planned = copy.snakemake("-n", "bench_length").stdout
+    for rule in ("sequence_cost", "memory_cost", "measure_summary", "figure_sequence_time", "figure_memory_length"):
+        assert f"\n{rule} " in planned
+    assert "\nattention_cost " not in planned
+    assert "favor-m128" in copy.snakemake("-n", "-p", "memory_cost").stdout

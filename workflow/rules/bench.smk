@@ -1,4 +1,7 @@
-"""What attention and training cost on the machine at hand, and what was measured as figures. Run with: make bench"""
+"""What attention and training cost on the machine at hand, and what was measured as figures. Run with: make bench
+
+What one sequence costs, from short to very long, is apart: snakemake bench_length
+"""
 
 import json
 import os
@@ -8,6 +11,9 @@ MECHANISMS = {name: parameters.model_dump() for name, parameters in plan.experim
 ENCODER = next(backbone for backbone in plan.experiment.backbones.values() if backbone.kind == "encoder")
 
 FIRST_OF_KIND = {mechanism["kind"]: name for name, mechanism in reversed(MECHANISMS.items())}
+# The one of each kind that one sequence is measured with.
+ONE_OF_KIND = FIRST_OF_KIND | ({"favor": "favor-m128"} if "favor-m128" in MECHANISMS else {})
+ONE_SEQUENCE = json.dumps({name: MECHANISMS[name] for name in MECHANISMS if name in ONE_OF_KIND.values()})
 COST_MODULES = sorted(
     f"lib.attention.{mechanism['kind']}.{part}"
     for mechanism in MECHANISMS.values()
@@ -15,6 +21,7 @@ COST_MODULES = sorted(
 )
 MEASURED = ["attention_cost", "training_cost", "favor_error", "lsh_recall"]
 SUMMARIES = ["attention_cost", "training_cost"]
+LENGTH_MEASURED = ["sequence_cost", "memory_cost"]
 # The table that each figure shows.
 MEASURE_FIGURES = {
     "attention_time": "attention_cost",
@@ -22,6 +29,7 @@ MEASURE_FIGURES = {
     "favor_error": "favor_error",
     "lsh_recall": "lsh_recall",
 }
+LENGTH_FIGURES = {"sequence_time": "sequence_cost", "memory_length": "memory_cost"}
 
 
 rule bench:
@@ -29,6 +37,12 @@ rule bench:
         [plan.table(name) for name in MEASURED],
         [plan.table(name, "md") for name in SUMMARIES],
         [plan.figure(name, suffix) for name in MEASURE_FIGURES for suffix in ("svg", "png")],
+
+
+rule bench_length:
+    input:
+        [plan.table(name, suffix) for name in LENGTH_MEASURED for suffix in ("csv", "md")],
+        [plan.figure(name, suffix) for name in LENGTH_FIGURES for suffix in ("svg", "png")],
 
 
 rule attention_cost:
@@ -78,6 +92,51 @@ rule training_cost:
         " --out {output} > {log} 2>&1"
 
 
+rule sequence_cost:
+    output:
+        report(plan.table("sequence_cost"), caption="../report/sequence_cost.rst", category="Tables"),
+    log:
+        plan.log("tables/sequence_cost"),
+    threads: os.cpu_count()
+    resources:
+        runtime=30,
+        mem_mb=16_000,
+        gpu=JOB.gpu,
+        cpus_per_task=JOB.cpus_per_task,
+    params:
+        mechanisms=ONE_SEQUENCE,
+        encoder=as_json(ENCODER.model_dump()),
+        code=code_digest("scripts/sequence_cost.py", *COST_MODULES),
+    message:
+        "what a layer costs per token, recurrent or attention"
+    shell:
+        "python scripts/sequence_cost.py --mechanisms {params.mechanisms:q} --encoder {params.encoder:q}"
+        " --out {output} > {log} 2>&1"
+
+
+rule memory_cost:
+    output:
+        report(plan.table("memory_cost"), caption="../report/memory_cost.rst", category="Tables"),
+    log:
+        plan.log("tables/memory_cost"),
+    threads: os.cpu_count()
+    resources:
+        runtime=30,
+        mem_mb=16_000,
+        gpu=JOB.gpu,
+        cpus_per_task=JOB.cpus_per_task,
+    params:
+        mechanisms=ONE_SEQUENCE,
+        heads=ENCODER.num_attention_heads,
+        head_size=ENCODER.head_size,
+        code=code_digest("scripts/memory_cost.py", *COST_MODULES),
+    message:
+        "what memory attention takes over one sequence"
+    shell:
+        "python scripts/memory_cost.py --mechanisms {params.mechanisms:q} --heads {params.heads}"
+        " --head-size {params.head_size} --out {output} > {log} 2>&1"
+
+
 rule measure_summary:
     input:
         plan.table("{measured}"),
@@ -86,7 +145,7 @@ rule measure_summary:
     log:
         plan.log("tables/{measured}_summary"),
     wildcard_constraints:
-        measured="|".join(SUMMARIES),
+        measured="|".join([*SUMMARIES, *LENGTH_MEASURED]),
     localrule: True
     params:
         code=code_digest("scripts/measure_summary.py"),
@@ -97,7 +156,7 @@ rule measure_summary:
 
 
 # A rule for each figure, because each has a caption of its own.
-for shown, measured in MEASURE_FIGURES.items():
+for shown, measured in (MEASURE_FIGURES | LENGTH_FIGURES).items():
 
     rule:
         name:

@@ -1,5 +1,7 @@
 import importlib.util
 import os
+import time
+from functools import cache
 
 import pytest
 import torch
@@ -7,13 +9,33 @@ from torch import nn
 from torch.nn import functional
 
 from lib.core.errors import RunError
-from lib.measure.cost import PRELOADED, KeptBytes, interleaved, matrix_rate, operation_counter, processor, with_peak_mb
+from lib.measure.cost import (
+    PRELOADED,
+    REPETITIONS,
+    KeptBytes,
+    interleaved,
+    matrix_rate,
+    operation_counter,
+    processor,
+    repeated,
+    with_peak_mb,
+)
 
 CPU = torch.device("cpu")
 
 
 def fill(megabytes):
     return torch.ones(megabytes * 2**18).sum().item()
+
+
+@cache
+def buffer():
+    return torch.ones(100 * 2**18)
+
+
+def fill_with_buffer(megabytes):
+    """As a library that sets up a buffer of 100 MiB when it is first used."""
+    return buffer()[0].item() * fill(megabytes)
 
 
 def die(status):
@@ -51,6 +73,13 @@ def test_peak_memory_is_that_of_the_function_alone():
     assert held.sum() == 2**26
 
 
+def test_a_warm_up_leaves_out_what_is_set_up_at_first():
+    _, cold = with_peak_mb(fill_with_buffer, 200, device=CPU)
+    assert 300 <= cold < 330
+    _, warm = with_peak_mb(fill_with_buffer, 200, device=CPU, warm_up=(1,))
+    assert 198 <= warm < 230
+
+
 def test_what_is_preloaded_of_the_project_exists():
     modules = [name for name in PRELOADED if name.startswith("lib.")]
     assert modules
@@ -72,6 +101,22 @@ def test_computations_take_turns():
     assert "".join(calls) == "abcaca"
     assert {name: len(times) for name, times in seconds.items()} == {"a": 3, "b": 1, "c": 2}
     assert all(time >= 0 for times in seconds.values() for time in times)
+
+
+def test_a_computation_is_repeated_as_often_as_fits_into_its_time():
+    calls = []
+
+    def computations(*names):
+        return {name: lambda name=name: (calls.append(name), time.sleep(0.01)) for name in names}
+
+    seconds = repeated(computations("a"), {}, 0.03, CPU)
+    assert 1 <= len(seconds["a"]) <= 3
+    assert len(calls) == 1 + len(seconds["a"])  # warmed up
+    calls.clear()
+    assert len(repeated(computations("a"), {"a": 100}, 10, CPU)["a"]) == 1
+    assert calls == ["a"]  # known to be slow
+    calls.clear()
+    assert len(repeated(computations("a"), {"a": 0.01}, 10, CPU)["a"]) == REPETITIONS
 
 
 def test_the_rate_of_the_machine_is_plausible():

@@ -18,7 +18,10 @@ CAPTIONS = sorted((ROOT / "workflow/report").glob("*.rst"))
 STUDIES = sorted((ROOT / "config").glob("*.yaml"))
 NAMES = {path.stem for path in CAPTIONS}
 KINDS = {kind for entry in (Table, Figure) for kind in get_args(entry.model_fields["kind"].annotation)}
-BENCH = {"attention_cost", "attention_time", "attention_memory", "training_cost", "favor_error", "lsh_recall"}
+BENCH = {
+    "attention_cost", "attention_time", "attention_memory", "training_cost", "favor_error", "lsh_recall",
+    "sequence_cost", "sequence_time", "memory_cost", "memory_length",
+}  # fmt: skip
 
 
 def rendered(path, study):
