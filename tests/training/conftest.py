@@ -54,7 +54,10 @@ def corpus(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def settings(corpus):
-    """Return settings of a run, as a mapping, with `changes` laid over them; `backbone.mechanism` is replaced whole."""
+    """Return settings of a run, as a mapping, with `changes` laid over them.
+
+    What is of another kind replaces all that was there; so does `backbone.mechanism`.
+    """
 
     def make(stage, **changes):
         splits = ("train", "validation", "test") if stage == "finetune" else ("train", "validation")
@@ -75,9 +78,11 @@ def settings(corpus):
         if stage == "finetune":
             values["labels"] = ["low", "high"]
         for key, value in changes.items():
-            values[key] = (
-                {**values[key], **value} if isinstance(values.get(key), dict) and isinstance(value, dict) else value
-            )
+            before = values.get(key)
+            laid_over = isinstance(before, dict) and isinstance(value, dict)
+            if laid_over and value.get("kind") in (None, before.get("kind")):
+                value = before | value
+            values[key] = value
         return values
 
     return make

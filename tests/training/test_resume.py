@@ -24,17 +24,18 @@ def command(config, out):
 
 
 @pytest.mark.parametrize(
-    ("stage", "mechanism"),
+    ("stage", "backbone"),
     [
-        ("pretrain", {"kind": "lsh", "num_hashes": 2, "chunk_size": 8}),
-        ("finetune", {"kind": "favor", "nb_features": 16, "redraw_interval": 3}),
+        ("pretrain", {"mechanism": {"kind": "lsh", "num_hashes": 2, "chunk_size": 8}}),
+        ("finetune", {"mechanism": {"kind": "favor", "nb_features": 16, "redraw_interval": 3}}),
+        ("pretrain", {"kind": "recurrent", "hidden_size": 32, "num_hidden_layers": 2}),
     ],
 )
-def test_a_killed_run_resumes_exactly(stage, mechanism, config_file, tmp_path):
+def test_a_killed_run_resumes_exactly(stage, backbone, config_file, tmp_path):
     # A checkpoint at every step, in epochs long enough to be killed in the middle of one.
     config = config_file(
         stage,
-        backbone={"mechanism": mechanism},
+        backbone=backbone,
         recipe={"epochs": 2, "batch_size": 8},
         execution={"checkpoint_minutes": 1e-6},
     )
