@@ -112,7 +112,10 @@ class Plan:
         splits = self.experiment.splits(key.model, key.stage, key.dataset)
         if not self.reads_tokens(key):
             return {split: self.prepared(key.dataset, split) for split in splits}
-        return {split: self.tokens(key.dataset, self.experiment.tokenizer_of(key.model, key.dataset), split) for split in splits}
+        return {
+            split: self.tokens(key.dataset, self.experiment.tokenizer_of(key.model, key.dataset), split)
+            for split in splits
+        }
 
     def tokenizer(self, key: Key) -> list[str]:
         """Return the folder of a run's tokeniser, if it reads tokens."""

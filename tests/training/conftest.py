@@ -89,7 +89,10 @@ def tagged(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def settings(corpus, tagged):
-    """Return settings of a run, as a mapping, with `changes` laid over them; `backbone.mechanism` is replaced whole."""
+    """Return settings of a run, as a mapping, with `changes` laid over them.
+
+    What is of another kind replaces all that was there; so does `backbone.mechanism`.
+    """
 
     def make(stage, **changes):
         labelled = stage in ("finetune", "tag")
@@ -112,9 +115,11 @@ def settings(corpus, tagged):
         if labelled:
             values["labels"] = ["low", "high"]
         for key, value in changes.items():
-            values[key] = (
-                {**values[key], **value} if isinstance(values.get(key), dict) and isinstance(value, dict) else value
-            )
+            before = values.get(key)
+            laid_over = isinstance(before, dict) and isinstance(value, dict)
+            if laid_over and value.get("kind") in (None, before.get("kind")):
+                value = before | value
+            values[key] = value
         return values
 
     return make

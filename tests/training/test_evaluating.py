@@ -172,9 +172,7 @@ def trained(settings, tmp_path_factory):
     def make(name, precision="fp32"):
         if (name, precision) not in made:
             folder = tmp_path_factory.mktemp(name) / "trained"
-            values = settings("finetune", model=name, precision=precision, recipe=RECIPE)
-            backbone = BACKBONES[name]
-            values["backbone"] = backbone if "kind" in backbone else values["backbone"] | backbone
+            values = settings("finetune", model=name, precision=precision, recipe=RECIPE, backbone=BACKBONES[name])
             train(Run.model_validate(values), folder)
             made[name, precision] = values, folder
         return made[name, precision]

@@ -42,8 +42,10 @@ def weights_by_epoch(monkeypatch, tmp_path):
         ("pretrain", {"freeze_layers": 1, "freeze_epochs": EPOCHS}, [".embeddings.", ".layers.0."], EPOCHS),
     ],
 )
-def test_what_is_frozen_stands_still_until_the_thaw(stage, recipe, parts, thaw, run_of, weights_by_epoch):
-    seen = weights_by_epoch(run_of(stage, recipe=recipe | {"epochs": EPOCHS, "keep": ["last"]}))
+@pytest.mark.parametrize("kind", ["encoder", "recurrent"])
+def test_what_is_frozen_stands_still_until_the_thaw(kind, stage, recipe, parts, thaw, run_of, weights_by_epoch):
+    backbone = {"kind": kind, "hidden_size": 32, "num_hidden_layers": 2}
+    seen = weights_by_epoch(run_of(stage, backbone=backbone, recipe=recipe | {"epochs": EPOCHS, "keep": ["last"]}))
     assert len(seen) == EPOCHS + 1
     frozen = {name for name in seen[0] if any(part in name for part in parts)}
     assert all(any(part in name for name in frozen) for part in parts)

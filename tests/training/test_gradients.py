@@ -43,15 +43,23 @@ def gradients_of_first_step(monkeypatch, tmp_path):
     return gradients
 
 
-@pytest.mark.parametrize("mechanism", [{"kind": "sdpa"}, {"kind": "lsh", "num_hashes": 2, "chunk_size": 4}])
+@pytest.mark.parametrize(
+    "backbone",
+    [
+        DROPOUTS | {"mechanism": {"kind": "sdpa"}},
+        DROPOUTS | {"mechanism": {"kind": "lsh", "num_hashes": 2, "chunk_size": 4}},
+        {"kind": "recurrent", "hidden_size": 32, "embedding_dropout": 0.0, "layer_dropout": 0.0},
+    ],
+    ids=["sdpa", "lsh", "lstm"],
+)
 @pytest.mark.parametrize("stage", ["pretrain", "finetune", "tag"])
-def test_accumulated_micro_batches_give_the_gradients_of_the_batch(stage, mechanism, run_of, gradients_of_first_step):
+def test_accumulated_micro_batches_give_the_gradients_of_the_batch(stage, backbone, run_of, gradients_of_first_step):
     found = {}
     for tokens in (64 * 32, 8 * 32):
         run = run_of(
             stage,
             task={} if stage == "pretrain" else {"classifier_dropout": 0.0},
-            backbone=DROPOUTS | {"mechanism": mechanism},
+            backbone=backbone,
             recipe={"batch_size": 64, "max_grad_norm": 0},
             execution={"micro_batch_tokens": tokens},
         )

@@ -24,18 +24,19 @@ def command(config, out):
 
 
 @pytest.mark.parametrize(
-    ("stage", "mechanism", "schedule"),
+    ("stage", "backbone", "schedule"),
     [
-        ("pretrain", {"kind": "lsh", "num_hashes": 2, "chunk_size": 8}, "cosine"),
-        ("finetune", {"kind": "favor", "nb_features": 16, "redraw_interval": 3}, "one_cycle"),
-        ("tag", {"kind": "sdpa"}, "one_cycle"),
+        ("pretrain", {"mechanism": {"kind": "lsh", "num_hashes": 2, "chunk_size": 8}}, "cosine"),
+        ("finetune", {"mechanism": {"kind": "favor", "nb_features": 16, "redraw_interval": 3}}, "one_cycle"),
+        ("pretrain", {"kind": "recurrent", "hidden_size": 32, "num_hidden_layers": 2}, "cosine"),
+        ("tag", {"mechanism": {"kind": "sdpa"}}, "one_cycle"),
     ],
 )
-def test_a_killed_run_resumes_exactly(stage, mechanism, schedule, config_file, tmp_path):
+def test_a_killed_run_resumes_exactly(stage, backbone, schedule, config_file, tmp_path):
     # A checkpoint at every step, in epochs long enough to be killed in the middle of one.
     config = config_file(
         stage,
-        backbone={"mechanism": mechanism},
+        backbone=backbone,
         recipe={"epochs": 2, "batch_size": 8, "schedule": schedule},
         execution={"checkpoint_minutes": 1e-6},
     )

@@ -47,6 +47,7 @@ def study(texts):
                     "intermediate_size": 32,
                     "initializer_range": 0.1,
                 },
+                "reader": {"kind": "recurrent", "cell": "gru", "hidden_size": 32, "num_hidden_layers": 1},
                 "words": {"kind": "tfidf", "min_df": 1},
             },
             "tokenizers": {
@@ -90,18 +91,31 @@ def study(texts):
                     "recipe": {"epochs": 4, "learning_rate": 5e-3, "min_lr_ratio": 0.1, "batch_size": 16},
                     "data": {"notes": {}},
                 },
+                "again": {
+                    "start": "judge",
+                    "task": {"kind": "sequence_classification", "classifier_dropout": 0.0},
+                    "data": {"notes": {}},
+                },
             },
             "models": {
-                "counting": {"backbone": "words", "skip": ["read", "settle"]},
+                "counting": {"backbone": "words", "skip": ["read", "settle", "again"]},
                 "whole": {"backbone": "small", "mechanism": "sdpa", "tokenizer": "coarse"},
-                "hasty": {"backbone": "small", "mechanism": "sdpa", "tokenizer": "coarse", "skip": ["settle"]},
+                "hasty": {
+                    "backbone": "small",
+                    "mechanism": "sdpa",
+                    "tokenizer": "coarse",
+                    "skip": ["settle"],
+                    "changes": {"again": {"mechanism": "favor-m16"}},
+                },
+                "reading": {"backbone": "reader", "tokenizer": "coarse"},
                 "swapped": {
                     "backbone": "small",
                     "mechanism": "sdpa",
                     "tokenizer": "coarse",
                     "changes": {"settle": {"mechanism": "favor-m16"}},
+                    "skip": ["again"],
                 },
-                "finer": {"backbone": "small", "mechanism": "favor-m16", "tokenizer": "fine"},
+                "finer": {"backbone": "small", "mechanism": "favor-m16", "tokenizer": "fine", "skip": ["again"]},
             },
         },
         "report": {
@@ -109,6 +123,7 @@ def study(texts):
                 "lengths": {"kind": "token_lengths"},
                 "read": {"stage": "read", "columns": ["minutes", "loss"]},
                 "scores": {"stage": "judge", "columns": ["f1", "test_accuracy"]},
+                "again": {"stage": "again", "columns": ["f1"]},
                 "classes": {"kind": "classes", "stage": "judge", "models": ["counting"]},
             },
             "figures": {"cost": {"stage": "judge", "time": ["settle", "judge"], "baseline": "counting"}},
@@ -146,9 +161,10 @@ def test_models_that_are_the_same_so_far_share_a_run(finished):
     def made(stage):
         return {path.name for path in (finished.results / "runs" / stage).iterdir()}
 
-    assert made("read") == {"whole", "finer"}
-    assert made("settle") == {"whole", "swapped", "finer"}
-    assert made("judge") == {"counting", "whole", "hasty", "swapped", "finer"}
+    assert made("read") == {"whole", "reading", "finer"}
+    assert made("settle") == {"whole", "reading", "swapped", "finer"}
+    assert made("judge") == {"counting", "whole", "hasty", "reading", "swapped", "finer"}
+    assert made("again") == {"whole", "hasty", "reading"}
 
 
 def test_each_model_starts_where_it_says(finished):
@@ -192,11 +208,28 @@ def test_a_model_that_does_not_train_is_a_run_like_any_other(finished):
     assert sorted(own["id"]) == sorted(others["id"])
 
 
+@pytest.mark.parametrize("model", ["whole", "reading"])
+def test_a_trained_model_is_evaluated_as_it_is(finished, model):
+    first, again = (run(finished, stage, model, "notes") for stage in ("judge", "again"))
+    assert {path.name for path in again.iterdir()} == {"config.yaml", "predictions.parquet", "run.json"}
+    predictions = (pd.read_parquet(folder / "predictions.parquet") for folder in (first, again))
+    pd.testing.assert_frame_equal(*predictions, check_exact=True)
+    record = read_record(again)
+    assert record.metrics["test_f1_macro"] == read_record(first).metrics["test_f1_macro"]
+    assert record.parents["start"].path.endswith(f"judge/{model}/notes/seed-5/model")
+    assert (record.epochs, set(record.parents)) == (0, {"start", "tokenizer", "validation", "test"})
+
+
+def test_a_mechanism_changes_where_nothing_is_trained(finished):
+    first, again = (read_record(run(finished, stage, "hasty", "notes")).metrics for stage in ("judge", "again"))
+    assert first["eval_loss"] != again["eval_loss"]
+
+
 def test_the_tables_are_those_that_the_study_asks_for(finished):
     tables = finished.results / "tables"
-    assert {path.stem for path in tables.glob("*.csv")} == {"lengths", "read", "scores", "classes_notes"}
+    assert {path.stem for path in tables.glob("*.csv")} == {"lengths", "read", "scores", "again", "classes_notes"}
     scores = pd.read_csv(tables / "scores.csv")
-    assert scores["model"].tolist() == ["counting", "whole", "hasty", "swapped", "finer"]
+    assert scores["model"].tolist() == ["counting", "whole", "hasty", "reading", "swapped", "finer"]
     assert list(scores.columns) == ["model", "notes_f1_macro_percent", "notes_test_accuracy"]
     assert scores.notna().all(axis=None)
     assert (scores["notes_f1_macro_percent"] > 100 / 3).all()
@@ -330,7 +363,7 @@ class Backbone(contract.TokenBackbone):
     def config(self, tokenizer, options):
         return classes()(vocab_size=len(tokenizer), hidden_size=self.parameters.hidden_size, **options)
 
-    def load_weights(self, model, folder):
+    def load_weights(self, model, folder, *, with_head=False):
         from safetensors.torch import load_file
 
         model.load_state_dict(load_file(f"{folder}/model.safetensors"), strict=False)
@@ -349,7 +382,8 @@ def test_a_task_and_a_backbone_are_one_new_file_each(copy_of_repository, texts):
         "means": {"backbone": "averaging", "tokenizer": "coarse"},
         "encoder": {"backbone": "small", "mechanism": "sdpa", "tokenizer": "coarse"},
     }
-    del experiment["stages"]["read"], experiment["stages"]["settle"], experiment["stages"]["judge"]["start"]
+    del experiment["stages"]["judge"]["start"]
+    experiment["stages"] = {"judge": experiment["stages"]["judge"]}
     experiment["stages"]["judge"]["task"] = {"kind": "first_token", "factor": 2.0}
     values["report"] = {"tables": {"scores": {"stage": "judge", "columns": ["test_accuracy"]}}}
     project.configure(values, "extended.yaml")

@@ -107,10 +107,13 @@ class RecurrentModel(RecurrentPreTrainedModel):
         history = [states]
         rows = _Rows(states, attention_mask)
         packed = rows.pack(states)
-        for number, layer in enumerate(self.layers):
-            packed, _ = layer(packed if number == 0 else packed._replace(data=self.dropout(packed.data)))
-            if output_hidden_states:
-                history.append(rows.unpack(packed))
+        # In mixed precision, too, the layers compute in float32: on a GPU, torch would take fp16 even where bf16 is
+        # asked for, and nothing scales its small gradients then.
+        with torch.autocast(states.device.type, enabled=False):
+            for number, layer in enumerate(self.layers):
+                packed, _ = layer(packed if number == 0 else packed._replace(data=self.dropout(packed.data)))
+                if output_hidden_states:
+                    history.append(rows.unpack(packed))
         states = history[-1] if output_hidden_states else rows.unpack(packed)
         return BaseModelOutput(last_hidden_state=states, hidden_states=tuple(history) if output_hidden_states else None)
 

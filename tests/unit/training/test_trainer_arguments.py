@@ -26,7 +26,9 @@ def arguments(tmp_path, *, precision="fp32", device="cpu", best=None, run_name=N
         recipe={"epochs": 1, "learning_rate": 1e-3, "min_lr_ratio": 0.1, "batch_size": 8} | recipe,
         execution={"device": device} | ({"run_name": run_name} if run_name else {}),
     )
-    return training_arguments(work=str(tmp_path), run=run, recipe=run.recipe, longest=32, best=best)
+    return training_arguments(
+        work=str(tmp_path), run=run, recipe=run.recipe, longest=32, longest_evaluated=64, best=best
+    )
 
 
 @pytest.mark.parametrize(
@@ -79,3 +81,26 @@ def test_trackers_show_the_name_that_the_settings_spell(tmp_path):
     assert arguments(tmp_path, run_name="{model} ({seed})").run_name == "sdpa (1)"
     with pytest.raises(ValidationError, match=r"'\{modle\}' cannot be filled in"):
         Training(run_name="{modle}")
+
+
+def test_an_evaluation_has_the_batches_that_a_training_evaluates_by(tmp_path):
+    """As many documents as fit, by the longest that is evaluated and not the longest that is trained on."""
+    trained = arguments(tmp_path)
+    assert (trained.per_device_train_batch_size, trained.per_device_eval_batch_size) == (8, 32_768 // 64)
+    run = Run(
+        stage="probe",
+        model="sdpa",
+        dataset="imdb",
+        seed=1,
+        task={"kind": "sequence_classification"},
+        backbone={"kind": "encoder"},
+        tokenizer="tokenizer",
+        labels=["no", "yes"],
+        data={"validation": "validation", "test": "test"},
+        start={"checkpoint": "model"},
+        execution={"device": "cpu"},
+    )
+    alone = evaluation_arguments(work=str(tmp_path), run=run, longest=64)
+    for name in ("per_device_eval_batch_size", "bf16", "fp16", "use_cpu", "remove_unused_columns"):
+        assert getattr(alone, name) == getattr(trained, name), name
+    assert evaluation_arguments(work=str(tmp_path), run=run, longest=40_000).per_device_eval_batch_size == 1

@@ -72,6 +72,15 @@ def test_a_row_of_padding_leaves_gradients_finite():
     assert embedded.grad[mask == 0].eq(0).all()
 
 
+@every_cell
+def test_layers_compute_in_float32_whatever_the_precision(cell):
+    model, ids, mask = build(cell=cell), token_ids(2, 9), torch.tensor([[1] * 9, [1] * 4 + [0] * 5])
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        mixed = model(ids, mask).last_hidden_state
+    assert mixed.dtype == torch.float32
+    assert torch.equal(mixed, model(ids, mask).last_hidden_state)
+
+
 def test_both_directions_are_read():
     model, ids = build(num_hidden_layers=1), token_ids(1, 6)
     other = ids.clone()
