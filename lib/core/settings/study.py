@@ -347,9 +347,8 @@ class Experiment(Section):
                 continue
             if missing := [entry for entry in self.stages[stage].data if self.corpus(entry).tokenizer is None]:
                 known = ", ".join(self.tokenizers) or "none; add an entry"
-                yield (
-                    f"models.{name}.tokenizer: missing, and {', '.join(missing)} names none either. Name one of: {known}"
-                )
+                silent = ", ".join(missing)
+                yield f"models.{name}.tokenizer: missing, and {silent} names none either. Name one of: {known}"
 
     @check
     def _corpora_name_tokenizers_that_there_are(self) -> Iterator[str]:
