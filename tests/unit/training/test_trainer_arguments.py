@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from lib.core.errors import RunError
 from lib.core.settings.execution import Training
 from lib.core.settings.run import Run
-from lib.training.trainer import micro_batch_size, training_arguments
+from lib.training.trainer import evaluation_arguments, micro_batch_size, training_arguments
 
 
 def arguments(tmp_path, *, precision="fp32", device="cpu", best=None, run_name=None, **recipe):
