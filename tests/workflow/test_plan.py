@@ -102,15 +102,16 @@ def test_a_study_of_its_own_inherits_nothing(project, alone):
     }
 
 
-@pytest.mark.parametrize("study", ["demo", "imdb_small"])
-def test_the_shipped_studies_can_be_planned(project, study):
+@pytest.mark.parametrize(
+    ("study", "models", "datasets"), [("demo", 9, 3), ("demo_recurrent", 9 + 3, 3), ("imdb_small", 9, 1)]
+)
+def test_the_shipped_studies_can_be_planned(project, study, models, datasets):
     for name in ("wikipedia/en-sample", "imdb/train", "imdb/test"):
         path = project.folder / "data" / f"{name}.parquet"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     jobs = jobs_of(project.snakemake("-n", "--configfile", f"config/{study}.yaml").stdout)
-    datasets = {"demo": 3, "imdb_small": 1}[study]
-    assert (jobs["train"], jobs["train_and_predict"]) == (9 + 9 * datasets, 9 * datasets)
+    assert (jobs["train"], jobs["train_and_predict"]) == (models + models * datasets, models * datasets)
     assert jobs["evaluate"] == datasets
 
 

@@ -90,7 +90,9 @@ class Stage(Section):
 
     task: dict[str, Any] = Field(description="`kind` of the task, and its settings for all entries of `data`.")
     recipe: dict[str, Any] | None = Field(
-        None, description="How it trains, for all entries of `data`; null here and there = it does not."
+        None,
+        description="How it trains, for all entries of `data`; null here and there = it does not: models are evaluated "
+        "as they are, with the head of the stage that they start from.",
     )
     start: str | None = Field(None, description="Stage whose weights it starts from; null = first weights.")
     data: dict[str, Work] = Field(min_length=1, description="Corpora and datasets that it works on, one run each.")
