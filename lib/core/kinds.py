@@ -100,8 +100,9 @@ class MechanismParameters(KindParameters):
         return tokens
 
 
-Ability = Literal["states", "class_probabilities"]
-"""What a backbone can do for a task: map tokens to states that a head is trained on, or classify texts by itself."""
+Ability = Literal["states", "class_probabilities", "attention_maps"]
+"""What a backbone can do: map tokens to states that a head is trained on, classify texts by itself, or show the weights
+by which its tokens attend to each other."""
 
 
 class BackboneParameters(KindParameters):

@@ -143,6 +143,13 @@ class Plan:
 
     def run_code(self, key: Key) -> str:
         """Return the digest of the code that a run executes."""
+        modules = self._modules(key)
+        if self.trains(key):
+            modules += ["lib.core.settings.run", "lib.core.settings.recipe"]
+        return code_digest("scripts/train.py" if self.trains(key) else "scripts/evaluate.py", *modules)
+
+    def _modules(self, key: Key) -> list[str]:
+        """Return the modules of a run's task, backbone and mechanism, which its program imports at run time."""
         task = self.experiment.stages[key.stage].data[key.dataset].task.kind
         backbone = self.experiment.backbone_at(key.model, key.stage)
         modules = [
@@ -155,11 +162,9 @@ class Plan:
         is_package = BACKBONES.module(backbone.kind, "backbone").endswith(".backbone")
         if is_package and find_spec(model := f"{BACKBONES.package}.{backbone.kind}.{task}"):
             modules.append(model)
-        if self.trains(key):
-            modules += ["lib.core.settings.run", "lib.core.settings.recipe"]
         if mechanism := backbone.held_mechanism:
             modules += [MECHANISMS.module(mechanism.kind, part) for part in ("mechanism", "parameters")]
-        return code_digest("scripts/train.py" if self.trains(key) else "scripts/evaluate.py", *modules)
+        return modules
 
     def minutes(self, key: Key) -> int:
         """Estimate the wall time of a run, in minutes."""
@@ -366,6 +371,51 @@ class Plan:
         """Return the records that a figure is drawn from."""
         settings = self.study.report.figures[name]
         return self.records(*dict.fromkeys([*settings.time, settings.stage]))
+
+    def analysis_runs(self, name: str) -> list[Key]:
+        """Return the runs whose models an analysis looks at, each once."""
+        settings = self.study.report.analyses[name]
+        dataset = self.study.analysed_dataset(settings)
+        assert dataset is not None  # the study was checked
+        models = [self.experiment.owner(model, settings.stage) for model in self.study.analysed_models(settings)]
+        seed = self.experiment.seeds[0]
+        return [Key(settings.stage, model, dataset, seed) for model in dict.fromkeys(models)]
+
+    def analysis_settings(self, name: str) -> dict[str, Any]:
+        """Return what an analysis computes: its kind, and the settings that its kind reads."""
+        settings = self.study.report.analyses[name]
+        options = settings.options
+        if settings.kind == "embeddings":
+            dataset = self.analysis_runs(name)[0].dataset
+            options |= {"labels": self.experiment.datasets[dataset].labels}
+        return {"kind": settings.kind, "options": options}
+
+    def analysis_inputs(self, name: str) -> dict[str, list[str]]:
+        """Return what an analysis reads of each run: settings and record, model, tokeniser, documents."""
+        runs = self.analysis_runs(name)
+        split = "validation" if runs[0].dataset in self.experiment.corpora else "test"
+        tokenizers = [self.experiment.tokenizer_of(key.model) for key in runs]
+        return {
+            "configs": [f"{self.folder(key)}/{CONFIG}" for key in runs],
+            "records": [f"{self.folder(key)}/{RUN}" for key in runs],
+            "models": [self.model_folder(key) for key in runs],
+            "tokenizers": [self.tokenizer_folder(tokenizer) for tokenizer in tokenizers],
+            "tokens": [
+                self.tokens(key.dataset, tokenizer, split) for key, tokenizer in zip(runs, tokenizers, strict=True)
+            ],
+        }
+
+    def analysis_code(self, name: str) -> str:
+        """Return the digest of the code that an analysis executes, that of its models included."""
+        kind = f"lib.analysis.{self.study.report.analyses[name].kind}"
+        models = {module for key in self.analysis_runs(name) for module in self._modules(key)}
+        return code_digest("scripts/analyse.py", kind, *sorted(models))
+
+    def analysis_look(self, name: str) -> dict[str, Any]:
+        """Return how an analysis is shown: its kind, and models with their families, which colour them."""
+        runs = self.analysis_runs(name)
+        families = {key.model: self.experiment.backbone_at(key.model, key.stage).family for key in runs}
+        return {"kind": self.study.report.analyses[name].kind, "families": list(families.items())}
 
     def table(self, name: str, suffix: str = "csv") -> str:
         """Return the path of a table."""

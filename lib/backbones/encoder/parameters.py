@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from lib.core.kinds import AnyMechanism, BackboneParameters
+from lib.core.kinds import Ability, AnyMechanism, BackboneParameters
 from lib.core.settings import Probability, check
 
 VOCABULARY = 30_522
@@ -15,6 +15,7 @@ VOCABULARY = 30_522
 class Parameters(BackboneParameters):
     """BERT-style encoder: sizes and dropouts; each field is the field of the same name in `EncoderConfig`."""
 
+    abilities: ClassVar[frozenset[Ability]] = frozenset({"states", "attention_maps"})
     takes_mechanism: ClassVar[bool] = True
 
     kind: Literal["encoder"] = "encoder"
