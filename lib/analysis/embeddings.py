@@ -54,8 +54,8 @@ def analyse(subject: Subject, *, documents: int, word: str, labels: Sequence[str
     counts = {labels[label]: int((senses == label).sum()) for label in sorted(set(senses))}
     if len(counts) < 2 or min(counts.values()) < FOLDS:
         raise DataError(
-            f"word = {word!r}: documents with it by class: {counts}. Expected at least {FOLDS} of two classes or more. "
-            "Choose another word, or read more documents."
+            f"word = {word!r}: documents of {subject.run.dataset} with it by class: {counts}. Expected at least "
+            f"{FOLDS} of two classes or more. Choose another word, or read more documents."
         )
     states = [
         model.base_model(input_ids=torch.tensor([ids])).last_hidden_state[0, ids.index(pieces[0])]

@@ -40,7 +40,9 @@ def analyse(subject: Subject, *, documents: int) -> pd.DataFrame:
     rows: dict[int, list[dict[str, np.ndarray]]] = defaultdict(list)
     texts = [ids for ids in subject.tokens["input_ids"][:] if len(ids) > 1][:documents]
     if not texts:
-        raise DataError("the split has no document of two tokens, which could attend to each other. Check the dataset.")
+        raise DataError(
+            f"{subject.run.dataset}: no document has two tokens, which could attend to each other. Check the dataset."
+        )
     for ids in texts:
         outputs = model.base_model(input_ids=torch.tensor([ids]), output_attentions=True)
         for layer, weights in enumerate(outputs.attentions):

@@ -11,8 +11,8 @@ import matplotlib.style
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
-from matplotlib.ticker import LogLocator
 
 from lib.core.errors import DataError
 from lib.results.figures import PANEL_INCHES, STYLE, looks
@@ -47,7 +47,7 @@ def read_analysis(table: str | Path) -> pd.DataFrame:
 
 
 def attention_maps_figure(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:
-    """Draw the attention maps of a document: above before, below after training; all with one scale of colours, 0 to 1.
+    """Draw the attention maps of a document: above before, below after training, all with one scale of colours.
 
     If every model has a single map, the columns are models; else each model has two rows of its own, and the columns
     are its layers and heads.
@@ -59,25 +59,23 @@ def attention_maps_figure(frame: pd.DataFrame, families: Mapping[str, str]) -> F
     maps = dict(iter(frame.groupby([*MAP, "when"], sort=False)))
     of_models = [[key for key in dict.fromkeys(key[:3] for key in maps) if key[0] == model] for model in families]
     bands = of_models if any(len(band) > 1 for band in of_models) else [[key for band in of_models for key in band]]
-    longest = frame["query"].max() + 1
-    side = max(MAP_INCHES, TOKEN_INCHES * min(longest, TICKS))
-    columns = max(map(len, bands))
+    side = max(MAP_INCHES, TOKEN_INCHES * min(frame["query"].max() + 1, TICKS))
+    columns, rows = max(map(len, bands)), 2 * len(bands)
     with matplotlib.style.context(STYLE):
-        size = ((side + 0.65) * columns + 0.9, (side + 0.85) * 2 * len(bands))
-        figure = Figure(figsize=size, layout="constrained")
-        grid = figure.subplots(2 * len(bands), columns, squeeze=False)
+        figure = Figure(figsize=((side + 0.6) * columns + 1, (side + 0.8) * rows), layout="compressed")
+        grid = figure.subplots(rows, columns, squeeze=False)
         for place, band in enumerate(bands):
-            for row, when in enumerate(TIMES):
-                line = grid[2 * place + row]
+            for line, (when, label) in zip(grid[2 * place :], TIMES.items(), strict=False):
                 for axes, key in zip(line, band, strict=False):
-                    image = _draw_map(axes, maps[(*key, when)])
-                    axes.set_title(f"{key[0]}, {when}\nlayer {key[1]}, head {key[2]}", fontsize=7)
+                    image = _draw_map(axes, maps[(*key, when)], frame["weight"].max())
+                    if when == "before":
+                        axes.set_title(f"{key[0]}\nlayer {key[1]}, head {key[2]}", fontsize=8)
+                    else:
+                        axes.set_xlabel("key", fontsize=7)
                 for axes in line[len(band) :]:
                     axes.set_axis_off()
-                line[0].set_ylabel("query")
-                for axes in line if row else ():
-                    axes.set_xlabel("key")
-        bar = figure.colorbar(image, ax=grid, shrink=0.5 if len(bands) > 1 else 0.8, aspect=30, pad=0.01)
+                line[0].set_ylabel(f"{label}\nquery", fontsize=7)
+        bar = figure.colorbar(image, ax=grid, shrink=1 / len(bands), aspect=30)
         bar.set_label("attention weight")
         bar.outline.set_visible(False)
     return figure
@@ -131,7 +129,6 @@ def gradients_figure(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure
         families: models, in order, each with its family.
     """
     frame = frame[frame["distance"] > 0]
-    lowest = max(FLOOR, frame.loc[frame["relative"] > 0, "relative"].min() / 3)
     with matplotlib.style.context(STYLE):
         width, height = PANEL_INCHES
         figure = Figure(figsize=(2 * width + 1.2, height), layout="constrained")
@@ -148,8 +145,7 @@ def gradients_figure(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure
             axes.set_xscale("log")
             axes.set_yscale("log")
             axes.xaxis.set_major_formatter("{x:,.0f}")
-        panels[0].set_ylim(bottom=lowest)
-        panels[0].yaxis.set_major_locator(LogLocator(numticks=8))
+        panels[0].set_ylim(bottom=max(FLOOR, min(0.1, frame["relative"].min() / 2)))
         panels[0].set_ylabel("gradient, share of that at distance 1")
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper")
     return figure
@@ -261,10 +257,10 @@ def _separations(frame: pd.DataFrame) -> Table:
     return Table(rows.assign(accuracy=100 * rows["accuracy"]).reset_index(), columns)
 
 
-def _draw_map(axes: Axes, part: pd.DataFrame) -> matplotlib.cm.ScalarMappable:
-    """Draw one map, with its tokens on both axes."""
+def _draw_map(axes: Axes, part: pd.DataFrame, greatest: float) -> AxesImage:
+    """Draw one map in colours from 0 to `greatest`, with its tokens on both axes."""
     weights = part.pivot(index="query", columns="key", values="weight")
-    image = axes.imshow(weights, cmap="Blues", vmin=0, vmax=1, interpolation="nearest")
+    image = axes.imshow(weights, cmap="Blues", vmin=0, vmax=greatest, interpolation="nearest")
     step = math.ceil(len(weights) / TICKS)
     tokens = part.drop_duplicates("query")["query_token"].iloc[::step]
     places = list(range(0, len(weights), step))
