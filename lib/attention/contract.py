@@ -4,9 +4,12 @@ Shapes: B batch, H heads, N tokens, d head width.
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
+import torch
 from torch import Tensor, nn
 
+from lib.core.errors import ConfigError
 from lib.core.kinds import MechanismParameters
 
 
@@ -24,6 +27,8 @@ class Attention(nn.Module, ABC):
         layer: index of the layer, part of the key of every random draw.
         seed: seed of the run, the other part.
         dropout: probability of dropping an attention weight in training.
+        slopes: H factors of ALiBi: the score of a query and a key n columns apart falls by n times its head's slope.
+            Padding between the two counts, as in every other position encoding. None = no such bias.
 
     Raises:
         ConfigError: the mechanism cannot honour its settings.
@@ -38,14 +43,22 @@ class Attention(nn.Module, ABC):
         layer: int,
         seed: int,
         dropout: float = 0.0,
+        slopes: Sequence[float] | None = None,
     ) -> None:
         super().__init__()
+        if slopes is not None and not parameters.takes_bias:
+            raise ConfigError(
+                f"{parameters.kind} forms no scores to which the bias of ALiBi could be added. Set "
+                "position_embedding_type to rope, sinusoidal or learned, or choose a mechanism that takes a bias."
+            )
         self.settings = parameters  # a module has a method `parameters`
         self.num_heads = num_heads
         self.head_size = head_size
         self.layer = layer
         self.seed = seed
         self.dropout = dropout
+        # Not a buffer: nothing to store or to initialise. On the CPU even where the default device holds no data.
+        self._slopes = None if slopes is None else torch.tensor(slopes, device="cpu")
         self.step = 0
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None) -> Tensor:
@@ -79,6 +92,47 @@ class Attention(nn.Module, ABC):
         key = clean if key is query else key.masked_fill(padding, 0)
         output = self.attend(clean, key, value.masked_fill(padding, 0), real)
         return output.masked_fill(padding, 0).to(value.dtype)
+
+    def weights(self, query: Tensor, key: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """Return the N x N matrix that `forward` applies to the values, without dropout.
+
+        Every mechanism is linear in the values, so its outputs for the columns of the identity are the columns of this
+        matrix, also where it never forms one. To look at: memory is quadratic in N, and time N / d times that of
+        `forward`. Differentiable as `forward` is.
+
+        Args:
+            query: [B, H, N, d].
+            key: as in `forward`.
+            attention_mask: [B, N], 1 = real token; None = all real.
+
+        Returns:
+            [B, H, N, N], in float32 at least, also under autocast. Rows of real tokens sum to 1 (where a normaliser
+            has an `eps`, to as much less as this takes), rows and columns of padding are zeros.
+
+        Raises:
+            ValueError: as `forward`.
+        """
+        precision = torch.promote_types(query.dtype, torch.float32)
+        length, width = query.shape[2:]
+        columns = torch.eye(length, -(-length // width) * width, dtype=precision, device=query.device)
+        exact = query.to(precision)
+        key = exact if key is query else key.to(precision)
+        dropout, self.dropout = self.dropout, 0.0
+        try:
+            with torch.autocast(query.device.type, enabled=False):
+                parts = [
+                    self.forward(exact, key, part.expand(query.shape), attention_mask)
+                    for part in columns.split(width, dim=1)
+                ]
+        finally:
+            self.dropout = dropout
+        return torch.cat(parts, dim=-1)[..., :length]
+
+    def slopes(self, device: torch.device) -> Tensor | None:
+        """Return the slopes of ALiBi [H] in float32, None without it."""
+        if self._slopes is not None and self._slopes.device != device:
+            self._slopes = self._slopes.to(device)  # kept, since every copy to a GPU waits for it
+        return self._slopes
 
     @abstractmethod
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:

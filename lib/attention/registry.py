@@ -1,5 +1,7 @@
 """Builds mechanisms: the part `mechanism` of a kind defines `class Mechanism`, derived from `Attention`."""
 
+from collections.abc import Sequence
+
 from lib.attention.contract import Attention
 from lib.core.kinds import MECHANISMS, MechanismParameters
 
@@ -12,6 +14,7 @@ def build(
     layer: int,
     seed: int,
     dropout: float = 0.0,
+    slopes: Sequence[float] | None = None,
 ) -> Attention:
     """Return the mechanism that `parameters` describe; the arguments are those of `Attention`.
 
@@ -20,5 +23,11 @@ def build(
     """
     mechanism = MECHANISMS.load(parameters.kind, "mechanism").Mechanism
     return mechanism(
-        parameters=parameters, num_heads=num_heads, head_size=head_size, layer=layer, seed=seed, dropout=dropout
+        parameters=parameters,
+        num_heads=num_heads,
+        head_size=head_size,
+        layer=layer,
+        seed=seed,
+        dropout=dropout,
+        slopes=slopes,
     )

@@ -90,6 +90,8 @@ class MechanismParameters(KindParameters):
     """Whether one projection serves as query and key; weights move only between mechanisms that agree."""
     takes_attention_dropout: ClassVar[bool] = True
     """Whether there are attention weights that dropout could act on."""
+    takes_bias: ClassVar[bool] = False
+    """Whether there are scores to which a bias can be added, as by ALiBi."""
 
     def name(self) -> str:
         """Return the spelling of these parameters, used in configuration, paths and tables."""

@@ -33,7 +33,8 @@ class Mechanism(Attention):
     A sequence of n real tokens has ceil(n / C) chunks and the even number of buckets at or above that, so its
     result is a function of itself, of its seed and layer, and in training of the optimiser step. A token sees its
     own chunk and both neighbours, without wrap-around, and sees itself only where it would see nothing else.
-    Hash rounds each have their own softmax and are averaged. Weight dropout acts within each round.
+    Hash rounds each have their own softmax and are averaged. Weight dropout acts within each round. ALiBi lowers the
+    scores in the windows; buckets depend on content alone.
 
     Source:
         Kitaev et al. 2020, "Reformer", section 2; with the average over rounds and the choice of the bucket mask of
@@ -64,6 +65,7 @@ class Mechanism(Attention):
             dropout=dropout,
             # Dropout's own, global generator decides; the backward pass repeats the draws.
             seed=int(torch.randint(2**62, ())) if dropout else 0,
+            slopes=self.slopes(query.device),
         )
         shown = buckets if self.settings.mask_within_chunks else None
         with torch.autocast(query.device.type, enabled=False):
@@ -136,6 +138,7 @@ class _Window:
         scale: factor of the scores.
         dropout: probability of dropping a weight.
         seed: of the draws of dropout.
+        slopes: of ALiBi [H], if it is used.
     """
 
     chunk: int
@@ -143,6 +146,7 @@ class _Window:
     scale: float
     dropout: float
     seed: int
+    slopes: Tensor | None
 
     @property
     def width(self) -> int:
@@ -200,7 +204,7 @@ class _Group:
         self.sequences = sequences
         self.shape = order.shape
         self.device = order.device
-        order = order.long()
+        positions, order = order, order.long()
         number, length = order.shape[0], order.shape[2]
         inverse = torch.empty_like(order).scatter_(-1, order, self._count(length).expand_as(order))
         self.order = (order + self._count(number)[:, None, None] * length).flatten()
@@ -210,9 +214,12 @@ class _Group:
         key = start + self._count(window.width) - window.reach  # [L/C, W]
         absent = (key < 0) | (key >= real[:, None, None])  # [G, L/C, W]
         self.absence = torch.where(absent, ABSENT, 0.0)[:, None].expand(-1, order.shape[1], -1, -1).flatten(0, 2)
-        self.buckets = None
-        if buckets is not None:
-            self.buckets = functional.pad(buckets.flatten(), (window.reach, window.reach))[:, None]
+        self.buckets = None if buckets is None else self._edged(buckets)
+        self.bias = None
+        if window.slopes is not None:
+            heads = (sequences.start + self._count(number)) % len(window.slopes)
+            slopes = window.slopes[heads].repeat_interleave(len(self.absence) // number)  # of every chunk
+            self.bias = slopes[:, None, None], self._edged(positions)
 
     def sort(self, rows: Tensor) -> Tensor:
         """Return the sequences' `rows` [BH, L, d], sorted, between edges of zeros: [reach + GRL + reach, d]."""
@@ -246,6 +253,10 @@ class _Group:
             if self.buckets is not None:
                 others = block.chunks(self.buckets) != block.windows(self.buckets).transpose(1, 2)
                 scores.masked_fill_(others, ABSENT)
+            if self.bias is not None:
+                slopes, positions = self.bias
+                distances = block.chunks(positions) - block.windows(positions).transpose(1, 2)
+                scores -= slopes[start : block.stop] * distances.abs_()
             scores.baddbmm_(block.chunks(queries), block.windows(queries).transpose(1, 2), alpha=window.scale)
             weights = scores.softmax(-1)
             kept = None
@@ -253,6 +264,10 @@ class _Group:
                 kept = torch.empty_like(weights).bernoulli_(1 - window.dropout, generator=generator)
                 kept /= 1 - window.dropout
             yield block, weights, kept
+
+    def _edged(self, numbers: Tensor) -> Tensor:
+        """Return `numbers` of the sorted tokens [G, R, L], between edges of zeros: [reach + GRL + reach, 1]."""
+        return functional.pad(numbers.flatten(), (self.window.reach, self.window.reach))[:, None]
 
     def _count(self, number: int) -> Tensor:
         return torch.arange(number, device=self.device)

@@ -11,6 +11,7 @@ class Parameters(MechanismParameters):
     """Attention within chunks of tokens sorted by a locality-sensitive hash."""
 
     shares_query_and_key: ClassVar[bool] = True
+    takes_bias: ClassVar[bool] = True
 
     kind: Literal["lsh"]
     num_hashes: PositiveInt = Field(description="Hash rounds, averaged.")

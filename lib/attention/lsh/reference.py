@@ -17,7 +17,7 @@ def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, a
     """Return LSH attention with the mechanism's hash codes.
 
     Args:
-        mechanism: gives the hash codes, chunk size and the choice of the bucket mask.
+        mechanism: gives the hash codes, chunk size, the choice of the bucket mask and the slopes of ALiBi, if any.
         query: [B, H, N, d] in float64; likewise `key` (the same as `query`) and `value`.
         key: as `query`.
         value: as `query`.
@@ -29,14 +29,18 @@ def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, a
     Source:
         The study reproduced, equations 3.12 to 3.23.
     """
+    slopes = mechanism.slopes(query.device)
     output = torch.zeros_like(value)
     codes = mechanism.hash(query.masked_fill(attention_mask[:, None, :, None] == 0, 0), attention_mask.bool())
     for row in range(query.shape[0]):
         real = attention_mask[row].nonzero().squeeze(-1)
         for head in range(query.shape[1]):
+            scores = query[row, head, real] @ query[row, head, real].T / query.shape[-1] ** 0.5
+            if slopes is not None:
+                scores = scores - slopes[head] * (real[:, None] - real).abs()
             rounds = [
                 one_round(
-                    query[row, head, real],
+                    scores,
                     value[row, head, real],
                     codes[row, head, number, real].tolist(),
                     mechanism.settings.chunk_size,
@@ -48,11 +52,11 @@ def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, a
     return output
 
 
-def one_round(query: Tensor, value: Tensor, codes: list[int], chunk_size: int, same_bucket: bool) -> Tensor:
+def one_round(scores: Tensor, value: Tensor, codes: list[int], chunk_size: int, same_bucket: bool) -> Tensor:
     """Return one hash round of one head of one sequence without padding.
 
     Args:
-        query: [n, d]; serves as key.
+        scores: of all pairs of tokens [n, n].
         value: [n, d].
         codes: bucket of each token.
         chunk_size: tokens in a chunk.
@@ -63,7 +67,6 @@ def one_round(query: Tensor, value: Tensor, codes: list[int], chunk_size: int, s
     """
     tokens = range(len(codes))
     rank = {token: place for place, token in enumerate(sorted(tokens, key=lambda token: (codes[token], token)))}
-    scores = query @ query.T / query.shape[-1] ** 0.5
     output = []
     for i in tokens:
         seen = [

@@ -1,6 +1,6 @@
 """Parameters of exact scaled dot-product attention."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -9,6 +9,8 @@ from lib.core.kinds import MechanismParameters
 
 class Parameters(MechanismParameters):
     """Exact attention."""
+
+    takes_bias: ClassVar[bool] = True
 
     kind: Literal["sdpa"]
     use_native_sdpa: bool = Field(

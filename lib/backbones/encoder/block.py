@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from lib.attention.registry import build
 from lib.backbones.encoder.configuration import EncoderConfig
-from lib.backbones.encoder.positions import rotate
+from lib.backbones.encoder.positions import alibi_slopes, rotate
 from lib.core.kinds import MECHANISMS
 
 
@@ -29,6 +29,7 @@ class SelfAttention(nn.Module):
         self.head_size = config.head_size
         width = config.num_attention_heads * config.head_size
         bias = config.attention_bias
+        alibi = config.position_embedding_type == "alibi"
         self.query = nn.Linear(config.hidden_size, width, bias=bias)
         self.key = None if parameters.shares_query_and_key else nn.Linear(config.hidden_size, width, bias=bias)
         self.value = nn.Linear(config.hidden_size, width, bias=bias)
@@ -39,6 +40,7 @@ class SelfAttention(nn.Module):
             layer=layer,
             seed=config.feature_seed,
             dropout=config.attention_dropout,
+            slopes=alibi_slopes(config.num_attention_heads) if alibi else None,
         )
         self.output = nn.Linear(width, config.hidden_size, bias=bias)
 
@@ -53,10 +55,17 @@ class SelfAttention(nn.Module):
         Returns:
             Output [B, N, D].
         """
-        query = self._heads(self.query(states), rotation)
-        key = query if self.key is None else self._heads(self.key(states), rotation)
+        query, key = self._queries_and_keys(states, rotation)
         mixed = self.mechanism(query, key, self._heads(self.value(states)), attention_mask)
         return self.output(mixed.transpose(1, 2).flatten(2))
+
+    def weights(self, states: Tensor, attention_mask: Tensor | None, rotation: tuple[Tensor, Tensor] | None) -> Tensor:
+        """Return the attention weights [B, H, N, N], see `Attention.weights`; the arguments are those of `forward`."""
+        return self.mechanism.weights(*self._queries_and_keys(states, rotation), attention_mask)
+
+    def _queries_and_keys(self, states: Tensor, rotation: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
+        query = self._heads(self.query(states), rotation)
+        return query, query if self.key is None else self._heads(self.key(states), rotation)
 
     def _heads(self, projected: Tensor, rotation: tuple[Tensor, Tensor] | None = None) -> Tensor:
         heads = projected.unflatten(2, (-1, self.head_size)).transpose(1, 2)

@@ -13,7 +13,7 @@ SINUSOIDAL_BASE = 10_000.0
 
 
 class Embeddings(nn.Module):
-    """Sum the embeddings of words, token types (if any) and positions (unless rotary), then normalise."""
+    """Sum the embeddings of words, token types (if any) and positions (learned or sinusoidal ones), then normalise."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()
@@ -60,7 +60,8 @@ class Embeddings(nn.Module):
             if length > reach:
                 raise ValueError(
                     f"the sequence has {length} tokens, but learned positions reach {reach} (max_position_embeddings). "
-                    "Cut the text, train with a greater max_position_embeddings, or use rope or sinusoidal positions."
+                    "Cut the text, train with a greater max_position_embeddings, or use rope, alibi or "
+                    "sinusoidal positions."
                 )
             states = states + self.position_embeddings.weight[:length]
         elif self.phases is not None:

@@ -3,6 +3,8 @@
 Shapes: B batch, N tokens, D hidden size.
 """
 
+from typing import Any
+
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
@@ -51,7 +53,18 @@ class EncoderModel(EncoderPreTrainedModel):
         self.embeddings = Embeddings(config)
         self.layers = nn.ModuleList(EncoderBlock(config, layer) for layer in range(config.num_hidden_layers))
         rotary = config.position_embedding_type == "rope"
-        self.phases = Phases(config.head_size, config.rope_theta, config.rope_scale) if rotary else None
+        self.phases = (
+            Phases(
+                config.head_size,
+                config.rope_theta,
+                config.rope_scale,
+                kind=config.rope_type,
+                factor=config.rope_factor,
+                original_length=config.rope_original_length,
+            )
+            if rotary
+            else None
+        )
         self.post_init()
 
     @can_return_tuple
@@ -74,31 +87,41 @@ class EncoderModel(EncoderPreTrainedModel):
             token_type_ids: [B, N], for models with type_vocab_size above 0; None = all of type 0.
             inputs_embeds: word embeddings to use instead of `input_ids` [B, N, D].
             output_hidden_states: return the states after the embeddings and after each block, too.
-            output_attentions: not available, since most mechanisms form no attention weights.
+            output_attentions: return the attention weights of each block, too: those that its mechanism implies, before
+                dropout. For looking at: they are computed beside the blocks, by `Attention.weights`, which takes far
+                more time and memory than the blocks, also where gradient checkpointing saves theirs.
 
         Returns:
-            `last_hidden_state` [B, N, D] and, if asked for, `hidden_states`.
+            `last_hidden_state` [B, N, D] and, if asked for, `hidden_states` and `attentions`, the latter [B, H, N, N]
+            each.
 
         Raises:
-            ValueError: not exactly one of `input_ids` and `inputs_embeds`; attention weights asked for; token types
-                or a length that the model's embeddings do not have.
+            ValueError: not exactly one of `input_ids` and `inputs_embeds`; token types or a length that the model's
+                embeddings do not have.
         """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("expected exactly one of input_ids and inputs_embeds.")
-        if output_attentions:
-            raise ValueError("output_attentions = True, but the mechanisms return no attention weights. Leave it out.")
+        if output_attentions is None:
+            output_attentions = self.config.output_attentions
         if output_hidden_states is None:
             output_hidden_states = self.config.output_hidden_states
         states = self.embeddings(input_ids, token_type_ids, inputs_embeds)
         rotation = self.phases(states.shape[1], states.device) if self.phases else None
         if attention_mask is not None and attention_mask.all():
             attention_mask = None  # once here, so that no block masks what has no padding
-        history = [states]
+        history, attentions = [states], []
+        block: Any
         for block in self.layers:
+            if output_attentions:
+                attentions.append(block.attention.weights(states, attention_mask, rotation))
             if self.gradient_checkpointing and self.training:
                 states = self._gradient_checkpointing_func(block.__call__, states, attention_mask, rotation, True)
             else:
                 states = block(states, attention_mask, rotation)
             if output_hidden_states:
                 history.append(states)
-        return BaseModelOutput(last_hidden_state=states, hidden_states=tuple(history) if output_hidden_states else None)
+        return BaseModelOutput(
+            last_hidden_state=states,
+            hidden_states=tuple(history) if output_hidden_states else None,
+            attentions=tuple(attentions) if output_attentions else None,
+        )

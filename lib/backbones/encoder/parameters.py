@@ -29,13 +29,23 @@ class Parameters(BackboneParameters):
         None, description="Width of queries, keys and values over all heads; null = `hidden_size`."
     )
     intermediate_size: PositiveInt = Field(2048, description="Width of the feed-forward layer (GELU).")
-    position_embedding_type: Literal["learned", "sinusoidal", "rope"] = Field(
+    position_embedding_type: Literal["learned", "sinusoidal", "rope", "alibi"] = Field(
         "rope",
-        description="Position encoding: `learned` and `sinusoidal` are added to embeddings, `rope` turns q and k.",
+        description="Position encoding: `learned` and `sinusoidal` are added to embeddings, `rope` turns q and k, "
+        "`alibi` lowers scores by distance (for mechanisms that form scores).",
     )
     max_position_embeddings: PositiveInt = Field(16_384, description="Positions that `learned` reaches, in tokens.")
     rope_theta: PositiveFloat = Field(10_000.0, description="Base of the rotary frequencies.")
     rope_scale: PositiveFloat = Field(1.0, description="Factor on the rotary phase.")
+    rope_type: Literal["default", "linear", "yarn"] = Field(
+        "default",
+        description="How rotary positions are stretched over longer texts than the weights were trained on: `default` "
+        "does not, `linear` slows all rotations down, `yarn` the slow ones only, and sharpens attention.",
+    )
+    rope_factor: float = Field(1.0, ge=1, description="By how much `linear` and `yarn` stretch.")
+    rope_original_length: PositiveInt | None = Field(
+        None, description="Tokens of the training before, from which `yarn` tells slow rotations."
+    )
     type_vocab_size: int = Field(0, ge=0, description="Token types; 0 = no token-type embedding.")
     attention_bias: bool = Field(True, description="Biases in the query, key, value and output projections.")
     embedding_dropout: Probability = Field(0.1, description="Dropout on the embeddings.")
@@ -62,14 +72,54 @@ class Parameters(BackboneParameters):
 
     @check
     def _positions_read_their_settings(self) -> Iterator[str]:
-        readers = {"rope_theta": "rope", "rope_scale": "rope", "max_position_embeddings": "learned"}
+        rotary = ("rope_theta", "rope_scale", "rope_type", "rope_factor", "rope_original_length")
+        readers = dict.fromkeys(rotary, "rope") | {"max_position_embeddings": "learned"}
         for name, reader in readers.items():
-            value, default = getattr(self, name), type(self).model_fields[name].default
-            if value != default and self.position_embedding_type != reader:
+            value = getattr(self, name)
+            if self._is_set(name) and self.position_embedding_type != reader:
                 yield (
                     f"{name} = {value} does nothing with position_embedding_type = '{self.position_embedding_type}'. "
                     f"Choose '{reader}', or leave it out"
                 )
+
+    @check
+    def _rotations_are_stretched_as_said(self) -> Iterator[str]:
+        kind = self.rope_type
+        if self.position_embedding_type != "rope":
+            return
+        if kind == "default" and self._is_set("rope_factor"):
+            yield (
+                f"rope_factor = {self.rope_factor} does nothing with rope_type = 'default'. Choose 'linear' or 'yarn', "
+                "or leave it out"
+            )
+        if kind != "default" and not self._is_set("rope_factor"):
+            yield (
+                f"rope_type = '{kind}' does nothing with rope_factor = 1. Set rope_factor to the new length over "
+                "the old one, or leave rope_type out"
+            )
+        if kind != "yarn" and self._is_set("rope_original_length"):
+            yield (
+                f"rope_original_length = {self.rope_original_length} does nothing with rope_type = '{kind}'. "
+                "Choose 'yarn', or leave it out"
+            )
+        if kind == "yarn" and self.rope_original_length is None:
+            yield (
+                "rope_original_length is missing. Expected the tokens of the training before, from which 'yarn' tells "
+                "slow rotations"
+            )
+        if kind == "yarn" and self.rope_theta <= 1:
+            yield (
+                f"rope_theta = {self.rope_theta} makes no rotation slower than another, so 'yarn' cannot tell them "
+                "apart. Set it above 1, or choose 'linear'"
+            )
+
+    @check
+    def _scores_can_be_lowered(self) -> Iterator[str]:
+        if self.position_embedding_type == "alibi" and self.mechanism and not self.mechanism.takes_bias:
+            yield (
+                f"position_embedding_type = 'alibi', but {self.mechanism.name()} forms no scores to add a bias to. "
+                "Choose 'rope', 'sinusoidal' or 'learned'"
+            )
 
     @check
     def _weights_can_be_dropped(self) -> Iterator[str]:
@@ -78,6 +128,9 @@ class Parameters(BackboneParameters):
                 f"attention_dropout = {self.attention_dropout}, but {self.mechanism.name()} has no attention weights "
                 "to drop. Set it to 0"
             )
+
+    def _is_set(self, name: str) -> bool:
+        return getattr(self, name) != type(self).model_fields[name].default
 
     @property
     def head_size(self) -> int:

@@ -3,6 +3,9 @@
 Shapes: B batch, H heads, N tokens, d width of a head or of an embedding.
 """
 
+import math
+from typing import Literal
+
 import torch
 from torch import Tensor
 
@@ -17,15 +20,36 @@ class Phases:
         width: dimensions to encode, two to a frequency.
         base: frequency i is base ** (-2 i / width).
         scale: factor on the phase.
+        kind: how frequencies that suit some length are stretched over texts `factor` times as long; the same whatever
+            the length at hand. `linear`: all are divided by `factor`. `yarn`: so are those
+            that turn less than once over the original length; those that turn more than 32 times stay; in between,
+            the mean of the two moves linearly with i. And all tables are multiplied by 0.1 ln(factor) + 1.
+        factor: see `kind`; at least 1.
+        original_length: tokens that the frequencies suit; `yarn` alone needs it.
 
     Source:
-        Equations 2.5 and 2.6 of the study; Vaswani et al. 2017, section 3.5.
+        Equations 2.5 and 2.6 of the study; Vaswani et al. 2017, section 3.5. Chen et al. 2023, "Extending Context
+        Window of Large Language Models via Positional Interpolation"; Peng et al. 2023, "YaRN", sections 3.2 to 3.4,
+        with the limits rounded to whole i as in its code.
     """
 
-    def __init__(self, width: int, base: float, scale: float = 1.0) -> None:
+    def __init__(
+        self,
+        width: int,
+        base: float,
+        scale: float = 1.0,
+        *,
+        kind: Literal["default", "linear", "yarn"] = "default",
+        factor: float = 1.0,
+        original_length: int | None = None,
+    ) -> None:
         self.width = width
         self.base = base
         self.scale = scale
+        self.kind = kind
+        self.factor = factor
+        self.original_length = original_length
+        self.magnitude = 0.1 * math.log(factor) + 1 if kind == "yarn" else 1.0
         self._tables: tuple[Tensor, Tensor] | None = None
 
     def __call__(self, length: int, device: torch.device) -> tuple[Tensor, Tensor]:
@@ -36,17 +60,35 @@ class Phases:
             device: where the tables are needed.
 
         Returns:
-            Two tensors [N, ceil(d / 2)], float32.
+            Two tensors [N, ceil(d / 2)], float32, times `magnitude`.
         """
         if self._tables is None or len(self._tables[0]) < length or self._tables[0].device != device:
             # A table made during inference mode could not take part in a later backward pass.
             with torch.inference_mode(False):
-                exponents = torch.arange(0, self.width, 2, dtype=torch.float32, device=device) / self.width
                 positions = torch.arange(length, dtype=torch.float32, device=device)
-                phases = self.scale * positions[:, None] * self.base**-exponents
-                self._tables = phases.cos(), phases.sin()
+                phases = self.scale * positions[:, None] * self.frequencies(device)
+                self._tables = phases.cos() * self.magnitude, phases.sin() * self.magnitude
         cosines, sines = self._tables
         return cosines[:length], sines[:length]
+
+    def frequencies(self, device: torch.device) -> Tensor:
+        """Return the frequencies as stretched, without `scale` [ceil(d / 2)], float32."""
+        pairs = torch.arange(0, self.width, 2, dtype=torch.float32, device=device)
+        frequencies = self.base ** -(pairs / self.width)
+        if self.kind == "linear":
+            return frequencies / self.factor
+        if self.kind == "yarn":
+            first = max(math.floor(self._pair_that_turns(32)), 0)
+            last = min(math.ceil(self._pair_that_turns(1)), self.width - 1)
+            share = ((pairs / 2 - first) / max(last - first, 0.001)).clamp(0, 1)
+            return frequencies / self.factor * share + frequencies * (1 - share)
+        return frequencies
+
+    def _pair_that_turns(self, times: int) -> float:
+        """Return the i, a fraction, whose pair turns so many times over the original length."""
+        assert self.original_length is not None
+        turns_of_the_first = self.scale * self.original_length / (2 * math.pi)
+        return self.width * math.log(turns_of_the_first / times, self.base) / 2
 
 
 def rotate(states: Tensor, cosines: Tensor, sines: Tensor) -> Tensor:
@@ -85,3 +127,26 @@ def sinusoids(cosines: Tensor, sines: Tensor, width: int) -> Tensor:
         Equations 2.3 and 2.4 of the study.
     """
     return torch.stack((sines, cosines), dim=-1).flatten(-2)[:, :width]
+
+
+def alibi_slopes(heads: int) -> list[float]:
+    """Return by how much each head lowers the score of two tokens per column between them (ALiBi).
+
+    Decoders look back only. This encoder looks to both sides, and the score falls with the distance |i - j| alike on
+    both: the bias then depends on the distance alone, as the original does, a head's reach is the same to either side,
+    and no head is lost to one of them. The price: without another encoding, attention cannot tell left from right.
+    Mirroring a text mirrors the states, unless tokens such as [CLS] and [SEP] mark its ends.
+
+    Args:
+        heads: H.
+
+    Returns:
+        H slopes: for a power of two 2^(-8/H), 2^(-16/H), ..., 2^-8; otherwise those of the power of two below, and
+        then every other one of twice that power, from the first on.
+
+    Source:
+        Press et al. 2022, "Train Short, Test Long", section 3 and, for other numbers of heads, its code.
+    """
+    power = 2 ** (heads.bit_length() - 1)
+    finer = alibi_slopes(2 * power)[::2] if heads > power else []
+    return [2 ** (-8 * head / power) for head in range(1, power + 1)] + finer[: heads - power]
