@@ -25,6 +25,8 @@ TICKS = 40
 TOKEN_INCHES = 0.13
 MAP_INCHES = 1.3
 """Height and width of a map: so much per token, and at least so much."""
+PANELS = 4
+"""Panels beside each other, at most."""
 FLOOR = 1e-12
 """Share of a gradient below which it is not drawn."""
 BOUNDARIES = {"global": 0.9, "local": 0.5}
@@ -158,36 +160,37 @@ def embeddings_figure(frame: pd.DataFrame, families: Mapping[str, str]) -> Figur
         frame: of `lib.analysis.embeddings`.
         families: models, in order, each with its family.
     """
-    labels, word = sorted(frame["label"].unique()), frame["word"].iloc[0]
+    colours = {label: f"C{place + 1}" for place, label in enumerate(sorted(frame["label"].unique()))}
     static = frame[frame["representation"] == "static"]
     contextual = frame[frame["representation"] == "contextual"]
-    first = next(iter(families))
-    panels = [("static embedding, every model", static[static["model"] == first])]
+    panels = [("static embedding, every model", static[static["model"] == next(iter(families))])]
     panels += [(model, contextual[contextual["model"] == model]) for model in families]
+    columns = min(PANELS, len(panels))
+    rows = math.ceil(len(panels) / columns)
     with matplotlib.style.context(STYLE):
-        columns = min(4, len(panels))
-        rows = math.ceil(len(panels) / columns)
         figure = Figure(figsize=(2.6 * columns + 1.2, 2.9 * rows), layout="constrained")
         grid = figure.subplots(rows, columns, squeeze=False).ravel()
         for axes, (title, part) in zip(grid, panels, strict=False):
-            for place, label in enumerate(labels):
+            for label, colour in colours.items():
                 points = part[part["label"] == label]
-                axes.plot(
-                    points["x"], points["y"], "o", color=f"C{place + 1}", markersize=4, alpha=0.6,
-                    markeredgewidth=0, label=label, gid=label,
-                )  # fmt: skip
-            quality = part.iloc[0]
+                axes.plot(points["x"], points["y"], "o", color=colour, markersize=4, alpha=0.6, mew=0, gid=label)
             axes.set_title(title, fontsize=8)
-            axes.set_xlabel(f"silhouette {quality['silhouette']:.2f}, accuracy {100 * quality['accuracy']:.0f} %")
+            axes.set_xlabel(
+                f"silhouette {part['silhouette'].iloc[0]:.2f}, accuracy {100 * part['accuracy'].iloc[0]:.0f} %"
+            )
             axes.set(xticks=[], yticks=[])
             axes.margins(0.1)
+        grid[0].plot(0, 0, "o", color="C0", gid="static")  # over the points of all classes
+        everything = f"all {len(panels[0][1])} documents"
+        grid[0].annotate(everything, (0, 0), (0, 8), textcoords="offset points", ha="center", fontsize=7)
         for axes in grid[len(panels) :]:
             axes.set_axis_off()
         handles = [
-            Line2D([], [], marker="o", linestyle="none", markersize=4, color=f"C{place + 1}", label=label)
-            for place, label in enumerate(labels)
+            Line2D([], [], marker="o", linestyle="none", markersize=4, color=colour, label=label)
+            for label, colour in colours.items()
         ]
-        figure.legend(handles=handles, title=f"documents with\n'{word}' by class", loc="outside right upper")
+        title = f"documents with\n'{frame['word'].iloc[0]}' by class"
+        figure.legend(handles=handles, title=title, loc="outside right upper")
     return figure
 
 
