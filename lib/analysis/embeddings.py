@@ -42,7 +42,8 @@ def analyse(subject: Subject, *, documents: int, word: str, labels: Sequence[str
     """
     if "label" not in subject.tokens.column_names:
         raise DataError(
-            "the documents have no label each, by which states could be told apart. Choose another dataset."
+            f"{subject.run.dataset}: its documents have no label each, by which states could be told apart. Choose "
+            "another dataset."
         )
     tokenizer, model = subject.tokenizer, subject.trained()
     pieces = tokenizer.encode(word, add_special_tokens=False)

@@ -1,5 +1,6 @@
 """The models that are looked at: those of finished runs, as they were drawn and as they were trained."""
 
+import copy
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -48,8 +49,8 @@ class Subject(NamedTuple):
         return self.parts.tokenizer
 
     def models(self) -> Iterator[tuple[str, PreTrainedModel]]:
-        """Yield `BEFORE` with the model as it was drawn, then `AFTER` with the same object as it was trained."""
-        model = self.parts.model.eval()
+        """Yield `BEFORE` with a model as it was drawn, then `AFTER` with the same object as it was trained."""
+        model = copy.deepcopy(self.parts.model).eval()
         yield BEFORE, model
         self.parts.backbone.load_weights(model, self.folder / MODEL)
         yield AFTER, model

@@ -61,7 +61,7 @@ def test_maps_are_those_of_the_models_read_by_transformers(subject, runs):
     assert frame.groupby(["when", "layer", "head", "query"])["weight"].sum().to_numpy() == pytest.approx(1, abs=1e-5)
     model = AutoModelForSequenceClassification.from_pretrained(runs / "sdpa/model").eval()
     with torch.no_grad():
-        maps = model(torch.tensor([ids]), output_attentions=True).attentions
+        maps = model.base_model(torch.tensor([ids]), output_attentions=True).attentions
     after = frame[frame["when"] == "after"]
     for layer, head in ((0, 1), (1, 0)):
         part = after[(after["layer"] == layer) & (after["head"] == head)]
