@@ -54,14 +54,14 @@ def test_a_setting_concerns_its_own_analysis_alone(looked_at):
     looked_at.configure({"extends": LOOKS, "report": {"analyses": {"heads": {"documents": 9}}}}, "fewer.yaml")
     stale = looked_at.stale("fewer.yaml")
     stale.pop("total")
-    assert stale == {"analysis_heads": 1, "analysis_figure_heads": 1, "all": 1}
+    assert stale == {"analysis_heads": 1, "figure_heads": 1, "all": 1}
 
 
 EDITS = {
     "what computes a kind": (
-        "lib/analysis/heads.py", "LOCAL_DISTANCE = 0.5", ["analysis_heads", "analysis_figure_heads"],
+        "lib/analysis/heads.py", "LOCAL_DISTANCE = 0.5", ["analysis_heads", "figure_heads"],
     ),
-    "what draws": ("lib/results/analyses.py", "TICKS = 40", [f"analysis_figure_{name}" for name in ANALYSES]),
+    "what draws": ("lib/results/analyses.py", "TICKS = 40", [f"figure_{name}" for name in ANALYSES]),
 }  # fmt: skip
 
 

@@ -11,9 +11,7 @@ for name in ANALYSES:
         input:
             **plan.analysis_inputs(name),
         output:
-            report(
-                plan.table(name), caption=caption(name, plan.study.report.analyses[name].kind), category="Analyses"
-            ),
+            report(plan.table(name), caption=caption(name, plan.study.report.analyses[name].kind), category="Analyses"),
         log:
             plan.log(f"analyses/{name}"),
         resources:
@@ -32,7 +30,7 @@ for name in ANALYSES:
 
     rule:
         name:
-            f"analysis_figure_{name}".replace("-", "_").replace(".", "_")
+            f"figure_{name}".replace("-", "_").replace(".", "_")
         input:
             plan.table(name),
         output:
