@@ -103,8 +103,8 @@ class MechanismParameters(KindParameters):
 
 
 Ability = Literal["states", "class_probabilities", "attention_maps"]
-"""What a backbone can do: map tokens to states that a head is trained on, classify texts by itself, or show the weights
-by which its tokens attend to each other."""
+"""What a backbone can do: map tokens to states that a head is trained on, classify texts by itself, or show how much
+each token attends to each other one."""
 
 
 class BackboneParameters(KindParameters):

@@ -143,13 +143,6 @@ class Plan:
 
     def run_code(self, key: Key) -> str:
         """Return the digest of the code that a run executes."""
-        modules = self._modules(key)
-        if self.trains(key):
-            modules += ["lib.core.settings.run", "lib.core.settings.recipe"]
-        return code_digest("scripts/train.py" if self.trains(key) else "scripts/evaluate.py", *modules)
-
-    def _modules(self, key: Key) -> list[str]:
-        """Return the modules of a run's task, backbone and mechanism, which its program imports at run time."""
         task = self.experiment.stages[key.stage].data[key.dataset].task.kind
         backbone = self.experiment.backbone_at(key.model, key.stage)
         modules = [
@@ -162,9 +155,11 @@ class Plan:
         is_package = BACKBONES.module(backbone.kind, "backbone").endswith(".backbone")
         if is_package and find_spec(model := f"{BACKBONES.package}.{backbone.kind}.{task}"):
             modules.append(model)
+        if self.trains(key):
+            modules += ["lib.core.settings.run", "lib.core.settings.recipe"]
         if mechanism := backbone.held_mechanism:
             modules += [MECHANISMS.module(mechanism.kind, part) for part in ("mechanism", "parameters")]
-        return modules
+        return code_digest("scripts/train.py" if self.trains(key) else "scripts/evaluate.py", *modules)
 
     def minutes(self, key: Key) -> int:
         """Estimate the wall time of a run, in minutes."""
@@ -406,10 +401,8 @@ class Plan:
         }
 
     def analysis_code(self, name: str) -> str:
-        """Return the digest of the code that an analysis executes, that of its models included."""
-        kind = f"lib.analysis.{self.study.report.analyses[name].kind}"
-        models = {module for key in self.analysis_runs(name) for module in self._modules(key)}
-        return code_digest("scripts/analyse.py", kind, *sorted(models))
+        """Return the digest of the code that an analysis executes; that of its models counts in their runs."""
+        return code_digest("scripts/analyse.py", f"lib.analysis.{self.study.report.analyses[name].kind}")
 
     def analysis_look(self, name: str) -> dict[str, Any]:
         """Return how an analysis is shown: its kind, and models with their families, which colour them."""
