@@ -19,13 +19,16 @@ EXAMPLES = {
     for kind in MECHANISMS.kinds()
     for name, values in importlib.import_module(f"lib.attention.{kind}.reference").EXAMPLES.items()
 }
-every_mechanism = pytest.mark.parametrize("name", EXAMPLES)
+SLOPES = (0.5, 0.0625)
+BIASED = {f"{name}-alibi": values for name, values in EXAMPLES.items() if MECHANISMS.parse(values).takes_bias}
+every_mechanism = pytest.mark.parametrize("name", EXAMPLES | BIASED)
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 10, 26, 63, 64, 65, 150]
 
 
 def build(name, **changes):
-    arguments = {"num_heads": HEADS, "head_size": WIDTH, "layer": 1, "seed": 3} | changes
-    return registry.build(MECHANISMS.parse(EXAMPLES[name]), **arguments).eval()
+    slopes = SLOPES if name in BIASED else None
+    arguments = {"num_heads": HEADS, "head_size": WIDTH, "layer": 1, "seed": 3, "slopes": slopes} | changes
+    return registry.build(MECHANISMS.parse((EXAMPLES | BIASED)[name]), **arguments).eval()
 
 
 def draw(mechanism, batch, length, seed=0, dtype=torch.float32):
@@ -134,6 +137,8 @@ def test_no_mask_is_a_mask_of_ones(name):
 @pytest.mark.parametrize("content", [0.0, 1e9, float("inf"), float("nan")])
 @pytest.mark.parametrize("place", ["right", "left", "middle", "scattered"])
 def test_padding_is_exact(name, content, place):
+    if name in BIASED and place in ("middle", "scattered"):
+        pytest.skip("padding between two tokens counts as distance, as in every position encoding")
     mechanism = build(name)
     length, longer = 19, 44
     kept = {
@@ -292,3 +297,58 @@ def test_working_block_by_block_changes_nothing(name, length, monkeypatch):
         for limit in limits:
             monkeypatch.setitem(getattr(module, limit), "cpu", size)
         assert_close(run(lambda *rows: mechanism(*rows, mask), tensors, cotangent), expected, 1e-5)
+
+
+@every_mechanism
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize("length", [1, 30])
+def test_weights_are_what_is_applied_to_the_values(name, training, length):
+    mechanism = build(name).train(training)
+    set_step(mechanism, 7)
+    (query, key, value), mask = draw(mechanism, 4, length), masks(length)
+    weights = mechanism.weights(query, key, mask)
+    assert weights.shape == (4, HEADS, length, length)
+    torch.testing.assert_close(weights @ value, mechanism(query, key, value, mask), atol=1e-5, rtol=1e-5)
+    whole = mechanism.weights(query, key) @ value
+    torch.testing.assert_close(whole, mechanism(query, key, value), atol=1e-5, rtol=1e-5)
+    real = mask.bool()[:, None].expand(-1, HEADS, -1)
+    torch.testing.assert_close(weights.sum(-1), real.float(), atol=1e-5, rtol=0)
+    assert (weights >= 0).all()
+    assert (weights.transpose(-1, -2)[~real] == 0).all()
+
+
+@every_mechanism
+def test_weights_equal_the_reference(name):
+    mechanism = build(name)
+    (query, key, _), mask = draw(mechanism, 4, 26, dtype=torch.float64), masks(26)
+    identity = torch.eye(26, dtype=torch.float64).expand(4, HEADS, 26, 26)
+    module = importlib.import_module(f"lib.attention.{mechanism.settings.kind}.reference")
+    expected = module.reference(mechanism, query, key, identity, mask)
+    torch.testing.assert_close(mechanism.weights(query, key, mask), expected, atol=1e-6, rtol=1e-6)
+
+
+@every_mechanism
+def test_weights_are_those_before_dropout(name):
+    mechanism, (query, key, _) = build(name).train(), draw(build(name), 2, 30)
+    expected = mechanism.weights(query, key)
+    if mechanism.settings.takes_attention_dropout:
+        mechanism = build(name, dropout=0.5).train()
+    state = torch.get_rng_state()
+    assert torch.equal(mechanism.weights(query, key), expected)
+    assert torch.equal(state, torch.get_rng_state())
+    assert mechanism.dropout == (0.5 if mechanism.settings.takes_attention_dropout else 0)
+
+
+@every_mechanism
+def test_weights_are_exact_in_low_precision_and_whatever_the_padding_holds(name):
+    mechanism, mask = build(name), masks(20)
+    query, key, _ = draw(mechanism, 4, 20, dtype=torch.bfloat16)
+    with torch.no_grad():
+        expected = mechanism.weights(*detached((query, key, key), torch.float32)[:2], mask)
+        for rows in (query, key):
+            rows.masked_fill_(mask[:, None, :, None] == 0, float("nan"))
+    for autocast in (False, True):
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
+            weights = mechanism.weights(query, key, mask)
+        assert weights.dtype == torch.float32
+        torch.testing.assert_close(weights, expected, atol=1e-6, rtol=1e-6)

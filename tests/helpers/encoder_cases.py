@@ -17,6 +17,11 @@ EXAMPLES = {
     "favor-elu": {"kind": "favor", "phi": "elu"},
 }
 POSITIONS = ("learned", "sinusoidal", "rope")
+MIXES = [
+    (mechanism, position)
+    for mechanism, values in EXAMPLES.items()
+    for position in (*POSITIONS, *(["alibi"] if values["kind"] != "favor" else []))
+]
 VOCABULARY = 50
 
 

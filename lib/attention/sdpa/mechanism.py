@@ -14,7 +14,7 @@ from lib.attention.sdpa.parameters import Parameters
 class Mechanism(Attention):
     """Softmax attention over all real tokens, by torch's fused kernel or in plain operations.
 
-    With ALiBi, both form the bias as a matrix [H, N, N], with padding [B, H, N, N]; so memory is quadratic in N.
+    With ALiBi, both form the bias as a matrix [1, H, N, N], with padding [B, H, N, N]; so memory is quadratic in N.
 
     Source:
         Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1.
@@ -43,10 +43,10 @@ class Mechanism(Attention):
         return weights.to(value.dtype) @ value
 
     def _bias(self, query: Tensor) -> Tensor | None:
-        """Return what ALiBi adds to the scores [H, N, N], in the type of `query`; None without it."""
+        """Return what ALiBi adds to the scores [1, H, N, N], in the type of `query`; None without it."""
         slopes = self.slopes(query.device)
         if slopes is None:
             return None
         positions = torch.arange(query.shape[2], device=query.device)
         distances = (positions[:, None] - positions).abs()
-        return (-slopes[:, None, None] * distances).to(query.dtype)
+        return (-slopes[:, None, None] * distances).to(query.dtype)[None]  # without B, the fused kernel gives up

@@ -32,8 +32,9 @@ def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, a
     for row, head in torch.cartesian_prod(torch.arange(query.shape[0]), torch.arange(query.shape[1])).tolist():
         real = attention_mask[row].nonzero().squeeze(-1)
         q, k, v = (tensor[row, head, real] for tensor in (query, key, value))
-        kernel = torch.exp(q @ k.T / q.shape[-1] ** 0.5)
+        scores = q @ k.T / q.shape[-1] ** 0.5
         if slopes is not None:
-            kernel *= torch.exp(-slopes[head].double() * (real[:, None] - real).abs())
+            scores = scores - slopes[head] * (real[:, None] - real).abs()
+        kernel = torch.exp(scores)
         output[row, head, real] = (kernel @ v) / kernel.sum(-1, keepdim=True)
     return output

@@ -21,9 +21,9 @@ class Phases:
         base: frequency i is base ** (-2 i / width).
         scale: factor on the phase.
         kind: how frequencies that suit some length are stretched over texts `factor` times as long; the same whatever
-            the length at hand. `linear`: all are divided by `factor`. `yarn`: so are those
-            that turn less than once over the original length; those that turn more than 32 times stay; in between,
-            the mean of the two moves linearly with i. And all tables are multiplied by 0.1 ln(factor) + 1.
+            the length at hand. `linear`: all are divided by `factor`. `yarn`: so are those that turn less than once
+            over the original length; those that turn more than 32 times stay; in between, it moves linearly with i from
+            the one to the other. And all tables are multiplied by 0.1 ln(factor) + 1.
         factor: see `kind`; at least 1.
         original_length: tokens that the frequencies suit; `yarn` alone needs it.
 
@@ -73,14 +73,14 @@ class Phases:
 
     def frequencies(self, device: torch.device) -> Tensor:
         """Return the frequencies as stretched, without `scale` [ceil(d / 2)], float32."""
-        pairs = torch.arange(0, self.width, 2, dtype=torch.float32, device=device)
-        frequencies = self.base ** -(pairs / self.width)
+        dimensions = torch.arange(0, self.width, 2, dtype=torch.float32, device=device)
+        frequencies = self.base ** -(dimensions / self.width)
         if self.kind == "linear":
             return frequencies / self.factor
         if self.kind == "yarn":
             first = max(math.floor(self._pair_that_turns(32)), 0)
             last = min(math.ceil(self._pair_that_turns(1)), self.width - 1)
-            share = ((pairs / 2 - first) / max(last - first, 0.001)).clamp(0, 1)
+            share = ((dimensions / 2 - first) / max(last - first, 0.001)).clamp(0, 1)
             return frequencies / self.factor * share + frequencies * (1 - share)
         return frequencies
 

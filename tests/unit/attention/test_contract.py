@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from lib.attention.contract import set_step
+from lib.attention.contract import Attention, set_step
 from lib.attention.registry import build
 from lib.core.kinds import MECHANISMS
 
@@ -27,3 +27,36 @@ def test_a_key_of_its_own_is_refused_where_query_and_key_are_shared():
     rows = torch.zeros(2, 1, 5, 4)
     with pytest.raises(ValueError, match="same tensor"):
         build(parameters, num_heads=1, head_size=4, layer=0, seed=0)(rows, rows.clone(), rows)
+
+
+class Mean(Attention):
+    """Gives every token the mean of its row, and nothing but `attend`."""
+
+    def attend(self, query, key, value, real):
+        assert value.shape == query.shape
+        count = value.shape[2] if real is None else real.sum(-1)[:, None, None, None].clamp(min=1)
+        return (value.sum(2, keepdim=True) / count).expand_as(value)
+
+
+@pytest.mark.parametrize("length", [1, 4, 7, 8])
+def test_a_mechanism_need_not_know_of_weights(length):
+    sdpa = MECHANISMS.parse({"kind": "sdpa"})
+    mechanism = Mean(parameters=sdpa, num_heads=3, head_size=4, layer=0, seed=0)
+    rows = torch.zeros(2, 3, length, 4)
+    uniform = torch.full((2, 3, length, length), 1 / length)
+    torch.testing.assert_close(mechanism.weights(rows, rows), uniform)
+    mask = torch.ones(2, length)
+    mask[1, 1:] = 0
+    weights = mechanism.weights(rows, rows, mask)
+    torch.testing.assert_close(weights[0], uniform[0])
+    assert weights[1].sum(dim=(1, 2)).tolist() == [1, 1, 1]
+    assert weights[1, :, 0, 0].tolist() == [1, 1, 1]
+
+
+def test_weights_check_their_arguments():
+    lsh = MECHANISMS.parse({"kind": "lsh", "num_hashes": 1, "chunk_size": 2})
+    mechanism, rows = build(lsh, num_heads=1, head_size=4, layer=0, seed=0), torch.zeros(2, 1, 5, 4)
+    with pytest.raises(ValueError, match="same tensor"):
+        mechanism.weights(rows, rows.clone())
+    with pytest.raises(ValueError, match=r"expected \[B, N\]"):
+        mechanism.weights(rows, rows, torch.ones(2, 4))

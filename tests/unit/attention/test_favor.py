@@ -31,6 +31,12 @@ def test_weight_dropout_is_refused():
         favor(dropout=0.1)
 
 
+def test_a_bias_is_refused():
+    parameters = MECHANISMS.parse({"kind": "favor", "nb_features": 8})
+    with pytest.raises(ConfigError, match=r"favor forms no scores.*position_embedding_type to rope"):
+        build(parameters, num_heads=2, head_size=8, layer=0, seed=0, slopes=(0.5, 0.25))
+
+
 @pytest.mark.parametrize("ortho_features", [True, False])
 def test_the_error_falls_as_one_over_the_root_of_the_features(ortho_features):
     heads, width = 400, 8  # heads are independent draws of the same attention

@@ -202,3 +202,30 @@ def test_dropout_follows_the_global_generator():
     assert not torch.equal(first, second)
     torch.manual_seed(1)
     assert torch.equal(mechanism(query, query, query), first)
+
+
+def test_alibi_by_hand():
+    zeros = torch.zeros(1, 2, 3, 8)
+    weights = lsh(slopes=(math.log(2), 0.0)).weights(zeros, zeros)
+    halving = torch.tensor([[0, 2 / 3, 1 / 3], [1 / 2, 0, 1 / 2], [1 / 3, 2 / 3, 0]])
+    torch.testing.assert_close(weights[0, 0], halving)
+    torch.testing.assert_close(weights[0, 1], (1 - torch.eye(3)) / 2)
+
+
+def test_alibi_keeps_memory_linear_in_the_length():
+    elements = []
+    for length in (1024, 4096):
+        query = rows(1, length)
+        with Largest() as largest:
+            lsh(slopes=(0.5, 0.25))(query, query, query)
+        elements.append(largest.elements)
+    assert elements[1] <= 4.1 * elements[0]
+
+
+def test_alibi_moved_in_inference_mode_serves_training():
+    mechanism, query = lsh(slopes=(0.5, 0.25)), rows(1, 20)
+    with torch.inference_mode():
+        mechanism(query, query, query)
+    query.requires_grad_()
+    mechanism.train()(query, query, query).sum().backward()
+    assert query.grad.isfinite().all()

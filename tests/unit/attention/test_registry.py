@@ -26,9 +26,10 @@ class Mechanism(Attention):
 
 def test_build_passes_everything_on():
     parameters = MECHANISMS.parse({"kind": "sdpa"})
-    mechanism = registry.build(parameters, num_heads=2, head_size=4, layer=3, seed=7, dropout=0.25)
+    mechanism = registry.build(parameters, num_heads=2, head_size=4, layer=3, seed=7, dropout=0.25, slopes=(1, 2))
     assert (mechanism.num_heads, mechanism.head_size, mechanism.layer, mechanism.seed) == (2, 4, 3, 7)
     assert mechanism.dropout == 0.25
+    assert mechanism.slopes(torch.device("cpu")).tolist() == [1, 2]
     assert mechanism.settings == MECHANISMS.parse({"kind": "sdpa"})
 
 

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -49,3 +51,33 @@ def test_dropout_acts_on_the_weights_in_training_only(native):
     assert dropped.std() > 0.02
     assert dropped.mean().item() == pytest.approx(1, abs=0.02)
     torch.testing.assert_close(mechanism.eval()(query, key, value), value)
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_alibi_by_hand(native):
+    mechanism = sdpa(native, slopes=(math.log(2), 0.0))  # each column away halves the weight
+    zeros = torch.zeros(1, 2, 3, 8)
+    halving = [[4 / 7, 2 / 7, 1 / 7], [1 / 4, 1 / 2, 1 / 4], [1 / 7, 2 / 7, 4 / 7]]
+    expected = torch.tensor([halving, [[1 / 3] * 3] * 3])
+    torch.testing.assert_close(mechanism.weights(zeros, zeros)[0], expected)
+    # Padding in the middle takes no weight, but stays between its neighbours.
+    expected = torch.tensor([[4 / 5, 0, 1 / 5], [0, 0, 0], [1 / 5, 0, 4 / 5]])
+    torch.testing.assert_close(mechanism.weights(zeros, zeros, torch.tensor([[1, 0, 1]]))[0, 0], expected)
+
+
+def test_alibi_is_the_same_in_the_fused_kernel_and_in_plain_operations():
+    tensors, cotangent, mask = rows(30), rows(30, seed=1)[0], torch.ones(2, 30)
+    mask[1, 4:9] = mask[1, 25:] = 0
+    results = []
+    for native in (True, False):
+        leaves = [tensor.clone().requires_grad_() for tensor in tensors]
+        output = sdpa(native, slopes=(0.7, 0.1))(*leaves, mask)
+        results.append([output, *torch.autograd.grad((output * cotangent).sum(), leaves)])
+    torch.testing.assert_close(*results, atol=1e-5, rtol=1e-5)
+    assert (results[0][0] - sdpa(True)(*tensors, mask)).abs().max() > 0.1
+
+
+def test_alibi_is_one_mask_for_all_rows_without_padding():
+    with Kernels() as kernels:
+        sdpa(True, slopes=(0.5, 0.25))(*rows(20))
+    assert [tuple(mask.shape) for mask in kernels.masks] == [(1, 2, 20, 20)]

@@ -255,6 +255,46 @@ IDLE = {
         ],
         "rope_theta = 5.0 does nothing with position_embedding_type = 'learned'.*Choose 'rope'",
     ),
+    "a stretch without rotations": (
+        [
+            ("experiment/backbones/encoder/position_embedding_type", "sinusoidal"),
+            ("experiment/backbones/encoder/rope_type", "yarn"),
+        ],
+        "rope_type = yarn does nothing with position_embedding_type = 'sinusoidal'.*Choose 'rope'",
+    ),
+    "a stretch of unknown kind": (
+        [("experiment/backbones/encoder/rope_factor", 4.0)],
+        "rope_factor = 4.0 does nothing with rope_type = 'default'. Choose 'linear' or 'yarn'",
+    ),
+    "a stretch by nothing": (
+        [("experiment/backbones/encoder/rope_type", "linear")],
+        "rope_type = 'linear' does nothing with rope_factor = 1. Set rope_factor",
+    ),
+    "a stretch from nowhere": (
+        [("experiment/backbones/encoder/rope_type", "yarn"), ("experiment/backbones/encoder/rope_factor", 4.0)],
+        "backbones.encoder: rope_original_length is missing",
+    ),
+    "a length that nothing reads": (
+        [
+            ("experiment/backbones/encoder/rope_type", "linear"),
+            ("experiment/backbones/encoder/rope_factor", 4.0),
+            ("experiment/backbones/encoder/rope_original_length", 64),
+        ],
+        "rope_original_length = 64 does nothing with rope_type = 'linear'. Choose 'yarn'",
+    ),
+    "rotations that are all alike": (
+        [
+            ("experiment/backbones/encoder/rope_type", "yarn"),
+            ("experiment/backbones/encoder/rope_factor", 4.0),
+            ("experiment/backbones/encoder/rope_original_length", 64),
+            ("experiment/backbones/encoder/rope_theta", 1.0),
+        ],
+        "rope_theta = 1.0 makes no rotation slower than another",
+    ),
+    "a bias without scores": (
+        [("experiment/backbones/encoder/position_embedding_type", "alibi")],
+        "models.favor-m64: position_embedding_type = 'alibi', but favor-m64 forms no scores",
+    ),
     "an end of what has none": (
         [("experiment/backbones/encoder/max_position_embeddings", 512)],
         "max_position_embeddings = 512 does nothing with position_embedding_type = 'rope'.*Choose 'learned'",
@@ -623,6 +663,9 @@ def test_idle_settings_are_fine_where_they_are_read():
         ("mechanisms/favor-m64/phi", "relu"),
         ("mechanisms/favor-m64/redraw_interval", 10),
         ("backbones/encoder/rope_theta", 5.0),
+        ("backbones/encoder/rope_type", "yarn"),
+        ("backbones/encoder/rope_factor", 4.0),
+        ("backbones/encoder/rope_original_length", 64),
         ("stages/finetune/recipe/freeze_layers", 1),
         ("stages/finetune/recipe/freeze_epochs", 1),
         ("stages/finetune/task/classifier_pooling", "mean_step"),

@@ -4,11 +4,12 @@ import json
 
 import pytest
 import torch
-from encoder_cases import EXAMPLES, build
+from encoder_cases import EXAMPLES, build, token_ids
 from transformers import BertConfig, BertModel
 
 from lib.backbones.encoder.loading import load_weights
 from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
+from lib.backbones.encoder.parameters import Parameters
 from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
 from lib.core.errors import RunError
 
@@ -106,6 +107,7 @@ def test_shared_projections_do_not_move_to_separate_ones(tmp_path, pair):
         ({"num_hidden_layers": 1}, "num_hidden_layers: expected 1, found 2"),
         ({"num_hidden_layers": 3}, "num_hidden_layers: expected 3, found 2"),
         ({"position_embedding_type": "sinusoidal"}, "position_embedding_type: expected sinusoidal, found rope"),
+        ({"position_embedding_type": "alibi"}, "position_embedding_type: expected alibi, found rope"),
         ({"vocab_size": 60}, "vocab_size: expected 60, found 50"),
         ({"tie_word_embeddings": False}, r"head\.decoder\.weight: expected \[50, 16\], found None"),
     ],
@@ -130,6 +132,25 @@ def test_learned_positions_of_another_reach_are_refused(tmp_path):
     model = build(EncoderForMaskedLM, position_embedding_type="learned", max_position_embeddings=128)
     with pytest.raises(RunError, match=r"position_embeddings\.weight: expected \[128, 16\], found \[64, 16\]"):
         load_weights(model, tmp_path)
+
+
+def test_rotary_positions_can_be_stretched_after_training(tmp_path):
+    source = saved(tmp_path)
+    stretched = {"rope_type": "yarn", "rope_factor": 4.0, "rope_original_length": 16}
+    assert not list(Parameters(**stretched).obstacles(Parameters()))
+    model = build(EncoderForMaskedLM, seed=2, **stretched)
+    load_weights(model, tmp_path)
+    assert all(equal(model, source).values())
+    input_ids = token_ids(1, 30)
+    assert not torch.allclose(model.eval()(input_ids).logits, source.eval()(input_ids).logits, atol=1e-3)
+
+
+def test_alibi_and_other_positions_do_not_take_over_from_one_another():
+    alibi, rotary = Parameters(position_embedding_type="alibi"), Parameters()
+    expected = "position_embedding_type is alibi, but the weights come from rope"
+    assert list(alibi.obstacles(rotary)) == [expected]
+    assert len(list(rotary.obstacles(alibi))) == 1
+    assert not list(alibi.obstacles(alibi))
 
 
 def test_what_is_no_model_of_ours_is_refused(tmp_path):

@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from encoder_cases import EXAMPLES, POSITIONS, VOCABULARY, build, labelled, tiny_config, token_ids
+from encoder_cases import EXAMPLES, MIXES, VOCABULARY, build, labelled, masks, tiny_config, token_ids
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
@@ -21,8 +21,7 @@ TASKS = (EncoderForMaskedLM, EncoderForSequenceClassification)
 
 
 @pytest.mark.parametrize("model_class", TASKS)
-@pytest.mark.parametrize("position", POSITIONS)
-@pytest.mark.parametrize("mechanism", EXAMPLES)
+@pytest.mark.parametrize(("mechanism", "position"), MIXES)
 def test_every_mechanism_trains_with_every_position_encoding(mechanism, position, model_class):
     model = build(model_class, mechanism=EXAMPLES[mechanism], position_embedding_type=position, type_vocab_size=2)
     optimiser = torch.optim.AdamW(model.parameters(), lr=1e-2)
@@ -41,8 +40,7 @@ def test_every_mechanism_trains_with_every_position_encoding(mechanism, position
     assert losses[-1] < losses[0]
 
 
-@pytest.mark.parametrize("position", POSITIONS)
-@pytest.mark.parametrize("mechanism", EXAMPLES)
+@pytest.mark.parametrize(("mechanism", "position"), MIXES)
 def test_padding_never_changes_a_document(mechanism, position):
     changes = {"mechanism": EXAMPLES[mechanism], "position_embedding_type": position}
     encoder = build(EncoderModel, **changes).eval()
@@ -151,11 +149,23 @@ def test_attention_width_is_independent_of_the_hidden_size():
         assert model(token_ids(2, 9)).last_hidden_state.shape == (2, 9, 16)
 
 
+CHANGES = {
+    "plain": {},
+    "theta": {"rope_theta": 20.0},
+    "scale": {"rope_scale": 0.5},
+    "linear": {"rope_type": "linear", "rope_factor": 3.0},
+    "yarn": {"rope_type": "yarn", "rope_factor": 2.0, "rope_original_length": 16},
+    "longer yarn": {"rope_type": "yarn", "rope_factor": 2.0, "rope_original_length": 64},
+    "alibi": {"position_embedding_type": "alibi"},
+    "sinusoidal": {"position_embedding_type": "sinusoidal"},
+}
+
+
 def test_switches_reach_the_model():
     bare = build(EncoderModel, attention_bias=False).layers[0].attention
     assert all(bare.get_submodule(name).bias is None for name in ("query", "key", "value", "output"))
     states = {}
-    for name, changes in {"plain": {}, "theta": {"rope_theta": 20.0}, "scale": {"rope_scale": 0.5}}.items():
+    for name, changes in CHANGES.items():
         states[name] = build(EncoderModel, initializer_range=0.5, **changes).eval()(token_ids(1, 9)).last_hidden_state
     for one, other in itertools.combinations(states.values(), 2):
         assert not torch.allclose(one, other, atol=1e-4)
@@ -236,12 +246,14 @@ def test_refusals():
         learned(token_ids(1, 13))
     with pytest.raises(ValueError, match=r"token_type_ids.*type_vocab_size = 0.*model_input_names"):
         learned(token_ids(1, 3), token_type_ids=torch.zeros(1, 3, dtype=torch.long))
-    with pytest.raises(ValueError, match="output_attentions"):
-        learned(token_ids(1, 3), output_attentions=True)
     with pytest.raises(TypeError, match="position_ids"):
         learned(token_ids(1, 3), position_ids=torch.zeros(1, 3, dtype=torch.long))
     with pytest.raises(ValueError, match="num_attention_heads = 3 does not divide the attention width 16"):
         tiny_config(num_attention_heads=3)
+    for phi in ("exp", "relu"):
+        favor = {"kind": "favor", "nb_features": 8, "phi": phi}
+        with pytest.raises(ConfigError, match=r"favor forms no scores.*position_embedding_type to rope"):
+            build(EncoderModel, position_embedding_type="alibi", mechanism=favor)
     with pytest.raises(ConfigError, match=r"'softmax'.*favor, lsh, sdpa"):
         tiny_config(mechanism={"kind": "softmax"})
     with pytest.raises(ConfigError, match="classifier_pooling = 'median'"):
@@ -271,3 +283,53 @@ def test_the_feed_forward_keeps_its_widest_tensor_once():
     with torch.autograd.graph.saved_tensors_hooks(count, lambda tensor: tensor):
         model(**labelled(model, 17)).loss.backward()
     assert len(kept) == model.config.num_hidden_layers
+
+
+@pytest.mark.parametrize("training", [False, True])
+@pytest.mark.parametrize(("mechanism", "position"), MIXES)
+def test_attention_weights_are_those_that_the_blocks_apply(mechanism, position, training):
+    dropouts = dict.fromkeys(("embedding_dropout", "mlp_dropout", "attention_output_dropout"), 0.0)
+    model = build(EncoderModel, mechanism=EXAMPLES[mechanism], position_embedding_type=position, **dropouts)
+    model.train(training)
+    input_ids, mask = token_ids(3, 19), masks(19, 19, 6)
+    outputs = model(input_ids, mask, output_attentions=True, output_hidden_states=True)
+    plain = model(input_ids, mask)
+    assert torch.equal(outputs.last_hidden_state, plain.last_hidden_state)
+    assert plain.attentions is None
+    assert [tuple(weights.shape) for weights in outputs.attentions] == [(3, 2, 19, 19)] * 2
+    rotation = model.phases(19, torch.device("cpu")) if position == "rope" else None
+    for block, weights, states in zip(model.layers, outputs.attentions, outputs.hidden_states, strict=False):
+        values = block.attention.value(states).unflatten(2, (2, 8)).transpose(1, 2)
+        mixed = block.attention.output((weights @ values).transpose(1, 2).flatten(2))
+        torch.testing.assert_close(mixed, block.attention(states, mask, rotation), atol=1e-5, rtol=1e-5)
+        assert (weights[2, :, 6:] == 0).all()
+        assert (weights[2, :, :, 6:] == 0).all()
+
+
+def test_attention_weights_by_the_configuration():
+    model = build(EncoderModel, output_attentions=True).eval()
+    assert len(model(token_ids(1, 5)).attentions) == 2
+    assert model(token_ids(1, 5), output_attentions=False).attentions is None
+
+
+@pytest.mark.filterwarnings("ignore:.*activation_checkpointing_enable:FutureWarning")
+def test_attention_weights_with_gradient_checkpointing():
+    results = []
+    for checkpointing in (False, True):
+        model = build(EncoderModel, mechanism=EXAMPLES["lsh"])
+        if checkpointing:
+            model.gradient_checkpointing_enable()
+        torch.manual_seed(3)
+        outputs = model(token_ids(2, 9), output_attentions=True)
+        loss = outputs.last_hidden_state.square().sum() + sum(weights.square().sum() for weights in outputs.attentions)
+        loss.backward()
+        results.append([*outputs.attentions, *(weight.grad for weight in model.parameters())])
+    torch.testing.assert_close(*results, atol=1e-6, rtol=1e-5)
+
+
+def test_alibi_alone_does_not_tell_left_from_right():
+    input_ids = token_ids(1, 12)
+    for position, mirrored in (("alibi", True), ("rope", False)):
+        model = build(EncoderModel, position_embedding_type=position, initializer_range=0.5).eval()
+        states, other = (model(ids).last_hidden_state for ids in (input_ids, input_ids.flip(1)))
+        assert torch.allclose(states, other.flip(1), atol=1e-4) == mirrored

@@ -4,7 +4,7 @@ import json
 
 import pytest
 import torch
-from encoder_cases import EXAMPLES, POSITIONS, build, fresh_python, labelled, masks, token_ids
+from encoder_cases import EXAMPLES, MIXES, build, fresh_python, labelled, masks, token_ids
 from safetensors.torch import load_file, save_file
 from transformers import BertTokenizer
 
@@ -36,19 +36,20 @@ for case in json.loads((folder / "cases.json").read_text()):
 
 def test_models_give_the_same_output_in_a_fresh_process(tmp_path):
     cases = []
-    for name, mechanism in EXAMPLES.items():
-        for position in POSITIONS:
-            model_class = EncoderForMaskedLM if position == "rope" else EncoderForSequenceClassification
-            model = build(model_class, mechanism=mechanism, position_embedding_type=position, feature_seed=5)
-            train_briefly(model)
-            case = {"name": f"{name}-{position}", "class": model_class.__name__}
-            inputs = {"input_ids": token_ids(2, 19), "attention_mask": masks(19, 6)}
-            model.eval().save_pretrained(tmp_path / case["name"])
-            with torch.no_grad():
-                outputs = model(**inputs, output_hidden_states=True)
-            saved = {**inputs, "logits": outputs.logits, "states": outputs.hidden_states[-1]}
-            torch.save(saved, tmp_path / case["name"] / "outputs.pt")
-            cases.append(case)
+    stretched = {"rope_type": "yarn", "rope_factor": 2.0, "rope_original_length": 16}
+    for name, position, changes in [*((*mix, {}) for mix in MIXES), ("sdpa", "rope", stretched)]:
+        model_class = EncoderForMaskedLM if position == "rope" else EncoderForSequenceClassification
+        changes = {"mechanism": EXAMPLES[name], "position_embedding_type": position, **changes}
+        model = build(model_class, feature_seed=5, **changes)
+        train_briefly(model)
+        case = {"name": f"{len(cases)}-{name}-{position}", "class": model_class.__name__}
+        inputs = {"input_ids": token_ids(2, 19), "attention_mask": masks(19, 6)}
+        model.eval().save_pretrained(tmp_path / case["name"])
+        with torch.no_grad():
+            outputs = model(**inputs, output_hidden_states=True)
+        saved = {**inputs, "logits": outputs.logits, "states": outputs.hidden_states[-1]}
+        torch.save(saved, tmp_path / case["name"] / "outputs.pt")
+        cases.append(case)
     (tmp_path / "cases.json").write_text(json.dumps(cases))
     lines = fresh_python(LOAD_ALL, tmp_path).splitlines()
     expected = [line for case in cases for line in (f"{case['class']} {case['name']}", f"EncoderModel {case['name']}")]

@@ -2,8 +2,10 @@ import math
 
 import pytest
 import torch
+from transformers import LlamaConfig
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
-from lib.backbones.encoder.positions import Phases, rotate, sinusoids
+from lib.backbones.encoder.positions import Phases, alibi_slopes, rotate, sinusoids
 
 CPU = torch.device("cpu")
 
@@ -77,3 +79,77 @@ def test_tables_made_in_inference_mode_serve_training():
     states = torch.ones(1, 1, 5, 4, requires_grad=True)
     rotate(states, *phases(5, CPU)).sum().backward()
     assert states.grad is not None
+
+
+def of_transformers(kind, width, base, factor, original_length):
+    """Frequencies and factor of the tables as transformers computes them."""
+    parameters = {
+        "rope_type": kind,
+        "rope_theta": base,
+        "factor": factor,
+        "original_max_position_embeddings": original_length,
+    }
+    config = LlamaConfig(hidden_size=2 * width, num_attention_heads=2, rope_parameters=parameters)
+    return ROPE_INIT_FUNCTIONS[kind](config, CPU)
+
+
+@pytest.mark.parametrize("kind", ["linear", "yarn"])
+@pytest.mark.parametrize(
+    ("width", "base", "factor", "original_length"),
+    [
+        (64, 10_000.0, 4.0, 512),
+        (128, 500_000.0, 8.0, 8192),
+        (32, 10_000.0, 2.5, 64),
+        (8, 100.0, 16.0, 200),
+        (2, 10_000.0, 2.0, 128),
+    ],
+)
+def test_stretched_rotations_are_those_of_transformers(kind, width, base, factor, original_length):
+    phases = Phases(width, base, kind=kind, factor=factor, original_length=original_length)
+    frequencies, magnitude = of_transformers(kind, width, base, factor, original_length)
+    torch.testing.assert_close(phases.frequencies(CPU), frequencies, atol=1e-6, rtol=1e-6)
+    assert phases.magnitude == pytest.approx(magnitude, abs=1e-6)
+    angles = torch.arange(50)[:, None] * frequencies
+    for table, expected in zip(phases(50, CPU), (angles.cos(), angles.sin()), strict=True):
+        torch.testing.assert_close(table, magnitude * expected, atol=2e-5, rtol=0)
+
+
+def test_yarn_leaves_fast_rotations_and_divides_slow_ones():
+    plain = Phases(64, 10_000.0).frequencies(CPU)
+    ratio = Phases(64, 10_000.0, kind="yarn", factor=4.0, original_length=512).frequencies(CPU) / plain
+    turns = 512 * plain / (2 * math.pi)
+    assert (turns > 32).sum() == 4
+    torch.testing.assert_close(ratio[turns > 32], torch.ones(4))
+    torch.testing.assert_close(ratio[-15:], torch.full((15,), 0.25))  # 2 pi / 512 is passed between pairs 15 and 16
+    assert (ratio.diff() <= 1e-6).all()
+
+
+def test_yarn_counts_turns_as_scaled():
+    halved = Phases(64, 10_000.0, 0.5, kind="yarn", factor=4.0, original_length=512).frequencies(CPU)
+    shorter = Phases(64, 10_000.0, kind="yarn", factor=4.0, original_length=256).frequencies(CPU)
+    assert torch.equal(halved, shorter)
+
+
+def test_stretched_positions_do_not_depend_on_the_length_at_hand():
+    stretch = {"kind": "yarn", "factor": 4.0, "original_length": 32}
+    short, long = Phases(8, 10_000.0, **stretch)(7, CPU), Phases(8, 10_000.0, **stretch)(300, CPU)
+    for one, other in zip(short, long, strict=True):
+        torch.testing.assert_close(one, other[:7], atol=0, rtol=0)
+
+
+def slopes_of_the_paper(heads):
+    """As in the code of Press et al. (`get_slopes` of attention_with_linear_biases)."""
+    if math.log2(heads).is_integer():
+        start = 2 ** (-(2 ** -(math.log2(heads) - 3)))
+        return [start * start**i for i in range(heads)]
+    closest = 2 ** math.floor(math.log2(heads))
+    return slopes_of_the_paper(closest) + slopes_of_the_paper(2 * closest)[0::2][: heads - closest]
+
+
+def test_slopes_are_those_of_the_paper():
+    assert alibi_slopes(1) == [1 / 256]
+    assert alibi_slopes(4) == [1 / 4, 1 / 16, 1 / 64, 1 / 256]
+    assert alibi_slopes(8) == [1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32, 1 / 64, 1 / 128, 1 / 256]
+    assert alibi_slopes(12) == pytest.approx([*alibi_slopes(8), 2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5])
+    for heads in range(1, 40):
+        assert alibi_slopes(heads) == pytest.approx(slopes_of_the_paper(heads))
