@@ -18,6 +18,8 @@ from lib.core.errors import DataError
 from lib.results.figures import PANEL_INCHES, STYLE, looks
 from lib.results.tables import Column, Table
 
+WORDS = ["query_token", "key_token", "document", "label", "word"]
+"""Columns of text, whatever it looks like."""
 TIMES = {"before": "before training", "after": "after training"}
 MAP = ["model", "layer", "head"]
 TICKS = 40
@@ -35,13 +37,13 @@ local."""
 
 
 def read_analysis(table: str | Path) -> pd.DataFrame:
-    """Return the table of an analysis; words such as `null` and `nan` stay words.
+    """Return the table of an analysis; words such as `null` and `007` stay words.
 
     Raises:
         DataError: the file cannot be read.
     """
     try:
-        return pd.read_csv(table, keep_default_na=False, na_values=[""])
+        return pd.read_csv(table, keep_default_na=False, na_values=[""], dtype=dict.fromkeys(WORDS, str))
     except (OSError, ValueError) as error:
         raise DataError(
             f"{table}: cannot be read ({error}). Expected the CSV file of an analysis; repeat it."

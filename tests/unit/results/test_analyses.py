@@ -224,6 +224,15 @@ def test_the_program_draws_from_the_table_alone(kind, tmp_path):
         assert "null" in (tmp_path / "one.svg").read_text(), "a word that pandas takes for a missing value"
 
 
+def test_words_that_look_like_numbers_or_nothing_stay_words(tmp_path):
+    frame = maps().replace({"query_token": {"b": "007"}, "key_token": {"a": "nan", "b": "1e3", "null": "True"}})
+    frame.to_csv(tmp_path / "maps.csv", index=False)
+    read = read_analysis(tmp_path / "maps.csv")
+    assert read["query_token"].unique().tolist() == ["null", "007", "a"]
+    assert read["key_token"].unique().tolist() == ["True", "1e3", "nan"]
+    assert read["weight"].tolist() == frame["weight"].tolist()
+
+
 def test_a_table_that_is_not_there(tmp_path):
     with pytest.raises(DataError, match=r"gone.csv: cannot be read.*repeat it"):
         read_analysis(tmp_path / "gone.csv")
