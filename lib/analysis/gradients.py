@@ -27,7 +27,7 @@ def analyse(subject: Subject, *, documents: int, tokens: str, length: int) -> pd
 
     Returns:
         `when` (before, after), `distance` (tokens; 0 = the last token itself), `sequences`, `gradient_norm` (see
-        `gradient_norms`), and `relative`, that as a share of the one at distance 1.
+        `gradient_norms`), and `relative`, that as a share of the one at distance 0.
 
     Raises:
         DataError: no document is long enough.
@@ -40,7 +40,7 @@ def analyse(subject: Subject, *, documents: int, tokens: str, length: int) -> pd
         shown = list(distances(length))
         frame = pd.DataFrame({"when": when, "distance": shown, "sequences": len(ids)})
         frame["gradient_norm"] = [float(norms[distance]) for distance in shown]
-        frames.append(frame.assign(relative=frame["gradient_norm"] / float(norms[1])))
+        frames.append(frame.assign(relative=frame["gradient_norm"] / float(norms[0])))
     return pd.concat(frames, ignore_index=True)
 
 

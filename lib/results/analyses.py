@@ -30,7 +30,7 @@ MAP_INCHES = 1.3
 PANELS = 4
 """Panels beside each other, at most."""
 FLOOR = 1e-12
-"""Share of a gradient below which it is not drawn."""
+"""Share of a gradient; what is below it is drawn on the lower edge."""
 BOUNDARIES = {"global": 0.9, "local": 0.5}
 """Of `lib.analysis.heads`: share of the entropy above which a head is global, share of the distance below which it is
 local."""
@@ -126,13 +126,14 @@ def heads_figure(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:
 
 
 def gradients_figure(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:
-    """Draw the gradient against the distance, as a share of the one at distance 1: left before, right after training.
+    """Draw the gradient against the distance, as a share of that of the last token itself, before and after training.
 
     Args:
         frame: of `lib.analysis.gradients`.
         families: models, in order, each with its family.
     """
     frame = frame[frame["distance"] > 0]
+    frame = frame.assign(relative=frame["relative"].clip(lower=FLOOR))  # zeros, too, which have no logarithm
     with matplotlib.style.context(STYLE):
         width, height = PANEL_INCHES
         figure = Figure(figsize=(2 * width + 1.2, height), layout="constrained")
@@ -149,8 +150,8 @@ def gradients_figure(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure
             axes.set_xscale("log")
             axes.set_yscale("log")
             axes.xaxis.set_major_formatter("{x:,.0f}")
-        panels[0].set_ylim(bottom=max(FLOOR, min(0.1, frame["relative"].min() / 2)))
-        panels[0].set_ylabel("gradient, share of that at distance 1")
+        panels[0].set_ylim(max(FLOOR, min(0.1, frame["relative"].min() / 2)), max(1, 2 * frame["relative"].max()))
+        panels[0].set_ylabel("gradient, share of the last token's own")
         figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper")
     return figure
 
@@ -251,7 +252,7 @@ def _gradients(frame: pd.DataFrame) -> Table:
     wide = rows.pivot(index=["model", "when"], columns="distance", values="relative")
     wide = wide.reindex(rows[["model", "when"]].drop_duplicates())
     wide.columns = [f"distance {distance}" for distance in wide.columns]
-    return Table(wide.reset_index(), {}, "Gradients as shares of the one at distance 1.")
+    return Table(wide.reset_index(), {}, "Gradients as shares of the one at distance 0, of the last token itself.")
 
 
 def _separations(frame: pd.DataFrame) -> Table:

@@ -92,7 +92,7 @@ def test_gradients_of_documents_come_from_those_that_are_long_enough(subject):
     assert set(frame["sequences"]) == {sum(found >= length for found in lengths)}
     assert frame["when"].unique().tolist() == ["before", "after"]
     assert (frame["gradient_norm"] > 0).all()
-    assert (frame.loc[frame["distance"] == 1, "relative"] == 1).all()
+    assert (frame.loc[frame["distance"] == 0, "relative"] == 1).all()
     before, after = (part["gradient_norm"].to_numpy() for _, part in frame.groupby("when", sort=False))
     assert not np.allclose(before, after)
 

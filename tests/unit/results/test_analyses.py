@@ -55,7 +55,7 @@ def gradients(factor=0.5):
         for model, when, distance in itertools.product(FAMILIES, ("before", "after"), (0, 1, 2, 5, 7))
     ]
     frame = pd.DataFrame(rows)
-    return frame.assign(relative=frame["gradient_norm"] / (4 * factor))
+    return frame.assign(relative=frame["gradient_norm"] / 4)
 
 
 def embeddings():
@@ -145,12 +145,14 @@ def test_gradients_are_lines_from_distance_1_on():
         assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
         lines = {line.get_gid(): line.get_xydata().tolist() for line in axes.lines}
         assert list(lines) == list(FAMILIES)
-        assert all(line == [[1, 1], [2, 0.5], [5, 0.5**4], [7, 0.5**6]] for line in lines.values())
-        assert axes.get_ylim()[0] < 0.5**6
+        assert all(line == [[distance, 0.5**distance] for distance in (1, 2, 5, 7)] for line in lines.values())
+        assert axes.get_ylim()[0] < 0.5**7
 
 
 def test_a_gradient_that_vanishes_leaves_the_others_their_scale():
-    assert FIGURES["gradients"](gradients(factor=1e-8), FAMILIES).axes[0].get_ylim()[0] == 1e-12
+    axes = FIGURES["gradients"](gradients(factor=1e-8), FAMILIES).axes[0]
+    assert axes.get_ylim() == (1e-12, 1)
+    assert [line.get_ydata().tolist() for line in axes.lines] == [[1e-8, 1e-12, 1e-12, 1e-12]] * 2
 
 
 def test_gradients_that_stay_are_not_magnified():
@@ -189,8 +191,8 @@ def test_a_word_has_one_static_place_and_a_contextual_one_per_document():
             "gradients",
             [
                 "| model     | when   | distance 0   | distance 1   | distance 2   | distance 5   | distance 7   |",
-                "| sdpa      | after  | 2.0e+00      | 1.0e+00      | 5.0e-01      | 6.2e-02      | 1.6e-02      |",
-                "Gradients as shares of the one at distance 1.",
+                "| sdpa      | after  | 1.0e+00      | 5.0e-01      | 2.5e-01      | 3.1e-02      | 7.8e-03      |",
+                "Gradients as shares of the one at distance 0, of the last token itself.",
             ],
         ),
         (
