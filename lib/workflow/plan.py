@@ -431,6 +431,49 @@ class Plan:
         settings = self.study.report.figures[name]
         return self.records(*dict.fromkeys([*settings.time, settings.stage]))
 
+    def analysis_runs(self, name: str) -> list[Key]:
+        """Return the runs whose models an analysis looks at, each once."""
+        settings = self.study.report.analyses[name]
+        dataset = self.study.analysed_dataset(settings)
+        assert dataset is not None  # the study was checked
+        models = [self.experiment.owner(model, settings.stage) for model in self.study.analysed_models(settings)]
+        seed = self.experiment.seeds[0]
+        return [Key(settings.stage, model, dataset, seed) for model in dict.fromkeys(models)]
+
+    def analysis_settings(self, name: str) -> dict[str, Any]:
+        """Return what an analysis computes: its kind, and the settings that its kind reads."""
+        settings = self.study.report.analyses[name]
+        options = settings.options
+        if settings.kind == "embeddings":
+            dataset = self.analysis_runs(name)[0].dataset
+            options |= {"labels": self.experiment.datasets[dataset].labels}
+        return {"kind": settings.kind, "options": options}
+
+    def analysis_inputs(self, name: str) -> dict[str, list[str]]:
+        """Return what an analysis reads of each run: settings and record, model, tokeniser, documents."""
+        runs = self.analysis_runs(name)
+        split = "validation" if runs[0].dataset in self.experiment.corpora else "test"
+        tokenizers = [self.experiment.tokenizer_of(key.model, key.dataset) for key in runs]
+        return {
+            "configs": [f"{self.folder(key)}/{CONFIG}" for key in runs],
+            "records": [f"{self.folder(key)}/{RUN}" for key in runs],
+            "models": [self.model_folder(key) for key in runs],
+            "tokenizers": [self.tokenizer_folder(tokenizer) for tokenizer in tokenizers],
+            "tokens": [
+                self.tokens(key.dataset, tokenizer, split) for key, tokenizer in zip(runs, tokenizers, strict=True)
+            ],
+        }
+
+    def analysis_code(self, name: str) -> str:
+        """Return the digest of the code that an analysis executes; that of its models counts in their runs."""
+        return code_digest("scripts/analyse.py", f"lib.analysis.{self.study.report.analyses[name].kind}")
+
+    def analysis_look(self, name: str) -> dict[str, Any]:
+        """Return how an analysis is shown: its kind, and models with their families, which colour them."""
+        runs = self.analysis_runs(name)
+        families = {key.model: self.experiment.backbone_at(key.model, key.stage).family for key in runs}
+        return {"kind": self.study.report.analyses[name].kind, "families": list(families.items())}
+
     def table(self, name: str, suffix: str = "csv") -> str:
         """Return the path of a table."""
         return f"{self.results}/tables/{name}.{suffix}"

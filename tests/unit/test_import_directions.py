@@ -20,6 +20,7 @@ ALLOWED = {
     "evaluation": {"core"},
     "tasks": {"core", "data", "evaluation", "backbones"},
     "training": {"core", "attention", "data", "evaluation", "backbones", "tasks"},
+    "analysis": {"core", "attention", "backbones", "data", "tasks", "training"},
     "results": {"core", "evaluation"},
     "workflow": {"core"},
     "measure": {"core", "attention", "backbones", "data", "results"},  # of results only the style of figures

@@ -3,8 +3,9 @@
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, NonNegativeInt, PositiveInt
 
+from lib.core.kinds import Ability
 from lib.core.settings import Fraction, Section, check, without_null
 
 
@@ -99,11 +100,71 @@ class Figure(Section):
                 yield f"{name} = {value} does nothing in a figure of kind '{self.kind}'. Leave it out"
 
 
+class Analysis(Section):
+    """What models do inside, as a table and a figure, from the models that the runs of a stage left; first seed."""
+
+    kind: Literal["attention_maps", "heads", "gradients", "embeddings"] = Field(
+        description="`attention_maps`: who attends to whom in one document, before and after training; `heads`: what "
+        "each attention head does, over many documents; `gradients`: how much of a gradient arrives from how far, "
+        "before and after training; `embeddings`: a word's contextual states beside its static embedding, by the "
+        "classes of the documents. Before training means first weights, whatever the stage starts from.",
+    )
+    stage: str = Field(description="Stage whose models are looked at.")
+    dataset: str | None = Field(None, description="Entry of the stage's `data`; null = the only one.")
+    models: list[str] | None = Field(
+        None, description="Models, in order; null = all that train at the stage and let themselves be looked at so."
+    )
+    document: NonNegativeInt = Field(
+        0, description="`attention_maps`: which document of test (of a corpus: held-out), counted from 0."
+    )
+    documents: PositiveInt = Field(
+        200, description="`heads`, `gradients`, `embeddings`: how many documents of test are read, at most."
+    )
+    tokens: Literal["random", "documents"] = Field(
+        "random",
+        description="`gradients`: sequences of tokens drawn from the vocabulary, or the last tokens of those documents "
+        "that have `length`.",
+    )
+    length: int = Field(256, ge=3, description="`gradients`: tokens of a sequence.")
+    word: str | None = Field(None, description="`embeddings`: the word, one token of the vocabulary.")
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The settings that its kind reads, by name."""
+        names = {
+            "attention_maps": ["document"],
+            "heads": ["documents"],
+            "gradients": ["documents", "tokens", "length"],
+            "embeddings": ["documents", "word"],
+        }
+        return {name: getattr(self, name) for name in names[self.kind]}
+
+    @property
+    def needs(self) -> Ability:
+        """What a backbone must be able to do."""
+        return "attention_maps" if self.kind in ("attention_maps", "heads") else "states"
+
+    @check
+    def _kind_has_what_it_reads(self) -> Iterator[str]:
+        if self.kind == "embeddings" and self.word is None:
+            yield "an analysis of kind 'embeddings' needs a word. Name one that occurs in documents of several classes"
+
+    @check
+    def _kind_reads_what_it_has(self) -> Iterator[str]:
+        for name in ("document", "documents", "tokens", "length", "word"):
+            value = getattr(self, name)
+            if name not in self.options and value != type(self).model_fields[name].default:
+                yield f"{name} = {value} does nothing in an analysis of kind '{self.kind}'. Leave it out"
+
+
 class Report(Section):
     """What comes out of a study."""
 
     tables: dict[str, Table] = Field(default_factory=dict, description="Tables by name.")
     figures: dict[str, Figure] = Field(default_factory=dict, description="Figures by name.")
+    analyses: dict[str, Analysis] = Field(
+        default_factory=dict, description="Looks into the models by name; each gives a table and a figure."
+    )
     methods: str = Field(
         "study", description="First paragraph of the HTML report: a file `workflow/report/<methods>.rst`."
     )
@@ -114,5 +175,5 @@ class Report(Section):
 
     @classmethod
     def prepared(cls, values: Any) -> Any:
-        """Drop tables and figures that are null: how a file removes what the one it extends has."""
-        return without_null(values, "tables", "figures")
+        """Drop tables, figures and analyses that are null: how a file removes what the one it extends has."""
+        return without_null(values, "tables", "figures", "analyses")

@@ -12,7 +12,7 @@ from lib.core.settings import Section, check, whole, without_null
 from lib.core.settings.data import Corpus, Dataset, GeneratedSource, Tokenizer
 from lib.core.settings.execution import Execution
 from lib.core.settings.recipe import Precision, Recipe
-from lib.core.settings.report import Report
+from lib.core.settings.report import Analysis, Report
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Letters, digits, '.', '_' and '-'.")]
 
@@ -537,6 +537,68 @@ class Study(Section):
     report: Report = Field(default_factory=Report, description="What comes out.")
     execution: Execution = Field(default_factory=Execution, description="How the work is done.")
 
+    def analysed_dataset(self, analysis: Analysis) -> str | None:
+        """Return the entry of the stage's `data` that an analysis reads; None = it has to name one."""
+        entries = list(self.experiment.stages[analysis.stage].data)
+        return analysis.dataset or (entries[0] if len(entries) == 1 else None)
+
+    def analysed_models(self, analysis: Analysis) -> list[str]:
+        """Return the models of an analysis, in order: those named, or all that it is able to look at."""
+        dataset = self.analysed_dataset(analysis)
+        assert dataset is not None  # the study was checked
+        return analysis.models or [
+            model
+            for model, stage in self.experiment._passages()
+            if stage == analysis.stage and not list(self._obstacles(analysis, model, dataset))
+        ]
+
+    def _obstacles(self, analysis: Analysis, model: str, dataset: str) -> Iterator[str]:
+        """Yield why an analysis cannot look at a model that passes its stage."""
+        backbone = self.experiment.backbone_at(model, analysis.stage)
+        reach = backbone.longest()
+        if analysis.needs not in backbone.abilities:
+            yield f"{model} has a backbone of kind {backbone.kind}, which gives no {analysis.needs.replace('_', ' ')}"
+        elif not self.experiment.trains(model, analysis.stage, dataset):
+            yield f"{model} does not train at {analysis.stage}, which therefore leaves no model of it"
+        elif analysis.kind == "gradients" and reach is not None and analysis.length > reach:
+            yield f"positions of {model} reach {reach} tokens, but length = {analysis.length}"
+
+    @check
+    def _analyses_look_at_what_there_is(self) -> Iterator[str]:
+        models, stages = self.experiment.models, whole(self.experiment.stages)
+        passing = set(self.experiment._passages())
+        for name, analysis in whole(self.report.analyses).items():
+            place = f"report.analyses.{name}"
+            for section in ("tables", "figures"):
+                if name in getattr(self.report, section):
+                    yield f"{place}: report.{section}.{name} makes files of the same name. Rename one of them"
+            for model in [each for each in analysis.models or [] if each in whole(models)]:
+                if analysis.stage in models[model].skip:
+                    yield f"{place}.models: {model} skips {analysis.stage}. Leave it out"
+            if analysis.stage not in stages:
+                continue
+            entries, dataset = stages[analysis.stage].data, self.analysed_dataset(analysis)
+            if dataset is None:
+                yield f"{place}.dataset: missing. Name one of: {', '.join(entries)}"
+            elif dataset not in entries:
+                yield f"{place}.dataset: {analysis.stage} does not work on '{dataset}'. Known: {', '.join(entries)}"
+            elif analysis.kind == "embeddings" and dataset in self.experiment.corpora:
+                yield f"{place}.dataset: {dataset} has no labels, by which states could be told apart. Name a dataset"
+            if dataset not in whole(entries):
+                continue
+            asked = analysis.models or [each for each in models if analysis.stage in self.experiment.stages_of(each)]
+            found = {
+                model: list(self._obstacles(analysis, model, dataset))
+                for model in asked
+                if (model, analysis.stage) in passing
+            }
+            if analysis.models:
+                for obstacle in [text for texts in found.values() for text in texts]:
+                    yield f"{place}.models: {obstacle}. Leave it out"
+            elif len(found) == len(asked) and all(found.values()):
+                reasons = "; ".join(text for texts in found.values() for text in texts)
+                yield f"{place}: there is no model to look at: {reasons or 'none passes the stage'}. Take it out"
+
     @check
     def _report_shows_what_there_is(self) -> Iterator[str]:
         stages, models = self.experiment.stages, self.experiment.models
@@ -559,6 +621,9 @@ class Study(Section):
                 (f"figures.{name}.baseline", figure.baseline, models),
             ]
             uses += [(f"figures.{name}.time", stage, stages) for stage in figure.time]
+        for name, analysis in whole(self.report.analyses).items():
+            uses += [(f"analyses.{name}.stage", analysis.stage, stages)]
+            uses += [(f"analyses.{name}.models", model, models) for model in analysis.models or []]
         for key, value, known in uses:
             if value is not None and value not in known:
                 yield f"report.{key}: there is no '{value}'. Known: {', '.join(known)}"

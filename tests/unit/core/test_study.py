@@ -261,6 +261,10 @@ BAD = {
         [("report/figures/x", {"kind": "group_score", "stage": "finetune", "chance": 50})],
         "figures.x.chance: .*less than or equal to 1",
     ),
+    "a word of no analysis": (
+        [("report/analyses/x", {"kind": "embeddings", "stage": "finetune", "dataset": "imdb"})],
+        "report.analyses.x: an analysis of kind 'embeddings' needs a word",
+    ),
     "no model kept": ([("experiment/stages/tapt/recipe/keep", ["state"])], "stages.tapt.recipe: .*names no model"),
 }
 
@@ -364,6 +368,18 @@ IDLE = {
     "a chance at any time": (
         [("report/figures/x", {"stage": "finetune", "time": ["tapt"], "chance": 0.5})],
         "report.figures.x: chance = 0.5 does nothing in a figure of kind 'score_time'",
+    ),
+    "a length of maps": (
+        [("report/analyses/x", {"kind": "attention_maps", "stage": "tapt", "dataset": "imdb", "length": 99})],
+        "report.analyses.x: length = 99 does nothing in an analysis of kind 'attention_maps'",
+    ),
+    "documents of one document's maps, and a word": (
+        [("report/analyses/x", {"kind": "attention_maps", "stage": "pretrain", "documents": 9, "word": "bank"})],
+        "(?s)documents = 9 does nothing in an.*word = bank does nothing in an analysis of kind 'attention_maps'",
+    ),
+    "a document of many, and where tokens come from": (
+        [("report/analyses/x", {"kind": "heads", "stage": "pretrain", "document": 1, "tokens": "documents"})],
+        "(?s)document = 1 does nothing in an.*tokens = documents does nothing in an analysis of kind 'heads'",
     ),
     "a mechanism of what takes none": (
         [("experiment/models/tfidf/mechanism", "sdpa")],
@@ -620,6 +636,53 @@ GRAPH = {
         [("report/figures/x", {"stage": "finetune", "time": ["fine"], "baseline": "bert"})],
         "(?s)figures.x.baseline: there is no 'bert'.*figures.x.time: there is no 'fine'",
     ),
+    "an analysis of an unknown stage and model": (
+        [("report/analyses/x", {"kind": "heads", "stage": "fine", "models": ["bert"]})],
+        "(?s)analyses.x.stage: there is no 'fine'.*analyses.x.models: there is no 'bert'",
+    ),
+    "an analysis of which dataset": (
+        [("report/analyses/x", {"kind": "heads", "stage": "tapt"})],
+        "report.analyses.x.dataset: missing. Name one of: imdb, arxiv",
+    ),
+    "an analysis of a dataset of another stage": (
+        [("report/analyses/x", {"kind": "heads", "stage": "tapt", "dataset": "wikipedia"})],
+        "report.analyses.x.dataset: tapt does not work on 'wikipedia'. Known: imdb, arxiv",
+    ),
+    "senses without labels": (
+        [("report/analyses/x", {"kind": "embeddings", "stage": "pretrain", "word": "bank"})],
+        "report.analyses.x.dataset: wikipedia has no labels",
+    ),
+    "maps of what has none": (
+        [("report/analyses/x", {"kind": "heads", "stage": "finetune", "dataset": "imdb", "models": ["sdpa", "tfidf"]})],
+        "analyses.x.models: tfidf has a backbone of kind tfidf, which gives no attention maps. Leave it out",
+    ),
+    "an analysis of a model that skips its stage": (
+        [("report/analyses/x", {"kind": "gradients", "stage": "pretrain", "models": ["tfidf"]})],
+        "report.analyses.x.models: tfidf skips pretrain",
+    ),
+    "a look into nothing": (
+        [
+            ("report/analyses/x", {"kind": "gradients", "stage": "score"}),
+            ("experiment/stages/score", {"task": {"kind": "sequence_classification"}, "data": {"imdb": {}}}),
+            *[(f"experiment/models/{model}/skip", ["score"]) for model in ("sdpa", "lsh-h2-c64", "favor-m64")],
+        ],
+        "report.analyses.x: there is no model to look at: tfidf has a backbone of kind tfidf, which gives no states",
+    ),
+    "gradients beyond all positions": (
+        [
+            ("report/analyses/x", {"kind": "gradients", "stage": "pretrain", "models": ["favor-m64"]}),
+            ("experiment/backbones/encoder/position_embedding_type", "learned"),
+            ("experiment/backbones/encoder/max_position_embeddings", 128),
+        ],
+        "report.analyses.x.models: positions of favor-m64 reach 128 tokens, but length = 256",
+    ),
+    "an analysis with the name of a figure": (
+        [
+            ("report/analyses/x", {"kind": "gradients", "stage": "pretrain"}),
+            ("report/figures/x", {"stage": "finetune", "time": ["finetune"]}),
+        ],
+        "report.analyses.x: report.figures.x makes files of the same name",
+    ),
 }
 
 
@@ -697,6 +760,10 @@ TOGETHER = {
     ),
     " ": ("experiment/models/short", {"backbone": "short", "mechanism": "sdpa"}),
     "tables.f1.stage: there is no 'fine'": ("report/tables/f1", {"stage": "fine", "columns": ["f1"]}),
+    "analyses.x.dataset: missing. Name one of: imdb, arxiv": (
+        "report/analyses/x",
+        {"kind": "heads", "stage": "tapt"},
+    ),
 }
 
 # A field that is wrong itself, in each of the sections that the checks above read.
@@ -714,6 +781,7 @@ WRONG = {
     "a stage": ("experiment/stages/more", {"task": {"kind": "masked_lm"}, "start": 3, "data": {"imdb": {}}}),
     "a table": ("report/tables/wrong", {"stage": 3, "columns": ["f1"]}),
     "a figure": ("report/figures/wrong", {"stage": 3}),
+    "an analysis": ("report/analyses/wrong", {"kind": "heads", "stage": "tapt", "documents": 0}),
 }
 
 
@@ -724,6 +792,15 @@ def test_all_problems_come_in_one_message_whatever_is_wrong_itself(wrong):
     absent = [expected for expected in TOGETHER if expected.strip() and expected not in message]
     assert not absent, message
     assert place.replace("/", ".") in message
+
+
+def test_a_model_that_is_wrong_itself_is_not_said_to_hide_its_inside():
+    changes = [
+        ("report/analyses/x", {"kind": "heads", "stage": "finetune", "dataset": "imdb"}),
+        ("experiment/backbones/encoder/num_hidden_layers", 0),
+    ]
+    problems = message_of(*changes).split("\n- ")[1:]
+    assert len(problems) == 1, problems
 
 
 def test_a_wrong_field_is_not_taken_for_a_missing_entry():

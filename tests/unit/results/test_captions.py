@@ -10,18 +10,18 @@ from jinja2 import Environment, StrictUndefined
 from studies import SMALL, changed
 
 from lib.core.configuration import load_study, read_layers
-from lib.core.settings.report import Figure, Table
+from lib.core.settings.report import Analysis, Figure, Table
 from lib.workflow.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[3]
 CAPTIONS = sorted((ROOT / "workflow/report").glob("*.rst"))
 STUDIES = sorted((ROOT / "config").glob("*.yaml"))
 NAMES = {path.stem for path in CAPTIONS}
-KINDS = {kind for entry in (Table, Figure) for kind in get_args(entry.model_fields["kind"].annotation)}
 BENCH = {
     "attention_cost", "attention_time", "attention_memory", "training_cost", "favor_error", "lsh_recall",
     "sequence_cost", "sequence_time", "memory_cost", "memory_length",
 }  # fmt: skip
+KINDS = {kind for entry in (Table, Figure, Analysis) for kind in get_args(entry.model_fields["kind"].annotation)}
 
 
 def rendered(path, study):
@@ -63,6 +63,7 @@ def test_no_caption_is_left_over():
     used = set()
     for path in STUDIES:
         plan = Plan(load_study(read_layers([path])))
-        used |= {*plan.study.report.tables, *plan.tables, *plan.study.report.figures, plan.study.report.methods}
+        used |= {*plan.study.report.tables, *plan.tables, *plan.study.report.figures}
+        used |= {*plan.study.report.analyses, plan.study.report.methods}
     assert not NAMES - used - KINDS - BENCH - {"study"}
     assert not BENCH - NAMES

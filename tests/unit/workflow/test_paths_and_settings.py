@@ -484,6 +484,61 @@ def test_a_table_of_groups_on_one_dataset_bears_its_own_name():
     assert list(made.tables) == ["reach"]
 
 
+MAPS = {"kind": "attention_maps", "stage": "pretrain", "document": 3}
+SENSES = {"kind": "embeddings", "stage": "finetune", "dataset": "arxiv", "word": "field"}
+
+
+def analyses(*changes, **entries):
+    return Plan(study(*changes, layers=[("report.yaml", {"report": {"analyses": entries}})]))
+
+
+def test_an_analysis_looks_at_the_models_that_it_can_with_the_first_seed():
+    made = analyses(maps=MAPS, senses=SENSES | {"models": ["favor-m64", "sdpa"]})
+    trained = ["sdpa", "lsh-h2-c64", "favor-m64"]
+    assert made.analysis_runs("maps") == [key("pretrain", model) for model in trained]
+    assert made.analysis_runs("senses") == [key("finetune", model, "arxiv") for model in ("favor-m64", "sdpa")]
+    families = [["sdpa", "sdpa"], ["lsh-h2-c64", "lsh"], ["favor-m64", "favor"]]
+    assert json.loads(json.dumps(made.analysis_look("maps"))) == {"kind": "attention_maps", "families": families}
+
+
+def test_an_analysis_computes_by_the_settings_of_its_kind():
+    made = analyses(maps=MAPS, senses=SENSES)
+    assert made.analysis_settings("maps") == {"kind": "attention_maps", "options": {"document": 3}}
+    assert made.analysis_settings("senses")["options"] == {"documents": 200, "word": "field", "labels": ["no", "yes"]}
+
+
+def test_models_that_share_a_run_are_looked_at_once():
+    made = analyses(SWAP, maps=MAPS | {"models": ["swap", "sdpa"]})
+    assert made.analysis_runs("maps") == [key("pretrain", "sdpa")]
+
+
+def test_an_analysis_reads_what_its_runs_left_and_documents_that_none_was_trained_on():
+    made = analyses(maps=MAPS | {"models": ["sdpa"]}, senses=SENSES | {"models": ["sdpa"]})
+    run = f"{FIRST}/finetune/sdpa/arxiv/seed-1"
+    assert made.analysis_inputs("senses") == {
+        "configs": [f"{run}/config.yaml"],
+        "records": [f"{run}/run.json"],
+        "models": [f"{run}/model"],
+        "tokenizers": ["results/tokenizers/wordpiece"],
+        "tokens": ["results/data/arxiv/tokens/wordpiece/test"],
+    }
+    assert made.analysis_inputs("maps")["tokens"] == ["results/data/wikipedia/tokens/wordpiece/validation"]
+
+
+def test_an_analysis_depends_on_the_code_of_its_kind_and_no_run_on_any():
+    made = analyses(maps=MAPS, others=MAPS | {"document": 4}, senses=SENSES)
+    assert made.analysis_code("maps") == made.analysis_code("others") != made.analysis_code("senses")
+    kinds = {kind: f"lib.analysis.{kind}" for kind in ("attention_maps", "embeddings", "gradients", "heads")}
+    for kind, module in kinds.items():
+        found = {definition.split(":")[0] for definition in reached("scripts/analyse.py", module)}
+        assert found & set(kinds.values()) == {module}, kind
+        assert not {name for name in found if name.startswith("lib.results")}, "drawing"
+    drawing = {definition.split(":")[0] for definition in reached("scripts/analysis_figure.py")}
+    assert not {name for name in drawing if name.startswith(("lib.analysis", "lib.backbones", "lib.training"))}
+    for program in ("train", "evaluate"):
+        assert not [name for name in reached(f"scripts/{program}.py") if name.startswith("lib.analysis")]
+
+
 def test_raw_files_by_source(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.csv").touch()

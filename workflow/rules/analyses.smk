@@ -1,0 +1,53 @@
+"""Looks into trained models: what is seen is computed once, and drawn from its table alone."""
+
+ANALYSES = list(plan.study.report.analyses)
+
+
+for name in ANALYSES:
+
+    rule:
+        name:
+            f"analysis_{name}".replace("-", "_").replace(".", "_")
+        input:
+            **plan.analysis_inputs(name),
+        output:
+            report(plan.table(name), caption=caption(name, plan.study.report.analyses[name].kind), category="Analyses"),
+        log:
+            plan.log(f"analyses/{name}"),
+        resources:
+            mem_mb=8_000,
+            runtime=30,
+        params:
+            name=name,
+            analysis=as_json(plan.analysis_settings(name)),
+            runs=[plan.folder(key) for key in plan.analysis_runs(name)],
+            code=plan.analysis_code(name),
+        message:
+            "analysis {params.name}"
+        shell:
+            "python scripts/analyse.py --analysis {params.analysis:q} --runs {params.runs}"
+            " --tokenizers {input.tokenizers} --tokens {input.tokens} --out {output} > {log} 2>&1"
+
+    rule:
+        name:
+            f"figure_{name}".replace("-", "_").replace(".", "_")
+        input:
+            plan.table(name),
+        output:
+            markdown=plan.table(name, "md"),
+            svg=report(
+                plan.figure(name), caption=caption(name, plan.study.report.analyses[name].kind), category="Analyses"
+            ),
+            png=plan.figure(name, "png"),
+        log:
+            plan.log(f"figures/{name}"),
+        localrule: True
+        params:
+            name=name,
+            look=as_json(plan.analysis_look(name)),
+            code=code_digest("scripts/analysis_figure.py"),
+        message:
+            "figure {params.name}"
+        shell:
+            "python scripts/analysis_figure.py --look {params.look:q} --table {input} --markdown {output.markdown}"
+            " --out {output.svg} {output.png} > {log} 2>&1"
