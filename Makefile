@@ -30,7 +30,7 @@ setup: .venv/.done ## Make the virtual environment
 	touch $@
 
 demo: setup ## Run the whole grid in miniature, or with STUDY=<name> another study, without a download
-	$(SEARCH) $(BIN)/python scripts/preloaded.py $(BIN)/snakemake $(DEMO) --quiet reason host
+	$(SNAKEMAKE) $(DEMO) --quiet reason host
 	@$(MAKE) --no-print-directory report
 	@results=$(RESULTS); for table in $$results/tables/$$(test -e $$results/tables/f1.md && echo f1 || echo '*').md; \
 		do echo; cat $$table; done; echo; \

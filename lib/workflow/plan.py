@@ -368,7 +368,7 @@ class Plan:
             table = shown | {"stages": [(stage, [dataset])]}
             name = f"{entry}_{dataset}"
             if settings.kind == "groups":
-                table["group"] = self.experiment.datasets[dataset].group
+                table["group"] = settings.label or self.experiment.datasets[dataset].group
                 name = entry if len(datasets) == 1 else name
             tables[name] = table
         return tables

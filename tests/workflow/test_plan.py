@@ -116,6 +116,19 @@ def test_the_shipped_studies_can_be_planned(project, study, models, datasets):
 
 
 @pytest.mark.parametrize(
+    ("study", "trained", "evaluated"),
+    [
+        ("toy", 12 * 3 * 3 + 2 * 3, 0),  # models, stages, seeds; the published setting
+        ("toy_beyond", 12 * 3 * 3 + 2 * 3 + 12 * 3 * 3 + 4 * 3 + 3, 6 * 3),  # and stages; position encodings; senses
+        ("demo_toy", 4 * 3 + 2 + 4 * 3 + 3 + 1, 4),
+    ],
+)
+def test_the_toy_studies_can_be_planned(project, study, trained, evaluated):
+    jobs = jobs_of(project.snakemake("-n", "--configfile", f"config/{study}.yaml").stdout)
+    assert (jobs["train_and_predict"], jobs.get("evaluate_model", 0)) == (trained, evaluated)
+
+
+@pytest.mark.parametrize(
     ("values", "message"),
     [
         (

@@ -1,5 +1,7 @@
 """The checked study and what the rules share. No rule lives here."""
 
+import os
+import subprocess
 import sys
 
 from snakemake.exceptions import WorkflowError
@@ -8,6 +10,7 @@ sys.path.insert(0, str(Path(workflow.basedir).parent))
 
 from lib.core.configuration import load_study, read_layers
 from lib.core.errors import ProjectError
+from lib.core.preloaded import SOCKET
 from lib.workflow.digests import code_digest
 from lib.workflow.plan import SPLITS, Key, Plan, as_json
 
@@ -30,6 +33,16 @@ JOB = plan.study.execution.job
 
 RUN = Key("{stage}", "{model}", "{dataset}", "{seed}")
 """Pattern of a run's places."""
+
+
+def share_process():
+    """Let the programs of this call share one started process, which ends when this one does."""
+    if SOCKET not in os.environ:
+        tell = ["sh", "-c", f"echo ${SOCKET}; read _"]  # until the pipe is closed
+        server = subprocess.Popen(
+            [sys.executable, "scripts/preloaded.py", *tell], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        os.environ[SOCKET] = server.stdout.readline().strip()
 
 
 def names(*collections):

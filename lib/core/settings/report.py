@@ -29,6 +29,9 @@ class Table(Section):
         "`f1`, `accuracy`, `sequence_accuracy`, `parameters`, or a metric of the record.",
     )
     models: list[str] | None = Field(None, description="Rows, in order; null = all models that pass its stages.")
+    label: str | None = Field(
+        None, description="`groups`: what the number is, such as `distance`; null = the name of its column."
+    )
 
     @property
     def stages(self) -> list[str]:
@@ -51,10 +54,10 @@ class Table(Section):
     @check
     def _kind_reads_what_it_has(self) -> Iterator[str]:
         idle = {
-            "token_lengths": ["stage", "columns", "models"],
-            "classes": ["columns"],
+            "token_lengths": ["stage", "columns", "models", "label"],
+            "classes": ["columns", "label"],
             "groups": ["columns"],
-            "stage": [],
+            "stage": ["label"],
         }
         for name in idle[self.kind]:
             if getattr(self, name):

@@ -365,6 +365,10 @@ IDLE = {
         [("report/figures/x", {"kind": "group_score", "stage": "finetune", "column": "loss"})],
         "report.figures.x: column = loss does nothing in a figure of kind 'group_score'",
     ),
+    "a label of stages": (
+        [("report/tables/f1/label", "distance")],
+        "report.tables.f1: label = distance does nothing in a table of kind 'stage'",
+    ),
     "a chance at any time": (
         [("report/figures/x", {"stage": "finetune", "time": ["tapt"], "chance": 0.5})],
         "report.figures.x: chance = 0.5 does nothing in a figure of kind 'score_time'",
@@ -874,6 +878,28 @@ def test_models_of_all_backbones_pass_the_same_stages():
     swapped = {"backbone": "lstm", "changes": {"tapt": {"backbone": "encoder", "mechanism": "sdpa"}}}
     with pytest.raises(ConfigError, match="from pretrain to tapt, a backbone of kind encoder cannot take over weights"):
         study(("backbones/lstm", lstm), ("models/lstm", swapped))
+
+
+def test_a_recurrent_model_has_no_attention_maps():
+    lstm = [("backbones/lstm", {"kind": "recurrent", "cell": "lstm"}), ("models/lstm", {"backbone": "lstm"})]
+    for kind in ("attention_maps", "heads"):
+        maps = {"kind": kind, "stage": "pretrain", "models": ["sdpa", "lstm"]}
+        with pytest.raises(ConfigError, match=r"analyses.x.models: .*lstm.*attention maps.*Leave it out"):
+            study(*lstm, layers=[("report.yaml", {"report": {"analyses": {"x": maps}}})])
+
+
+def test_all_models_of_a_chain_read_by_one_tokeniser():
+    own = [("tokenizers/own", {"source": "trained", "corpus": "imdb"}), ("corpora/wikipedia/tokenizer", "wordpiece")]
+    datasets = [("datasets/imdb/tokenizer", "own"), ("datasets/arxiv/tokenizer", "own")]
+    found = (
+        "sdpa: tapt reads imdb by the tokeniser own, but starts from pretrain on wikipedia, which it read by wordpiece"
+    )
+    with pytest.raises(ConfigError, match=found):
+        study(*own, *datasets)
+    alone = [("models/sdpa/tokenizer", "own"), ("models/lsh-h2-c64", DELETE), ("models/favor-m64", DELETE)]
+    assert study(*own, *datasets, *alone).experiment.tokenizer_of("sdpa", "wikipedia") == "own"
+    with pytest.raises(ConfigError, match="datasets.imdb.tokenizer: there is no 'other'. Known: wordpiece"):
+        study(("datasets/imdb/tokenizer", "other"))
 
 
 def test_a_model_that_reads_texts_needs_no_tokenizer():

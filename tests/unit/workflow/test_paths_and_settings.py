@@ -482,6 +482,13 @@ def test_a_table_of_groups_on_one_dataset_bears_its_own_name():
     only = [GROUPS[0], *((f"stages/{stage}/data/arxiv", DELETE) for stage in ("tapt", "finetune"))]
     made = Plan(study(*only, layers=[("report.yaml", GROUPED)]))
     assert list(made.tables) == ["reach"]
+    assert made.tables["reach"]["group"] == "words"
+
+
+def test_a_table_of_groups_may_say_what_their_number_is():
+    grouped = {"report": {"tables": {"reach": GROUPED["report"]["tables"]["reach"] | {"label": "distance"}}}}
+    made = Plan(study(*GROUPS, layers=[("report.yaml", grouped)]))
+    assert made.tables["reach_imdb"]["group"] == made.tables["reach_arxiv"]["group"] == "distance"
 
 
 MAPS = {"kind": "attention_maps", "stage": "pretrain", "document": 3}
