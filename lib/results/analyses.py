@@ -270,7 +270,8 @@ def _draw_map(axes: Axes, part: pd.DataFrame, greatest: float) -> AxesImage:
     step = math.ceil(len(weights) / TICKS)
     tokens = part.drop_duplicates("query")["query_token"].iloc[::step]
     places = list(range(0, len(weights), step))
-    axes.set_xticks(places, tokens, rotation=90, fontsize=6)
+    # A single character fits upright, and a bracket that lies on its side is none.
+    axes.set_xticks(places, tokens, rotation=90 if tokens.map(len).max() > 1 else 0, fontsize=6)
     axes.set_yticks(places, tokens, fontsize=6)
     axes.tick_params(length=0, pad=1.5)
     axes.grid(False)
