@@ -33,15 +33,8 @@ class ClassificationCollator:
         return batch
 
 
-class TokenClassificationCollator:
-    """Makes batches of the classification of tokens, as long as their longest example.
-
-    Args:
-        pad_token_id: id of the padding.
-    """
-
-    def __init__(self, pad_token_id: int) -> None:
-        self._pad_token_id = pad_token_id
+class TokenClassificationCollator(ClassificationCollator):
+    """Makes batches of the classification of tokens; arguments as of `ClassificationCollator`."""
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Return input_ids, attention_mask and labels, each [B, N]; padding has no label (-100).

@@ -1,6 +1,6 @@
 """What the generators of toy tasks share: published splits of sizes that are asked for, and how rows become tables.
 
-A text is a line of words. `label` is a number per document, or a list with one number per word, in which `NO_LABEL`
+A text is a line of words. `label` is a number per document, or a list with one number per word, in which `IGNORED`
 stands for none.
 """
 
@@ -15,7 +15,6 @@ from lib.core.generated import GeneratorOptions
 SPLITS = ("train", "validation", "test")
 FILES = {part: [f"{part}.parquet"] for part in SPLITS}
 GROUND_TRUTH: dict[str, list[str]] = {}
-NO_LABEL = -100
 
 Value = TypeVar("Value")
 Row = tuple[str, int | list[int]] | tuple[str, int | list[int], int]

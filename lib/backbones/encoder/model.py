@@ -24,8 +24,6 @@ class EncoderPreTrainedModel(PreTrainedModel):
     base_model_prefix = "encoder"
     supports_gradient_checkpointing = True
     _no_split_modules = ("EncoderBlock",)
-    # The losses are sums divided by num_items_in_batch, so the Trainer must not divide them again.
-    accepts_loss_kwargs = True
 
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)

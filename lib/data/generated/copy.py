@@ -13,6 +13,7 @@ from pydantic import Field, PositiveInt
 
 from lib.core.settings import check
 from lib.data import toys
+from lib.data.labels import IGNORED
 
 FILES = toys.FILES
 GROUND_TRUTH = toys.GROUND_TRUTH
@@ -43,5 +44,5 @@ def make(documents: int, rng: random.Random, options: Options) -> dict[str, dict
     for distance in toys.evenly(options.distances, sizes, rng):
         symbols = rng.choices(range(options.symbols), k=distance)
         text = " ".join([*(words[symbol] for symbol in symbols), QUERY])
-        rows.append((text, [toys.NO_LABEL] * distance + symbols[:1], distance))
+        rows.append((text, [IGNORED] * distance + symbols[:1], distance))
     return toys.tables(rows, sizes)

@@ -14,6 +14,7 @@ from pydantic import Field, PositiveInt
 
 from lib.core.settings import check
 from lib.data import toys
+from lib.data.labels import IGNORED
 
 FILES = toys.FILES
 GROUND_TRUTH = toys.GROUND_TRUTH
@@ -54,5 +55,5 @@ def make(documents: int, rng: random.Random, options: Options) -> dict[str, dict
         queried = rng.sample(list(value_of), pairs)
         said = [word for key, value in value_of.items() for word in (f"k{key}", f"v{value}")]
         text = " ".join([*said, *(f"k{key}" for key in queried)])
-        rows.append((text, [toys.NO_LABEL] * len(said) + [value_of[key] for key in queried], pairs))
+        rows.append((text, [IGNORED] * len(said) + [value_of[key] for key in queried], pairs))
     return toys.tables(rows, sizes)
