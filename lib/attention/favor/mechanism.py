@@ -16,8 +16,8 @@ from lib.attention.favor.parameters import Parameters
 from lib.core.errors import ConfigError
 from lib.core.randomness import derive_seed
 
-FEATURES = {"cpu": 2**19, "gpu": 2**27}
-"""Features that are held at a time: on a CPU what its cache holds, on a GPU what keeps it busy."""
+FEATURES = {"cpu": 2**18, "gpu": 2**27}
+"""Features that are held at a time: on a CPU per thread, what its core's cache holds; on a GPU what keeps it busy."""
 
 
 class Mechanism(Attention):
@@ -222,7 +222,8 @@ def _blocks(rows: Tensor, draws: Tensor, scale: float) -> Iterator[tuple[slice, 
     A sequence and a block together have as many features as suit the device.
     """
     sequences, length, _ = rows.shape
-    tokens = max(1, FEATURES["cpu" if rows.device.type == "cpu" else "gpu"] // (2 * draws.shape[1]))
+    features = FEATURES["cpu"] * torch.get_num_threads() if rows.device.type == "cpu" else FEATURES["gpu"]
+    tokens = max(1, features // (2 * draws.shape[1]))
     draws = draws.to(rows.dtype) * scale
     blocks = [slice(start, start + tokens) for start in range(0, length, tokens)]
     size = max(1, tokens // length)
