@@ -15,8 +15,8 @@ from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
 
 from lib.core.errors import DataError
-from lib.results.figures import PANEL_INCHES, STYLE, looks
-from lib.results.tables import Column, Table
+from lib.results.style import PANEL_INCHES, STYLE, looks
+from lib.results.table import Column, Table
 
 WORDS = ["query_token", "key_token", "document", "label", "word"]
 """Columns of text, whatever it looks like."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from lib.core.errors import DataError
-from lib.core.record import read_record
+from lib.core.record import HISTORY, read_record
 
 KEY = ["stage", "model", "dataset", "seed"]
 
@@ -38,6 +38,29 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
     if rows and (twice := runs[runs.duplicated(KEY, keep=False)]["folder"].tolist()):
         raise DataError(f"{', '.join(twice)}: records of the same run. Expected one each; name every run once.")
     return runs
+
+
+def load_histories(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per run and epoch: what names the run, `epoch`, and what its history holds.
+
+    Args:
+        runs: frame of `load_runs`; those without a training loop have no history.
+
+    Raises:
+        DataError: histories are missing or damaged; all of them are named.
+    """
+    frames, problems = [], []
+    for run in runs[runs["epochs"] > 0].itertuples():
+        path = Path(run.folder) / HISTORY
+        try:
+            history = pd.read_csv(path)
+        except (OSError, ValueError) as error:
+            problems.append(f"{path}: not a history ({error}). Delete the run's folder and run it again.")
+            continue
+        frames.append(history.assign(**{name: getattr(run, name) for name in KEY}))
+    if problems:
+        raise DataError("\n".join(problems))
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*KEY, "epoch"])
 
 
 def select_grid(

@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from urllib.parse import urlparse
 
 from lib.core.generated import PACKAGE, RAW_FILES, options_class
 from lib.core.inputs import resolve_paths
-from lib.core.kinds import BACKBONES, MECHANISMS, TASKS
+from lib.core.kinds import BACKBONES, FIGURES, MECHANISMS, TABLES, TASKS, Axis, ResultParameters
 from lib.core.record import CONFIG, HISTORY, MODEL, PREDICTIONS, RUN
 from lib.core.settings.data import Corpus, Dataset, GeneratedSource, HubSource, RemoteFile
 from lib.core.settings.study import Study
@@ -345,91 +345,87 @@ class Plan:
     @functools.cached_property
     def tables(self) -> dict[str, dict[str, Any]]:
         """All tables by name, with what each shows."""
-        return {name: table for entry in self.study.report.tables for name, table in self._tables_of(entry).items()}
+        return self._results(self.study.report.tables)
 
-    def _tables_of(self, entry: str) -> dict[str, dict[str, Any]]:
-        """Return the tables that an entry of `report.tables` stands for, by name, with what each shows."""
-        settings = self.study.report.tables[entry]
-        if settings.kind == "token_lengths":
-            return {entry: {"kind": settings.kind, "corpora": self.tokenised}}
-        owners = self._owners_of_rows(settings.stages, settings.models)
-        shown: dict[str, Any] = {
-            "kind": settings.kind,
-            "models": list(owners),
-            "owners": {stage: {model: of[stage] for model, of in owners.items()} for stage in settings.stages},
-        }
-        stages = [(stage, list(self.experiment.stages[stage].data)) for stage in settings.stages]
-        if settings.kind == "stage":
-            columns = {"columns": settings.columns, "published": self.study.report.published}
-            return {entry: shown | {"stages": stages} | columns}
-        ((stage, datasets),) = stages
-        tables = {}
-        for dataset in datasets:
-            table = shown | {"stages": [(stage, [dataset])]}
-            name = f"{entry}_{dataset}"
-            if settings.kind == "groups":
-                table["group"] = settings.label or self.experiment.datasets[dataset].group
-                name = entry if len(datasets) == 1 else name
-            tables[name] = table
-        return tables
+    @functools.cached_property
+    def figures(self) -> dict[str, dict[str, Any]]:
+        """All figures by name, with what each shows."""
+        return self._results(self.study.report.figures)
 
-    def _owners_of_rows(self, stages: Sequence[str], models: Sequence[str] | None) -> dict[str, dict[str, str]]:
-        """Return the rows of a table, each with the models that name its runs, by stage.
+    def _results(self, entries: Mapping[str, ResultParameters]) -> dict[str, dict[str, Any]]:
+        """Return the tables or figures that entries of the report stand for, by name: their settings and scope."""
+        results = {}
+        for entry, settings in entries.items():
+            shown = {"settings": settings.model_dump(mode="json"), "scope": self._scope(settings)}
+            if settings.divided == "never":
+                results[entry] = shown
+                continue
+            (stage,) = settings.stages_passed()
+            datasets = self._datasets(stage, settings)
+            for dataset in datasets:
+                name = entry if settings.divided == "if_several" and len(datasets) == 1 else f"{entry}_{dataset}"
+                results[name] = shown | {"scope": shown["scope"] | {"stages": [[stage, [dataset]]]}}
+        return results
 
-        Args:
-            stages: all that a row passes.
-            models: those asked for; none = all. Models that share all runs are one row, named as the first of them.
-        """
-        experiment = self.experiment
+    def _scope(self, settings: ResultParameters) -> dict[str, Any]:
+        """Return the fields of `lib.results.scope.Scope` but for its files, as JSON keeps them."""
+        if settings.reads == "token_lengths":
+            return {"models": [], "stages": [], "owners": {}, "tokenised": self.tokenised}
+        experiment, report = self.experiment, self.study.report
+        passed, added = settings.stages_passed(), settings.stages_added()
+        stages = list(dict.fromkeys([*added, *passed]))
         owners = {
-            model: {stage: experiment.owner(model, stage) for stage in stages}
+            model: {stage: experiment.owner(model, stage) for stage in stages if stage in experiment.stages_of(model)}
             for model in experiment.models
-            if set(stages) <= set(experiment.stages_of(model))
         }
-        rows = [next(first for first in owners if owners[first] == owners[model]) for model in models or owners]
-        return {row: owners[row] for row in rows}
+        passing = {model: own for model, own in owners.items() if set(passed) <= set(own)}
+        # Models that share all runs are one row, named as the first of them.
+        rows = [next(each for each in passing if passing[each] == passing[row]) for row in settings.models or passing]
+        rows = list(dict.fromkeys(rows))
+        beside: dict[str, Any] = {name: getattr(report, name) for name in settings.beside}
+        datasets = [[stage, self._datasets(stage, settings)] for stage in stages]
+        return {
+            "models": rows,
+            "stages": datasets,
+            "owners": {
+                stage: {
+                    row: owners[row][stage]
+                    for row in dict.fromkeys([*rows, *filter(None, beside.values())])
+                    if stage in owners[row]
+                }
+                for stage in stages
+            },
+            "families": {row: experiment.backbone_at(row, passed[0]).family for row in rows},
+            "groups": {
+                name: dataset.group
+                for name, dataset in experiment.datasets.items()
+                if dataset.group and settings.needs_groups and any(name in names for _, names in datasets)
+            },
+            "published": report.published,
+            **beside,
+        }
 
-    def table_inputs(self, table: dict[str, Any]) -> list[str]:
-        """Return the files that a table is made from: run records, or token lengths."""
-        if table["kind"] == "token_lengths":
-            return [self.token_lengths(corpus, tokenizer) for corpus, tokenizer in self.tokenised]
-        stages = dict(table["stages"])
+    def _datasets(self, stage: str, settings: ResultParameters) -> list[str]:
+        """Return the entries of a stage's `data` that are shown; all, where the settings name none of them."""
+        entries = list(self.experiment.stages[stage].data)
+        return [entry for entry in settings.datasets or () if entry in entries] or entries
+
+    def result_inputs(self, result: Mapping[str, Any]) -> list[str]:
+        """Return the files that a table or figure is made from: run records, or token lengths."""
+        scope = result["scope"]
+        if "tokenised" in scope:
+            return [self.token_lengths(corpus, tokenizer) for corpus, tokenizer in scope["tokenised"]]
+        stages = dict(scope["stages"])
         return [
             f"{self.folder(key)}/{RUN}"
             for key in self.runs
-            if key.dataset in stages.get(key.stage, ()) and key.model in table["owners"][key.stage].values()
+            if key.dataset in stages.get(key.stage, ()) and key.model in scope["owners"][key.stage].values()
         ]
 
-    def figure_settings(self, name: str) -> dict[str, Any]:
-        """Return what a figure shows: models with their families, datasets, and what its kind reads."""
-        settings = self.study.report.figures[name]
-        models = [model for model in self.owners(settings.stage) if model != settings.baseline]
-        families = {model: self.experiment.backbone_at(model, settings.stage).family for model in models}
-        datasets = list(self.experiment.stages[settings.stage].data)
-        shown = {
-            "kind": settings.kind,
-            "stage": settings.stage,
-            "models": models,
-            "families": families,
-            "datasets": datasets,
-        }
-        if settings.kind == "group_score":
-            labels = {dataset: settings.label or self.experiment.datasets[dataset].group for dataset in datasets}
-            return shown | {"labels": labels, "chance": settings.chance, "trained_to": settings.trained_to}
-        timed = {
-            model: [
-                [stage, self.experiment.owner(model, stage)]
-                for stage in settings.time
-                if stage in self.experiment.stages_of(model)
-            ]
-            for model in models
-        }
-        return shown | {"column": settings.column, "baseline": settings.baseline, "timed": timed}
-
-    def figure_inputs(self, name: str) -> list[str]:
-        """Return the records that a figure is drawn from."""
-        settings = self.study.report.figures[name]
-        return self.records(*dict.fromkeys([*settings.time, settings.stage]))
+    def result_code(self, axis: Axis[Any], result: Mapping[str, Any]) -> str:
+        """Return the digest of the code that makes a table or figure."""
+        script = {TABLES: "scripts/table.py", FIGURES: "scripts/figure.py"}[axis]
+        return code_digest(script, axis.module(result["settings"]["kind"], "parameters"))
 
     def analysis_runs(self, name: str) -> list[Key]:
         """Return the runs whose models an analysis looks at, each once."""

@@ -34,11 +34,11 @@ for name in ANALYSES:
         input:
             plan.table(name),
         output:
-            markdown=plan.table(name, "md"),
+            summary=[plan.table(name, suffix) for suffix in ("md", "tex")],
             svg=report(
                 plan.figure(name), caption=caption(name, plan.study.report.analyses[name].kind), category="Analyses"
             ),
-            png=plan.figure(name, "png"),
+            others=[plan.figure(name, suffix) for suffix in ("png", "pdf")],
         log:
             plan.log(f"figures/{name}"),
         localrule: True
@@ -49,5 +49,5 @@ for name in ANALYSES:
         message:
             "figure {params.name}"
         shell:
-            "python scripts/analysis_figure.py --look {params.look:q} --table {input} --markdown {output.markdown}"
-            " --out {output.svg} {output.png} > {log} 2>&1"
+            "python scripts/analysis_figure.py --look {params.look:q} --table {input} --summary {output.summary}"
+            " --out {output.svg} {output.others} > {log} 2>&1"

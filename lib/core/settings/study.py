@@ -1,13 +1,13 @@
 """A study: one configuration file. `experiment` says what is compared, `report` what comes out, `execution` how."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, NonNegativeInt, ValidationError
 
 from lib.core.generated import problems_of
-from lib.core.kinds import AnyBackbone, AnyMechanism, AnyTask, BackboneParameters, MechanismParameters
+from lib.core.kinds import AnyBackbone, AnyMechanism, AnyTask, BackboneParameters, MechanismParameters, ResultParameters
 from lib.core.settings import Section, check, whole, without_null
 from lib.core.settings.data import Corpus, Dataset, GeneratedSource, Tokenizer
 from lib.core.settings.execution import Execution
@@ -599,47 +599,61 @@ class Study(Section):
                 reasons = "; ".join(text for texts in found.values() for text in texts)
                 yield f"{place}: there is no model to look at: {reasons or 'none passes the stage'}. Take it out"
 
+    def _results(self) -> Iterator[tuple[str, ResultParameters]]:
+        """Yield the place of every table and figure that has no wrong field, and its settings."""
+        for section in ("tables", "figures"):
+            for name, settings in whole(getattr(self.report, section)).items():
+                yield f"report.{section}.{name}", settings
+
     @check
     def _report_shows_what_there_is(self) -> Iterator[str]:
         stages, models = self.experiment.stages, self.experiment.models
-        uses: list[tuple[str, str | None, Mapping[str, Any]]] = []
-        for name, table in whole(self.report.tables).items():
-            uses += [(f"tables.{name}.stage", stage, stages) for stage in table.stages]
-            uses += [(f"tables.{name}.models", model, models) for model in table.models or []]
-            skipped = {
-                model: [stage for stage in table.stages if stage in settings.skip]
-                for model, settings in whole(models).items()
-            }
-            for model in table.models or []:
-                if skipped.get(model):
-                    yield f"report.tables.{name}.models: {model} skips {', '.join(skipped[model])}. Leave it out"
-            if len(table.stages) > 1 and not table.models and all(skipped.get(model) for model in models):
-                yield f"report.tables.{name}.stage: no model passes {' and '.join(table.stages)}. Name others"
-        for name, figure in whole(self.report.figures).items():
-            uses += [
-                (f"figures.{name}.stage", figure.stage, stages),
-                (f"figures.{name}.baseline", figure.baseline, models),
-            ]
-            uses += [(f"figures.{name}.time", stage, stages) for stage in figure.time]
+        data = [*self.experiment.corpora, *self.experiment.datasets]
+        uses: list[tuple[str, str | None, Iterable[str]]] = [
+            ("report.reference", self.report.reference, models),
+            ("report.baseline", self.report.baseline, models),
+        ]
+        for place, settings in self._results():
+            uses += [(f"{place}.stage", stage, stages) for stage in settings.stages_passed()]
+            uses += [(f"{place}.time", stage, stages) for stage in settings.stages_added()]
+            uses += [(f"{place}.models", model, models) for model in settings.models or []]
+            uses += [(f"{place}.datasets", dataset, data) for dataset in settings.datasets or []]
         for name, analysis in whole(self.report.analyses).items():
-            uses += [(f"analyses.{name}.stage", analysis.stage, stages)]
-            uses += [(f"analyses.{name}.models", model, models) for model in analysis.models or []]
-        for key, value, known in uses:
+            uses += [(f"report.analyses.{name}.stage", analysis.stage, stages)]
+            uses += [(f"report.analyses.{name}.models", model, models) for model in analysis.models or []]
+        for place, value, known in uses:
             if value is not None and value not in known:
-                yield f"report.{key}: there is no '{value}'. Known: {', '.join(known)}"
+                yield f"{place}: there is no '{value}'. Known: {', '.join(known)}"
 
     @check
-    def _scores_by_group_have_groups(self) -> Iterator[str]:
-        tables, figures = whole(self.report.tables), whole(self.report.figures)
-        uses = [(f"tables.{name}", stage) for name, it in tables.items() if it.kind == "groups" for stage in it.stages]
-        uses += [(f"figures.{name}", figure.stage) for name, figure in figures.items() if figure.kind == "group_score"]
+    def _models_of_tables_and_figures_pass_their_stages(self) -> Iterator[str]:
+        models = whole(self.experiment.models)
+        for place, settings in self._results():
+            stages = settings.stages_passed()
+            skipped = {name: [stage for stage in stages if stage in model.skip] for name, model in models.items()}
+            for model in settings.models or []:
+                if skipped.get(model):
+                    yield f"{place}.models: {model} skips {', '.join(skipped[model])}. Leave it out"
+            if stages and not settings.models and models and all(skipped.values()):
+                yield f"{place}.stage: no model passes {' and '.join(stages)}. Name others"
+
+    @check
+    def _comparisons_have_a_reference(self) -> Iterator[str]:
+        for place, settings in self._results():
+            if "reference" in settings.beside and self.report.reference is None:
+                yield f"{place}: compares models, but report.reference is null. Name the model to compare with there"
+
+    @check
+    def _results_find_predictions_and_groups(self) -> Iterator[str]:
         stages, datasets = whole(self.experiment.stages), whole(self.experiment.datasets)
-        for key, stage in [use for use in uses if use[1] in stages]:
-            for entry, work in whole(stages[stage].data).items():
+        for place, settings in self._results():
+            asked = settings.stages_passed() if settings.needs_predictions else []
+            works = [(stage, *item) for stage in asked if stage in stages for item in whole(stages[stage].data).items()]
+            for stage, entry, work in works:
                 if not work.task.predicts:
-                    yield f"report.{key}: {work.task.kind}, the task of {stage}, leaves no predictions. Leave it out"
-                elif entry in datasets and datasets[entry].group is None:
+                    yield f"{place}: {work.task.kind}, the task of {stage}, leaves no predictions. Leave it out"
+                elif settings.needs_groups and entry in datasets and datasets[entry].group is None:
                     yield (
-                        f"report.{key}: shows scores by group, but datasets.{entry}.group is null. Name the column of "
-                        f"its groups there, or leave this out"
+                        f"{place}: shows scores by group, but datasets.{entry}.group is null. Name the column of its "
+                        f"groups there, or leave this out"
                     )

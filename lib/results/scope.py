@@ -1,0 +1,90 @@
+"""What a table or figure is about: whose runs, on what data. The workflow tells it; see `Plan.scope`."""
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from lib.results.records import load_histories, load_runs, select_grid
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The models, stages and datasets of a table or figure, with the files that it is made from."""
+
+    models: Sequence[str]
+    """Rows, in order."""
+    stages: Mapping[str, Sequence[str]]
+    """Datasets of each stage, in order."""
+    owners: Mapping[str, Mapping[str, str]]
+    """By stage and row the model that names the runs, since models that are the same up to a stage share them. A row
+    that does not pass a stage is left out there. Reference and baseline are there even if they are no rows."""
+    families: Mapping[str, str] = field(default_factory=dict)
+    """What colours each row in figures."""
+    groups: Mapping[str, str] = field(default_factory=dict)
+    """What the groups of a dataset's documents are called."""
+    reference: str | None = None
+    """Model that the others are compared with."""
+    baseline: str | None = None
+    """Model without a training loop that all others should surpass."""
+    published: bool = False
+    """Whether the printed values of the reproduced study are put beside ours."""
+    tokenised: Sequence[tuple[str, str]] = ()
+    """Corpus and tokeniser of each of `files`, if these are statistics of tokenised texts."""
+    files: Sequence[str | Path] = ()
+    """The record of every run, or statistics of tokenised texts."""
+
+    @functools.cached_property
+    def runs(self) -> pd.DataFrame:
+        """All runs, as `lib.results.records.load_runs` gives them."""
+        return load_runs(Path(file).parent for file in self.files)
+
+    @functools.cached_property
+    def histories(self) -> pd.DataFrame:
+        """One row per epoch of every run, as `lib.results.records.load_histories` gives them."""
+        return load_histories(self.runs)
+
+    @property
+    def trained(self) -> list[str]:
+        """The rows without the baseline."""
+        return [model for model in self.models if model != self.baseline]
+
+    def grid(self, stage: str, columns: Iterable[str] = (), models: Sequence[str] | None = None) -> pd.DataFrame:
+        """Return the runs of a stage for every row, dataset and seed, with the row under `row`.
+
+        Args:
+            stage: name of the stage.
+            columns: columns that each run needs a value in, unless it has no training loop.
+            models: rows; None = all that pass the stage.
+
+        Raises:
+            DataError: runs are missing, lack a value, or exist twice; all of them are named.
+        """
+        owners = {row: self.owners[stage][row] for row in models or self.models if row in self.owners[stage]}
+        rows = pd.DataFrame({"row": list(owners), "model": list(owners.values())})
+        found = select_grid(self.runs, stage, rows["model"].unique(), self.stages[stage], list(columns))
+        return rows.merge(found, on="model")
+
+    def totals(self, column: str, stages: Sequence[str], models: Sequence[str] | None = None) -> pd.Series:
+        """Return the sum of a column over stages; one that a row does not pass, or without a dataset, adds nothing.
+
+        Args:
+            column: a column of the runs.
+            stages: names of the stages.
+            models: rows; None = all.
+
+        Returns:
+            Sums by `dataset`, `row` and `seed`.
+        """
+        key = ["dataset", "row", "seed"]
+        grids = [self.grid(stage, [column], models) for stage in stages]
+        return pd.concat(grids).groupby(key)[column].sum()
+
+
+def scope(fields: Mapping[str, Any], files: Sequence[str | Path]) -> Scope:
+    """Return the scope that `fields` of JSON, which keeps no order of keys, tell: `stages` are pairs, in order."""
+    ordered = {row: fields["families"][row] for row in fields["models"]} if "families" in fields else {}
+    return Scope(**{**fields, "stages": dict(fields["stages"]), "families": ordered, "files": files})

@@ -1,0 +1,87 @@
+"""What the runs of one or several stages cost and reached: a row per model."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+import pandas as pd
+from pydantic import Field
+
+from lib.core.kinds import TableParameters
+from lib.core.settings import check
+from lib.results.published import NOTE, published
+from lib.results.quantities import QUANTITIES, quantity
+from lib.results.scope import Scope
+from lib.results.table import Column, Table
+
+
+class Parameters(TableParameters):
+    """One row per model, columns by dataset, or by stage and dataset."""
+
+    kind: Literal["stage"] = "stage"
+    stage: str | list[str] = Field(
+        min_length=1, description="Stage whose runs it shows, or several, side by side, for models that pass them all."
+    )
+    columns: list[str] = Field(
+        min_length=1,
+        description="What it shows of each run: `memory`, `minutes` (of an epoch), `total_minutes`, `loss`, `f1`, "
+        "`accuracy`, `sequence_accuracy`, `parameters`, or a metric of the record.",
+    )
+
+    def stages_passed(self) -> list[str]:
+        """See the base."""
+        return [self.stage] if isinstance(self.stage, str) else self.stage
+
+    @check
+    def _stages_are_distinct(self) -> Iterator[str]:
+        if len(set(stages := self.stages_passed())) < len(stages):
+            yield f"stage = {self.stage} names a stage twice. Name each once"
+
+
+def make(settings: Parameters, scope: Scope) -> Table:
+    """Return one row per model: for each stage and dataset the quantities asked for.
+
+    Figures are means over the seeds; scores have a standard deviation beside them when there is more than one seed.
+    Beside memory, `memory_kind` says what kind was measured, `gpu` or `resident`. Columns bear the names of datasets
+    (one stage), of stages (several, each with one dataset) or of both; with several quantities, theirs as well.
+
+    Raises:
+        DataError: a run is missing, incomplete or there twice.
+    """
+    quantities = [quantity(column) for column in settings.columns]
+    grid = _with_published(pd.concat(scope.grid(stage, [each.source for each in quantities]) for stage in scope.stages))
+    cells = grid.groupby(["row", "stage", "dataset"])
+    several_seeds = cells.size().max() > 1
+    frame, printed = pd.DataFrame({"model": scope.models}), {}
+    for stage, dataset in [(stage, dataset) for stage, datasets in scope.stages.items() for dataset in datasets]:
+        place, place_label = _place(stage, dataset, scope.stages)
+        rows = pd.MultiIndex.from_product([scope.models, [stage], [dataset]])
+        for each in quantities:
+            name = place if len(quantities) == 1 else f"{place}_{each.name}"
+            label = f"{place_label} {each.label}"
+            values = cells[each.source]
+            frame[name] = values.mean().reindex(rows).to_numpy() * each.factor
+            printed[name] = Column(label, each.decimals)
+            if each.score and several_seeds:
+                frame[f"{name}_sd"] = values.std().reindex(rows).to_numpy() * each.factor
+            if scope.published and f"{each.name}_published" in grid:
+                frame[f"{name}_published"] = cells[f"{each.name}_published"].first().reindex(rows).to_numpy()
+                printed[f"{name}_published"] = Column(f"{label}, published", each.printed)
+    if QUANTITIES["memory"] in quantities:
+        kinds = grid.groupby("row")["peak_memory_kind"].agg(lambda kind: ", ".join(sorted(set(kind))))
+        frame["memory_kind"] = kinds.reindex(scope.models).to_numpy()
+    return Table(frame, printed, NOTE if scope.published and QUANTITIES["minutes"] in quantities else None)
+
+
+def _with_published(grid: pd.DataFrame) -> pd.DataFrame:
+    """Return `grid` with the values that the study printed, under `<name>_published`."""
+    key = ["stage", "model", "dataset"]
+    return grid.join(published().set_index(key).add_suffix("_published"), on=key)
+
+
+def _place(stage: str, dataset: str, stages: Mapping[str, Sequence[str]]) -> tuple[str, str]:
+    """Return what a group of columns is called: in the CSV, and in the Markdown table."""
+    if len(stages) == 1:
+        return dataset, dataset
+    if all(len(datasets) == 1 for datasets in stages.values()):
+        return stage, stage
+    return f"{stage}_{dataset}", f"{stage}/{dataset}"
