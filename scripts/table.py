@@ -23,7 +23,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--records", required=True, nargs="+", metavar="FILE", help="run.json of each run, or JSON of token lengths"
     )
-    parser.add_argument("--out", required=True, nargs="+", metavar="FILE", help="files to write: .csv, .md, .tex")
+    parser.add_argument(
+        "--out", required=True, nargs="+", metavar="FILE", help="files to write: .csv, .md, .tex, .html"
+    )
     arguments = parser.parse_args(argv)
     settings = TABLES.parse(arguments.table["settings"])
     table = TABLES.load(settings.kind, "table").make(settings, scope(arguments.table["scope"], arguments.records))

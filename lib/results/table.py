@@ -1,10 +1,12 @@
-"""A table: numbers, and how they are printed as CSV, Markdown and LaTeX."""
+"""A table: numbers, and how they are printed as CSV, Markdown, LaTeX and HTML."""
 
+import html
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
+from pandas.io.formats.style import Styler
 
 from lib.core.files import write_text
 
@@ -18,6 +20,11 @@ LATEX = str.maketrans(
     }
 )
 """What characters with a meaning of their own are written as."""
+HTML_STYLE = (
+    "body {font: 14px sans-serif; margin: 1.5em} table {border-collapse: collapse} "
+    "td {white-space: nowrap} th, td {padding: .25em .8em; border-bottom: 1px solid #ddd; font-variant-numeric: tabular-nums} "
+    "th {text-align: right; vertical-align: bottom} th:first-child {text-align: left} p {max-width: 48em; color: #444}"
+)
 
 
 @dataclass(frozen=True)
@@ -39,8 +46,8 @@ class Table:
     """Sentence under the Markdown table."""
 
     def write(self, files: Iterable[str | Path]) -> None:
-        """Write the table to each of the files atomically, in the format that its suffix names (csv, md, tex)."""
-        formats = {".csv": self.to_csv, ".md": self.to_markdown, ".tex": self.to_latex}
+        """Write the table to each of the files atomically, in the format that its suffix names (csv, md, tex, html)."""
+        formats = {".csv": self.to_csv, ".md": self.to_markdown, ".tex": self.to_latex, ".html": self.to_html}
         for file in files:
             write_text(file, formats[Path(file).suffix]())
 
@@ -62,6 +69,15 @@ class Table:
         escaped = self._shown().map(_escaped).rename(columns=_escaped)
         lines = escaped.to_latex(index=False, column_format="".join(self._alignment("l", "r")))
         return lines + (f"\n\\par {_escaped(self.note)}\n" if self.note else "")
+
+    def to_html(self) -> str:
+        """Return the table as a page of its own, which the report shows."""
+        page = Styler(self._shown(), uuid="table", cell_ids=False)  # the same table gives the same bytes
+        shown = page.hide(axis="index").format(escape="html").format_index(escape="html", axis=1)
+        for name, alignment in zip(shown.columns, self._alignment("left", "right"), strict=True):
+            shown = shown.set_properties(subset=[name], **{"text-align": alignment})
+        note = f"<p>{html.escape(self.note)}</p>" if self.note else ""
+        return f"<!DOCTYPE html>\n<meta charset='utf-8'>\n<style>{HTML_STYLE}</style>\n{shown.to_html()}{note}\n"
 
     def _shown(self) -> pd.DataFrame:
         """Return the text of every cell, under what its column is called."""

@@ -11,7 +11,7 @@ for name in ANALYSES:
         input:
             **plan.analysis_inputs(name),
         output:
-            report(plan.table(name), caption=caption(name, plan.study.report.analyses[name].kind), category="Analyses"),
+            plan.table(name),
         log:
             plan.log(f"analyses/{name}"),
         resources:
@@ -34,9 +34,18 @@ for name in ANALYSES:
         input:
             plan.table(name),
         output:
+            html=report(
+                plan.table(name, "html"),
+                caption=caption(name, plan.study.report.analyses[name].kind),
+                category="Analyses",
+                labels={"analysis": name, "shown as": "table"},
+            ),
             summary=[plan.table(name, suffix) for suffix in ("md", "tex")],
             svg=report(
-                plan.figure(name), caption=caption(name, plan.study.report.analyses[name].kind), category="Analyses"
+                plan.figure(name),
+                caption=caption(name, plan.study.report.analyses[name].kind),
+                category="Analyses",
+                labels={"analysis": name, "shown as": "figure"},
             ),
             others=[plan.figure(name, suffix) for suffix in ("png", "pdf")],
         log:
@@ -49,5 +58,5 @@ for name in ANALYSES:
         message:
             "figure {params.name}"
         shell:
-            "python scripts/analysis_figure.py --look {params.look:q} --table {input} --summary {output.summary}"
+            "python scripts/analysis_figure.py --look {params.look:q} --table {input} --summary {output.html} {output.summary}"
             " --out {output.svg} {output.others} > {log} 2>&1"

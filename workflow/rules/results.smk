@@ -19,8 +19,14 @@ for name, table in plan.tables.items():
         input:
             plan.result_inputs(table),
         output:
-            csv=report(plan.table(name), caption=caption(name, table["settings"]["kind"]), category="Tables"),
-            others=[plan.table(name, suffix) for suffix in ("md", "tex")],
+            # Browsers show HTML, and offer CSV as a download.
+            html=report(
+                plan.table(name, "html"),
+                caption=caption(name, table["settings"]["kind"]),
+                category="Tables",
+                labels={"table": name},
+            ),
+            others=[plan.table(name, suffix) for suffix in ("csv", "md", "tex")],
         log:
             plan.log(f"tables/{name}"),
         localrule: True
@@ -42,7 +48,12 @@ for name, figure in plan.figures.items():
         input:
             plan.result_inputs(figure),
         output:
-            svg=report(plan.figure(name), caption=caption(name, figure["settings"]["kind"]), category="Figures"),
+            svg=report(
+                plan.figure(name),
+                caption=caption(name, figure["settings"]["kind"]),
+                category="Figures",
+                labels={"figure": name},
+            ),
             others=[plan.figure(name, suffix) for suffix in ("png", "pdf")],
         log:
             plan.log(f"figures/{name}"),
