@@ -22,7 +22,7 @@ LATEX = str.maketrans(
 """What characters with a meaning of their own are written as."""
 HTML_STYLE = (
     "body {font: 14px sans-serif; margin: 1.5em} table {border-collapse: collapse} "
-    "td {white-space: nowrap} th, td {padding: .25em .8em; border-bottom: 1px solid #ddd; font-variant-numeric: tabular-nums} "
+    "td {white-space: nowrap} th, td {padding: .25em .8em; border-bottom: 1px solid #ddd} "
     "th {text-align: right; vertical-align: bottom} th:first-child {text-align: left} p {max-width: 48em; color: #444}"
 )
 
