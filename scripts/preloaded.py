@@ -23,6 +23,7 @@ MODULES = (
     "lib.training.evaluate_texts",
     "lib.training.evaluate_tokens",
     "lib.training.run",
+    "textalloc",
 )
 """What the programs of the workflow import, besides all kinds of the axes."""
 PARTS = ((MECHANISMS, "mechanism"), (BACKBONES, "backbone"), (TASKS, "task"), (TABLES, "table"), (FIGURES, "figure"))

@@ -98,7 +98,7 @@ class Table:
 
     def _printed(self, name: str, format_of: str, missing: str) -> list[str]:
         if format_of not in self.columns:
-            return self.frame[name].tolist()
+            return [missing if pd.isna(value) else value for value in self.frame[name]]
         decimals = self.columns[format_of].decimals
         return [missing if pd.isna(value) else f"{value:.{decimals}f}" for value in self.frame[name]]
 

@@ -5,7 +5,6 @@ from typing import ClassVar, Literal
 
 import matplotlib.style
 import pandas as pd
-import textalloc
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
@@ -105,6 +104,8 @@ def _label(
     baseline: str | None,
 ) -> None:
     """Name the baseline and each point, where the name covers no point, no bar, no line and no other name."""
+    import textalloc
+
     axes.autoscale(False)  # lines from points to names leave the limits alone
     models = list(look)
     x, y, spread = (column[models].to_numpy() for column in (minutes, scores["mean"], scores["std"]))

@@ -10,7 +10,6 @@ from lib.core.errors import DataError
 from lib.core.files import read_mapping
 from lib.core.kinds import TableParameters
 from lib.core.record import CONFIG, PREDICTIONS
-from lib.evaluation.metrics import class_report
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -48,6 +47,8 @@ def make(settings: Parameters, scope: Scope) -> Table:
 
 
 def _class_scores(folder: Path) -> pd.DataFrame:
+    from lib.evaluation.metrics import class_report
+
     path = folder / PREDICTIONS
     try:
         names = read_mapping(folder / CONFIG)["labels"]

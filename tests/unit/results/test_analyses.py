@@ -215,13 +215,16 @@ def test_summaries(kind, lines):
 def test_the_program_draws_from_the_table_alone(kind, tmp_path):
     FRAMES[kind]().to_csv(tmp_path / "table.csv", index=False)
     look = json.dumps({"kind": kind, "families": list(FAMILIES.items())})
-    arguments = ["--look", look, "--table", str(tmp_path / "table.csv"), "--markdown", str(tmp_path / "table.md")]
+    summaries = [str(tmp_path / f"table.{suffix}") for suffix in ("md", "tex")]
+    arguments = ["--look", look, "--table", str(tmp_path / "table.csv"), "--summary", *summaries]
     main = runpy.run_path(str(PROGRAM))["main"]
     for name in ("one", "two"):
-        main([*arguments, "--out", str(tmp_path / f"{name}.svg"), str(tmp_path / f"{name}.png")])
-    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+        main([*arguments, "--out", *(str(tmp_path / f"{name}.{suffix}") for suffix in ("svg", "png", "pdf"))])
+    for suffix in ("svg", "pdf"):
+        assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"two.{suffix}").read_bytes()
     assert (tmp_path / "one.png").stat().st_size > 5_000
     assert (tmp_path / "table.md").read_text().startswith("| model")
+    assert "\nsdpa & " in (tmp_path / "table.tex").read_text()
     if kind == "attention_maps":
         assert "null" in (tmp_path / "one.svg").read_text(), "a word that pandas takes for a missing value"
 
