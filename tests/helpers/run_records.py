@@ -1,7 +1,7 @@
 """Synthetic run records, written as a finished run writes them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import yaml
 
 from lib.core.files import write_json
 from lib.core.record import CONFIG, HISTORY, PREDICTIONS, RUN, RunRecord
+from lib.results.scope import Scope
 
 MODELS = ["sdpa", "lsh-h2-c64", "lsh-h4-c64", "favor-m64"]
 UNTRAINED = {"epochs": 0, "steps": 0, "tokens": 0, "seconds_per_epoch": None, "tokens_per_second": None}
@@ -53,6 +54,20 @@ def write_baseline(root: Path, dataset: str, f1: float, seed: int = 0, **values:
     """Write the record of a run of `finetune` that does not train below `root` and return its folder."""
     values = UNTRAINED | {"parameters": {"total": 10}, "test_f1_macro": f1} | values
     return write_run(root, "finetune", "tfidf", dataset, seed, **values)
+
+
+def scope_of(
+    folders: Sequence[Path], stages: Mapping[str, Sequence[str]], models: Sequence[str], **fields: Any
+) -> Scope:
+    """Return the scope of a table or figure of these runs, in which `models` are rows and own their runs.
+
+    `owners` in `fields` replaces them: by stage, the rows that pass it and whose runs each takes.
+    """
+    beside = [fields[name] for name in ("reference", "baseline") if fields.get(name)]
+    owners = {stage: {model: model for model in dict.fromkeys([*models, *beside])} for stage in stages}
+    return Scope(
+        **{"models": models, "stages": stages, "owners": owners, "files": [each / RUN for each in folders]} | fields
+    )
 
 
 def write_predictions(folder: Path, names: Sequence[str], labels: Sequence[int], predictions: Sequence[int]) -> Path:

@@ -43,7 +43,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
         DataError: a run is missing, incomplete or there twice.
     """
     quantities = [quantity(column) for column in settings.columns]
-    others = [model for model in (scope.reference, scope.baseline) if model in scope.owners[settings.stage]]
+    others = [model for model in (scope.reference, scope.baseline) if model and model in scope.owners[settings.stage]]
     rows = list(dict.fromkeys([*scope.models, *others]))
     grid = scope.grid(settings.stage, [each.source for each in quantities], rows)
     several_seeds = grid["seed"].nunique() > 1

@@ -102,7 +102,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
 
 
 def _figures(settings: Parameters, scope: Scope) -> pd.DataFrame:
-    """Return the figures that verdicts rest on, by `model` and `dataset`; those that the records do not tell are NaN."""
+    """Return the figures that verdicts rest on, by `model` and `dataset`; NaN where the records do not tell."""
     assert scope.reference is not None  # the study was checked
     score, models = quantity(settings.column), scope.trained
     compared = [model for model in models if model != scope.reference]
@@ -171,12 +171,11 @@ def _note(settings: Parameters, scope: Scope) -> str:
     """Return the requirements in words."""
     reference, baseline, margins = scope.reference, scope.baseline or "a baseline", settings.above_baseline
     savings = ", ".join(f"{name} {each.time:g} % or {each.memory:g} %" for name, each in settings.savings.items())
-    cost = (
-        f"Cost: time of training ({' + '.join(settings.time)}) or peak memory below {reference} by at least: {savings}"
-    )
+    cost = f"time of training ({' + '.join(settings.time)}) or peak memory below {reference} by at least: {savings}"
+    near = f"at most {settings.loss:g} below {reference}"
     return (
-        f"Quality: at least {margins.reference:g} points above {baseline} ({reference}), or {margins.others:g} (the "
-        f"others), and at most {settings.loss:g} below {reference}. "
-        + (f"{cost}; at most {settings.loss:g} points below {reference}. " if savings else "")
-        + f"Stability: best and worst of at least {settings.seeds} seeds at most {settings.spread:g} points apart."
+        f"Limits in points. Quality: at least {margins.reference:g} above {baseline} for {reference}, and "
+        f"{margins.others:g} for the others, these {near}. "
+        + (f"Cost: {cost}; {near}. " if savings else "")
+        + f"Stability: best and worst of at least {settings.seeds} seeds at most {settings.spread:g} apart."
     )
