@@ -1,7 +1,7 @@
 """Synthetic run records, written as a finished run writes them."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,20 +56,6 @@ def write_baseline(root: Path, dataset: str, f1: float, seed: int = 0, **values:
     return write_run(root, "finetune", "tfidf", dataset, seed, **values)
 
 
-def scope_of(
-    folders: Sequence[Path], stages: Mapping[str, Sequence[str]], models: Sequence[str], **fields: Any
-) -> Scope:
-    """Return the scope of a table or figure of these runs, in which `models` are rows and own their runs.
-
-    `owners` in `fields` replaces them: by stage, the rows that pass it and whose runs each takes.
-    """
-    beside = [fields[name] for name in ("reference", "baseline") if fields.get(name)]
-    owners = {stage: {model: model for model in dict.fromkeys([*models, *beside])} for stage in stages}
-    return Scope(
-        **{"models": models, "stages": stages, "owners": owners, "files": [each / RUN for each in folders]} | fields
-    )
-
-
 def write_predictions(folder: Path, names: Sequence[str], labels: Sequence[int], predictions: Sequence[int]) -> Path:
     """Write predictions of test documents, and wrong ones of validation documents, to a run's folder."""
     right = pd.DataFrame({"label": labels, "prediction": predictions, "split": "test"})
@@ -88,3 +74,17 @@ def write_group_predictions(folder: Path, documents: Sequence[tuple[int, Any, An
     table = pd.concat([nothing_right.assign(split="validation"), rows.assign(split="test")], ignore_index=True)
     table.to_parquet(folder / PREDICTIONS, index=False)
     return folder
+
+
+def scope_of(
+    folders: Iterable[Path], stages: Mapping[str, Sequence[str]], models: Sequence[str], **fields: Any
+) -> Scope:
+    """Return the scope of these runs, in which every model has runs of its own at all stages.
+
+    `fields` replace what the scope says; without them a family is what the name of a model begins with.
+    """
+    beside = [fields[name] for name in ("reference", "baseline") if fields.get(name)]
+    owners = {row: row for row in dict.fromkeys([*models, *beside])}
+    usual = {"owners": dict.fromkeys(stages, owners), "families": {row: row.split("-")[0] for row in models}}
+    files = [folder / RUN for folder in dict.fromkeys(folders)]
+    return Scope(models=models, stages=stages, files=files, **{**usual, **fields})

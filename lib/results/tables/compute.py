@@ -12,8 +12,9 @@ from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
 NOTE = (
-    "Hours are wall time on the hardware named, of training loops without their evaluations; of a model that does not "
-    "train, of its fit and evaluation. All seeds and datasets together; under `all`, runs that models share count once."
+    "Hours are wall time on the hardware named: of training loops, their evaluations left out where records tell them "
+    "apart, and of fit and evaluation of a model that does not train. All seeds and datasets together; under `all`, "
+    "runs that models share count once."
 )
 
 
@@ -62,7 +63,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
     Raises:
         DataError: a run is missing, incomplete or there twice.
     """
-    runs = pd.concat(scope.grid(stage, ["seconds"]) for stage in settings.time)
+    runs = pd.concat(scope.grid(stage, ["seconds"]) for stage in settings.time).fillna({"hardware": "unknown"})
     together = runs.drop_duplicates("folder").assign(row="all")
     order = [*scope.models, "all"]
     hours = pd.concat([runs, together]).assign(hours=lambda run: run["seconds"] / 3600)

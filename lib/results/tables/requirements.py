@@ -88,6 +88,8 @@ def make(settings: Parameters, scope: Scope) -> Table:
     asked = [scope.families[model] in settings.savings and model != scope.reference for model, _ in words.index]
     words["cost"] = words["cost"].where(asked, "not asked")
     frame = figures.reindex(words.index).join(words)
+    if scope.baseline is None:
+        frame = frame.drop(columns="above_baseline")
     against = {"baseline": f"against {scope.baseline}", "reference": f"against {scope.reference}"}
     columns = {
         "score": Column(score.label, score.decimals),
