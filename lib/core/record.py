@@ -38,7 +38,8 @@ class RunRecord(BaseModel):
     parents: dict[str, Parent]
     """`start` (the run whose weights it starts from), `tokenizer`, and the data by split."""
     parameters: dict[str, int]
-    """Numbers of weights: `total` and, of a model with a head, `backbone` and `head`."""
+    """Numbers of weights: `total` and, of a model with a head, `backbone` and `head`; also those of the backbone's
+    parts, see `lib.training.record.count_parameters`."""
     epochs: int
     """0 without a training loop; so are the next two."""
     steps: int

@@ -19,6 +19,11 @@ class Quantity:
     score: bool = False
     """Whether it is a result, whose spread over seeds is of interest."""
 
+    def difference_label(self, words: str) -> str:
+        """Return what a difference of two values is called, `words` after the name; of two percentages, in points."""
+        name, bracket, unit = self.label.partition(" [")
+        return f"{name} {words}{bracket}{unit}".replace("[%]", "[points]")
+
 
 QUANTITIES = {
     "memory": Quantity("peak_memory_mb", "peak_memory_gib", "memory [GiB]", 1 / 1024, 2, 2),

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pandas as pd
 
@@ -68,20 +68,28 @@ class Scope:
         found = select_grid(self.runs, stage, rows["model"].unique(), self.stages[stage], list(columns))
         return rows.merge(found, on="model")
 
-    def totals(self, column: str, stages: Sequence[str], models: Sequence[str] | None = None) -> pd.Series:
-        """Return the sum of a column over stages; one that a row does not pass, or without a dataset, adds nothing.
+    def totals(
+        self,
+        column: str,
+        stages: Sequence[str],
+        models: Sequence[str] | None = None,
+        how: Literal["sum", "max"] = "sum",
+    ) -> pd.Series:
+        """Return a column over stages as one; a stage that a row does not pass, or without a dataset, adds nothing.
 
         Args:
             column: a column of the runs.
             stages: names of the stages.
             models: rows; None = all.
+            how: what becomes of the values of several stages: times add up, of peaks the greatest counts.
 
         Returns:
-            Sums by `dataset`, `row` and `seed`.
+            Sums, or greatest values, by `dataset`, `row` and `seed`; NaN where no stage has a value.
         """
         key = ["dataset", "row", "seed"]
         grids = [self.grid(stage, [column], models) for stage in stages]
-        return pd.concat(grids).groupby(key)[column].sum()
+        values = pd.concat(grids).groupby(key)[column]
+        return values.sum(min_count=1) if how == "sum" else values.max()
 
 
 def scope(fields: Mapping[str, Any], files: Sequence[str | Path]) -> Scope:

@@ -33,6 +33,8 @@ class Column:
 
     label: str
     decimals: int
+    signed: bool = False
+    """Whether numbers above zero have a sign as well, as differences do."""
 
 
 @dataclass(frozen=True)
@@ -99,8 +101,9 @@ class Table:
     def _printed(self, name: str, format_of: str, missing: str) -> list[str]:
         if format_of not in self.columns:
             return [missing if pd.isna(value) else value for value in self.frame[name]]
-        decimals = self.columns[format_of].decimals
-        return [missing if pd.isna(value) else f"{value:.{decimals}f}" for value in self.frame[name]]
+        column = self.columns[format_of]
+        sign = "+" if column.signed and name == format_of else ""
+        return [missing if pd.isna(value) else f"{value:{sign}z.{column.decimals}f}" for value in self.frame[name]]
 
 
 def _escaped(text: object) -> str:

@@ -176,7 +176,8 @@ def _spelled(annotation: Any) -> str:
     if origin in (typing.Union, types.UnionType):
         return " | ".join("null" if argument is type(None) else _spelled(argument) for argument in arguments)
     if origin in (list, dict):
-        return f"{'list' if origin is list else 'mapping'} of {_spelled(arguments[-1])}"
+        entries = _spelled(arguments[-1])
+        return f"{'list' if origin is list else 'mapping'} of {f'({entries})' if ' | ' in entries else entries}"
     names = {Any: "any value", str: "text", int: "integer", float: "number", bool: "true, false"}
     return names.get(annotation, getattr(annotation, "__name__", str(annotation)))
 

@@ -378,7 +378,7 @@ class Plan:
             model: {stage: experiment.owner(model, stage) for stage in stages if stage in experiment.stages_of(model)}
             for model in experiment.models
         }
-        passing = {model: own for model, own in owners.items() if set(passed) <= set(own)}
+        passing = {model: own for model, own in owners.items() if own and set(passed) <= set(own)}
         # Models that share all runs are one row, named as the first of them.
         rows = [next(each for each in passing if passing[each] == passing[row]) for row in settings.models or passing]
         rows = list(dict.fromkeys(rows))
@@ -395,7 +395,7 @@ class Plan:
                 }
                 for stage in stages
             },
-            "families": {row: experiment.backbone_at(row, passed[0]).family for row in rows},
+            "families": {row: experiment.backbone_at(row, [*passed, *owners[row]][0]).family for row in rows},
             "groups": {
                 name: dataset.group
                 for name, dataset in experiment.datasets.items()

@@ -629,8 +629,11 @@ class Study(Section):
     def _models_of_tables_and_figures_pass_their_stages(self) -> Iterator[str]:
         models = whole(self.experiment.models)
         for place, settings in self._results():
-            stages = settings.stages_passed()
+            stages, added = settings.stages_passed(), settings.stages_added()
             skipped = {name: [stage for stage in stages if stage in model.skip] for name, model in models.items()}
+            if not stages:  # then a model passes at least one of the others
+                stages = added
+                skipped = {name: added if set(added) <= set(model.skip) else [] for name, model in models.items()}
             for model in settings.models or []:
                 if skipped.get(model):
                     yield f"{place}.models: {model} skips {', '.join(skipped[model])}. Leave it out"
@@ -640,8 +643,18 @@ class Study(Section):
     @check
     def _comparisons_have_a_reference(self) -> Iterator[str]:
         for place, settings in self._results():
-            if "reference" in settings.beside and self.report.reference is None:
+            if "reference" not in settings.beside:
+                continue
+            reference = self.report.reference
+            if reference is None:
                 yield f"{place}: compares models, but report.reference is null. Name the model to compare with there"
+            elif reference in whole(self.experiment.models):
+                skip = self.experiment.models[reference].skip
+                if skipped := [stage for stage in settings.stages_passed() if stage in skip]:
+                    yield (
+                        f"{place}: compares models with {reference}, which skips {', '.join(skipped)}. Name another "
+                        "stage, or another model under report.reference"
+                    )
 
     @check
     def _results_find_predictions_and_groups(self) -> Iterator[str]:
