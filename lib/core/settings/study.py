@@ -608,7 +608,6 @@ class Study(Section):
     @check
     def _report_shows_what_there_is(self) -> Iterator[str]:
         stages, models = self.experiment.stages, self.experiment.models
-        data = [*self.experiment.corpora, *self.experiment.datasets]
         uses: list[tuple[str, str | None, Iterable[str]]] = [
             ("report.reference", self.report.reference, models),
             ("report.baseline", self.report.baseline, models),
@@ -617,13 +616,20 @@ class Study(Section):
             uses += [(f"{place}.stage", stage, stages) for stage in settings.stages_passed()]
             uses += [(f"{place}.time", stage, stages) for stage in settings.stages_added()]
             uses += [(f"{place}.models", model, models) for model in settings.models or []]
-            uses += [(f"{place}.datasets", dataset, data) for dataset in settings.datasets or []]
+            uses += [(f"{place}.datasets", dataset, self._shown_by(settings)) for dataset in settings.datasets or []]
         for name, analysis in whole(self.report.analyses).items():
             uses += [(f"report.analyses.{name}.stage", analysis.stage, stages)]
             uses += [(f"report.analyses.{name}.models", model, models) for model in analysis.models or []]
         for place, value, known in uses:
             if value is not None and value not in known:
                 yield f"{place}: there is no '{value}'. Known: {', '.join(known)}"
+
+    def _shown_by(self, settings: ResultParameters) -> list[str]:
+        """Return the corpora and datasets that a table or figure may show: those of its stages, if it has any."""
+        stages, shown = whole(self.experiment.stages), settings.stages_passed()
+        if not shown or not set(shown) <= set(stages):
+            return [*self.experiment.corpora, *self.experiment.datasets]
+        return list(dict.fromkeys(entry for stage in shown for entry in stages[stage].data))
 
     @check
     def _models_of_tables_and_figures_pass_their_stages(self) -> Iterator[str]:
@@ -639,9 +645,16 @@ class Study(Section):
 
     @check
     def _comparisons_have_a_reference(self) -> Iterator[str]:
+        reference, models = self.report.reference, whole(self.experiment.models)
         for place, settings in self._results():
-            if "reference" in settings.beside and self.report.reference is None:
+            if "reference" not in settings.beside:
+                continue
+            if reference is None:
                 yield f"{place}: compares models, but report.reference is null. Name the model to compare with there"
+            elif reference in models and (
+                skipped := [stage for stage in settings.stages_passed() if stage in models[reference].skip]
+            ):
+                yield f"{place}: compares models with {reference}, which skips {', '.join(skipped)}. Name other stages"
 
     @check
     def _results_find_predictions_and_groups(self) -> Iterator[str]:
