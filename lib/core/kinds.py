@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from lib.core.errors import ConfigError
-from lib.core.settings import Section
+from lib.core.settings import Section, check
 
 SHARED_MODULES = frozenset({"configuration", "contract", "heads", "interface", "loading", "registry"})
 """Modules of an axis' folder that are no kinds."""
@@ -206,7 +206,7 @@ class ResultParameters(KindParameters):
 
     models: list[str] | None = Field(None, description="Models, in order; null = all that pass its stages.")
     datasets: list[str] | None = Field(
-        None, description="Datasets that are shown, of stages that work on them; null = all."
+        None, description="Corpora and datasets that are shown, of stages that work on them; null = all."
     )
 
     def stages_passed(self) -> list[str]:
@@ -216,6 +216,11 @@ class ResultParameters(KindParameters):
     def stages_added(self) -> list[str]:
         """Return the stages whose runs are read as well, of models that pass them."""
         return []
+
+    @check
+    def _models_are_of_runs(self) -> Iterator[str]:
+        if self.reads == "token_lengths" and self.models:
+            yield f"models = {self.models} does nothing where token lengths are shown. Leave it out"
 
 
 class TableParameters(ResultParameters):

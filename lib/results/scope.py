@@ -27,9 +27,9 @@ class Scope:
     groups: Mapping[str, str] = field(default_factory=dict)
     """What the groups of a dataset's documents are called."""
     reference: str | None = None
-    """Model that the others are compared with."""
+    """Row that the others are compared with."""
     baseline: str | None = None
-    """Model without a training loop that all others should surpass."""
+    """Model without a training loop that all others should surpass, if it passes the stages that are shown."""
     published: bool = False
     """Whether the printed values of the reproduced study are put beside ours."""
     tokenised: Sequence[tuple[str, str]] = ()

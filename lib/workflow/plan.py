@@ -370,7 +370,8 @@ class Plan:
     def _scope(self, settings: ResultParameters) -> dict[str, Any]:
         """Return the fields of `lib.results.scope.Scope` but for its files, as JSON keeps them."""
         if settings.reads == "token_lengths":
-            return {"models": [], "stages": [], "owners": {}, "tokenised": self.tokenised}
+            shown = [each for each in self.tokenised if each[0] in (settings.datasets or self.corpora)]
+            return {"models": [], "stages": [], "owners": {}, "tokenised": shown}
         experiment, report = self.experiment, self.study.report
         passed, added = settings.stages_passed(), settings.stages_added()
         stages = list(dict.fromkeys([*added, *passed]))
@@ -380,9 +381,9 @@ class Plan:
         }
         passing = {model: own for model, own in owners.items() if own and set(passed) <= set(own)}
         # Models that share all runs are one row, named as the first of them.
-        rows = [next(each for each in passing if passing[each] == passing[row]) for row in settings.models or passing]
-        rows = list(dict.fromkeys(rows))
-        beside: dict[str, Any] = {name: getattr(report, name) for name in settings.beside}
+        names = {row: next(each for each in passing if passing[each] == own) for row, own in passing.items()}
+        rows = list(dict.fromkeys(names[row] for row in settings.models or passing))
+        beside = {name: names.get(getattr(report, name)) for name in settings.beside}
         datasets = [[stage, self._datasets(stage, settings)] for stage in stages]
         return {
             "models": rows,

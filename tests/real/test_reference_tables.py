@@ -6,7 +6,8 @@ import pytest
 
 from lib.results.foreign import load_foreign
 from lib.results.published import published
-from lib.results.tables import stage_table
+from lib.results.scope import Scope
+from lib.results.tables.stage import Parameters, make
 
 REFERENCE = Path(__file__).resolve().parents[2] / "../shared/reference"
 MODELS = ["sdpa", "lsh-h2-c64", "lsh-h2-c128", "lsh-h4-c64", "lsh-h4-c128"]
@@ -31,6 +32,13 @@ def grid(runs):
     return runs[~search | chosen.fillna(False)]
 
 
+def table(runs, stage, datasets, columns, models):
+    """Return the table of a stage from runs that come from elsewhere than records of ours."""
+    scope = Scope(models=models, stages={stage: datasets}, owners={stage: {model: model for model in models}})
+    scope.__dict__["runs"] = runs  # in place of what it would read from files
+    return make(Parameters(stage=stage, columns=columns), scope)
+
+
 @pytest.mark.parametrize(
     ("stage", "datasets", "column", "score"),
     [
@@ -41,7 +49,7 @@ def grid(runs):
 )
 def test_stage_tables_are_the_printed_ones(grid, stage, datasets, column, score):
     runs, columns = grid[grid["seed"] == 420], ["memory", "minutes", column]
-    frame = stage_table(runs, {stage: datasets}, columns, MODELS).frame.set_index("model")
+    frame = table(runs, stage, datasets, columns, MODELS).frame.set_index("model")
     printed = published()
     printed = printed[(printed["stage"] == stage) & printed["model"].isin(MODELS)]
     assert len(printed) == len(MODELS) * len(datasets)
@@ -56,11 +64,11 @@ def test_stage_tables_are_the_printed_ones(grid, stage, datasets, column, score)
 
 
 def test_three_seeds_give_a_mean_and_a_deviation(grid):
-    table = stage_table(grid, {"finetune": ["imdb"]}, ["f1"], ["sdpa"])
+    frame = table(grid, "finetune", ["imdb"], ["f1"], ["sdpa"]).frame
     scores = 100 * grid.query("stage == 'finetune' and dataset == 'imdb' and model == 'sdpa'")["test_f1_macro"]
     assert len(scores) == 3
-    assert table.frame["imdb"].tolist() == pytest.approx([scores.mean()])
-    assert table.frame["imdb_sd"].tolist() == pytest.approx([scores.std()])
+    assert frame["imdb"].tolist() == pytest.approx([scores.mean()])
+    assert frame["imdb_sd"].tolist() == pytest.approx([scores.std()])
 
 
 def test_the_masked_variant_is_a_row_of_its_own(runs):

@@ -12,7 +12,8 @@ ANALYSES = {
     "far": {"kind": "gradients", "stage": "pretrain", "documents": 4, "length": 40},
     "senses": {"kind": "embeddings", "stage": "finetune", "word": "the"},
 }
-FILES = [*itertools.product(["tables"], ["csv", "md"]), *itertools.product(["figures"], ["svg", "png"])]
+FILES = [("tables", suffix) for suffix in ("csv", "md", "tex")]
+FILES += [("figures", suffix) for suffix in ("svg", "png", "pdf")]
 MODELS = ["sdpa", "lsh-h2-c64", "favor-m64"]
 
 

@@ -1,4 +1,4 @@
-"""The house is general: a study is a configuration file alone, a task and a backbone are one new file each."""
+"""The house is general: a study is a configuration file alone; a task, a backbone, a table are one new file each."""
 
 import json
 import random
@@ -126,7 +126,8 @@ def study(texts):
                 "again": {"stage": "again", "columns": ["f1"]},
                 "classes": {"kind": "classes", "stage": "judge", "models": ["counting"]},
             },
-            "figures": {"cost": {"stage": "judge", "time": ["settle", "judge"], "baseline": "counting"}},
+            "figures": {"cost": {"kind": "score_time", "stage": "judge", "time": ["settle", "judge"]}},
+            "baseline": "counting",
         },
         "execution": {
             "results": "results/notes",
@@ -370,11 +371,71 @@ class Backbone(contract.TokenBackbone):
 '''
 
 
-def test_a_task_and_a_backbone_are_one_new_file_each(copy_of_repository, texts):
+TABLE = '''
+"""How far every model is from the reference: a kind of table of one file."""
+
+from typing import ClassVar, Literal
+
+import pandas as pd
+
+from lib.core.kinds import TableParameters
+from lib.results.table import Column, Table
+
+
+class Parameters(TableParameters):
+    """Points of accuracy above the reference, on every dataset."""
+
+    beside: ClassVar[tuple[Literal["reference"]]] = ("reference",)
+
+    kind: Literal["lead"]
+    stage: str
+
+    def stages_passed(self):
+        return [self.stage]
+
+
+def make(settings, scope):
+    scores = scope.grid(settings.stage, ["test_accuracy"]).groupby(["row", "dataset"])["test_accuracy"].mean().unstack()
+    leads = 100 * (scores - scores.loc[scope.reference]).loc[scope.models]
+    columns = {dataset: Column(f"{dataset} [points]", 2) for dataset in leads}
+    return Table(leads.rename_axis("model").reset_index(), columns)
+'''
+
+FIGURE = '''
+"""The accuracy of every model: a kind of figure of one file."""
+
+from typing import Literal
+
+from matplotlib.figure import Figure
+
+from lib.core.kinds import FigureParameters
+
+
+class Parameters(FigureParameters):
+    """Bars."""
+
+    kind: Literal["bars"]
+    stage: str
+
+    def stages_passed(self):
+        return [self.stage]
+
+
+def draw(settings, scope):
+    scores = scope.grid(settings.stage, ["test_accuracy"]).set_index("row")["test_accuracy"]
+    figure = Figure()
+    figure.subplots().bar(list(scope.models), scores.loc[scope.models])
+    return figure
+'''
+
+
+def test_a_task_a_backbone_a_table_and_a_figure_are_one_new_file_each(copy_of_repository, texts):
     project = copy_of_repository("extended")
     project.results = project.folder / "results" / "notes"
     (project.folder / "lib" / "tasks" / "first_token.py").write_text(TASK)
     (project.folder / "lib" / "backbones" / "averaging.py").write_text(BACKBONE)
+    (project.folder / "lib" / "results" / "tables" / "lead.py").write_text(TABLE)
+    (project.folder / "lib" / "results" / "figures" / "bars.py").write_text(FIGURE)
     values = study(texts)
     experiment = values["experiment"]
     experiment["backbones"]["averaging"] = {"kind": "averaging", "hidden_size": 24}
@@ -385,11 +446,22 @@ def test_a_task_and_a_backbone_are_one_new_file_each(copy_of_repository, texts):
     del experiment["stages"]["judge"]["start"]
     experiment["stages"] = {"judge": experiment["stages"]["judge"]}
     experiment["stages"]["judge"]["task"] = {"kind": "first_token", "factor": 2.0}
-    values["report"] = {"tables": {"scores": {"stage": "judge", "columns": ["test_accuracy"]}}}
+    values["report"] = {
+        "tables": {
+            "scores": {"stage": "judge", "columns": ["test_accuracy"]},
+            "lead": {"kind": "lead", "stage": "judge"},
+        },
+        "figures": {"bars": {"kind": "bars", "stage": "judge"}},
+        "reference": "encoder",
+    }
     project.configure(values, "extended.yaml")
     project.snakemake("--cores", 2, "--configfile", "extended.yaml")
     scores = pd.read_csv(project.results / "tables" / "scores.csv").set_index("model")["notes"]
     assert scores["means"] > 0.7
+    leads = pd.read_csv(project.results / "tables" / "lead.csv").set_index("model")["notes"]
+    assert leads["encoder"] == 0
+    assert leads["means"] == pytest.approx(100 * (scores["means"] - scores["encoder"]), abs=0.02)
+    assert "means" in (project.results / "figures" / "bars.svg").read_text()
     record = read_record(run(project, "judge", "means", "notes"))
     assert record.task == "first_token"
     assert record.parameters["head"] == 24 * 3 + 3
@@ -399,7 +471,9 @@ def test_a_task_and_a_backbone_are_one_new_file_each(copy_of_repository, texts):
     assert project.stale("extended.yaml")["train_and_predict"] == 2
     experiment["models"]["encoder"]["backbone"] = "wrods"
     experiment["stages"]["judge"]["task"]["facter"] = 3.0
+    values["report"]["tables"]["lead"]["stages"] = ["judge"]
     project.configure(values, "extended.yaml")
     message = project.snakemake("-n", "--configfile", "extended.yaml", check=False).stdout
     assert "facter: unknown key" in message
+    assert "report.tables.lead.stages: unknown key" in message
     assert "models.encoder.backbone: there is no 'wrods'" in message

@@ -52,12 +52,14 @@ def test_the_tables_have_no_hole(finished):
             frame = frame[frame["model"] != "tfidf"]
         assert frame.notna().all(axis=None), name
         assert (tables / f"{name}.md").read_text().startswith("|")
+        assert (tables / f"{name}.tex").read_text().startswith("\\begin{tabular}")
     f1 = pd.read_csv(tables / "f1.csv")
     assert f1["model"].tolist() == ["tfidf", *MODELS]
 
 
 def test_the_figure_and_the_report(finished):
-    assert (finished.results / "figures" / "f1_time.svg").stat().st_size > 5_000
+    for suffix in ("svg", "png", "pdf"):
+        assert (finished.results / f"figures/f1_time.{suffix}").stat().st_size > 5_000
     report = finished.results / "report.html"
     finished.snakemake("--configfile", CONFIG, "--report", report)
     text = report.read_text()
@@ -183,8 +185,8 @@ def test_a_study_without_training_runs_alone(copy_of_repository, alone):
     project.snakemake("--cores", 1, "--configfile", config)
     results = project.folder / "results" / "alone"
     assert {path.name for path in (results / "tables").iterdir()} == {
-        "scores.csv", "scores.md", "classes_imdb.csv", "classes_imdb.md",
-    }  # fmt: skip
+        f"{name}.{suffix}" for name in ("scores", "classes_imdb") for suffix in ("csv", "md", "tex")
+    }
     scores = pd.read_csv(results / "tables" / "scores.csv").iloc[0]
     assert scores["model"] == "words"
     assert scores["imdb_f1_macro_percent"] > 0

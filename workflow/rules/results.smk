@@ -6,9 +6,8 @@ CAPTIONS = Path(workflow.basedir) / "report"
 
 
 def caption(name, kind):
-    """Return the caption of a table or figure: its own if there is one, else that of its kind."""
-    own = next((path for path in (CAPTIONS / f"{name}.rst", CAPTIONS / f"{kind}.rst") if path.exists()), None)
-    return str(own)
+    """Return the caption of a table or figure: its own if there is one, else that of its kind; None without either."""
+    return next((str(path) for path in (CAPTIONS / f"{name}.rst", CAPTIONS / f"{kind}.rst") if path.exists()), None)
 
 
 for name, table in plan.tables.items():

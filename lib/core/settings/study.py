@@ -608,7 +608,6 @@ class Study(Section):
     @check
     def _report_shows_what_there_is(self) -> Iterator[str]:
         stages, models = self.experiment.stages, self.experiment.models
-        data = [*self.experiment.corpora, *self.experiment.datasets]
         uses: list[tuple[str, str | None, Iterable[str]]] = [
             ("report.reference", self.report.reference, models),
             ("report.baseline", self.report.baseline, models),
@@ -617,7 +616,7 @@ class Study(Section):
             uses += [(f"{place}.stage", stage, stages) for stage in settings.stages_passed()]
             uses += [(f"{place}.time", stage, stages) for stage in settings.stages_added()]
             uses += [(f"{place}.models", model, models) for model in settings.models or []]
-            uses += [(f"{place}.datasets", dataset, data) for dataset in settings.datasets or []]
+            uses += [(f"{place}.datasets", dataset, self._shown_by(settings)) for dataset in settings.datasets or []]
         for name, analysis in whole(self.report.analyses).items():
             uses += [(f"report.analyses.{name}.stage", analysis.stage, stages)]
             uses += [(f"report.analyses.{name}.models", model, models) for model in analysis.models or []]
@@ -625,15 +624,19 @@ class Study(Section):
             if value is not None and value not in known:
                 yield f"{place}: there is no '{value}'. Known: {', '.join(known)}"
 
+    def _shown_by(self, settings: ResultParameters) -> list[str]:
+        """Return the corpora and datasets that a table or figure may show: those of its stages, if it has any."""
+        stages, shown = whole(self.experiment.stages), settings.stages_passed()
+        if not shown or not set(shown) <= set(stages):
+            return [*self.experiment.corpora, *self.experiment.datasets]
+        return list(dict.fromkeys(entry for stage in shown for entry in stages[stage].data))
+
     @check
     def _models_of_tables_and_figures_pass_their_stages(self) -> Iterator[str]:
         models = whole(self.experiment.models)
         for place, settings in self._results():
-            stages, added = settings.stages_passed(), settings.stages_added()
+            stages = settings.stages_passed()
             skipped = {name: [stage for stage in stages if stage in model.skip] for name, model in models.items()}
-            if not stages:  # then a model passes at least one of the others
-                stages = added
-                skipped = {name: added if set(added) <= set(model.skip) else [] for name, model in models.items()}
             for model in settings.models or []:
                 if skipped.get(model):
                     yield f"{place}.models: {model} skips {', '.join(skipped[model])}. Leave it out"
@@ -642,19 +645,16 @@ class Study(Section):
 
     @check
     def _comparisons_have_a_reference(self) -> Iterator[str]:
+        reference, models = self.report.reference, whole(self.experiment.models)
         for place, settings in self._results():
             if "reference" not in settings.beside:
                 continue
-            reference = self.report.reference
             if reference is None:
                 yield f"{place}: compares models, but report.reference is null. Name the model to compare with there"
-            elif reference in whole(self.experiment.models):
-                skip = self.experiment.models[reference].skip
-                if skipped := [stage for stage in settings.stages_passed() if stage in skip]:
-                    yield (
-                        f"{place}: compares models with {reference}, which skips {', '.join(skipped)}. Name another "
-                        "stage, or another model under report.reference"
-                    )
+            elif reference in models and (
+                skipped := [stage for stage in settings.stages_passed() if stage in models[reference].skip]
+            ):
+                yield f"{place}: compares models with {reference}, which skips {', '.join(skipped)}. Name other stages"
 
     @check
     def _results_find_predictions_and_groups(self) -> Iterator[str]:
