@@ -162,4 +162,4 @@ def smallest_difference(documents: int, disagreement: float, level: float, power
         return None
     difference = math.sqrt(disagreement) * (z_level * math.sqrt(documents) + z_power * math.sqrt(root))
     difference /= documents + z_power**2
-    return difference if difference <= disagreement else None
+    return difference if 0 < difference <= disagreement else None

@@ -57,7 +57,7 @@ def _test_documents(folder: Path) -> pd.DataFrame:
             "split. Repeat the run, or leave out what compares predictions."
         ) from error
     if len(twice) or items.empty:
-        found = f"document {twice[0]!r} twice" if len(twice) else "no labelled test document"
+        found = f"document {twice[0]} twice" if len(twice) else "no labelled test document"
         raise DataError(f"{path}: {found}. Expected each test document once. Check the ids of the dataset.")
     return items
 
@@ -66,5 +66,5 @@ def _classes(folder: Path) -> int:
     path = folder / CONFIG
     try:
         return len(read_mapping(path)["labels"])
-    except KeyError as error:
+    except (KeyError, TypeError) as error:
         raise DataError(f"{path}: no labels. Expected the names of the classes. Repeat the run.") from error

@@ -54,7 +54,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
             scores = _scores(grid[grid["dataset"] == dataset], dataset, settings)
             axes.set_title(dataset)
             axes.set_xlabel(f"test F1 [%], {100 * settings.confidence:g} % interval")
-            _draw_models(axes, scores.loc[[*look]].sort_values("score", kind="stable"), look)
+            _draw_models(axes, scores.loc[[*look]].sort_values("score", ascending=False, kind="stable"), look)
             if baseline in scores.index:
                 score, low, high = scores.loc[baseline]
                 axes.axvspan(low, high, color=BASELINE_COLOUR, alpha=0.12, linewidth=0)
@@ -66,6 +66,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
                     label=f"baseline ({baseline})",
                     zorder=1.5,
                 )
+        figure.get_layout_engine().set(wspace=0.04)  # names of models stand between the panels
         if drawn := panels[0].get_legend_handles_labels()[0]:
             figure.legend(handles=drawn, loc="outside lower right")
     return figure
@@ -79,11 +80,11 @@ def _scores(grid: pd.DataFrame, dataset: str, settings: Parameters) -> pd.DataFr
 
 
 def _draw_models(axes: Axes, scores: pd.DataFrame, look: Mapping[str, tuple[str, str]]) -> None:
-    """Draw a point with its interval for each model, the first one lowest, and name it beside the axis."""
+    """Draw a point with its interval for each model, the first one on top, and name it beside the axis."""
     for place, (model, (score, low, high)) in enumerate(scores.iterrows()):
         colour, marker = look[model]
         axes.hlines(place, low, high, color=colour, linewidth=1.2)
         axes.plot(score, place, color=colour, marker=marker, markeredgecolor="white", markeredgewidth=0.5, gid=model)
     axes.set_yticks(range(len(scores)), scores.index)
-    axes.set_ylim(-0.7, len(scores) - 0.3)
+    axes.set_ylim(len(scores) - 0.3, -0.7)
     axes.grid(axis="y", visible=False)

@@ -111,7 +111,7 @@ def _draw_front(
     (_, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
     x = np.repeat([*minutes[ordered], right], 2)[:-1]
     y = np.repeat([top if score.smaller_is_better else bottom, *scores[ordered]], 2)[1:]
-    axes.plot(x, y, color="0.75", linewidth=1, zorder=1.2)
+    axes.plot(x, y, color="0.65", linewidth=1, zorder=1.2)
     return x, y
 
 

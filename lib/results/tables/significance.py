@@ -139,6 +139,6 @@ def _note(settings: Parameters, comparisons: int, powers: Sequence[str]) -> str:
         "seeds where there are several. McNemar p: exact test of which documents are right. Holm p: corrected for the "
         f"{comparisons} comparisons of this table. 0.0000: less than 0.00005. Better or worse: the interval excludes 0 "
         f"and Holm p is at most {1 - settings.confidence:.4g}, both to the same side. Smallest difference in accuracy "
-        f"that a single McNemar test shows with a chance of {100 * POWER:.0f} %, given the share of documents that only "
-        f"one of two models gets right (median): {'; '.join(powers)}."
+        f"that a single McNemar test shows with a chance of {100 * POWER:.0f} %, given the share of documents that one "
+        f"model alone of two gets right (median): {'; '.join(powers)}."
     )
