@@ -24,6 +24,11 @@ class Quantity:
         name, bracket, unit = self.label.partition(" [")
         return f"{name} {words}{bracket}{unit}".replace("[%]", "[points]")
 
+    @property
+    def smaller_is_better(self) -> bool:
+        """Whether it is a cost or a loss."""
+        return not self.score or self.source.endswith(("loss", "perplexity"))
+
 
 QUANTITIES = {
     "memory": Quantity("peak_memory_mb", "peak_memory_gib", "memory [GiB]", 1 / 1024, 2, 2),

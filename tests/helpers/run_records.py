@@ -58,8 +58,8 @@ def write_baseline(root: Path, dataset: str, f1: float, seed: int = 0, **values:
 
 def write_predictions(folder: Path, names: Sequence[str], labels: Sequence[int], predictions: Sequence[int]) -> Path:
     """Write predictions of test documents, and wrong ones of validation documents, to a run's folder."""
-    right = pd.DataFrame({"label": labels, "prediction": predictions, "split": "test"})
-    wrong = pd.DataFrame({"label": [0, 1], "prediction": [1, 0], "split": "validation"})
+    right = pd.DataFrame({"id": range(len(labels)), "label": labels, "prediction": predictions, "split": "test"})
+    wrong = pd.DataFrame({"id": [0, 1], "label": [0, 1], "prediction": [1, 0], "split": "validation"})
     pd.concat([wrong, right], ignore_index=True).to_parquet(folder / PREDICTIONS, index=False)
     (folder / CONFIG).write_text(yaml.safe_dump({"labels": list(names)}))
     return folder

@@ -1,16 +1,18 @@
 """A score against the training time that it cost."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 import matplotlib.style
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
 from lib.core.kinds import FigureParameters
-from lib.results.quantities import quantity
+from lib.results.pareto import front
+from lib.results.quantities import Quantity, quantity
 from lib.results.scope import Scope
 from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, looks
 
@@ -27,7 +29,7 @@ LABELS = {
 
 
 class Parameters(FigureParameters):
-    """A score against the time of training, one panel per dataset."""
+    """A score against the time of training, with the Pareto front of both, one panel per dataset."""
 
     beside: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
 
@@ -49,7 +51,8 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     """Draw a score against the minutes of training that a dataset cost, one panel per dataset.
 
     Times are means over the seeds; a bar spans one standard deviation of the score to either side where there is more
-    than one seed. The baseline is a dashed line.
+    than one seed. The baseline is a dashed line. A stepped line joins the Pareto front: no other model has at least as
+    good a score in at most as much time.
 
     Raises:
         DataError: a run is missing, incomplete or there twice.
@@ -77,7 +80,8 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
         figure.draw_without_rendering()  # lays the panels out, which names are placed in
         figure.set_layout_engine("none")
         for axes, dataset in zip(panels, datasets, strict=True):
-            _label(axes, minutes[dataset], scores.loc[dataset], look, baseline)
+            corners = _draw_front(axes, minutes[dataset], scores.loc[dataset, "mean"], list(look), score)
+            _label(axes, minutes[dataset], scores.loc[dataset], look, baseline, corners)
     return figure
 
 
@@ -96,23 +100,37 @@ def _draw_models(axes: Axes, minutes: pd.Series, scores: pd.DataFrame, look: Map
         )
 
 
+def _draw_front(
+    axes: Axes, minutes: pd.Series, scores: pd.Series, models: Sequence[str], score: Quantity
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw the line between what a model reaches and what none does, to the edges of the panel; return its corners."""
+    axes.autoscale(False)
+    costs = pd.DataFrame({"minutes": minutes[models], "score": scores[models] * (1 if score.smaller_is_better else -1)})
+    ordered = minutes[front(costs)].sort_values(kind="stable").index
+    (_, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    x = np.repeat([*minutes[ordered], right], 2)[:-1]
+    y = np.repeat([top if score.smaller_is_better else bottom, *scores[ordered]], 2)[1:]
+    axes.plot(x, y, color="0.65", linewidth=1, zorder=1.2)
+    return x, y
+
+
 def _label(
     axes: Axes,
     minutes: pd.Series,
     scores: pd.DataFrame,
     look: Mapping[str, tuple[str, str]],
     baseline: str | None,
+    corners: tuple[np.ndarray, np.ndarray],
 ) -> None:
     """Name the baseline and each point, where the name covers no point, no bar, no line and no other name."""
     import textalloc
 
-    axes.autoscale(False)  # lines from points to names leave the limits alone
     models = list(look)
     x, y, spread = (column[models].to_numpy() for column in (minutes, scores["mean"], scores["std"]))
     radius = matplotlib.rcParams["lines.markersize"] / 2 * axes.figure.dpi / 72  # pixels
     names, at = models, [*zip(x, y, strict=True)]
     colours = lines = [colour for colour, _ in look.values()]
-    x_lines, y_lines = [*zip(x, x, strict=True)], [*zip(y - spread, y + spread, strict=True)]
+    x_lines, y_lines = [*zip(x, x, strict=True), corners[0]], [*zip(y - spread, y + spread, strict=True), corners[1]]
     if baseline:
         edges, height = axes.get_xlim(), scores.loc[baseline, "mean"]
         names, at = [f"baseline ({baseline})", *names], [(edges[1], height), *at]
