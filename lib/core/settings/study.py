@@ -635,8 +635,11 @@ class Study(Section):
     def _models_of_tables_and_figures_pass_their_stages(self) -> Iterator[str]:
         models = whole(self.experiment.models)
         for place, settings in self._results():
-            stages = settings.stages_passed()
+            stages, added = settings.stages_passed(), settings.stages_added()
             skipped = {name: [stage for stage in stages if stage in model.skip] for name, model in models.items()}
+            if not stages:  # then a model passes at least one of the others
+                stages = added
+                skipped = {name: added if set(added) <= set(model.skip) else [] for name, model in models.items()}
             for model in settings.models or []:
                 if skipped.get(model):
                     yield f"{place}.models: {model} skips {', '.join(skipped[model])}. Leave it out"
