@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 
 import pandas as pd
 import pytest
@@ -371,35 +372,8 @@ class Backbone(contract.TokenBackbone):
 '''
 
 
-TABLE = '''
-"""How far every model is from the reference: a kind of table of one file."""
-
-from typing import ClassVar, Literal
-
-import pandas as pd
-
-from lib.core.kinds import TableParameters
-from lib.results.table import Column, Table
-
-
-class Parameters(TableParameters):
-    """Points of accuracy above the reference, on every dataset."""
-
-    beside: ClassVar[tuple[Literal["reference"]]] = ("reference",)
-
-    kind: Literal["lead"]
-    stage: str
-
-    def stages_passed(self):
-        return [self.stage]
-
-
-def make(settings, scope):
-    scores = scope.grid(settings.stage, ["test_accuracy"]).groupby(["row", "dataset"])["test_accuracy"].mean().unstack()
-    leads = 100 * (scores - scores.loc[scope.reference]).loc[scope.models]
-    columns = {dataset: Column(f"{dataset} [points]", 2) for dataset in leads}
-    return Table(leads.rename_axis("model").reset_index(), columns)
-'''
+PAGE = "docs/studies.md"
+"""Shows a table of one file."""
 
 FIGURE = '''
 """The accuracy of every model: a kind of figure of one file."""
@@ -429,12 +403,15 @@ def draw(settings, scope):
 '''
 
 
-def test_a_task_a_backbone_a_table_and_a_figure_are_one_new_file_each(copy_of_repository, texts):
+def test_a_task_a_backbone_a_table_and_a_figure_are_one_new_file_each(repository, copy_of_repository, texts):
     project = copy_of_repository("extended")
     project.results = project.folder / "results" / "notes"
     (project.folder / "lib" / "tasks" / "first_token.py").write_text(TASK)
     (project.folder / "lib" / "backbones" / "averaging.py").write_text(BACKBONE)
-    (project.folder / "lib" / "results" / "tables" / "lead.py").write_text(TABLE)
+    documented = re.findall(r"```python\n# (lib/results/\S+)\n(.*?)```", (repository / PAGE).read_text(), re.DOTALL)
+    assert documented
+    for path, text in documented:
+        (project.folder / path).write_text(text)
     (project.folder / "lib" / "results" / "figures" / "bars.py").write_text(FIGURE)
     values = study(texts)
     experiment = values["experiment"]
@@ -449,18 +426,16 @@ def test_a_task_a_backbone_a_table_and_a_figure_are_one_new_file_each(copy_of_re
     values["report"] = {
         "tables": {
             "scores": {"stage": "judge", "columns": ["test_accuracy"]},
-            "lead": {"kind": "lead", "stage": "judge"},
+            "ranks": {"kind": "ranks", "stage": "judge", "column": "test_accuracy"},
         },
         "figures": {"bars": {"kind": "bars", "stage": "judge"}},
-        "reference": "encoder",
     }
     project.configure(values, "extended.yaml")
     project.snakemake("--cores", 2, "--configfile", "extended.yaml")
     scores = pd.read_csv(project.results / "tables" / "scores.csv").set_index("model")["notes"]
     assert scores["means"] > 0.7
-    leads = pd.read_csv(project.results / "tables" / "lead.csv").set_index("model")["notes"]
-    assert leads["encoder"] == 0
-    assert leads["means"] == pytest.approx(100 * (scores["means"] - scores["encoder"]), abs=0.02)
+    ranks = pd.read_csv(project.results / "tables" / "ranks.csv").set_index("model")["notes"]
+    assert ranks.to_dict() == scores.rank(ascending=False, method="min").to_dict()
     assert "means" in (project.results / "figures" / "bars.svg").read_text()
     record = read_record(run(project, "judge", "means", "notes"))
     assert record.task == "first_token"
@@ -471,9 +446,9 @@ def test_a_task_a_backbone_a_table_and_a_figure_are_one_new_file_each(copy_of_re
     assert project.stale("extended.yaml")["train_and_predict"] == 2
     experiment["models"]["encoder"]["backbone"] = "wrods"
     experiment["stages"]["judge"]["task"]["facter"] = 3.0
-    values["report"]["tables"]["lead"]["stages"] = ["judge"]
+    values["report"]["tables"]["ranks"]["stages"] = ["judge"]
     project.configure(values, "extended.yaml")
     message = project.snakemake("-n", "--configfile", "extended.yaml", check=False).stdout
     assert "facter: unknown key" in message
-    assert "report.tables.lead.stages: unknown key" in message
+    assert "report.tables.ranks.stages: unknown key" in message
     assert "models.encoder.backbone: there is no 'wrods'" in message
