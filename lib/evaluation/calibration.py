@@ -25,6 +25,8 @@ def reliability(right: ArrayLike, confidence: ArrayLike, bins: int) -> pd.DataFr
     """
     right, confidence = np.asarray(right, dtype=int), np.asarray(confidence, dtype=float)
     confidence = np.where(confidence > 1, confidence.round(6), confidence)  # sums of probabilities miss 1 by rounding
+    if not ((confidence >= 0) & (confidence <= 1)).all():
+        raise ValueError(f"confidence from {confidence.min()} to {confidence.max()}, expected numbers between 0 and 1")
     accuracy, mean = calibration_curve(right, confidence, n_bins=bins)
     documents = np.bincount(np.searchsorted(np.linspace(0, 1, bins + 1)[1:-1], confidence))
     return pd.DataFrame({"confidence": mean, "accuracy": accuracy, "documents": documents[documents > 0]})

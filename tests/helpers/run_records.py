@@ -1,7 +1,7 @@
 """Synthetic run records, written as a finished run writes them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import yaml
 
 from lib.core.files import write_json
 from lib.core.record import CONFIG, HISTORY, PREDICTIONS, RUN, RunRecord
+from lib.results.scope import Scope
 
 MODELS = ["sdpa", "lsh-h2-c64", "lsh-h4-c64", "favor-m64"]
 UNTRAINED = {"epochs": 0, "steps": 0, "tokens": 0, "seconds_per_epoch": None, "tokens_per_second": None}
@@ -73,3 +74,17 @@ def write_group_predictions(folder: Path, documents: Sequence[tuple[int, Any, An
     table = pd.concat([nothing_right.assign(split="validation"), rows.assign(split="test")], ignore_index=True)
     table.to_parquet(folder / PREDICTIONS, index=False)
     return folder
+
+
+def scope_of(
+    folders: Iterable[Path], stages: Mapping[str, Sequence[str]], models: Sequence[str], **fields: Any
+) -> Scope:
+    """Return the scope of these runs, in which every model has runs of its own at all stages.
+
+    `fields` replace what the scope says; without them a family is what the name of a model begins with.
+    """
+    beside = [fields[name] for name in ("reference", "baseline") if fields.get(name)]
+    owners = {row: row for row in dict.fromkeys([*models, *beside])}
+    usual = {"owners": dict.fromkeys(stages, owners), "families": {row: row.split("-")[0] for row in models}}
+    files = [folder / RUN for folder in dict.fromkeys(folders)]
+    return Scope(models=models, stages=stages, files=files, **{**usual, **fields})

@@ -41,6 +41,8 @@ class Calibration(NamedTuple):
 
     reliability: pd.DataFrame
     """Of the documents of all seeds together; see `lib.evaluation.calibration.reliability`."""
+    least: float
+    """Confidence of a guess, in percent: that of all classes if they are equally probable."""
     errors: np.ndarray
     """Expected calibration error of each seed, in percent."""
 
@@ -62,7 +64,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
         height += LEGEND_LINE_INCHES * len(look)
         figure = Figure(figsize=(width * len(datasets), height), layout="constrained")
         panels = figure.subplots(
-            2, len(datasets), squeeze=False, sharex=True, sharey="row", gridspec_kw={"height_ratios": [3, 1]}
+            2, len(datasets), squeeze=False, sharex="col", sharey="row", gridspec_kw={"height_ratios": [3, 1]}
         )
         for (above, below), dataset in zip(panels.T, datasets, strict=True):
             above.set_title(dataset)
@@ -70,7 +72,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
             found = {row: _calibration(list(runs.get_group(row)), settings.bins) for row in look}
             _draw_models(above, below, found, look)
         panels[0, 0].set(ylabel="test accuracy [%]", ylim=(-3, 103))
-        panels[1, 0].set(ylabel="documents [%]", xlim=(0, 101))
+        panels[1, 0].set_ylabel("documents [%]")
         panels[1, 0].set_ylim(bottom=0)
     return figure
 
@@ -82,14 +84,16 @@ def _calibration(folders: list[str], bins: int) -> Calibration:
     for folder in folders:
         documents = load_predictions(folder, ["label", "prediction", "probabilities"])
         try:
-            confidence = np.stack(documents["probabilities"].to_list()).max(axis=1)
-            outcome = pd.DataFrame({"right": documents["label"] == documents["prediction"], "confidence": confidence})
+            probabilities = np.stack(documents["probabilities"].to_list())
+            right = documents["label"] == documents["prediction"]
+            outcome = pd.DataFrame({"right": right, "confidence": probabilities.max(axis=1)})
             errors.append(100 * expected_calibration_error(reliability(outcome["right"], outcome["confidence"], bins)))
         except (ValueError, TypeError) as error:
             raise DataError(f"{folder}: its predictions hold no probabilities ({error}). Repeat the run.") from error
         outcomes.append(outcome)
     together = pd.concat(outcomes)
-    return Calibration(reliability(together["right"], together["confidence"], bins), np.array(errors))
+    table = reliability(together["right"], together["confidence"], bins)
+    return Calibration(table, 100 / probabilities.shape[1], np.array(errors))
 
 
 def _draw_models(
@@ -97,13 +101,13 @@ def _draw_models(
 ) -> None:
     above.plot([0, 100], [0, 100], color=BASELINE_COLOUR, linewidth=0.8, gid="diagonal", zorder=1.5)
     handles, labels = [], []
-    for row, (table, errors) in found.items():
+    for row, (table, _, errors) in found.items():
         confidence, style = 100 * table["confidence"], look[row]
         handles += above.plot(confidence, 100 * table["accuracy"], **style)
         below.plot(confidence, 100 * table["documents"] / table["documents"].sum(), **style)
         spread = f" ± {errors.std(ddof=1):.1f}" if len(errors) > 1 else ""
         labels.append(f"{row}: {errors.mean():.1f}{spread}")
-    below.set_xlabel("confidence [%]")
+    below.set(xlabel="confidence [%]", xlim=(min(each.least for each in found.values()) - 2, 102))
     below.legend(
         handles,
         labels,

@@ -52,20 +52,23 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     runs = scope.grid(settings.stage).groupby("row")["folder"]
     names = class_names(runs.get_group(scope.models[0]).iloc[0])
     side = float(np.clip(CELL_INCHES * len(names), *MATRIX_INCHES))
-    margin = 0.09 * max(map(len, names))  # about as wide as the longest name
+    longest = max(map(len, names))
+    margin = 0.065 * longest  # about as wide as the longest name
     with matplotlib.style.context(STYLE):
         figure, panels = panel_grid(len(scope.models), (side + 0.3, side + margin + 0.6))
         figure.set_figwidth(figure.get_figwidth() + margin + 1)
         for axes, row in zip(panels, scope.models, strict=True):
             axes.set_title(row)
-            image = _draw_matrix(axes, _counts(runs.get_group(row), len(names)))
-            axes.set_xticks(range(len(names)), names, rotation=90)
+            image = _draw_matrix(axes, _counts(runs.get_group(row), len(names)), side / len(names))
+            axes.set_xticks(range(len(names)), names, rotation=90 if longest > 2 else 0)
             axes.set_yticks(range(len(names)), names if axes.get_subplotspec().is_first_col() else [])
             axes.tick_params(length=0)
             axes.set_xlabel("predicted class")
         for axes in panels[::PANELS]:
             axes.set_ylabel("true class")
-        bar = figure.colorbar(image, ax=panels, label="share of the true class [%]", fraction=0.05)
+        rows = panels[0].get_subplotspec().get_gridspec().nrows
+        bar = figure.colorbar(image, ax=panels, shrink=1 / rows, aspect=20, anchor=(0, 1))
+        bar.set_label("share of the true class [%]")
         bar.outline.set_visible(False)
     return figure
 
@@ -87,7 +90,7 @@ def _counts(folders: Iterable[str], classes: int) -> np.ndarray:
     return np.mean(matrices, axis=0)
 
 
-def _draw_matrix(axes: Axes, counts: np.ndarray) -> AxesImage:
+def _draw_matrix(axes: Axes, counts: np.ndarray, cell_inches: float) -> AxesImage:
     of_class = counts.sum(axis=1, keepdims=True)
     percent = np.divide(100 * counts, of_class, out=np.full_like(counts, np.nan), where=of_class > 0)
     colours = matplotlib.colormaps["Blues"].with_extremes(bad="0.85")
@@ -96,9 +99,8 @@ def _draw_matrix(axes: Axes, counts: np.ndarray) -> AxesImage:
     decimals = 0 if (counts == counts.round()).all() else 1
     for (row, column), count in np.ndenumerate(counts):
         if count and len(counts) <= WRITTEN:
-            share = percent[row, column]
-            text = f"{share:.0f} %\n{count:,.{decimals}f}"
-            axes.text(
-                column, row, text, ha="center", va="center", fontsize=5.5, color="white" if share > 50 else "black"
-            )
+            share, size = percent[row, column], min(8, 15 * cell_inches)
+            colour = "white" if share > 70 else "black"
+            text = f"{f'{share:.0f}' if share >= 0.5 else '<1'} %\n{count:,.{decimals}f}"
+            axes.text(column, row, text, ha="center", va="center", fontsize=size, color=colour)
     return image

@@ -66,7 +66,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
             axes.set_xlabel("epoch" if settings.against == "epochs" else "training time [min]")
             axes.set_ylabel(LABELS.get(settings.column, settings.column.replace("_", " ")))
             if settings.against == "epochs":
-                axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+                axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
             values = curves.loc[dataset, "mean"]
             if values.max() > WIDE * values.min() > 0:
                 axes.set_yscale("log")

@@ -50,11 +50,13 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     Raises:
         DataError: statistics or a tokenised split are missing, damaged, or do not fit each other.
     """
-    several = len({tokenizer for _, tokenizer in scope.tokenised}) > 1
+    corpora = [corpus for corpus, _ in scope.tokenised]
     with matplotlib.style.context(STYLE):
         figure, panels = panel_grid(len(scope.tokenised), PANEL_INCHES)
         for axes, (corpus, tokenizer), file in zip(panels, scope.tokenised, scope.files, strict=True):
-            axes.set_title(f"{corpus}, {tokenizer}" if several else corpus, pad=14)  # above the names of limits
+            axes.set_title(
+                f"{corpus}, {tokenizer}" if corpora.count(corpus) > 1 else corpus, pad=14
+            )  # above the names of limits
             _draw_parts(axes, list(_parts(Path(file))))
     return figure
 
@@ -63,7 +65,10 @@ def _parts(file: Path) -> Iterator[Part]:
     """Yield the splits; in place of one that has parts (`train_short`, `train_long`) these, in their order."""
     try:
         statistics: Mapping[str, Mapping[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
-        for split in [name for name in statistics if (file.parent / name).is_dir()]:
+        splits = [name for name in statistics if (file.parent / name).is_dir()]
+        if not splits:
+            raise ValueError("no tokenised split beside it")
+        for split in splits:
             names = [name for name in statistics if name.startswith(f"{split}_")] or [split]
             ends = np.cumsum([statistics[name]["documents"] for name in names])
             lengths = _lengths(file.parent / split)
@@ -87,7 +92,7 @@ def _draw_parts(axes: Axes, parts: list[Part]) -> None:
     edges = np.arange(longest + 0.5, -width, -width)[::-1]  # the last bin ends with the longest document
     for place, part in enumerate(parts):
         shares = 100 * np.histogram(part.lengths, edges)[0] / max(1, len(part.lengths))
-        cut = "" if part.at_limit is None else f", {100 * part.at_limit:.0f} % at the limit"
+        cut = "" if part.at_limit is None else f", {100 * part.at_limit:.0f} % at {part.limit:,} tokens"
         axes.stairs(
             shares,
             edges,
@@ -104,4 +109,4 @@ def _draw_parts(axes: Axes, parts: list[Part]) -> None:
     axes.set(xlabel="tokens, after the cut", ylabel=f"documents [% per {width} token{'s' * (width > 1)}]")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), borderaxespad=4.5)  # below the axis' label
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), borderaxespad=5, fontsize=7)  # below the axis' label
