@@ -199,6 +199,10 @@ class ResultParameters(KindParameters):
     """Whether there is one for each dataset, which then bears its name."""
     needs_predictions: ClassVar[bool] = False
     """Whether the runs of its stages must leave predictions."""
+    needs_probabilities: ClassVar[bool] = False
+    """Whether these predictions must hold probabilities, which those of words do not."""
+    needs_training: ClassVar[bool] = False
+    """Whether the runs of its stages must have a training loop, as some of them do."""
     needs_groups: ClassVar[bool] = False
     """Whether the documents of its datasets must be in groups."""
     beside: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ()

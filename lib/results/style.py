@@ -1,10 +1,14 @@
 """What all figures share: style sheet, colours and markers of models, files."""
 
+import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib.style
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lib.core.files import atomic_path
@@ -14,6 +18,8 @@ BASELINE_COLOUR = "0.35"
 MARKERS = "os^Dv<>P"
 LINES = ("-", "--", "-.", ":")
 PANEL_INCHES = (3.5, 3.3)
+PANELS = 4
+"""Panels beside each other, at most."""
 
 
 def looks(families: Mapping[str, str]) -> dict[str, tuple[str, str]]:
@@ -32,6 +38,44 @@ def looks(families: Mapping[str, str]) -> dict[str, tuple[str, str]]:
         look[model] = f"C{order.index(family)}", MARKERS[members[family] % len(MARKERS)]
         members[family] += 1
     return look
+
+
+def line_looks(families: Mapping[str, str], baseline: str | None = None) -> dict[str, dict[str, Any]]:
+    """Return how each model's line is drawn, as arguments of `Axes.plot`: labelled, and with the looks of the model.
+
+    Members of a family also differ in the style of the line, so that they can be told apart where markers are dense.
+    The baseline is grey, and takes no look from the others.
+
+    Args:
+        families: models, in order, each with its family.
+        baseline: the one of them that is the baseline, if any.
+    """
+    look = looks({model: family for model, family in families.items() if model != baseline})
+    styles = {
+        model: {"color": colour, "marker": marker, "linestyle": LINES[MARKERS.index(marker) % len(LINES)]}
+        for model, (colour, marker) in look.items()
+    }
+    grey = {"color": BASELINE_COLOUR, "marker": "X", "linestyle": ":"}
+    shared = {"linewidth": 1.1, "markersize": 4.5, "markeredgecolor": "white", "markeredgewidth": 0.4}
+    return {model: {**styles.get(model, grey), **shared, "label": model, "gid": model} for model in families}
+
+
+def panel_grid(number: int, inches: tuple[float, float]) -> tuple[Figure, list[Axes]]:
+    """Return a figure with `number` panels of that width and height, in rows of `PANELS` at most."""
+    columns = min(number, PANELS)
+    rows = math.ceil(number / columns)
+    figure = Figure(figsize=(inches[0] * columns, inches[1] * rows), layout="constrained")
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axes in panels[number:]:
+        axes.remove()
+    return figure, panels[:number]
+
+
+def legend_beside(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
+    """Put a legend to the right of the panels, and widen the figure by its width."""
+    legend = figure.legend(handles, labels, loc="outside right upper")
+    figure.draw_without_rendering()  # tells how wide the legend is
+    figure.set_figwidth(figure.get_figwidth() + legend.get_window_extent().width / figure.dpi)
 
 
 def save_figure(figure: Figure, files: Iterable[str | Path]) -> None:

@@ -660,6 +660,21 @@ class Study(Section):
                 yield f"{place}: compares models with {reference}, which skips {', '.join(skipped)}. Name other stages"
 
     @check
+    def _results_of_training_find_some(self) -> Iterator[str]:
+        experiment, passing = self.experiment, set(self.experiment._passages())
+        for place, settings in self._results():
+            for stage in settings.stages_passed() if settings.needs_training else []:
+                models = [each for each in settings.models or experiment.models if (each, stage) in passing]
+                if not models or not (entries := whole(experiment.stages[stage].data)):
+                    continue  # wrong itself, and reported as such
+                still = [each for each in models if not any(experiment.trains(each, stage, name) for name in entries)]
+                if settings.models:
+                    for model in still:
+                        yield f"{place}.models: {model} does not train at {stage}. Leave it out"
+                elif still == models:
+                    yield f"{place}.stage: no model trains at {stage}. Name another stage"
+
+    @check
     def _results_find_predictions_and_groups(self) -> Iterator[str]:
         stages, datasets = whole(self.experiment.stages), whole(self.experiment.datasets)
         for place, settings in self._results():
@@ -668,6 +683,8 @@ class Study(Section):
             for stage, entry, work in works:
                 if not work.task.predicts:
                     yield f"{place}: {work.task.kind}, the task of {stage}, leaves no predictions. Leave it out"
+                elif settings.needs_probabilities and work.task.label_per == "word":
+                    yield f"{place}: {work.task.kind}, the task of {stage}, leaves no probabilities. Leave it out"
                 elif settings.needs_groups and entry in datasets and datasets[entry].group is None:
                     yield (
                         f"{place}: shows scores by group, but datasets.{entry}.group is null. Name the column of its "

@@ -14,7 +14,7 @@ from lib.core.kinds import FigureParameters
 from lib.core.settings import Fraction
 from lib.results.groups import accuracy_by_group
 from lib.results.scope import Scope
-from lib.results.style import BASELINE_COLOUR, LINES, MARKERS, STYLE, looks
+from lib.results.style import BASELINE_COLOUR, STYLE, legend_beside, line_looks
 
 PANEL_INCHES = (4.2, 3.3)
 SPREAD = 0.3
@@ -62,7 +62,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
         for axes, dataset in zip(panels, datasets, strict=True):
             axes.set_title(dataset, pad=None if trained_to is None else 14)  # above the name of the line
             axes.set_xlabel(settings.label or scope.groups[dataset])
-            _draw_groups(axes, scores.loc[dataset], looks(scope.families))
+            _draw_groups(axes, scores.loc[dataset], line_looks(scope.families))
             if chance is not None:
                 axes.axhline(100 * chance, linestyle="--", linewidth=1, label="chance", **behind)
             if trained_to is not None:
@@ -79,37 +79,24 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
                 )
         low, high = panels[0].get_ylim()
         panels[0].set(ylabel="test accuracy [%]", ylim=(max(low, -3), min(high, 103)))  # bars may pass 0 and 100
-        legend = figure.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper")
-        figure.draw_without_rendering()  # tells how wide the legend is
-        figure.set_figwidth(figure.get_figwidth() + legend.get_window_extent().width / figure.dpi)
+        legend_beside(figure, *panels[0].get_legend_handles_labels())
     return figure
 
 
-def _draw_groups(axes: Axes, scores: pd.DataFrame, look: Mapping[str, tuple[str, str]]) -> None:
+def _draw_groups(axes: Axes, scores: pd.DataFrame, look: Mapping[str, dict[str, Any]]) -> None:
     """Draw a line for each model; its points stand a little beside their group, so that no bar covers another."""
     groups = scores.index.unique("group").sort_values().to_numpy()
     logarithmic = groups[0] > 0 and groups[-1] > 10 * groups[0]
     places = np.log(groups) if logarithmic else groups
     ranks = np.arange(len(look)) - (len(look) - 1) / 2
     shifts = SPREAD * np.diff(places).min(initial=places[-1] - places[0]) * ranks / len(look)
-    for shift, (model, (colour, marker)) in zip(shifts, look.items(), strict=True):
+    for shift, (model, style) in zip(shifts, look.items(), strict=True):
         line = scores.loc[model]
         x = np.exp(places + shift) if logarithmic else places + shift
-        axes.plot(
-            x,
-            line["mean"],
-            color=colour,
-            marker=marker,
-            linestyle=LINES[MARKERS.index(marker) % len(LINES)],
-            linewidth=1.1,
-            markersize=4.5,
-            markeredgecolor="white",
-            markeredgewidth=0.4,
-            label=model,
-            gid=model,
-        )
+        axes.plot(x, line["mean"], **style)
         if line["std"].notna().any():
-            axes.errorbar(x, line["mean"], yerr=line["std"], fmt="none", ecolor=colour, elinewidth=0.8, alpha=0.6)
+            bars = {"ecolor": style["color"], "elinewidth": 0.8, "alpha": 0.6}
+            axes.errorbar(x, line["mean"], yerr=line["std"], fmt="none", **bars)
     if logarithmic:
         axes.set_xscale("log")
     named = _apart(places)
