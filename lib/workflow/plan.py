@@ -395,7 +395,7 @@ class Plan:
                 }
                 for stage in stages
             },
-            "families": {row: experiment.backbone_at(row, passed[0]).family for row in rows},
+            "families": {row: experiment.backbone_at(row, [*passed, *added][0]).family for row in rows},
             "groups": {
                 name: dataset.group
                 for name, dataset in experiment.datasets.items()

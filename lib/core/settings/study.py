@@ -615,7 +615,7 @@ class Study(Section):
         ]
         for place, settings in self._results():
             uses += [(f"{place}.stage", stage, stages) for stage in settings.stages_passed()]
-            uses += [(f"{place}.time", stage, stages) for stage in settings.stages_added()]
+            uses += [(place, stage, stages) for stage in settings.stages_added()]
             uses += [(f"{place}.models", model, models) for model in settings.models or []]
             uses += [(f"{place}.datasets", dataset, data) for dataset in settings.datasets or []]
         for name, analysis in whole(self.report.analyses).items():
