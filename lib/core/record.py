@@ -1,13 +1,13 @@
 """The run record: what a finished run leaves, and all that tables and figures read."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lib.core.errors import DataError
+from lib.core.variants import Setting
 
 CONFIG = "config.yaml"
 MODEL = "model"
@@ -35,9 +35,9 @@ class RunRecord(BaseModel):
     model: str
     """Row of the tables."""
     dataset: str
+    variant: dict[str, Setting] = {}
+    """Settings by dotted name that tell it from other runs of a search; they are no part of the model's name."""
     seed: int
-    variant: dict[str, Any] = Field(default_factory=dict)
-    """Settings by which it differs from the other runs of a search; empty = it is no part of one."""
     task: str
     parents: dict[str, Parent]
     """`start` (the run whose weights it starts from), `tokenizer`, and the data by split."""
@@ -68,11 +68,6 @@ class RunRecord(BaseModel):
     metrics: dict[str, float | None]
     """`train_loss` (lowest mean of an epoch); `eval_*` (validation) and `test_*` of the model kept, as far as its task
     scores them; `best_epoch` where the best one is kept."""
-
-
-def variant_name(variant: Mapping[str, Any]) -> str:
-    """Return how the settings of a variant are spelt: `freeze_layers-2+classifier_dropout-0.1`; "" without any."""
-    return "+".join(f"{setting.rpartition('.')[2]}-{value}" for setting, value in variant.items())
 
 
 def read_record(folder: str | Path) -> RunRecord:

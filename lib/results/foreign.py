@@ -11,7 +11,8 @@ import yaml
 from lib.core.errors import DataError
 from lib.core.files import atomic_path, write_json
 from lib.core.kinds import MECHANISMS, MechanismParameters
-from lib.core.record import CONFIG, HISTORY, RUN, Parent, RunRecord, variant_name
+from lib.core.record import CONFIG, HISTORY, RUN, Parent, RunRecord
+from lib.core.variants import Setting, laid_over, variant_name
 
 logger = logging.getLogger(__name__)
 
@@ -236,7 +237,7 @@ def _cells(table: pd.DataFrame) -> pd.DataFrame:
     return cells.assign(place=places)
 
 
-def _variant(run: dict[str, Any]) -> dict[str, Any]:
+def _variant(run: dict[str, Any]) -> dict[str, Setting]:
     return {ours: run[foreign] for foreign, ours in VARIANTS.items() if run[foreign] is not None}
 
 
@@ -297,7 +298,4 @@ def _settings(run: dict[str, Any], task: str, mechanism: MechanismParameters) ->
         settings["recipe"]["learning_rate"] = run["learning_rate"]
     if run["batch_size"] is not None:
         settings["recipe"]["batch_size"] = run["batch_size"] * (run["grad_accum_steps"] or 1)
-    for place, value in _variant(run).items():
-        section, _, name = place.partition(".")
-        settings[section][name] = value
-    return settings
+    return laid_over(settings, _variant(run))

@@ -615,7 +615,13 @@ class Study(Section):
         ]
         for place, settings in self._results():
             uses += [(f"{place}.stage", stage, stages) for stage in settings.stages_passed()]
-            uses += [(place, stage, stages) for stage in settings.stages_added()]
+            lists = {name: value for name, value in settings if isinstance(value, list)}
+            uses += [
+                (f"{place}.{name}", stage, stages)
+                for stage in settings.stages_added()
+                for name, value in lists.items()
+                if stage in value
+            ]
             uses += [(f"{place}.models", model, models) for model in settings.models or []]
             uses += [(f"{place}.datasets", dataset, data) for dataset in settings.datasets or []]
         for name, analysis in whole(self.report.analyses).items():
@@ -642,6 +648,15 @@ class Study(Section):
         for place, settings in self._results():
             if "reference" in settings.beside and self.report.reference is None:
                 yield f"{place}: compares models, but report.reference is null. Name the model to compare with there"
+
+    @check
+    def _imported_runs_hold_what_is_shown(self) -> Iterator[str]:
+        if self.execution.runs == "imported":
+            for place, settings in self._results():
+                if settings.needs_predictions:
+                    yield f"{place}: needs predictions, which imported runs do not leave. Take it out (null)"
+            for name in self.report.analyses:
+                yield f"report.analyses.{name}: needs models, which imported runs do not leave. Take it out (null)"
 
     @check
     def _results_find_predictions_and_groups(self) -> Iterator[str]:

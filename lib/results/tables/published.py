@@ -7,7 +7,7 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.kinds import TableParameters
-from lib.core.record import variant_name
+from lib.core.variants import variant_name
 from lib.results.published import HARDWARE, MACHINE, note, published
 from lib.results.quantities import QUANTITIES
 from lib.results.scope import Scope
@@ -27,6 +27,7 @@ class Parameters(TableParameters):
     """One row per printed number: where it stands, ours beside it, difference and ratio."""
 
     beside: ClassVar[tuple[Literal["reference"], Literal["baseline"]]] = ("reference", "baseline")
+    takes_variants: ClassVar[Literal["none", "any", "needed"]] = "any"
 
     kind: Literal["published"]
     stages: list[str] = Field(min_length=1, description="Stages whose runs are compared, called as in the full grid.")
@@ -71,11 +72,13 @@ def make(settings: Parameters, scope: Scope) -> Table:
     )
     columns = {"ours": Column("ours", 3), "difference": Column("difference", 3), "ratio": Column("ratio", 4)}
     compared = agrees != "-"
-    summary = (
-        f"{(agrees == 'yes').sum()} of {compared.sum()} numbers agree to the last printed digit. {(~compared).sum()} "
-        f"depend on the machine and were measured on another than the study's, so they reproduce nothing."
-    )
-    return Table(frame, columns, f"{summary} {note(scope.runs)}")
+    said = [f"{(agrees == 'yes').sum()} of {compared.sum()} numbers agree to the last printed digit."]
+    if not compared.all():
+        said.append(
+            f"The {(~compared).sum()} without an answer depend on the machine, and ours is not of the study's kind, so "
+            "they reproduce nothing."
+        )
+    return Table(frame, columns, " ".join([*said, note(scope.runs, known["quantity"])]))
 
 
 def _ours(scope: Scope) -> Facts:
@@ -93,7 +96,13 @@ def _ours(scope: Scope) -> Facts:
     ]
     totals = pd.concat(measured, ignore_index=True)
     return pd.concat(
-        [totals, *_compared(totals, scope), _front(totals, scope), *_classes(grid[~searched]), *_search(grid[searched])],
+        [
+            totals,
+            *_compared(totals, scope),
+            _front(totals, scope),
+            *_classes(grid[~searched]),
+            *_search(grid[searched]),
+        ],
         ignore_index=True,
     )
 
@@ -133,9 +142,7 @@ def _compared(totals: Facts, scope: Scope) -> list[Facts]:
     """Return costs in per cent of the reference's, and scores in points above the reference's and the baseline's."""
     found = []
     for stages in (("pretrain",), TOGETHER):
-        for quantity, costs in zip(
-            ("memory_delta_percent", "time_delta_percent"), _costs(totals, stages), strict=True
-        ):
+        for quantity, costs in zip(("memory_delta_percent", "time_delta_percent"), _costs(totals, stages), strict=True):
             if scope.reference in costs:
                 delta = 100 * (costs.div(costs[scope.reference], axis=0) - 1).drop(columns=scope.reference)
                 found.append(_tidy(delta, totals, "+".join(stages), quantity))
@@ -148,12 +155,14 @@ def _compared(totals: Facts, scope: Scope) -> list[Facts]:
 
 
 def _front(totals: Facts, scope: Scope) -> Facts:
-    """Return whether a model is on the front: none other scores as much for as little time and memory, or betters it."""
+    """Return whether a model is on the front: no other is as good in score, time and memory, and better in one."""
     scores = _wide(totals, "f1_macro_percent", ["finetune"], "max")
     memory, minutes = _costs(totals, TOGETHER)
     front = {}
     for dataset in memory.index.intersection(scores.index):
-        points = pd.DataFrame({"score": -scores.loc[dataset], "memory": memory.loc[dataset], "time": minutes.loc[dataset]})
+        points = pd.DataFrame(
+            {"score": -scores.loc[dataset], "memory": memory.loc[dataset], "time": minutes.loc[dataset]}
+        )
         points = points.dropna()
         front[dataset] = {
             model: float(not ((points <= point).all(axis=1) & (points < point).any(axis=1)).any())

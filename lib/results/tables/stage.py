@@ -66,15 +66,15 @@ def make(settings: Parameters, scope: Scope) -> Table:
             if each.score and several_seeds:
                 frame[f"{name}_sd"] = values.std().reindex(rows).to_numpy() * each.factor
             if scope.published and each.name in published:
-                beside = published[each.name].reindex(rows)
-                if beside.notna().any():
-                    frame[f"{name}_published"] = beside.to_numpy()
+                values = published[each.name].reindex(rows)
+                if values.notna().any():
+                    frame[f"{name}_published"] = values.to_numpy()
                     printed[f"{name}_published"] = Column(f"{label}, published", each.printed)
     if QUANTITIES["memory"] in quantities:
         kinds = grid.groupby("row")["peak_memory_kind"].agg(lambda kind: ", ".join(sorted(set(kind))))
         frame["memory_kind"] = kinds.reindex(scope.models).to_numpy()
-    shows_published = any(name.endswith("_published") for name in printed)
-    return Table(frame, printed, note(grid) if shows_published else None)
+    beside = any(name.endswith("_published") for name in printed)
+    return Table(frame, printed, note(grid, [each.name for each in quantities]) if beside else None)
 
 
 def _place(stage: str, dataset: str, stages: Mapping[str, Sequence[str]]) -> tuple[str, str]:
