@@ -18,6 +18,12 @@ logger = logging.getLogger(__name__)
 
 TASKS = {"pretrain": "masked_lm", "tapt": "masked_lm", "finetune": "sequence_classification"}
 """What each stage learns."""
+ATTENTION: dict[str, tuple[str, list[str]]] = {
+    "mha": ("sdpa", []),
+    "lsh": ("lsh", ["num_hashes", "chunk_size", "mask_within_chunks"]),
+    "favor": ("favor", ["nb_features"]),
+}
+"""Mechanisms: ours, and the columns with its parameters."""
 SEARCH = "search"
 """Stage of the runs of a model and dataset that were made with several settings."""
 VARIANTS = {
@@ -31,6 +37,9 @@ NEEDED = ["run", "stage", "dataset", "attention", "seed", "epochs", "peak_gpu_me
 OPTIONAL = ["num_hashes", "chunk_size", "mask_within_chunks", "nb_features", "batch_size", "grad_accum_steps"]
 OPTIONAL += ["learning_rate", "starts_from", *VARIANTS]
 """Columns in which a run may have none."""
+WHOLE = ["seed", "epochs", "num_hashes", "chunk_size", "nb_features", "batch_size", "grad_accum_steps"]
+WHOLE += ["freeze_n_layers"]
+"""Columns of whole numbers, which a column with gaps may hold as others."""
 EPOCHS = ["train/epoch", "eval/epoch", "test/epoch"]
 METRICS = {
     "train/avg_epoch_loss": "train_loss",
@@ -55,9 +64,9 @@ def import_runs(runs: str | Path, history: str | Path, out: str | Path, hardware
     records do not tell, such as numbers of weights and tokens, is null in ours.
 
     Args:
-        runs: Parquet file with one row per run: `NEEDED` and `OPTIONAL`. `mask_within_chunks` and the columns before
-            and after it are parameters of the mechanism; `peak_gpu_mem_mb` is in MiB, `runtime_s` in seconds;
-            `starts_from` is the name of another run, with or without what follows its last underscore.
+        runs: Parquet file with one row per run: `NEEDED` and `OPTIONAL`. `ATTENTION` says which of them its
+            mechanism needs; `peak_gpu_mem_mb` is in MiB, `runtime_s` in seconds; `starts_from` is the name of another
+            run, with or without what follows its last underscore.
         history: Parquet file with rows for each run and epoch: `run`, `elapsed_s`, `train/epoch`, `train/<metric>`,
             and `eval/` (validation) and `test/` likewise; metrics are shares, not per cent.
         out: folder of the results.
@@ -103,7 +112,8 @@ def _table(path: str | Path, needed: Sequence[str], optional: Sequence[str]) -> 
     """Return the table in a Parquet file, with null columns for what it may leave out."""
     try:
         table = pd.read_parquet(path)
-    except (OSError, ValueError) as error:
+        table = table.astype({name: "Int64" for name in WHOLE if name in table})
+    except (OSError, ValueError, TypeError) as error:
         raise DataError(f"{path}: cannot be read ({error}). Expected a Parquet file of run records.") from error
     if missing := [name for name in needed if name not in table]:
         raise DataError(f"{path}: has no column {', '.join(missing)}. Expected one for each of {', '.join(needed)}.")
@@ -173,11 +183,14 @@ def _mechanism(run: dict[str, Any]) -> MechanismParameters:
     """Return the parameters of a run's attention mechanism.
 
     Raises:
-        ValueError: it is unknown, or lacks a parameter.
+        ValueError: it is unknown, or lacks a parameter, for which no default may stand in.
     """
-    kind = {"mha": "sdpa"}.get(run["attention"], run["attention"])
-    names = ("num_hashes", "chunk_size", "mask_within_chunks", "nb_features")
-    return MECHANISMS.parse({"kind": kind} | {name: run[name] for name in names if run[name] is not None})
+    if (kind := run["attention"]) not in ATTENTION:
+        raise ValueError(f"'{kind}' is none of {', '.join(ATTENTION)}")
+    ours, parameters = ATTENTION[kind]
+    if missing := [name for name in parameters if run[name] is None]:
+        raise ValueError(f"no value of {', '.join(missing)}")
+    return MECHANISMS.parse({"kind": ours} | {name: run[name] for name in parameters})
 
 
 def _spelling(mechanism: MechanismParameters) -> str:

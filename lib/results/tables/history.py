@@ -7,6 +7,7 @@ from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.core.kinds import TableParameters
+from lib.results.records import KEY
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -35,11 +36,9 @@ def make(settings: Parameters, scope: Scope) -> Table:
         DataError: a run is missing or there twice, or no history has the column.
     """
     grid = scope.grid(settings.stage)
-    epochs = grid[["row", "model", "dataset", "seed"]].merge(
-        scope.histories[scope.histories["stage"] == settings.stage], on=["model", "dataset", "seed"]
-    )
+    epochs = grid[["row", *KEY]].merge(scope.histories, on=KEY)
     if settings.column not in epochs or epochs[settings.column].isna().all():
-        known = ", ".join(epochs.columns[epochs.notna().any()].drop(["row", "stage", "model", "dataset", "seed"]))
+        known = ", ".join(epochs.columns[epochs.notna().any()].drop(["row", *KEY]))
         raise DataError(
             f"the history of {settings.stage} has no value of '{settings.column}'. Known: {known or 'none'}. Name one "
             "of these in the table's setting `column`."

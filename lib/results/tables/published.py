@@ -7,7 +7,6 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.kinds import TableParameters
-from lib.core.variants import variant_name
 from lib.results.published import HARDWARE, MACHINE, note, published
 from lib.results.quantities import QUANTITIES
 from lib.results.scope import Scope
@@ -47,7 +46,8 @@ def make(settings: Parameters, scope: Scope) -> Table:
         DataError: a record is missing or damaged.
     """
     ours = _ours(scope)
-    known = published().merge(ours.dropna(subset="value"), on=PLACE, suffixes=("_printed", ""))
+    ours = ours.dropna(subset="value").astype({"value": float})
+    known = published().merge(ours, on=PLACE, suffixes=("_printed", ""))
     alike = ~known["quantity"].isin(MACHINE) | known["hardware"].str.contains(HARDWARE, na=False)
     decimals = known["printed"].str.partition(".")[2].str.len()
     rounded = [f"{value:.{places}f}" for value, places in zip(known["value"], decimals, strict=True)]
@@ -89,7 +89,7 @@ def _ours(scope: Scope) -> Facts:
     )
     grid = rows.merge(scope.runs, on=["stage", "model"]).drop(columns="model").rename(columns={"row": "model"})
     grid["hardware"] = grid["hardware"].fillna("unknown")
-    searched = grid["variant"].astype(bool)
+    searched = grid["variant"] != ""
     measured = [
         _facts(grid[~searched], QUANTITIES[name].name, QUANTITIES[name].source, QUANTITIES[name].factor)
         for name in MEASURED
@@ -188,7 +188,7 @@ def _search(grid: pd.DataFrame) -> list[Facts]:
     if grid.empty:
         return []
     place = ["stage", "dataset", "model", "item"]
-    grid = grid.assign(item=grid["variant"].map(variant_name), score=100 * grid["eval_f1_macro"])
+    grid = grid.assign(item=grid["variant"], score=100 * grid["eval_f1_macro"])
     cells = grid.groupby(place)
     scores = cells["score"].agg(["mean", "max", "min", "count"])
     several = scores["count"] > 1
