@@ -9,14 +9,15 @@ import pandas as pd
 
 from lib.core.errors import DataError
 from lib.core.record import HISTORY, read_record
+from lib.core.variants import variant_name
 
-KEY = ["stage", "model", "dataset", "seed"]
+KEY = ["stage", "model", "dataset", "variant", "seed"]
 
 
 def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
     """Return one row per run: the fields of its record, each metric under its own name, weights as `parameters_*`.
 
-    `training_seconds` is `seconds`, and missing without a training loop.
+    `variant` is the name of the run's variant. `training_seconds` is `seconds`, and missing without a training loop.
 
     Raises:
         DataError: records are missing or damaged (all of them are named), or two belong to the same run.
@@ -28,7 +29,8 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
         except DataError as error:
             problems.append(str(error))
             continue
-        fields = record.model_dump(exclude={"metrics", "parameters", "parents", "versions"})
+        fields = record.model_dump(exclude={"metrics", "parameters", "parents", "variant", "versions"})
+        fields["variant"] = variant_name(record.variant)
         parameters = {f"parameters_{part}": number for part, number in record.parameters.items()}
         training = {"training_seconds": record.seconds if record.epochs else None}
         rows.append({"folder": str(folder), **fields, **training, **parameters, **record.metrics})

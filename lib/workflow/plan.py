@@ -2,12 +2,14 @@
 
 import functools
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib.util import find_spec
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import urlparse
 
+from lib.core.errors import DataError
+from lib.core.files import read_mapping
 from lib.core.generated import PACKAGE, RAW_FILES, options_class
 from lib.core.inputs import resolve_paths
 from lib.core.kinds import BACKBONES, FIGURES, MECHANISMS, TABLES, TASKS, Axis, ResultParameters
@@ -18,6 +20,8 @@ from lib.workflow.digests import code_digest
 from lib.workflow.resources import training_minutes
 
 SPLITS = ("train", "validation", "test")
+LISTED = 10
+"""How many problems of imported runs a message lists."""
 
 
 class Key(NamedTuple):
@@ -50,6 +54,42 @@ class Plan:
             for dataset in section.data
             for seed in self.experiment.seeds
         ]
+
+    @property
+    def made(self) -> list[Key]:
+        """The runs that rules make: all, or none if they are imported."""
+        return self.runs if self.study.execution.runs == "made" else []
+
+    def check_imported(self) -> None:
+        """Check the imported records that tables and figures read.
+
+        Raises:
+            DataError: some are missing, or of a run with other settings than the study's; all of them are named.
+        """
+        if self.study.execution.runs == "made":
+            return
+        read = {
+            file for result in [*self.tables.values(), *self.figures.values()] for file in self.result_inputs(result)
+        }
+        problems = []
+        for key in self.runs:
+            folder = self.folder(key)
+            if f"{folder}/{RUN}" not in read:
+                continue
+            if not Path(folder, RUN).is_file():
+                problems.append(f"{folder}: no record")
+            elif Path(folder, CONFIG).is_file():
+                found = read_mapping(Path(folder, CONFIG))
+                problems += [
+                    f"{folder}/{CONFIG}: {text}" for text in _unlike(found, json.loads(self.run_settings(key)))
+                ]
+        if problems:
+            shown = [*problems[:LISTED], *([f"and {len(problems) - LISTED} more"] if len(problems) > LISTED else [])]
+            raise DataError(
+                f"the study's runs are imported (execution.runs), but not as it describes them: {'; '.join(shown)}. "
+                f"Import them with scripts/import_runs.py --out {self.results}, take models, datasets or seeds without "
+                "a record out of the study, or correct the settings that differ."
+            )
 
     def owners(self, stage: str) -> list[str]:
         """Return the models that have runs of their own at a stage."""
@@ -491,6 +531,16 @@ class Plan:
 def as_json(value: Any) -> str:
     """Return `value` as JSON with sorted keys, so that equal settings are equal text."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def _unlike(found: Mapping[str, Any], wanted: Mapping[str, Any], place: str = "") -> Iterator[str]:
+    """Yield the settings that are `found` to differ from those wanted; what is not found is not known."""
+    for name, value in found.items():
+        other = wanted.get(name)
+        if isinstance(value, Mapping):
+            yield from _unlike(value, other if isinstance(other, Mapping) else {}, f"{place}{name}.")
+        elif value != other:
+            yield f"{place}{name} is {value}, in the study {other}"
 
 
 def _file_name(file: RemoteFile) -> str:

@@ -22,6 +22,7 @@ try:
     plan = Plan(load_study(layers))
     for name in plan.corpora:
         plan.raw_files(name)
+    plan.check_imported()
 except ProjectError as error:
     raise WorkflowError(str(error))
 config.clear()

@@ -614,7 +614,13 @@ class Study(Section):
         ]
         for place, settings in self._results():
             uses += [(f"{place}.stage", stage, stages) for stage in settings.stages_passed()]
-            uses += [(f"{place}.time", stage, stages) for stage in settings.stages_added()]
+            lists = {name: value for name, value in settings if isinstance(value, list)}
+            uses += [
+                (f"{place}.{name}", stage, stages)
+                for stage in settings.stages_added()
+                for name, value in lists.items()
+                if stage in value
+            ]
             uses += [(f"{place}.models", model, models) for model in settings.models or []]
             uses += [(f"{place}.datasets", dataset, self._shown_by(settings)) for dataset in settings.datasets or []]
         for name, analysis in whole(self.report.analyses).items():
@@ -673,6 +679,15 @@ class Study(Section):
                         yield f"{place}.models: {model} does not train at {stage}. Leave it out"
                 elif still == models:
                     yield f"{place}.stage: no model trains at {stage}. Name another stage"
+
+    @check
+    def _imported_runs_hold_what_is_shown(self) -> Iterator[str]:
+        if self.execution.runs == "imported":
+            for place, settings in self._results():
+                if settings.needs_predictions:
+                    yield f"{place}: needs predictions, which imported runs do not leave. Take it out (null)"
+            for name in self.report.analyses:
+                yield f"report.analyses.{name}: needs models, which imported runs do not leave. Take it out (null)"
 
     @check
     def _results_find_predictions_and_groups(self) -> Iterator[str]:

@@ -10,6 +10,7 @@ from lib.core.errors import DataError
 from lib.core.files import read_mapping
 from lib.core.kinds import TableParameters
 from lib.core.record import CONFIG, PREDICTIONS
+from lib.results.published import note, published_classes
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -34,16 +35,29 @@ class Parameters(TableParameters):
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return precision, recall and F1 on test in percent: one row per class, then accuracy and macro average.
 
-    With more than one seed these are means.
+    With more than one seed these are means. Beside what the study published stands its value, if the report asks for
+    it.
 
     Raises:
         DataError: a run has no predictions, or no names of classes.
     """
-    reports = [_class_scores(Path(folder)) for folder in scope.grid(settings.stage)["folder"]]
+    grid = scope.grid(settings.stage)
+    reports = [_class_scores(Path(folder)) for folder in grid["folder"]]
     frame = pd.concat(reports).groupby("label", sort=False).mean().reset_index()
     columns = {name: Column(f"{label} [%]", 2) for name, label in SCORES.items()}
     frame[list(columns)] *= 100
-    return Table(frame[["label", *columns, "support"]], {**columns, "support": Column("support", 0)})
+    (dataset,), (model,) = scope.stages[settings.stage], scope.models
+    printed = published_classes(settings.stage, dataset, model) if scope.published else pd.DataFrame()
+    if not printed.empty:
+        for name in SCORES:
+            frame[f"{name}_published"] = frame["label"].map(printed[f"{name}_percent"])
+            columns[f"{name}_published"] = Column(f"{columns[name].label}, published", 2)
+    shown = [column for name in SCORES for column in (name, f"{name}_published") if column in columns]
+    return Table(
+        frame[["label", *shown, "support"]],
+        {**columns, "support": Column("support", 0)},
+        None if printed.empty else note(grid, shown),
+    )
 
 
 def _class_scores(folder: Path) -> pd.DataFrame:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from lib.core.kinds import TableParameters
 from lib.core.settings import check
-from lib.results.published import NOTE, published
+from lib.results.published import note, published_runs
 from lib.results.quantities import QUANTITIES, quantity
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
@@ -41,16 +41,18 @@ def make(settings: Parameters, scope: Scope) -> Table:
     """Return one row per model: for each stage and dataset the quantities asked for.
 
     Figures are means over the seeds; scores have a standard deviation beside them when there is more than one seed.
-    Beside memory, `memory_kind` says what kind was measured, `gpu` or `resident`. Columns bear the names of datasets
-    (one stage), of stages (several, each with one dataset) or of both; with several quantities, theirs as well.
+    Beside memory, `memory_kind` says what kind was measured, `gpu` or `resident`; beside what the study published
+    stands its value, if the report asks for it. Columns bear the names of datasets (one stage), of stages (several,
+    each with one dataset) or of both; with several quantities, theirs as well.
 
     Raises:
         DataError: a run is missing, incomplete or there twice.
     """
     quantities = [quantity(column) for column in settings.columns]
-    grid = _with_published(pd.concat(scope.grid(stage, [each.source for each in quantities]) for stage in scope.stages))
+    grid = pd.concat(scope.grid(stage, [each.source for each in quantities]) for stage in scope.stages)
     cells = grid.groupby(["row", "stage", "dataset"])
     several_seeds = cells.size().max() > 1
+    published = published_runs().reorder_levels(["model", "stage", "dataset"])
     frame, printed = pd.DataFrame({"model": scope.models}), {}
     for stage, dataset in [(stage, dataset) for stage, datasets in scope.stages.items() for dataset in datasets]:
         place, place_label = _place(stage, dataset, scope.stages)
@@ -63,19 +65,16 @@ def make(settings: Parameters, scope: Scope) -> Table:
             printed[name] = Column(label, each.decimals)
             if each.score and several_seeds:
                 frame[f"{name}_sd"] = values.std().reindex(rows).to_numpy() * each.factor
-            if scope.published and f"{each.name}_published" in grid:
-                frame[f"{name}_published"] = cells[f"{each.name}_published"].first().reindex(rows).to_numpy()
-                printed[f"{name}_published"] = Column(f"{label}, published", each.printed)
+            if scope.published and each.name in published:
+                values = published[each.name].reindex(rows)
+                if values.notna().any():
+                    frame[f"{name}_published"] = values.to_numpy()
+                    printed[f"{name}_published"] = Column(f"{label}, published", each.printed)
     if QUANTITIES["memory"] in quantities:
         kinds = grid.groupby("row")["peak_memory_kind"].agg(lambda kind: ", ".join(sorted(set(kind))))
         frame["memory_kind"] = kinds.reindex(scope.models).to_numpy()
-    return Table(frame, printed, NOTE if scope.published and QUANTITIES["minutes"] in quantities else None)
-
-
-def _with_published(grid: pd.DataFrame) -> pd.DataFrame:
-    """Return `grid` with the values that the study printed, under `<name>_published`."""
-    key = ["stage", "model", "dataset"]
-    return grid.join(published().set_index(key).add_suffix("_published"), on=key)
+    beside = any(name.endswith("_published") for name in printed)
+    return Table(frame, printed, note(grid, [each.name for each in quantities]) if beside else None)
 
 
 def _place(stage: str, dataset: str, stages: Mapping[str, Sequence[str]]) -> tuple[str, str]:
