@@ -61,13 +61,12 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
             axes.set_title(row)
             image = _draw_matrix(axes, _counts(runs.get_group(row), len(names)), side / len(names))
             axes.set_xticks(range(len(names)), names, rotation=90 if longest > 2 else 0)
-            axes.set_yticks(range(len(names)), names if axes.get_subplotspec().is_first_col() else [])
+            axes.set_yticks(range(len(names)), names if axes in panels[::PANELS] else [])
             axes.tick_params(length=0)
             axes.set_xlabel("predicted class")
         for axes in panels[::PANELS]:
             axes.set_ylabel("true class")
-        rows = panels[0].get_subplotspec().get_gridspec().nrows
-        bar = figure.colorbar(image, ax=panels, shrink=1 / rows, aspect=20, anchor=(0, 1))
+        bar = figure.colorbar(image, ax=panels, shrink=1 / len(panels[::PANELS]), aspect=20, anchor=(0, 1))
         bar.set_label("share of the true class [%]")
         bar.outline.set_visible(False)
     return figure

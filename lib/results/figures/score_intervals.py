@@ -66,7 +66,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
                     label=f"baseline ({baseline})",
                     zorder=1.5,
                 )
-        figure.get_layout_engine().set(wspace=0.04)  # names of models stand between the panels
+        figure.set_layout_engine("constrained", wspace=0.04)  # names of models stand between the panels
         if drawn := panels[0].get_legend_handles_labels()[0]:
             figure.legend(handles=drawn, loc="outside lower right")
     return figure

@@ -1,7 +1,7 @@
 """Every number that the reproduced study printed and that the runs at hand give, too."""
 
 from collections.abc import Sequence
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeAlias
 
 import pandas as pd
 from pydantic import Field
@@ -18,7 +18,7 @@ MEASURED = ["memory", "minutes", "total_minutes", "loss", "f1", "accuracy"]
 """Quantities of every run that the study printed."""
 TOGETHER = ("tapt", "finetune")
 """Stages whose costs the study takes together."""
-Facts = pd.DataFrame
+Facts: TypeAlias = pd.DataFrame
 """A row per number: the columns of `PLACE`, `value` and `hardware`."""
 
 

@@ -66,7 +66,7 @@ def test_every_missing_or_empty_history_is_named(tmp_path):
 def test_where_nothing_trained_there_is_no_history(tmp_path):
     histories = load_histories(load_runs([write_baseline(tmp_path, "imdb", 0.8)]))
     assert histories.empty
-    assert list(histories) == ["stage", "model", "dataset", "seed", "epoch"]
+    assert list(histories) == ["stage", "model", "dataset", "variant", "seed", "epoch"]
 
 
 # Grids
