@@ -57,11 +57,11 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     with matplotlib.style.context(STYLE):
         figure, panels = panel_grid(len(scope.models), (side + 0.3, side + margin + 0.6))
         figure.set_figwidth(figure.get_figwidth() + margin + 1)
-        for axes, row in zip(panels, scope.models, strict=True):
+        for place, (axes, row) in enumerate(zip(panels, scope.models, strict=True)):
             axes.set_title(row)
             image = _draw_matrix(axes, _counts(runs.get_group(row), len(names)), side / len(names))
             axes.set_xticks(range(len(names)), names, rotation=90 if longest > 2 else 0)
-            axes.set_yticks(range(len(names)), names if axes in panels[::PANELS] else [])
+            axes.set_yticks(range(len(names)), names if place % PANELS == 0 else [])
             axes.tick_params(length=0)
             axes.set_xlabel("predicted class")
         for axes in panels[::PANELS]:

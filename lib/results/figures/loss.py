@@ -16,7 +16,7 @@ from lib.results.scope import Scope
 from lib.results.style import PANEL_INCHES, STYLE, legend_beside, line_looks, panel_grid
 
 LABELS = {"train_loss": "training loss [nats]", "eval_loss": "validation loss [nats]"}
-"""What columns are called; any other as it is."""
+"""What columns are called; any other as it is, but for its split."""
 WIDE = 100
 """How often the greatest value must hold the least for a logarithmic axis."""
 
@@ -52,6 +52,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     Raises:
         DataError: a run is missing or there twice, or its history lacks the column, or the seconds of an epoch.
     """
+    label = LABELS.get(settings.column, settings.column.replace("eval_", "validation ").replace("_", " "))
     curves = _curves(settings, scope)
     drawn = curves.index.unique("row")
     look = line_looks({row: scope.families[row] for row in scope.models if row in drawn})
@@ -64,7 +65,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
                 if (dataset, row) in curves.index.droplevel("epoch"):
                     _draw_curve(axes, curves.loc[(dataset, row)], style)
             axes.set_xlabel("epoch" if settings.against == "epochs" else "training time [min]")
-            axes.set_ylabel(LABELS.get(settings.column, settings.column.replace("_", " ")))
+            axes.set_ylabel(label)
             if settings.against == "epochs":
                 axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
             values = curves.loc[dataset, "mean"]

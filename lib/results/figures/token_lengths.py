@@ -104,8 +104,16 @@ def _draw_parts(axes: Axes, parts: list[Part]) -> None:
         )
     for limit in sorted({part.limit for part in parts}):
         axes.axvline(limit, color=BASELINE_COLOUR, linestyle="--", linewidth=0.8, zorder=0)
-        place = {"xy": (limit, 1), "xycoords": ("data", "axes fraction"), "xytext": (0, 2)}
-        axes.annotate(f"{limit:,}", **place, textcoords="offset points", ha="center", fontsize=7, color=BASELINE_COLOUR)
+        axes.annotate(
+            f"{limit:,}",
+            (limit, 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(0, 2),
+            textcoords="offset points",
+            ha="center",
+            fontsize=7,
+            color=BASELINE_COLOUR,
+        )
     axes.set(xlabel="tokens, after the cut", ylabel=f"documents [% per {width} token{'s' * (width > 1)}]")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)

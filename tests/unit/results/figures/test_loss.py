@@ -61,6 +61,14 @@ def test_minutes_add_up_over_epochs_and_are_means_over_seeds(tmp_path):
     assert axes.get_xlabel() == "training time [min]"
 
 
+def test_other_columns_are_named_by_their_split(tmp_path):
+    folder = write(tmp_path, "sdpa", [3.0])
+    (folder / HISTORY).write_text("epoch,train_loss,eval_f1_macro\n1,3.0,0.5\n2,2.0,0.75\n")
+    (axes,) = drawn([folder], column="eval_f1_macro").axes
+    assert axes.get_ylabel() == "validation f1 macro"
+    assert lines_of(axes)["sdpa"].get_ydata().tolist() == [0.5, 0.75]
+
+
 def test_epochs_are_whole_numbers_also_if_there_is_only_one(tmp_path):
     (axes,) = drawn([write(tmp_path, "sdpa", [3.0])]).axes
     axes.figure.draw_without_rendering()
