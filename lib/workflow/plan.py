@@ -423,7 +423,7 @@ class Plan:
         # Models that share all runs are one row, named as the first of them.
         names = {row: next(each for each in passing if passing[each] == own) for row, own in passing.items()}
         rows = list(dict.fromkeys(names[row] for row in settings.models or passing))
-        beside = {name: names.get(getattr(report, name)) for name in settings.beside}
+        beside: dict[str, Any] = {name: names.get(getattr(report, name)) for name in settings.beside}
         datasets = [[stage, self._datasets(stage, settings)] for stage in stages]
         return {
             "models": rows,
