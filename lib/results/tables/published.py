@@ -7,6 +7,7 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.kinds import TableParameters
+from lib.results.pareto import dominance
 from lib.results.published import HARDWARE, MACHINE, note, published
 from lib.results.quantities import QUANTITIES
 from lib.results.scope import Scope
@@ -128,6 +129,8 @@ def _wide(totals: Facts, quantity: str, stages: Sequence[str], how: Literal["sum
 
 
 def _tidy(values: pd.DataFrame, totals: Facts, stage: str, quantity: str) -> Facts:
+    if values.empty:
+        return pd.DataFrame(columns=[*PLACE, "value", "hardware"])
     hardware = totals.groupby(["dataset", "model"])["hardware"].agg(_all).rename("hardware")
     tidy = values.rename_axis(columns="model").stack().rename("value").reset_index()
     return tidy.join(hardware, on=["dataset", "model"]).assign(stage=stage, item=None, quantity=quantity)
@@ -163,12 +166,8 @@ def _front(totals: Facts, scope: Scope) -> Facts:
         points = pd.DataFrame(
             {"score": -scores.loc[dataset], "memory": memory.loc[dataset], "time": minutes.loc[dataset]}
         )
-        points = points.dropna()
-        front[dataset] = {
-            model: float(not ((points <= point).all(axis=1) & (points < point).any(axis=1)).any())
-            for model, point in points.iterrows()
-        }
-    values = pd.DataFrame.from_dict(front, orient="index").rename_axis("dataset")
+        front[dataset] = (~dominance(points.dropna()).any(axis=1)).astype(float)
+    values = pd.DataFrame(front).T.rename_axis("dataset")
     return _tidy(values, totals, "+".join(TOGETHER), "on_front")
 
 
