@@ -18,8 +18,6 @@ MEASURED = ["memory", "minutes", "total_minutes", "loss", "f1", "accuracy"]
 """Quantities of every run that the study printed."""
 TOGETHER = ("tapt", "finetune")
 """Stages whose costs the study takes together."""
-Facts = pd.DataFrame
-"""A row per number: the columns of `PLACE`, `value` and `hardware`."""
 
 
 class Parameters(TableParameters):
@@ -81,8 +79,11 @@ def make(settings: Parameters, scope: Scope) -> Table:
     return Table(frame, columns, " ".join([*said, note(scope.runs, known["quantity"])]))
 
 
-def _ours(scope: Scope) -> Facts:
-    """Return our numbers, called as the study's."""
+def _ours(scope: Scope) -> pd.DataFrame:
+    """Return our numbers, called as the study's: a row each, with the columns of `PLACE`, `value` and `hardware`.
+
+    So do the functions below; `totals` are such numbers of whole runs.
+    """
     rows = pd.DataFrame(
         [(stage, row, owner) for stage, owners in scope.owners.items() for row, owner in owners.items()],
         columns=["stage", "row", "model"],
@@ -99,7 +100,7 @@ def _ours(scope: Scope) -> Facts:
         [
             totals,
             *_compared(totals, scope),
-            _front(totals, scope),
+            *_front(totals),
             *_classes(grid[~searched]),
             *_search(grid[searched]),
         ],
@@ -107,7 +108,7 @@ def _ours(scope: Scope) -> Facts:
     )
 
 
-def _facts(grid: pd.DataFrame, quantity: str, source: str, factor: float, item: str | None = None) -> Facts:
+def _facts(grid: pd.DataFrame, quantity: str, source: str, factor: float, item: str | None = None) -> pd.DataFrame:
     """Return the mean over the seeds of a column of the runs; nothing where no run has a value."""
     if source not in grid:
         return pd.DataFrame(columns=[*PLACE, "value", "hardware"])
@@ -120,25 +121,25 @@ def _all(names: pd.Series) -> str:
     return "; ".join(sorted(set(names)))
 
 
-def _wide(totals: Facts, quantity: str, stages: Sequence[str], how: Literal["sum", "max"]) -> pd.DataFrame:
+def _wide(totals: pd.DataFrame, quantity: str, stages: Sequence[str], how: Literal["sum", "max"]) -> pd.DataFrame:
     """Return a quantity of several stages as one, by dataset, one column per model; NaN unless all stages have it."""
     chosen = totals[(totals["quantity"] == quantity) & totals["stage"].isin(stages)]
     values = chosen.groupby(["dataset", "model"])["value"].agg([how, "count"])
     return values[how].where(values["count"] == len(stages)).unstack("model")
 
 
-def _tidy(values: pd.DataFrame, totals: Facts, stage: str, quantity: str) -> Facts:
+def _tidy(values: pd.DataFrame, totals: pd.DataFrame, stage: str, quantity: str) -> pd.DataFrame:
     hardware = totals.groupby(["dataset", "model"])["hardware"].agg(_all).rename("hardware")
     tidy = values.rename_axis(columns="model").stack().rename("value").reset_index()
     return tidy.join(hardware, on=["dataset", "model"]).assign(stage=stage, item=None, quantity=quantity)
 
 
-def _costs(totals: Facts, stages: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _costs(totals: pd.DataFrame, stages: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the peak memory and the minutes of stages that are taken together."""
     return _wide(totals, "peak_memory_gib", stages, "max"), _wide(totals, "minutes", stages, "sum")
 
 
-def _compared(totals: Facts, scope: Scope) -> list[Facts]:
+def _compared(totals: pd.DataFrame, scope: Scope) -> list[pd.DataFrame]:
     """Return costs in per cent of the reference's, and scores in points above the reference's and the baseline's."""
     found = []
     for stages in (("pretrain",), TOGETHER):
@@ -154,25 +155,24 @@ def _compared(totals: Facts, scope: Scope) -> list[Facts]:
     return found
 
 
-def _front(totals: Facts, scope: Scope) -> Facts:
+def _front(totals: pd.DataFrame) -> list[pd.DataFrame]:
     """Return whether a model is on the front: no other is as good in score, time and memory, and better in one."""
     scores = _wide(totals, "f1_macro_percent", ["finetune"], "max")
     memory, minutes = _costs(totals, TOGETHER)
-    front = {}
+    found = []
     for dataset in memory.index.intersection(scores.index):
-        points = pd.DataFrame(
-            {"score": -scores.loc[dataset], "memory": memory.loc[dataset], "time": minutes.loc[dataset]}
-        )
-        points = points.dropna()
-        front[dataset] = {
-            model: float(not ((points <= point).all(axis=1) & (points < point).any(axis=1)).any())
+        costs = {"score": -scores.loc[dataset], "memory": memory.loc[dataset], "time": minutes.loc[dataset]}
+        points = pd.DataFrame(costs).dropna()
+        better = {
+            model: ((points <= point).all(axis=1) & (points < point).any(axis=1)).any()
             for model, point in points.iterrows()
         }
-    values = pd.DataFrame.from_dict(front, orient="index").rename_axis("dataset")
-    return _tidy(values, totals, "+".join(TOGETHER), "on_front")
+        on_front = pd.DataFrame({dataset: {model: float(not each) for model, each in better.items()}}).T
+        found.append(_tidy(on_front.rename_axis("dataset"), totals, "+".join(TOGETHER), "on_front"))
+    return found
 
 
-def _classes(grid: pd.DataFrame) -> list[Facts]:
+def _classes(grid: pd.DataFrame) -> list[pd.DataFrame]:
     """Return precision, recall and F1 of each class on test, and their means."""
     found = []
     for score in ("precision", "recall", "f1"):
@@ -183,7 +183,7 @@ def _classes(grid: pd.DataFrame) -> list[Facts]:
     return found
 
 
-def _search(grid: pd.DataFrame) -> list[Facts]:
+def _search(grid: pd.DataFrame) -> list[pd.DataFrame]:
     """Return the score on validation of every variant of a search, which is best, and how far seeds lie apart."""
     if grid.empty:
         return []
