@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lib.core.errors import DataError
+from lib.core.variants import Setting
 
 CONFIG = "config.yaml"
 MODEL = "model"
@@ -33,6 +34,8 @@ class RunRecord(BaseModel):
     model: str
     """Row of the tables."""
     dataset: str
+    variant: dict[str, Setting] = {}
+    """Settings by dotted name that tell it from other runs of a search; they are no part of the model's name."""
     seed: int
     task: str
     parents: dict[str, Parent]

@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from lib.core.variants import Setting, variant_name
 from lib.results.records import load_histories, load_runs, select_grid
 
 
@@ -26,6 +27,8 @@ class Scope:
     """What colours each row in figures."""
     groups: Mapping[str, str] = field(default_factory=dict)
     """What the groups of a dataset's documents are called."""
+    variants: Mapping[str, Sequence[Mapping[str, Setting]]] = field(default_factory=dict)
+    """Settings of the variants of each stage that has some, in order."""
     reference: str | None = None
     """Model that the others are compared with."""
     baseline: str | None = None
@@ -53,7 +56,7 @@ class Scope:
         return [model for model in self.models if model != self.baseline]
 
     def grid(self, stage: str, columns: Iterable[str] = (), models: Sequence[str] | None = None) -> pd.DataFrame:
-        """Return the runs of a stage for every row, dataset and seed, with the row under `row`.
+        """Return the runs of a stage for every row, dataset, variant and seed, with the row under `row`.
 
         Args:
             stage: name of the stage.
@@ -65,11 +68,15 @@ class Scope:
         """
         owners = {row: self.owners[stage][row] for row in models or self.models if row in self.owners[stage]}
         rows = pd.DataFrame({"row": list(owners), "model": list(owners.values())})
-        found = select_grid(self.runs, stage, rows["model"].unique(), self.stages[stage], list(columns))
+        variants = [variant_name(settings) for settings in self.variants.get(stage, [{}])]
+        found = select_grid(self.runs, stage, rows["model"].unique(), self.stages[stage], list(columns), variants)
         return rows.merge(found, on="model")
 
     def totals(self, column: str, stages: Sequence[str], models: Sequence[str] | None = None) -> pd.Series:
         """Return the sum of a column over stages; one that a row does not pass, or without a dataset, adds nothing.
+
+        Seeds are those of the last stage. An earlier one that lacks a seed adds its first one, as the runs of the later
+        stage start from it.
 
         Args:
             column: a column of the runs.
@@ -79,12 +86,22 @@ class Scope:
         Returns:
             Sums by `dataset`, `row` and `seed`.
         """
-        key = ["dataset", "row", "seed"]
-        grids = [self.grid(stage, [column], models) for stage in stages]
-        return pd.concat(grids).groupby(key)[column].sum()
+        cells = pd.concat(self.grid(stage, [column], models) for stage in stages).groupby(["dataset", "row"])
+        return cells.apply(lambda runs: _sums(runs, column)).stack()
 
 
 def scope(fields: Mapping[str, Any], files: Sequence[str | Path]) -> Scope:
-    """Return the scope that `fields` of JSON, which keeps no order of keys, tell: `stages` are pairs, in order."""
+    """Return the scope that `fields` of JSON, which keeps no order of keys, tell: `stages` are pairs, in order.
+
+    So are the settings of each variant.
+    """
     ordered = {row: fields["families"][row] for row in fields["models"]} if "families" in fields else {}
-    return Scope(**{**fields, "stages": dict(fields["stages"]), "families": ordered, "files": files})
+    variants = {stage: [*map(dict, settings)] for stage, settings in fields.get("variants", {}).items()}
+    stages = dict(fields["stages"])
+    return Scope(**{**fields, "stages": stages, "families": ordered, "variants": variants, "files": files})
+
+
+def _sums(runs: pd.DataFrame, column: str) -> pd.Series:
+    """Return the sums of a column over the stages of one row and dataset, by the seeds of the last stage."""
+    of_stages = [stage.set_index("seed")[column] for _, stage in runs.groupby("stage", sort=False)]
+    return pd.Series({seed: sum(each.get(seed, each.iloc[0]) for each in of_stages) for seed in of_stages[-1].index})
