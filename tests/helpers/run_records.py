@@ -10,6 +10,7 @@ import yaml
 
 from lib.core.files import write_json
 from lib.core.record import CONFIG, HISTORY, PREDICTIONS, RUN, RunRecord
+from lib.core.variants import variant_name
 
 MODELS = ["sdpa", "lsh-h2-c64", "lsh-h4-c64", "favor-m64"]
 UNTRAINED = {"epochs": 0, "steps": 0, "tokens": 0, "seconds_per_epoch": None, "tokens_per_second": None}
@@ -21,6 +22,7 @@ def write_run(root: Path, stage: str, model: str, dataset: str, seed: int = 0, *
         "stage": stage,
         "model": model,
         "dataset": dataset,
+        "variant": {},
         "seed": seed,
         "task": "sequence_classification" if stage == "finetune" else "masked_lm",
         "parents": {"tokenizer": {"path": "tokenizer", "digest": "0"}},
@@ -42,7 +44,7 @@ def write_run(root: Path, stage: str, model: str, dataset: str, seed: int = 0, *
     metrics = {"test_f1_macro": 0.8, "eval_f1_macro": 0.8} if stage == "finetune" else {"train_loss": 3.0}
     metrics |= {name: value for name, value in values.items() if name not in fields}
     fields |= {name: value for name, value in values.items() if name in fields}
-    folder = root / "runs" / stage / model / dataset / f"seed-{seed}"
+    folder = root / "runs" / stage / model / dataset / variant_name(fields["variant"]) / f"seed-{seed}"
     write_json(folder / RUN, json.loads(RunRecord(**fields, metrics=metrics).model_dump_json()))
     if fields["epochs"]:
         (folder / HISTORY).write_text("epoch,train_loss\n1,3.5\n2,3.0\n")

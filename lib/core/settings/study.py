@@ -408,7 +408,7 @@ class Experiment(Section):
             if len(passing) != 1:
                 yield (
                     f"{place}: {source} is passed by {', '.join(passing) or 'no model'}, but the best settings are "
-                    f"those of one model. Let stages.{source}.models name it"
+                    f"those of a single model. Let stages.{source}.models name it"
                 )
             yield from self._problems_of_taking(name, source)
 

@@ -24,6 +24,7 @@ COLOURS = "cividis"
 CELL_INCHES = (0.85, 0.5)
 AROUND_INCHES = (1.1, 0.75)
 """Room beside a map for its labels, and above it for its title."""
+LINE_INCHES = 0.15
 SCALE_INCHES = 0.8
 
 
@@ -59,7 +60,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     of_rows = [dict(zip(names, row, strict=True)) for row in itertools.product(*kinds)]
     rows, columns = shape = len(y_values), len(x_values)
     width = CELL_INCHES[0] * columns + AROUND_INCHES[0]
-    height = CELL_INCHES[1] * rows + AROUND_INCHES[1]
+    height = CELL_INCHES[1] * rows + AROUND_INCHES[1] + LINE_INCHES * len(names)
     with matplotlib.style.context([STYLE, {"axes.grid": False}]):
         figure = Figure(figsize=(width * len(datasets), height * len(of_rows) + SCALE_INCHES), layout="constrained")
         panels = figure.subplots(len(of_rows), len(datasets), squeeze=False)
@@ -68,9 +69,9 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
             # Variants follow each other as the settings do, the last of which runs fastest.
             maps = [found.iloc[start : start + rows * columns] for start in range(0, len(found), rows * columns)]
             for axes, part, row in zip(below, maps, of_rows, strict=True):
-                image = _draw_map(axes, part, shape, found["mean"])
-                parts = [dataset, *(f"{name.replace('_', ' ')} {spelled(value)}" for name, value in row.items())]
-                axes.set_title(", ".join(parts), fontsize=8.5)
+                image = _draw_map(axes, part, shape, (found["mean"].min(), found["mean"].max()), score.decimals)
+                parts = [dataset, *(f"{name.replace('_', ' ')}: {spelled(value)}" for name, value in row.items())]
+                axes.set_title("\n".join(parts), fontsize=8.5)
                 axes.set_xticks(range(columns), list(map(spelled, x_values)))
                 axes.set_yticks(range(rows), list(map(spelled, y_values)))
                 axes.set(xlabel=x_name.replace("_", " "), ylabel=y_name.replace("_", " "))
@@ -78,19 +79,21 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     return figure
 
 
-def _draw_map(axes: Axes, part: pd.DataFrame, shape: tuple[int, int], of_scale: pd.Series) -> AxesImage:
-    """Draw the scores of a map, written into their cells, in the colours of a scale from lowest to highest."""
+def _draw_map(
+    axes: Axes, part: pd.DataFrame, shape: tuple[int, int], scale: tuple[float, float], decimals: int
+) -> AxesImage:
+    """Draw the scores of a map, written into their cells, in the colours of a scale between two scores."""
     image = axes.imshow(
-        part["mean"].to_numpy().reshape(shape), cmap=COLOURS, vmin=of_scale.min(), vmax=of_scale.max(), aspect="auto"
+        part["mean"].to_numpy().reshape(shape), cmap=COLOURS, vmin=scale[0], vmax=scale[1], aspect="auto"
     )
     axes.spines[:].set_visible(False)
     axes.tick_params(length=0)
     for place, cell in enumerate(part.itertuples()):
         row, column = divmod(place, shape[1])
-        spread = "" if pd.isna(cell.std) else f"\n± {cell.std:.2f}"
-        dark = image.norm(cell.mean) < 0.5
+        spread = "" if pd.isna(cell.std) else f"\n± {cell.std:.{decimals}f}"
+        dark = cell.mean < sum(scale) / 2
         axes.text(
-            column, row, f"{cell.mean:.2f}{spread}", ha="center", va="center", fontsize=7.5,
+            column, row, f"{cell.mean:.{decimals}f}{spread}", ha="center", va="center", fontsize=7.5,
             color="white" if dark else "black", fontweight="bold" if cell.best else "normal",
         )  # fmt: skip
         if cell.best:

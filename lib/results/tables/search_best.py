@@ -49,13 +49,13 @@ def make(settings: Parameters, scope: Scope) -> Table:
         (best,) = found[found["best"]].itertuples()
         chosen = {short_name(name): value for name, value in variants[best.Index[-1]].items()}
         lead = best.mean - found.loc[~found["best"], "mean"].max()
-        scores = {"score": best.mean, "score_sd": best.std, "lead": lead, "seeds": seeds[dataset]}
+        scores = {score.name: best.mean, f"{score.name}_sd": best.std, "lead": lead, "seeds": seeds[dataset]}
         rows.append({"dataset": dataset, "model": model, **chosen, **scores})
     frame = pd.DataFrame(rows)
-    one_model, one_seed = len(scope.models) == 1, bool(frame["score_sd"].isna().all())
+    one_model, one_seed = len(scope.models) == 1, bool(frame[f"{score.name}_sd"].isna().all())
     columns = {
-        "score": Column(score.label, score.decimals),
+        score.name: Column(score.label, score.decimals),
         "lead": Column("lead [points]" if score.factor == 100 else "lead", score.decimals),
         "seeds": Column("seeds", 0),
     }
-    return Table(frame.drop(columns=["model"] * one_model + ["score_sd"] * one_seed), columns, NOTE)
+    return Table(frame.drop(columns=["model"] * one_model + [f"{score.name}_sd"] * one_seed), columns, NOTE)
