@@ -205,6 +205,8 @@ class ResultParameters(KindParameters):
     """Whether the runs of its stages must have a training loop, as some of them do."""
     needs_groups: ClassVar[bool] = False
     """Whether the documents of its datasets must be in groups."""
+    takes_variants: ClassVar[Literal["none", "any", "needed"]] = "none"
+    """Whether its stages may, or must, have variants, so that there are several runs of one model, dataset and seed."""
     beside: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ()
     """What it sets models beside: the report's reference, which there must be, or its baseline, if there is one."""
 

@@ -36,6 +36,9 @@ QUANTITIES = {
     "total_minutes": Quantity("training_seconds", "minutes", "time [min]", 1 / 60, 2, 2),
     "loss": Quantity("train_loss", "loss", "loss", 1, 3, 3, score=True),
     "f1": Quantity("test_f1_macro", "f1_macro_percent", "F1 [%]", 100, 2, 2, score=True),
+    "validation_f1": Quantity(
+        "eval_f1_macro", "validation_f1_macro_percent", "validation F1 [%]", 100, 2, 2, score=True
+    ),
     "accuracy": Quantity("test_accuracy", "accuracy_percent", "accuracy [%]", 100, 2, 2, score=True),
     "sequence_accuracy": Quantity(
         "test_sequence_accuracy", "sequence_accuracy_percent", "sequence accuracy [%]", 100, 2, 2, score=True

@@ -66,9 +66,16 @@ def load_histories(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def select_grid(
-    runs: pd.DataFrame, stage: str, models: Sequence[str], datasets: Sequence[str], columns: Sequence[str]
+    runs: pd.DataFrame,
+    stage: str,
+    models: Sequence[str],
+    datasets: Sequence[str],
+    columns: Sequence[str],
+    variants: Sequence[str] = ("",),
 ) -> pd.DataFrame:
-    """Return the runs of `stage` for every model, dataset and seed, a seed being wanted if any run of the grid has it.
+    """Return the runs of `stage` for every model, dataset, variant and seed.
+
+    A seed is wanted if any run of the grid on that dataset has it.
 
     Args:
         runs: frame of `load_runs`.
@@ -76,21 +83,29 @@ def select_grid(
         models: models of the grid.
         datasets: datasets of the grid.
         columns: columns that each run needs a value in, unless it has no training loop.
+        variants: names of the variants of the grid; that of a run which is no part of a search is empty.
 
     Raises:
         DataError: runs are missing, lack a value, or exist twice; all of them are named.
     """
     grid = runs.reindex(columns=[*KEY, *columns]) if runs.empty else runs
-    grid = grid[(grid["stage"] == stage) & grid["model"].isin(models) & grid["dataset"].isin(datasets)]
+    wanted = {"stage": [stage], "model": models, "dataset": datasets, "variant": variants}
+    grid = grid[grid[list(wanted)].isin(wanted).all(axis=1)]
     grid = grid.reindex(columns=[*grid.columns, *(column for column in columns if column not in grid)])
-    keys = [tuple(key) for key in grid[["model", "dataset", "seed"]].itertuples(index=False)]
-    seeds = sorted({seed for _, _, seed in keys}) or ["any"]
-    wanted = itertools.product(models, datasets, seeds)
-    problems = [f"{_name(stage, *key)}: no record" for key in wanted if key not in set(keys)]
+    cell = ["model", "dataset", "variant", "seed"]
+    keys = [tuple(key) for key in grid[cell].itertuples(index=False)]
+    expected = [
+        key
+        for dataset in datasets
+        for key in itertools.product(
+            models, [dataset], variants, sorted({seed for _, other, _, seed in keys if other == dataset}) or ["any"]
+        )
+    ]
+    problems = [f"{_name(stage, *key)}: no record" for key in expected if key not in set(keys)]
     problems += [f"{_name(stage, *key)}: {count} records" for key, count in Counter(keys).items() if count > 1]
     trained = grid["epochs"].fillna(1) > 0 if "epochs" in grid else True
     for column in columns:
-        empty = grid.loc[grid[column].isna() & trained, ["model", "dataset", "seed"]]
+        empty = grid.loc[grid[column].isna() & trained, cell]
         problems += [f"{_name(stage, *key)}: no value of {column}" for key in empty.itertuples(index=False)]
     if problems:
         raise DataError(
@@ -100,5 +115,5 @@ def select_grid(
     return grid
 
 
-def _name(stage: str, model: str, dataset: str, seed: int | str) -> str:
-    return f"{stage}/{model}/{dataset}/seed-{seed}"
+def _name(stage: str, model: str, dataset: str, variant: str, seed: int | str) -> str:
+    return "/".join([stage, model, dataset, *([variant] if variant else []), f"seed-{seed}"])

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
+from lib.core.variants import Setting, variant_name
 from lib.results.records import load_histories, load_runs, select_grid
 
 
@@ -26,6 +27,8 @@ class Scope:
     """What colours each row in figures."""
     groups: Mapping[str, str] = field(default_factory=dict)
     """What the groups of a dataset's documents are called."""
+    variants: Mapping[str, Sequence[Mapping[str, Setting]]] = field(default_factory=dict)
+    """Settings of the variants of each stage that has some, in order."""
     reference: str | None = None
     """Row that the others are compared with."""
     baseline: str | None = None
@@ -53,7 +56,7 @@ class Scope:
         return [model for model in self.models if model != self.baseline]
 
     def grid(self, stage: str, columns: Iterable[str] = (), models: Sequence[str] | None = None) -> pd.DataFrame:
-        """Return the runs of a stage for every row, dataset and seed, with the row under `row`.
+        """Return the runs of a stage for every row, dataset, variant and seed, with the row under `row`.
 
         Args:
             stage: name of the stage.
@@ -65,7 +68,8 @@ class Scope:
         """
         owners = {row: self.owners[stage][row] for row in models or self.models if row in self.owners[stage]}
         rows = pd.DataFrame({"row": list(owners), "model": list(owners.values())})
-        found = select_grid(self.runs, stage, rows["model"].unique(), self.stages[stage], list(columns))
+        variants = [variant_name(settings) for settings in self.variants.get(stage, [{}])]
+        found = select_grid(self.runs, stage, rows["model"].unique(), self.stages[stage], list(columns), variants)
         return rows.merge(found, on="model")
 
     def totals(
@@ -77,6 +81,9 @@ class Scope:
     ) -> pd.Series:
         """Return a column over stages as one; a stage that a row does not pass, or without a dataset, adds nothing.
 
+        Seeds are those of the last stage. An earlier one that lacks a seed adds its first one, as the runs of the later
+        stage start from it.
+
         Args:
             column: a column of the runs.
             stages: names of the stages.
@@ -86,13 +93,25 @@ class Scope:
         Returns:
             Sums, or greatest values, by `dataset`, `row` and `seed`; NaN where no stage has a value.
         """
-        key = ["dataset", "row", "seed"]
-        grids = [self.grid(stage, [column], models) for stage in stages]
-        values = pd.concat(grids).groupby(key)[column]
-        return values.sum(min_count=1) if how == "sum" else values.max()
+        cells = pd.concat(self.grid(stage, [column], models) for stage in stages).groupby(["dataset", "row"])
+        together = {place: _together(runs, column, how) for place, runs in cells}
+        return pd.concat(together, names=["dataset", "row", "seed"])
 
 
 def scope(fields: Mapping[str, Any], files: Sequence[str | Path]) -> Scope:
-    """Return the scope that `fields` of JSON, which keeps no order of keys, tell: `stages` are pairs, in order."""
+    """Return the scope that `fields` of JSON, which keeps no order of keys, tell: `stages` are pairs, in order.
+
+    So are the settings of each variant.
+    """
     ordered = {row: fields["families"][row] for row in fields["models"]} if "families" in fields else {}
-    return Scope(**{**fields, "stages": dict(fields["stages"]), "families": ordered, "files": files})
+    variants = {stage: [*map(dict, settings)] for stage, settings in fields.get("variants", {}).items()}
+    stages = dict(fields["stages"])
+    return Scope(**{**fields, "stages": stages, "families": ordered, "variants": variants, "files": files})
+
+
+def _together(runs: pd.DataFrame, column: str, how: Literal["sum", "max"]) -> pd.Series:
+    """Return a column over the stages of one row and dataset as one, by the seeds of the last stage."""
+    of_stages = [stage.set_index("seed")[column] for _, stage in runs.groupby("stage", sort=False)]
+    seeds = of_stages[-1].index
+    values = pd.DataFrame([[each.get(seed, each.iloc[0]) for each in of_stages] for seed in seeds], index=seeds)
+    return values.sum(axis=1, min_count=1) if how == "sum" else values.max(axis=1)

@@ -1,8 +1,8 @@
 """A table: numbers, and how they are printed as CSV, Markdown, LaTeX and HTML."""
 
 import html
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pandas as pd
@@ -46,6 +46,8 @@ class Table:
     columns: Mapping[str, Column]
     note: str | None = None
     """Sentence under the Markdown table."""
+    bold: Mapping[str, Sequence[bool]] = field(default_factory=dict)
+    """By column, which rows are bold in Markdown and LaTeX."""
 
     def write(self, files: Iterable[str | Path]) -> None:
         """Write the table to each of the files atomically, in the format that its suffix names (csv, md, tex, html)."""
@@ -63,13 +65,17 @@ class Table:
 
     def to_markdown(self) -> str:
         """Return the table as Markdown, a standard deviation behind its mean."""
-        lines = self._shown().to_markdown(index=False, disable_numparse=True, colalign=self._alignment("left", "right"))
+        lines = self._with_bold(self._shown(), "**{}**").to_markdown(
+            index=False, disable_numparse=True, colalign=self._alignment("left", "right")
+        )
         return f"{lines}\n" + (f"\n{self.note}\n" if self.note else "")
 
     def to_latex(self) -> str:
         """Return the table as LaTeX, to be used with the package booktabs; its note stands below it."""
         escaped = self._shown().map(_escaped).rename(columns=_escaped)
-        lines = escaped.to_latex(index=False, column_format="".join(self._alignment("l", "r")))
+        lines = self._with_bold(escaped, r"\textbf{{{}}}").to_latex(
+            index=False, column_format="".join(self._alignment("l", "r"))
+        )
         return lines + (f"\n\\par {_escaped(self.note)}\n" if self.note else "")
 
     def to_html(self) -> str:
@@ -91,6 +97,13 @@ class Table:
                 cells = [f"{cell} ± {sd}" if sd else cell for cell, sd in zip(cells, deviations, strict=True)]
             text[self.columns[name].label if name in self.columns else name.replace("_", " ")] = cells
         return pd.DataFrame(text)
+
+    def _with_bold(self, shown: pd.DataFrame, form: str) -> pd.DataFrame:
+        names = [name for name in self.frame if not self._is_deviation(name)]
+        for place, name in enumerate(names):
+            cells = zip(shown.iloc[:, place], self.bold.get(name, [False] * len(shown)), strict=True)
+            shown.isetitem(place, [form.format(cell) if marked else cell for cell, marked in cells])
+        return shown
 
     def _alignment(self, text: str, number: str) -> list[str]:
         return [number if name in self.columns else text for name in self.frame if not self._is_deviation(name)]

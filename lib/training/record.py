@@ -109,6 +109,7 @@ def _described(run: Run, trainer: KeyedTrainer | None) -> dict[str, Any]:
         "stage": run.stage,
         "model": run.model,
         "dataset": run.dataset,
+        "variant": run.variant,
         "seed": run.seed,
         "task": run.task.kind,
         "parents": {name: Parent(path=str(path), digest=_digest(path)) for name, path in parents.items()},

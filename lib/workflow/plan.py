@@ -2,7 +2,7 @@
 
 import functools
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -15,7 +15,8 @@ from lib.core.inputs import resolve_paths
 from lib.core.kinds import BACKBONES, FIGURES, MECHANISMS, TABLES, TASKS, Axis, ResultParameters
 from lib.core.record import CONFIG, HISTORY, MODEL, PREDICTIONS, RUN
 from lib.core.settings.data import Corpus, Dataset, GeneratedSource, HubSource, RemoteFile
-from lib.core.settings.study import Study
+from lib.core.settings.study import Study, Work
+from lib.core.variants import Setting, variant_name
 from lib.workflow.digests import code_digest
 from lib.workflow.resources import training_minutes
 
@@ -31,6 +32,8 @@ class Key(NamedTuple):
     model: str
     dataset: str
     seed: int | str
+    variant: str = ""
+    """Which of the settings that the stage searches, if it does."""
 
 
 class Plan:
@@ -48,11 +51,12 @@ class Plan:
     def runs(self) -> list[Key]:
         """All runs of the study, each once, however many models share it."""
         return [
-            Key(stage, model, dataset, seed)
+            Key(stage, model, dataset, seed, variant_name(settings))
             for stage, section in self.experiment.stages.items()
             for model in self.owners(stage)
             for dataset in section.data
-            for seed in self.experiment.seeds
+            for settings in section.combinations()
+            for seed in self.experiment.seeds_of(stage, dataset)
         ]
 
     @property
@@ -109,9 +113,22 @@ class Plan:
         """Whether a run leaves predictions."""
         return self.experiment.stages[key.stage].data[key.dataset].task.predicts
 
+    def work(self, key: Key) -> Work:
+        """Return what a run does: that of its stage on its dataset, with the settings of its variant."""
+        return self.experiment.stages[key.stage].data[key.dataset].with_settings(self.variant(key))
+
+    def variant(self, key: Key) -> dict[str, Setting]:
+        """Return the settings that tell a run from others of a search; none for a run that is no part of one."""
+        combinations = self.experiment.stages[key.stage].combinations() if key.variant else [{}]
+        return next(settings for settings in combinations if variant_name(settings) == key.variant)
+
+    def place(self, key: Key) -> str:
+        """Return the part of a run's paths that all its seeds share."""
+        return "/".join([key.stage, key.model, key.dataset, *([key.variant] if key.variant else [])])
+
     def folder(self, key: Key) -> str:
         """Return the folder of a run."""
-        return f"{self.results}/runs/{key.stage}/{key.model}/{key.dataset}/seed-{key.seed}"
+        return f"{self.results}/runs/{self.place(key)}/seed-{key.seed}"
 
     def record(self, key: Key, *names: str) -> dict[str, str]:
         """Return the files of a run's record, by name: `config`, `run`, and those of `history`, `predictions` asked."""
@@ -134,7 +151,9 @@ class Plan:
             return None
         dataset = experiment.parent_dataset(stage, key.dataset)
         assert dataset is not None  # the study was checked
-        return Key(stage, experiment.owner(key.model, stage), dataset, key.seed)
+        seeds = experiment.seeds_of(stage, dataset)
+        seed = key.seed if int(key.seed) in seeds else seeds[0]
+        return Key(stage, experiment.owner(key.model, stage), dataset, seed)
 
     def start(self, key: Key) -> list[str]:
         """Return the folder of the weights that a run starts from, if it starts from any."""
@@ -146,6 +165,41 @@ class Plan:
         if start is None or isinstance(start, str):
             return []
         return [start.folder] if start.folder else [f"{self.resources}/models/{start.repository}/{start.revision}"]
+
+    def settings_from(self, key: Key) -> list[str]:
+        """Return the file with the best settings of a search that a run takes over, if it takes any."""
+        source = self.experiment.stages[key.stage].settings_from
+        return [self.best(source, key.dataset)] if source and self.trains(key) else []
+
+    def best(self, stage: str, dataset: str) -> str:
+        """Return the path of the best settings of a search."""
+        return f"{self.results}/search/{stage}/{dataset}.json"
+
+    @property
+    def searches(self) -> list[tuple[str, str]]:
+        """Every stage from which another one takes the best settings, with its datasets."""
+        stages = self.experiment.stages
+        sources = dict.fromkeys(stage.settings_from for stage in stages.values() if stage.settings_from)
+        return [(source, dataset) for source in sources for dataset in stages[source].data]
+
+    def search_scope(self, stage: str, dataset: str) -> dict[str, Any]:
+        """Return the fields of `lib.results.scope.Scope` that tell a search on a dataset."""
+        models = self.owners(stage)
+        return {
+            "models": models,
+            "stages": [[stage, [dataset]]],
+            "owners": {stage: dict(zip(models, models, strict=True))},
+            "variants": self._variants([stage]),
+        }
+
+    def _variants(self, stages: Iterable[str]) -> dict[str, Any]:
+        """Return the settings of every variant of those stages that have some, as pairs, since JSON keeps no order."""
+        sections = self.experiment.stages
+        return {
+            stage: [[list(pair) for pair in settings.items()] for settings in sections[stage].combinations()]
+            for stage in stages
+            if sections[stage].variants
+        }
 
     def data(self, key: Key) -> dict[str, str]:
         """Return what a run reads, by split: folders of tokens, or prepared documents."""
@@ -165,8 +219,8 @@ class Plan:
     def run_settings(self, key: Key) -> str:
         """Return what a run's result depends on, as JSON: its slice of the configuration, without paths."""
         experiment = self.experiment
-        work = experiment.stages[key.stage].data[key.dataset]
-        settings = {
+        work = self.work(key)
+        settings: dict[str, Any] = {
             "stage": key.stage,
             "model": key.model,
             "dataset": key.dataset,
@@ -174,6 +228,8 @@ class Plan:
             "task": work.task.model_dump(mode="json"),
             "backbone": experiment.backbone_at(key.model, key.stage).model_dump(mode="json"),
         }
+        if variant := self.variant(key):
+            settings["variant"] = variant
         if work.task.labelled:
             settings["labels"] = experiment.datasets[key.dataset].labels
         if self.reads_tokens(key):
@@ -215,7 +271,7 @@ class Plan:
 
     def minutes(self, key: Key) -> int:
         """Estimate the wall time of a run on tokens, in minutes."""
-        work = self.experiment.stages[key.stage].data[key.dataset]
+        work = self.work(key)
         corpus = self.experiment.corpus(key.dataset)
         estimate = training_minutes(
             backbone=self.experiment.backbone_at(key.model, key.stage),
@@ -442,6 +498,7 @@ class Plan:
                 for name, dataset in experiment.datasets.items()
                 if dataset.group and settings.needs_groups and any(name in names for _, names in datasets)
             },
+            "variants": self._variants(stages),
             "published": report.published,
             **beside,
         }
@@ -474,7 +531,7 @@ class Plan:
         dataset = self.study.analysed_dataset(settings)
         assert dataset is not None  # the study was checked
         models = [self.experiment.owner(model, settings.stage) for model in self.study.analysed_models(settings)]
-        seed = self.experiment.seeds[0]
+        seed = self.experiment.seeds_of(settings.stage, dataset)[0]
         return [Key(settings.stage, model, dataset, seed) for model in dict.fromkeys(models)]
 
     def analysis_settings(self, name: str) -> dict[str, Any]:

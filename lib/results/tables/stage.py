@@ -24,7 +24,7 @@ class Parameters(TableParameters):
     columns: list[str] = Field(
         min_length=1,
         description="What it shows of each run: `memory`, `minutes` (of an epoch), `total_minutes`, `loss`, `f1`, "
-        "`accuracy`, `sequence_accuracy`, `parameters`, or a metric of the record.",
+        "`validation_f1`, `accuracy`, `sequence_accuracy`, `parameters`, or a metric of the record.",
     )
 
     def stages_passed(self) -> list[str]:

@@ -33,7 +33,12 @@ TABLE = {
 
 @pytest.mark.parametrize("dataset", TABLE)
 def test_the_published_figures_give_the_published_front(dataset):
-    values = published_runs().reset_index().query("dataset == @dataset and model not in ['tfidf', 'sdpa-then-favor-m128']").set_index("model")
+    values = (
+        published_runs()
+        .reset_index()
+        .query("dataset == @dataset and model not in ['tfidf', 'sdpa-then-favor-m128']")
+        .set_index("model")
+    )
     tapt, finetune = (values[values["stage"] == stage] for stage in ("tapt", "finetune"))
     of_tapt, of_finetune = EPOCHS[dataset]
     costs = pd.DataFrame(
