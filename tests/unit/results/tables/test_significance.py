@@ -114,9 +114,7 @@ def test_seeds_widen_the_interval_and_give_a_deviation(tmp_path):
 def test_the_note_says_what_the_test_sets_can_show(tmp_path):
     """50 and 48 of the 200 documents tell two models apart, so 49 by the median; 2 are too few for any difference."""
     note = table(write(tmp_path, PREDICTIONS)).note
-    assert note.endswith(
-        "(median): imdb, 200 documents: 9.7 points against tfidf (24.5 %), none against sdpa (1.0 %)."
-    )
+    assert note.endswith("(median): imdb, 200 documents: 9.7 points against tfidf (24.5 %), none against sdpa (1.0 %).")
     assert "the 3 comparisons of this table" in note
 
 
