@@ -7,6 +7,7 @@ import matplotlib.style
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
 from pydantic import Field
 
 from lib.core.kinds import FigureParameters
@@ -48,7 +49,8 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     look = looks({row: scope.families[row] for row in scope.trained})
     grid = scope.grid(settings.stage, models=[*look, *([baseline] if baseline else [])])
     with matplotlib.style.context(STYLE):
-        figure = Figure(figsize=(PANEL_WIDTH * len(datasets), MARGINS + ROW_HEIGHT * len(look)), layout="constrained")
+        size = PANEL_WIDTH * len(datasets), MARGINS + ROW_HEIGHT * len(look)
+        figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(wspace=0.04))  # names stand between the panels
         panels = figure.subplots(1, len(datasets), squeeze=False)[0]
         for axes, dataset in zip(panels, datasets, strict=True):
             scores = _scores(grid[grid["dataset"] == dataset], dataset, settings)
@@ -66,7 +68,6 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
                     label=f"baseline ({baseline})",
                     zorder=1.5,
                 )
-        figure.set_layout_engine("constrained", wspace=0.04)  # names of models stand between the panels
         if drawn := panels[0].get_legend_handles_labels()[0]:
             figure.legend(handles=drawn, loc="outside lower right")
     return figure
@@ -84,7 +85,16 @@ def _draw_models(axes: Axes, scores: pd.DataFrame, look: Mapping[str, tuple[str,
     for place, (model, (score, low, high)) in enumerate(scores.iterrows()):
         colour, marker = look[model]
         axes.hlines(place, low, high, color=colour, linewidth=1.2)
-        axes.plot(score, place, color=colour, marker=marker, markeredgecolor="white", markeredgewidth=0.5, gid=model)
+        axes.plot(
+            score,
+            place,
+            color=colour,
+            marker=marker,
+            markersize=4.5,
+            markeredgecolor="white",
+            markeredgewidth=0.5,
+            gid=model,
+        )
     axes.set_yticks(range(len(scores)), scores.index)
     axes.set_ylim(len(scores) - 0.3, -0.7)
     axes.grid(axis="y", visible=False)

@@ -124,7 +124,7 @@ def _with_front(frame: pd.DataFrame) -> pd.DataFrame:
 def _note(settings: Parameters) -> str:
     text = (
         "On the front: no other model is at least as good in F1, time and memory together and better in one. Time is "
-        f"the training of {' and '.join(settings.time)} together, memory the largest peak among them."
+        f"that of training in {' and '.join(settings.time)}, memory the largest peak there."
     )
     if not settings.intervals:
         return text

@@ -49,9 +49,7 @@ def test_who_is_on_the_front_at_what_cost(tmp_path):
         "imdb,favor-m64,60.00,3.00,3.00,yes,\n"
         'imdb,favor-m128,80.00,16.00,3.00,no,"sdpa, lsh-h2-c64"\n'
     )
-    assert shown.note.endswith(
-        "Time is the training of tapt and finetune together, memory the largest peak among them."
-    )
+    assert shown.note.endswith("Time is that of training in tapt and finetune, memory the largest peak there.")
 
 
 def test_a_member_within_the_interval_of_its_neighbour_says_so(tmp_path):
