@@ -6,15 +6,17 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.kinds import TableParameters
+from lib.core.variants import short_name, variant_name
 from lib.results.quantities import quantity
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
 
 class Parameters(TableParameters):
-    """One table per dataset: a row per model, the greatest and the least score over the seeds."""
+    """One table per dataset: a row per model, or model and variant, the greatest and the least score over the seeds."""
 
     divided: ClassVar[Literal["if_several"]] = "if_several"
+    takes_variants: ClassVar[Literal["any"]] = "any"
 
     kind: Literal["spread"]
     stage: str = Field(description="Stage whose runs it shows.")
@@ -26,7 +28,9 @@ class Parameters(TableParameters):
 
 
 def make(settings: Parameters, scope: Scope) -> Table:
-    """Return the greatest and the least score of each model over the seeds, their difference, and how many seeds.
+    """Return the greatest and the least score over the seeds, their difference, and how many seeds, of each model.
+
+    Of a stage with variants, these are rows of their own, each with its settings.
 
     With a single seed the difference is left empty.
 
@@ -35,7 +39,10 @@ def make(settings: Parameters, scope: Scope) -> Table:
     """
     score = quantity(settings.column)
     grid = scope.grid(settings.stage, [score.source])
-    scores = grid[score.source].astype(float).groupby(grid["row"]).agg(["max", "min", "count"]).reindex(scope.models)
+    variants = scope.variants.get(settings.stage, [{}])
+    rows = pd.MultiIndex.from_product([scope.models, map(variant_name, variants)])
+    scores = grid.astype({score.source: float}).groupby(["row", "variant"])[score.source].agg(["max", "min", "count"])
+    scores = scores.reindex(rows)
     maximum, minimum = score.factor * scores["max"], score.factor * scores["min"]
     values = {
         "maximum": maximum,
@@ -49,6 +56,9 @@ def make(settings: Parameters, scope: Scope) -> Table:
         "difference": Column(score.difference_label("difference"), score.decimals),
         "seeds": Column("seeds", 0),
     }
-    return Table(
-        pd.DataFrame({"model": scope.models} | {name: each.to_numpy() for name, each in values.items()}), columns
-    )
+    names = [
+        {"model": model, **{short_name(name): str(value) for name, value in variant.items()}}
+        for model in scope.models
+        for variant in variants
+    ]
+    return Table(pd.DataFrame(names).assign(**{name: each.to_numpy() for name, each in values.items()}), columns)

@@ -9,7 +9,7 @@ from pydantic import Field
 from lib.core.kinds import TableParameters
 from lib.core.settings import check
 from lib.results.published import note, published_runs
-from lib.results.quantities import QUANTITIES, quantity
+from lib.results.quantities import QUANTITIES, Quantity, quantity
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -21,9 +21,9 @@ class Parameters(TableParameters):
     stage: str | list[str] = Field(
         min_length=1, description="Stage whose runs it shows, or several, side by side, for models that pass them all."
     )
-    columns: list[str] = Field(
+    columns: list[str] | dict[str, list[str]] = Field(
         min_length=1,
-        description="What it shows of each run: `memory`, `minutes` (of an epoch), `total_minutes`, `loss`, `f1`, "
+        description="What it shows of each run, or of the runs of each stage: `memory`, `minutes` (of an epoch), `total_minutes`, `loss`, `f1`, "
         "`validation_f1`, `accuracy`, `sequence_accuracy`, `parameters`, or a metric of the record.",
     )
 
@@ -35,6 +35,16 @@ class Parameters(TableParameters):
     def _stages_are_distinct(self) -> Iterator[str]:
         if len(set(stages := self.stages_passed())) < len(stages):
             yield f"stage = {self.stage} names a stage twice. Name each once"
+
+    @check
+    def _columns_are_of_its_stages(self) -> Iterator[str]:
+        if isinstance(self.columns, dict) and set(self.columns) != set(stages := self.stages_passed()):
+            yield f"columns are of {', '.join(self.columns)}, stages are {', '.join(stages)}. Give each stage its columns"
+
+    def quantities(self, stage: str) -> list[Quantity]:
+        """Return what it shows of the runs of a stage."""
+        columns = self.columns[stage] if isinstance(self.columns, dict) else self.columns
+        return [quantity(column) for column in columns]
 
 
 def make(settings: Parameters, scope: Scope) -> Table:
@@ -48,8 +58,9 @@ def make(settings: Parameters, scope: Scope) -> Table:
     Raises:
         DataError: a run is missing, incomplete or there twice.
     """
-    quantities = [quantity(column) for column in settings.columns]
-    grid = pd.concat(scope.grid(stage, [each.source for each in quantities]) for stage in scope.stages)
+    shown = {stage: settings.quantities(stage) for stage in scope.stages}
+    quantities = list(dict.fromkeys(each for of_stage in shown.values() for each in of_stage))
+    grid = pd.concat(scope.grid(stage, [each.source for each in of_stage]) for stage, of_stage in shown.items())
     cells = grid.groupby(["row", "stage", "dataset"])
     several_seeds = cells.size().max() > 1
     published = published_runs().reorder_levels(["model", "stage", "dataset"])
@@ -57,7 +68,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
     for stage, dataset in [(stage, dataset) for stage, datasets in scope.stages.items() for dataset in datasets]:
         place, place_label = _place(stage, dataset, scope.stages)
         rows = pd.MultiIndex.from_product([scope.models, [stage], [dataset]])
-        for each in quantities:
+        for each in shown[stage]:
             name = place if len(quantities) == 1 else f"{place}_{each.name}"
             label = f"{place_label} {each.label}"
             values = cells[each.source]

@@ -103,6 +103,6 @@ def test_a_record_without_the_figure_is_a_hole_unless_nothing_is_trained(tmp_pat
 
 def test_a_cell_of_two_runs_is_named():
     """As foreign records may have it; our own are refused before."""
-    row = {"stage": "finetune", "model": "sdpa", "dataset": "imdb", "seed": 1}
+    row = {"stage": "finetune", "model": "sdpa", "dataset": "imdb", "variant": "", "seed": 1}
     with pytest.raises(DataError, match="finetune/sdpa/imdb/seed-1: 2 records"):
         select_grid(pd.DataFrame([row, row]), "finetune", ["sdpa"], ["imdb"], [])

@@ -534,6 +534,7 @@ def test_scores_by_group_are_one_table_per_dataset_and_one_figure():
         "families": {"tfidf": "tfidf", "sdpa": "sdpa", "lsh-h2-c64": "lsh", "favor-m64": "favor"},
         "groups": {"imdb": "words", "arxiv": "pages"},
         "published": False,
+        "variants": {},
     }
     assert made.result_inputs(shown) == made.records("finetune")
 

@@ -78,7 +78,7 @@ def test_a_table_of_a_search_reads_all_of_it(plan):
 
 def test_the_search_of_the_grid_is_that_of_the_study(repository):
     grid = Plan(load_study(read_layers([repository / "config/config.yaml"])))
-    plan = Plan(load_study(read_layers([repository / "config/search.yaml"])))
+    plan = Plan(load_study(read_layers([repository / "config/full.yaml"])))
     runs = [run for run in plan.runs if run.stage == "search"]
     assert {dataset: len([run for run in runs if run.dataset == dataset]) for dataset in grid.experiment.datasets} == {
         "imdb": 12 * 3, "hyperpartisan": 12, "arxiv": 12,
