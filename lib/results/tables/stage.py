@@ -23,8 +23,9 @@ class Parameters(TableParameters):
     )
     columns: list[str] | dict[str, list[str]] = Field(
         min_length=1,
-        description="What it shows of each run, or of the runs of each stage: `memory`, `minutes` (of an epoch), `total_minutes`, `loss`, `f1`, "
-        "`validation_f1`, `accuracy`, `sequence_accuracy`, `parameters`, or a metric of the record.",
+        description="What it shows of each run, or of the runs of each stage: `memory`, `minutes` (of an epoch), "
+        "`total_minutes`, `loss`, `f1`, `validation_f1`, `accuracy`, `sequence_accuracy`, `parameters`, or a metric of "
+        "the record.",
     )
 
     def stages_passed(self) -> list[str]:
@@ -39,7 +40,7 @@ class Parameters(TableParameters):
     @check
     def _columns_are_of_its_stages(self) -> Iterator[str]:
         if isinstance(self.columns, dict) and set(self.columns) != set(stages := self.stages_passed()):
-            yield f"columns are of {', '.join(self.columns)}, stages are {', '.join(stages)}. Give each stage its columns"
+            yield f"columns are of {', '.join(self.columns)}, not of {', '.join(stages)}. Give each stage its columns"
 
     def quantities(self, stage: str) -> list[Quantity]:
         """Return what it shows of the runs of a stage."""
