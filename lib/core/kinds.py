@@ -18,7 +18,9 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 from lib.core.errors import ConfigError
 from lib.core.settings import Section
 
-SHARED_MODULES = frozenset({"configuration", "contract", "heads", "interface", "loading", "registry"})
+SHARED_MODULES = frozenset(
+    {"approximation", "configuration", "contract", "heads", "interface", "loading", "registry"}
+)
 """Modules of an axis' folder that are no kinds."""
 
 
