@@ -3,7 +3,6 @@
 Shapes: H heads, N tokens, d head width, R hash rounds.
 """
 
-import functools
 import itertools
 import math
 from collections import defaultdict
@@ -21,6 +20,7 @@ from lib.attention.approximation import chunk_numbers, relative_error, window_ma
 from lib.attention.contract import Attention
 from lib.attention.registry import build
 from lib.core.kinds import MECHANISMS
+from lib.core.randomness import derive_seed
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 
@@ -90,11 +90,13 @@ def approximations(
     """
     norms: dict[tuple[int, str], list[np.ndarray]] = defaultdict(list)
     values: dict[tuple[int, Setting], list[np.ndarray]] = defaultdict(list)
-    for ids in texts:
+    for number, ids in enumerate(texts):
         for mechanism, query, key, value in attended(model, ids):
+            # Fresh draws: a model may have adapted to its own.
+            seed = derive_seed("approximation", mechanism.seed, number)
             norms[mechanism.layer, "query_norm"].append(query.norm(dim=-1).numpy())
             norms[mechanism.layer, "key_norm"].append(key.norm(dim=-1).numpy())
-            for setting, found in measured(mechanism, query, key, value, features, windows).items():
+            for setting, found in measured(mechanism, query, key, value, features, windows, seed).items():
                 values[mechanism.layer, setting].append(found.numpy())
     rows: list[dict[str, Any]] = []
     for (layer, quantity), parts in norms.items():
@@ -104,7 +106,7 @@ def approximations(
             found = np.quantile(those, QUANTILES)
             rows += [place | {"quantile": q, "value": norm} for q, norm in zip(QUANTILES, found, strict=True)]
     for (layer, setting), documents in values.items():
-        for head, (mean, chance) in enumerate(np.mean(documents, axis=0).T):
+        for head, (mean, chance) in enumerate(np.mean(documents, axis=0)):
             rows.append({"layer": layer, "head": head, **setting._asdict(), "value": mean, "chance": chance})
     return pd.DataFrame(rows).sort_values("layer", kind="stable", ignore_index=True)
 
@@ -140,13 +142,13 @@ def measured(
     value: Tensor,
     features: Sequence[int],
     windows: Sequence[tuple[int, int]],
+    seed: int,
 ) -> dict[Setting, Tensor]:
     """Return what approximations would do in the place of a mechanism, and what it does itself.
 
-    FAVOR+ has the cosh estimator with the draws, and LSH has the rotations, that belong to the layer and seed of the
-    mechanism. Where queries serve as keys, LSH and `own_error` leave out what a token attends to in itself, as LSH
-    does; elsewhere, LSH sorts queries and keys each among themselves, and a query sees the keys of the chunk of its
-    number and of both neighbours.
+    FAVOR+ has the cosh estimator. Where queries serve as keys, LSH and `own_error` leave out what a token attends to in
+    itself, as LSH does; elsewhere, LSH sorts queries and keys each among themselves, and a query sees the keys of the
+    chunk of its number and of both neighbours.
 
     Args:
         mechanism: of one layer of a model.
@@ -155,12 +157,13 @@ def measured(
         value: as `query`.
         features: numbers of features of FAVOR+.
         windows: rounds and tokens in a chunk of LSH.
+        seed: of the draws of FAVOR+ and LSH.
 
     Returns:
         By setting a number and what chance would give, [H, 2]. `favor_error`: relative error of the output of FAVOR+
         (Frobenius norms), and that of the plain mean of all values. `lsh_recall`: share of the exact attention weights
         within the windows of LSH, and the share that is to be expected with tokens in random order. `own_error`: as
-        `favor_error`, of the mechanism itself.
+        `favor_error`, of the mechanism itself, with its own draws.
 
     Source:
         Choromanski et al. 2021 (https://arxiv.org/abs/2009.14794), lemma 1. Kitaev et al. 2020
@@ -176,11 +179,11 @@ def measured(
     seen = (scores.masked_fill(torch.eye(tokens, dtype=torch.bool), -math.inf) if shared else scores).softmax(-1)
     found = {}
     for number in features:
-        favor = _in_place_of(mechanism, kind="favor", nb_features=number)
+        favor = _in_place_of(mechanism, seed, kind="favor", nb_features=number)
         error = relative_error(favor(query[None], key[None], value[None])[0], exact)
         found[Setting("favor_error", features=number)] = torch.stack([error, relative_error(mean, exact)], dim=-1)
     for rounds, size in windows:
-        lsh = _in_place_of(mechanism, kind="lsh", num_hashes=rounds, chunk_size=size)
+        lsh = _in_place_of(mechanism, seed, kind="lsh", num_hashes=rounds, chunk_size=size)
         real = torch.ones(1, tokens, dtype=torch.bool)
         chunks = [chunk_numbers(lsh.hash(rows[None], real)[0], size) for rows in (query, key)]
         recall = window_mass(seen, *chunks, [rounds])[:, 0] / tokens
@@ -209,12 +212,7 @@ def chance_recall(tokens: int, rounds: int, chunk_size: int, *, shared: bool) ->
     return 1 - (1 - once) ** rounds
 
 
-def _in_place_of(mechanism: Attention, **parameters: Any) -> Any:
-    """Return the mechanism that a model with these parameters would have in the place of `mechanism`."""
-    return _built(mechanism.num_heads, mechanism.head_size, mechanism.layer, mechanism.seed, **parameters)
-
-
-@functools.cache
-def _built(heads: int, width: int, layer: int, seed: int, **parameters: Any) -> Attention:
-    parsed = MECHANISMS.parse(parameters)
-    return build(parsed, num_heads=heads, head_size=width, layer=layer, seed=seed).eval()
+def _in_place_of(mechanism: Attention, seed: int, **parameters: Any) -> Any:
+    """Return the mechanism that a model with these parameters and this seed would have in the place of `mechanism`."""
+    parsed, heads, width = MECHANISMS.parse(parameters), mechanism.num_heads, mechanism.head_size
+    return build(parsed, num_heads=heads, head_size=width, layer=mechanism.layer, seed=seed).eval()

@@ -154,8 +154,8 @@ def approximation_figure(frame: pd.DataFrame, families: Mapping[str, str]) -> Fi
     """Draw norms of queries and keys, errors of FAVOR+ and recall of LSH in each model, before and after training.
 
     The norms of a layer are a line from their least to their greatest quantile, with a marker at the median: filled for
-    queries, hollow for keys. Errors and recall are means over layers and heads, and markers are filled where the
-    model's own mechanism has these settings.
+    queries, hollow for keys. Errors and recall are means over layers and heads; filled markers are what FAVOR+ does
+    with the draws that the model was trained with, and the setting of LSH that it was trained with.
 
     Args:
         frame: of `lib.analysis.approximation`.
@@ -174,9 +174,11 @@ def approximation_figure(frame: pd.DataFrame, families: Mapping[str, str]) -> Fi
                 now = frame[(frame["model"] == model) & (frame["when"] == when) & frame["head"].isna()]
                 _draw_norms(norms, now, place, len(look), style)
                 of_model = means[(means["model"] == model) & (means["when"] == when)]
-                _draw_settings(errors, of_model[of_model["quantity"] == "favor_error"], "features", style)
-                reached = of_model[of_model["quantity"] == "lsh_recall"]
-                _draw_settings(recalls, reached, "chance", style | {"linestyle": "none"})
+                tried, reached, own = (
+                    of_model[of_model["quantity"] == name] for name in ("favor_error", "lsh_recall", "own_error")
+                )
+                _draw_settings(errors, tried, own[own["features"] > 0], "features", style)
+                _draw_settings(recalls, reached, reached[reached["own"]], "chance", style | {"linestyle": "none"})
             norms.set_title(title)
             norms.set(xlabel="layer", xticks=layers, xticklabels=layers)
             errors.set_xlabel("features of FAVOR+")
@@ -192,7 +194,7 @@ def approximation_figure(frame: pd.DataFrame, families: Mapping[str, str]) -> Fi
             Line2D([], [], color=colour, marker=marker, markersize=4, linewidth=1, label=model)
             for model, (colour, marker) in look.items()
         ]
-        fills = {"0.35": "filled: queries, or\nthe model's own setting", "white": "hollow: keys, or\nanother setting"}
+        fills = {"0.35": "filled: queries, or what\nthe model trained with", "white": "hollow: keys, or others"}
         handles += [
             Line2D([], [], color="0.35", marker="o", linestyle="none", markersize=4, markerfacecolor=fill, label=label)
             for fill, label in fills.items()
@@ -352,10 +354,12 @@ def _approximations(frame: pd.DataFrame) -> Table:
     for (hashes, size), part in lsh.groupby(["hashes", "chunk_size"]):
         name = f"lsh-h{hashes:g}-c{size:g}"
         rows[name], rows[f"{name}_random"] = part["value"], part["chance"]
-        columns |= {name: Column(f"{name} reaches [%]", 1), f"{name}_random": Column("at random [%]", 1)}
+        columns[name] = Column(f"{name} reaches [%]", 1)
+        columns[f"{name}_random"] = Column(f"{name} at random [%]", 1)
     note = (
         "Means over layers and heads, of norms over the medians of layers. Errors are those of outputs against exact "
-        "attention on the same queries and keys; the mean attends to all tokens equally."
+        "attention on the same queries and keys: own, of the model's mechanism as it trained, others with fresh draws; "
+        "the mean attends to all tokens equally."
     )
     return Table(rows[list(columns)].reset_index(), columns, note)
 
@@ -383,7 +387,7 @@ def _setting_means(frame: pd.DataFrame) -> pd.DataFrame:
         frame: of `lib.analysis.approximation`.
 
     Returns:
-        `model`, `when`, `quantity`, `SETTING` (0 = has none), `value`, `chance`, and `own`: whether the model's own
+        `model`, `when`, `quantity`, `SETTING` (0 = has none), `value`, `chance`, and `own`: whether the model's
         mechanism has this setting.
     """
     key = ["model", "when", "quantity", *SETTING]
@@ -424,10 +428,9 @@ def _draw_norms(axes: Axes, layers: pd.DataFrame, place: int, models: int, style
         axes.plot(x, norms[0.5], **style | {"linestyle": "none", "markersize": 3, "markerfacecolor": fill})
 
 
-def _draw_settings(axes: Axes, settings: pd.DataFrame, x: str, style: dict[str, Any]) -> None:
-    """Draw the value of each setting, filled where it is the model's own."""
+def _draw_settings(axes: Axes, settings: pd.DataFrame, own: pd.DataFrame, x: str, style: dict[str, Any]) -> None:
+    """Draw the value of each setting, and filled that of the model's own."""
     axes.plot(settings[x], settings["value"], **style, markerfacecolor="white")
-    own = settings[settings["own"]]
     axes.plot(own[x], own["value"], **style | {"gid": f"{style['gid']}, own", "linestyle": "none"})
 
 

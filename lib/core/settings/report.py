@@ -14,10 +14,11 @@ class Analysis(Section):
 
     kind: Literal["attention_maps", "heads", "approximation", "gradients", "embeddings"] = Field(
         description="`attention_maps`: who attends to whom in one document, before and after training; `heads`: what "
-        "each attention head does, over many documents; `approximation`: how near FAVOR+ and LSH come to exact attention "
-        "on each model's own queries and keys, before and after training; `gradients`: how much of a gradient arrives from how far, "
-        "before and after training; `embeddings`: a word's contextual states beside its static embedding, by the "
-        "classes of the documents. Before training means first weights, whatever the stage starts from.",
+        "each attention head does, over many documents; `approximation`: how near FAVOR+ and LSH come to exact "
+        "attention on the queries and keys that models have, before and after training; `gradients`: how much of a "
+        "gradient arrives from how far, before and after training; `embeddings`: a word's contextual states beside its "
+        "static embedding, by the classes of the documents. Before training means first weights, whatever the stage "
+        "starts from.",
     )
     stage: str = Field(description="Stage whose models are looked at.")
     dataset: str | None = Field(None, description="Entry of the stage's `data`; null = the only one.")
