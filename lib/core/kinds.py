@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 from lib.core.errors import ConfigError
 from lib.core.settings import Section, check
 
-SHARED_MODULES = frozenset({"configuration", "contract", "heads", "interface", "loading", "registry"})
+SHARED_MODULES = frozenset({"approximation", "configuration", "contract", "heads", "interface", "loading", "registry"})
 """Modules of an axis' folder that are no kinds."""
 
 

@@ -560,7 +560,10 @@ class Plan:
 
     def analysis_code(self, name: str) -> str:
         """Return the digest of the code that an analysis executes; that of its models counts in their runs."""
-        return code_digest("scripts/analyse.py", f"lib.analysis.{self.study.report.analyses[name].kind}")
+        kind = self.study.report.analyses[name].kind
+        tried = ("favor", "lsh") if kind == "approximation" else ()  # whatever the models have
+        modules = [MECHANISMS.module(mechanism, part) for mechanism in tried for part in ("mechanism", "parameters")]
+        return code_digest("scripts/analyse.py", f"lib.analysis.{kind}", *modules)
 
     def analysis_look(self, name: str) -> dict[str, Any]:
         """Return how an analysis is shown: its kind, and models with their families, which colour them."""

@@ -9,6 +9,7 @@ CONFIG, LOOKS = "config.test.yaml", "looks.yaml"
 ANALYSES = {
     "maps": {"kind": "attention_maps", "stage": "tapt", "models": ["favor-m64", "sdpa"]},
     "heads": {"kind": "heads", "stage": "finetune", "documents": 10},
+    "near": {"kind": "approximation", "stage": "finetune", "documents": 2, "length": 32},
     "far": {"kind": "gradients", "stage": "pretrain", "documents": 4, "length": 40},
     "senses": {"kind": "embeddings", "stage": "finetune", "word": "the"},
 }
@@ -34,6 +35,7 @@ def test_every_analysis_leaves_a_table_and_a_figure(looked_at):
     assert {name: list(found) for name, found in models.items()} == {
         "maps": ["favor-m64", "sdpa"],
         "heads": MODELS,
+        "near": MODELS,
         "far": MODELS,
         "senses": MODELS,
     }

@@ -1,7 +1,7 @@
 """Settings of the tables and figures that come out of a study."""
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
@@ -12,11 +12,13 @@ from lib.core.settings import Section, check, without_null
 class Analysis(Section):
     """What models do inside, as a table and a figure, from the models that the runs of a stage left; first seed."""
 
-    kind: Literal["attention_maps", "heads", "gradients", "embeddings"] = Field(
+    kind: Literal["attention_maps", "heads", "approximation", "gradients", "embeddings"] = Field(
         description="`attention_maps`: who attends to whom in one document, before and after training; `heads`: what "
-        "each attention head does, over many documents; `gradients`: how much of a gradient arrives from how far, "
-        "before and after training; `embeddings`: a word's contextual states beside its static embedding, by the "
-        "classes of the documents. Before training means first weights, whatever the stage starts from.",
+        "each attention head does, over many documents; `approximation`: how near FAVOR+ and LSH come to exact "
+        "attention on the queries and keys that models have, before and after training; `gradients`: how much of a "
+        "gradient arrives from how far, before and after training; `embeddings`: a word's contextual states beside its "
+        "static embedding, by the classes of the documents. Before training means first weights, whatever the stage "
+        "starts from.",
     )
     stage: str = Field(description="Stage whose models are looked at.")
     dataset: str | None = Field(None, description="Entry of the stage's `data`; null = the only one.")
@@ -27,14 +29,27 @@ class Analysis(Section):
         0, description="`attention_maps`: which document of test (of a corpus: held-out), counted from 0."
     )
     documents: PositiveInt = Field(
-        200, description="`heads`, `gradients`, `embeddings`: how many documents of test are read, at most."
+        200, description="All kinds but `attention_maps`: how many documents of test are read, at most."
     )
     tokens: Literal["random", "documents"] = Field(
         "random",
         description="`gradients`: sequences of tokens drawn from the vocabulary, or the last tokens of those documents "
         "that have `length`.",
     )
-    length: int = Field(256, ge=3, description="`gradients`: tokens of a sequence.")
+    length: int = Field(
+        256,
+        ge=3,
+        description="`gradients`: tokens of a sequence; `heads`, `approximation`: tokens that longer documents are cut "
+        "to, since they form matrices of all pairs.",
+    )
+    window: PositiveInt = Field(8, description="`heads`: tokens to either side that count as near.")
+    features: list[Annotated[int, Field(ge=2, multiple_of=2)]] = Field(
+        [64, 128, 256, 512], min_length=1, description="`approximation`: numbers of features of FAVOR+; even."
+    )
+    hashes: list[PositiveInt] = Field([2, 4], min_length=1, description="`approximation`: hash rounds of LSH.")
+    chunk_sizes: list[PositiveInt] = Field(
+        [64, 128], min_length=1, description="`approximation`: tokens in a chunk of LSH."
+    )
     word: str | None = Field(None, description="`embeddings`: the word, one token of the vocabulary.")
 
     @property
@@ -42,7 +57,8 @@ class Analysis(Section):
         """The settings that its kind reads, by name."""
         names = {
             "attention_maps": ["document"],
-            "heads": ["documents"],
+            "heads": ["documents", "length", "window"],
+            "approximation": ["documents", "length", "features", "hashes", "chunk_sizes"],
             "gradients": ["documents", "tokens", "length"],
             "embeddings": ["documents", "word"],
         }
@@ -51,7 +67,7 @@ class Analysis(Section):
     @property
     def needs(self) -> Ability:
         """What a backbone must be able to do."""
-        return "attention_maps" if self.kind in ("attention_maps", "heads") else "states"
+        return "attention_maps" if self.kind in ("attention_maps", "heads", "approximation") else "states"
 
     @check
     def _kind_has_what_it_reads(self) -> Iterator[str]:
@@ -60,9 +76,9 @@ class Analysis(Section):
 
     @check
     def _kind_reads_what_it_has(self) -> Iterator[str]:
-        for name in ("document", "documents", "tokens", "length", "word"):
+        for name, field in type(self).model_fields.items():
             value = getattr(self, name)
-            if name not in self.options and value != type(self).model_fields[name].default:
+            if name not in {"kind", "stage", "dataset", "models", *self.options} and value != field.default:
                 yield f"{name} = {value} does nothing in an analysis of kind '{self.kind}'. Leave it out"
 
 

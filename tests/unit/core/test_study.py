@@ -299,6 +299,10 @@ BAD = {
         [("report/analyses/x", {"kind": "embeddings", "stage": "finetune", "dataset": "imdb"})],
         "report.analyses.x: an analysis of kind 'embeddings' needs a word",
     ),
+    "an odd number of features to try": (
+        [("report/analyses/x", {"kind": "approximation", "stage": "pretrain", "features": [64, 15]})],
+        "report.analyses.x.features.1: Input should be a multiple of 2. Found 15",
+    ),
     "no model kept": ([("experiment/stages/tapt/recipe/keep", ["state"])], "stages.tapt.recipe: .*names no model"),
 }
 
@@ -418,6 +422,13 @@ IDLE = {
     "documents of one document's maps, and a word": (
         [("report/analyses/x", {"kind": "attention_maps", "stage": "pretrain", "documents": 9, "word": "bank"})],
         "(?s)documents = 9 does nothing in an.*word = bank does nothing in an analysis of kind 'attention_maps'",
+    ),
+    "a window of maps, and features of heads": (
+        [
+            ("report/analyses/x", {"kind": "attention_maps", "stage": "pretrain", "window": 2}),
+            ("report/analyses/y", {"kind": "heads", "stage": "pretrain", "features": [8], "hashes": [1]}),
+        ],
+        r"(?s)window = 2 does nothing in an.*features = \[8\] does nothing in an.*hashes = \[1\] does nothing in an",
     ),
     "a document of many, and where tokens come from": (
         [("report/analyses/x", {"kind": "heads", "stage": "pretrain", "document": 1, "tokens": "documents"})],

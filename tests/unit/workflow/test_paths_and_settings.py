@@ -622,7 +622,8 @@ def test_an_analysis_reads_what_its_runs_left_and_documents_that_none_was_traine
 def test_an_analysis_depends_on_the_code_of_its_kind_and_no_run_on_any():
     made = analyses(maps=MAPS, others=MAPS | {"document": 4}, senses=SENSES)
     assert made.analysis_code("maps") == made.analysis_code("others") != made.analysis_code("senses")
-    kinds = {kind: f"lib.analysis.{kind}" for kind in ("attention_maps", "embeddings", "gradients", "heads")}
+    names = ("approximation", "attention_maps", "embeddings", "gradients", "heads")
+    kinds = {kind: f"lib.analysis.{kind}" for kind in names}
     for kind, module in kinds.items():
         found = {definition.split(":")[0] for definition in reached("scripts/analyse.py", module)}
         assert found & set(kinds.values()) == {module}, kind
@@ -631,6 +632,14 @@ def test_an_analysis_depends_on_the_code_of_its_kind_and_no_run_on_any():
     assert not {name for name in drawing if name.startswith(("lib.analysis", "lib.backbones", "lib.training"))}
     for program in ("train", "evaluate"):
         assert not [name for name in reached(f"scripts/{program}.py") if name.startswith("lib.analysis")]
+
+
+def test_an_analysis_that_tries_mechanisms_depends_on_their_code(monkeypatch):
+    made = analyses(near={"kind": "approximation", "stage": "pretrain", "models": ["sdpa"]}, maps=MAPS)
+    monkeypatch.setattr("lib.workflow.plan.code_digest", lambda *modules: modules)
+    tried = [f"lib.attention.{kind}.{part}" for kind in ("favor", "lsh") for part in ("mechanism", "parameters")]
+    assert made.analysis_code("near") == ("scripts/analyse.py", "lib.analysis.approximation", *tried)
+    assert made.analysis_code("maps") == ("scripts/analyse.py", "lib.analysis.attention_maps")
 
 
 def test_raw_files_by_source(tmp_path, monkeypatch):
