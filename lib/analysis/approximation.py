@@ -185,8 +185,8 @@ def measured(
     for rounds, size in windows:
         lsh = _in_place_of(mechanism, seed, kind="lsh", num_hashes=rounds, chunk_size=size)
         real = torch.ones(1, tokens, dtype=torch.bool)
-        chunks = [chunk_numbers(lsh.hash(rows[None], real)[0], size) for rows in (query, key)]
-        recall = window_mass(seen, *chunks, [rounds])[:, 0] / tokens
+        of_queries, of_keys = (chunk_numbers(lsh.hash(rows[None], real)[0], size) for rows in (query, key))
+        recall = window_mass(seen, of_queries, of_keys, [rounds])[:, 0] / tokens
         chance = torch.full_like(recall, chance_recall(tokens, rounds, size, shared=shared))
         found[Setting("lsh_recall", hashes=rounds, chunk_size=size)] = torch.stack([recall, chance], dim=-1)
     batch = query[None]

@@ -431,7 +431,7 @@ def _draw_norms(axes: Axes, layers: pd.DataFrame, place: int, models: int, style
 def _draw_settings(axes: Axes, settings: pd.DataFrame, own: pd.DataFrame, x: str, style: dict[str, Any]) -> None:
     """Draw the value of each setting, and filled that of the model's own."""
     axes.plot(settings[x], settings["value"], **style, markerfacecolor="white")
-    axes.plot(own[x], own["value"], **style | {"gid": f"{style['gid']}, own", "linestyle": "none"})
+    axes.plot(own[x], own["value"], **style | {"gid": f"{style['gid']}, own", "linestyle": "none"}, zorder=3)
 
 
 def _draw_map(axes: Axes, part: pd.DataFrame, greatest: float) -> AxesImage:

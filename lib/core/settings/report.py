@@ -48,7 +48,9 @@ class Analysis(Section):
     )
     hashes: list[PositiveInt] = Field([2, 4], min_length=1, description="`approximation`: hash rounds of LSH.")
     chunk_sizes: list[PositiveInt] = Field(
-        [64, 128], min_length=1, description="`approximation`: tokens in a chunk of LSH."
+        [64, 128],
+        min_length=1,
+        description="`approximation`: tokens in a chunk of LSH; a window holds three, so `length` should be far above.",
     )
     word: str | None = Field(None, description="`embeddings`: the word, one token of the vocabulary.")
 
