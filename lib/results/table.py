@@ -23,7 +23,7 @@ LATEX = str.maketrans(
 HTML_STYLE = (
     "body {font: 14px sans-serif; margin: 1.5em} table {border-collapse: collapse} "
     "td {white-space: nowrap} th, td {padding: .25em .8em; border-bottom: 1px solid #ddd} "
-    "th {text-align: right; vertical-align: bottom} th:first-child {text-align: left} p {max-width: 48em; color: #444}"
+    "th {vertical-align: bottom} p {max-width: 48em; color: #444}"
 )
 
 
@@ -47,7 +47,7 @@ class Table:
     note: str | None = None
     """Sentence under the Markdown table."""
     bold: Mapping[str, Sequence[bool]] = field(default_factory=dict)
-    """By column, which rows are bold in Markdown and LaTeX."""
+    """By column, which rows are bold but in CSV."""
 
     def write(self, files: Iterable[str | Path]) -> None:
         """Write the table to each of the files atomically, in the format that its suffix names (csv, md, tex, html)."""
@@ -80,12 +80,13 @@ class Table:
 
     def to_html(self) -> str:
         """Return the table as a page of its own, which the report shows."""
-        page = Styler(self._shown(), uuid="table", cell_ids=False)  # the same table gives the same bytes
-        shown = page.hide(axis="index").format(escape="html").format_index(escape="html", axis=1)
-        for name, alignment in zip(shown.columns, self._alignment("left", "right"), strict=True):
-            shown = shown.set_properties(subset=[name], **{"text-align": alignment})
+        escaped = self._shown().map(lambda cell: html.escape(str(cell))).rename(columns=html.escape)
+        styles = [f"text-align: {alignment}" for alignment in self._alignment("left", "right")]
+        # Without names drawn at random, so that the same table gives the same bytes.
+        page = Styler(self._with_bold(escaped, "<b>{}</b>"), uuid="table", cell_ids=False).hide(axis="index")
+        lines = page.apply(lambda _: styles, axis=1).apply_index(lambda _: styles, axis="columns").to_html()
         note = f"<p>{html.escape(self.note)}</p>" if self.note else ""
-        return f"<!DOCTYPE html>\n<meta charset='utf-8'>\n<style>{HTML_STYLE}</style>\n{shown.to_html()}{note}\n"
+        return f"<!DOCTYPE html>\n<meta charset='utf-8'>\n<style>{HTML_STYLE}</style>\n{lines}{note}\n"
 
     def _shown(self) -> pd.DataFrame:
         """Return the text of every cell, under what its column is called."""

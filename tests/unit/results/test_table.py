@@ -86,3 +86,13 @@ def test_without_a_note_nothing_follows_the_table():
     bare = Table(FRAME, COLUMNS)
     assert bare.to_markdown().endswith("|\n")
     assert bare.to_latex().endswith("\\end{tabular}\n")
+
+
+def test_html_is_escaped_marked_aligned_and_the_same_again():
+    frame = pd.DataFrame({"model": ["a<b", "c"], "score": [1.0, 2.0]})
+    table = Table(frame, {"score": Column("score & more", 1)}, "x < y", bold={"score": [False, True]})
+    page = table.to_html()
+    assert [part in page for part in ("a&lt;b", "score &amp; more", "<b>2.0</b>", "<p>x &lt; y</p>")] == [True] * 4
+    assert (page.count("text-align: left"), page.count("text-align: right")) == (2, 2)
+    assert "<b>1.0</b>" not in page
+    assert page == table.to_html()
