@@ -55,7 +55,8 @@ def _own(plan: Plan, stage: str) -> list[Scores]:
     runs = load_runs(Path(file).parent for file in plan.records(stage) if Path(file).is_file())
     if quantity.source not in runs:
         return []
-    source = f"{plan.results}, {runs['seed'].nunique()} seed(s)"
+    seeds = runs["seed"].nunique()
+    source = f"{plan.results}, {seeds} seed{'s' * (seeds > 1)}"
     scores = []
     for dataset, own in runs.groupby("dataset"):
         if experiment.corpus(dataset).source == "generated":

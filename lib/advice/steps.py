@@ -237,11 +237,12 @@ def measured(cases: Mapping[str, Case], *, again: bool = False) -> dict[str, Ste
         RunError: memory did not suffice.
     """
     found = {}
+    preloaded = sorted({__name__, *(module for case in cases.values() for module in _modules(case))})
     for name, case in tqdm(cases.items(), "measuring", disable=None):
         path = _cached(case)
         if again or not path.is_file():
             place = torch.device(case.device)
-            steps, _ = with_peak_mb(measure, case, device=place, preloaded=[__name__])
+            steps, _ = with_peak_mb(measure, case, device=place, preloaded=preloaded)
             write_json(path, asdict(steps))
             logger.info("%s: measured up to %d tokens", name, steps.longest)
         try:
@@ -256,22 +257,26 @@ def _grows(backbone: BackboneParameters) -> bool:
     return mechanism is not None and mechanism.keys_per_query(2 * LENGTHS[-1]) > mechanism.keys_per_query(LENGTHS[-1])
 
 
+def _modules(case: Case) -> list[str]:
+    """Return the modules that define a case's task, backbone and mechanism, which are imported by name."""
+    modules = [TASKS.module(case.task.kind, "task"), BACKBONES.module(case.backbone.kind, "backbone")]
+    if mechanism := case.backbone.held_mechanism:
+        modules.append(MECHANISMS.module(mechanism.kind, "mechanism"))
+    return modules
+
+
 def _cached(case: Case) -> Path:
     """Return the path of what was measured of a case on this machine, by this code."""
-    backbone, task = case.backbone, case.task
-    modules = [BACKBONES.module(backbone.kind, "backbone"), TASKS.module(task.kind, "task")]
-    if mechanism := backbone.held_mechanism:
-        modules.append(MECHANISMS.module(mechanism.kind, "mechanism"))
     place = torch.device(case.device)
     key = asdict(case) | {
-        "backbone": backbone.model_dump(mode="json"),
-        "task": task.model_dump(mode="json"),
+        "backbone": case.backbone.model_dump(mode="json"),
+        "task": case.task.model_dump(mode="json"),
         "tokenizer": len(TextTokenizer.load(case.tokenizer).backend),
         "most_mb": None,
         "processor": processor(place),
         "threads": torch.get_num_threads() if place.type == "cpu" else None,
         "torch": torch.__version__,
-        "code": code_digest("lib/advice/steps.py", *modules),
+        "code": code_digest("lib/advice/steps.py", *_modules(case)),
     }
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
     return platformdirs.user_cache_path("attention-grid") / "training_steps" / f"{digest}.json"

@@ -36,7 +36,7 @@ def machine(place: Machine, documents: int, longest: int) -> str:
         documents: number of training documents.
         longest: tokens of the longest documents that were measured with every model.
     """
-    threads = f"{torch.get_num_threads()} thread(s), " if place.device == "cpu" else ""
+    threads = f"{_counted(torch.get_num_threads(), 'thread')}, " if place.device == "cpu" else ""
     return (
         f"Estimates for {processor(torch.device(place.device))} ({place.device}, {threads}{place.gibibytes:.1f} GiB), "
         f"{place.precision}, {documents:,} training documents: from steps measured here on documents of up to "
@@ -58,16 +58,16 @@ def limit(found: Limit, baseline: str | None) -> str:
             row[f"{name} [min/epoch]"] = _number(cost.seconds / 60)
             row[f"{name} [GiB]"] = f"{cost.mb / 1024:.2f}"
         rows.append(row | {"fits": _fit(choice)} | ({"F1 [%]": _score(choice.f1)} if found.scores else {}))
-    heading = (
-        f"## At most {found.tokens:,} tokens: {found.lost:.1%} of the text is lost, {found.cut:.1%} of documents cut"
-    )
+    heading = f"## At most {found.tokens:,} tokens: {_share(found.lost)} of the text is lost, {_share(found.cut)} of documents cut"
     if found.scores is None:
         evidence = "No results at hand for documents of about this length."
     else:
         evidence = f"F1: on {found.scores.dataset}, cut to {found.scores.max_tokens:,} tokens ({found.scores.source})"
         beside = found.scores.by_model.get(baseline or "")
         evidence += "." if beside is None else f"; {baseline}, which reads whole texts, has {beside:.2f}."
-    table = pd.DataFrame(rows).to_markdown(index=False, stralign="right", disable_numparse=True)
+    table = pd.DataFrame(rows).to_markdown(
+        index=False, colalign=("left", *["right"] * (len(rows[0]) - 1)), disable_numparse=True
+    )
     return f"{heading}\n\n{table}\n\n{evidence}"
 
 
@@ -85,11 +85,11 @@ def advice(taken: Choice, table: Sequence[Limit], points: float, baseline: str |
     if not found.lost:
         length = "which loses nothing"
     elif found.lost <= BEARABLE:
-        length = f"the shortest limit that loses no more than {BEARABLE:.0%} of the text ({found.lost:.1%})"
+        length = f"the shortest limit that loses no more than {_share(BEARABLE)} of the text ({_share(found.lost)})"
     elif not longer:
-        length = f"the longest limit asked for, which still loses {found.lost:.1%} of the text"
+        length = f"the longest limit asked for, which still loses {_share(found.lost)} of the text"
     else:
-        length = f"which loses {found.lost:.1%} of the text, but at {longer[0].tokens:,} no model fits this machine"
+        length = f"which loses {_share(found.lost)} of the text, but at {longer[0].tokens:,} no model fits this machine"
     fitting = [choice for choice in found.choices if choice.fits]
     known = {choice.model: choice.f1 for choice in fitting if choice.f1 is not None}
     if not known or found.scores is None:
@@ -98,7 +98,7 @@ def advice(taken: Choice, table: Sequence[Limit], points: float, baseline: str |
         best = max(known, key=lambda model: known[model])
         rival = "the best of them" if best == taken.model else f"{best} has {known[best]:.2f} %"
         reason = (
-            f"the fastest of those that fit and lie within {points:g} point(s) of the best macro-F1 on "
+            f"the fastest of those that fit and lie within {_counted(points, 'point')} of the best macro-F1 on "
             f"{found.scores.dataset} ({taken.f1:.2f} %; {rival}; {found.scores.source})"
         )
     sentence = (
@@ -114,8 +114,8 @@ def advice(taken: Choice, table: Sequence[Limit], points: float, baseline: str |
 def before(stage: str, corpus: str, epochs: int, seconds: float) -> str:
     """Return what a stage before the adaptation takes."""
     return (
-        f"Before that, {stage} on {corpus} ({epochs} epoch(s)) takes at most about {duration(seconds)}; weights that "
-        "another study left spare it (docs/studies.md, Start from elsewhere)."
+        f"Before that, {stage} on {corpus} ({_counted(epochs, 'epoch')}) takes at most about {duration(seconds)}; weights "
+        "that another study left spare it (docs/studies.md, Start from elsewhere)."
     )
 
 
@@ -136,6 +136,14 @@ def _fit(choice: Choice) -> str:
 
 def _score(f1: float | None) -> str:
     return "-" if f1 is None else f"{f1:.2f}"
+
+
+def _counted(number: float, noun: str) -> str:
+    return f"{number:g} {noun}{'s' * (number != 1)}"
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.1f} %"
 
 
 def _number(value: float) -> str:

@@ -51,7 +51,7 @@ def test_own_records_come_before_published_ones(plan, tmp_path):
     scores = scores_near(plan, "finetune", 512)
     assert scores.max_tokens == 256
     assert scores.by_model == {"sdpa": pytest.approx(85), "tfidf": pytest.approx(70)}
-    assert scores.source == f"{tmp_path}, 2 seed(s)"
+    assert scores.source == f"{tmp_path}, 2 seeds"
     assert scores_near(plan, "finetune", 4096).source == "published, 1 seed"
 
 
