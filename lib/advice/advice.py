@@ -13,7 +13,7 @@ from lib.advice import wording
 from lib.advice.choices import Choice, Limit, choose
 from lib.advice.estimates import Machine, ModelSteps, this_machine
 from lib.advice.scores import scores_near
-from lib.advice.steps import LENGTHS, Case, measured
+from lib.advice.steps import LENGTHS, SHORT, Case, measured
 from lib.advice.studies import OwnStudy, Stages, candidates, find_stages, recipe, template
 from lib.advice.texts import find_tokenizer, lost, read_sample, token_lengths
 from lib.core.configuration import load_study, read_layers
@@ -159,10 +159,11 @@ def _steps(
     longest: int,
 ) -> dict[str, ModelSteps]:
     """Return what was measured of every model."""
-    lengths = LENGTHS[: max(2, 1 + sum(length < longest for length in LENGTHS))]
+    lengths = LENGTHS[: max(len(SHORT), 1 + sum(length < longest for length in LENGTHS))]
+    ends = (SHORT[0], SHORT[-1])
     cases = {}
     for model in models:
-        for stage, at in ((stages.classification, lengths), (stages.adaptation, lengths[:2])):
+        for stage, at in ((stages.classification, lengths), (stages.adaptation, ends)):
             cases[f"{model} {stage}"] = Case(
                 backbone=experiment.backbone_at(model, stage),
                 task=next(iter(experiment.stages[stage].data.values())).task,
@@ -172,7 +173,7 @@ def _steps(
                 lengths=at,
                 most_tokens=machine.micro_batch_tokens,
                 most_mb=machine.most_mb,
-                seconds=question.seconds / len(models) * len(at) / (len(lengths) + 2),
+                seconds=question.seconds / len(models) * len(at) / (len(lengths) + len(ends)),
             )
     found = measured(cases, again=question.again)
     return {

@@ -9,7 +9,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -31,8 +31,11 @@ from lib.workflow.digests import code_digest
 
 logger = logging.getLogger(__name__)
 
-LENGTHS = (128, 512, 2048, 8192)
-"""Tokens of the documents, N, that steps are measured with, as far as time and memory allow."""
+SHORT = (128, 192, 256, 320, 512)
+"""Tokens of the documents, N, that steps are measured with: many, since chunks that N does not fill cost most there."""
+
+LENGTHS = (*SHORT, 2048, 8192, 16_384)
+"""The same with long documents, as far as time and memory allow."""
 
 DTYPES: Mapping[Precision, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 _FEWEST = 2
@@ -208,22 +211,23 @@ def measure(case: Case) -> Steps:
     tokens = max(4 * fewest, case.most_tokens if on_gpu else min(affordable, case.most_tokens))
     while tokens > 4 * fewest and not fits(tokens):
         tokens //= 2
-    grows, forward_share = _grows(case.backbone), 0.0
+    found = Steps(batches, 1.0, 0.0, training.weights, _grows(case.backbone), (first_peak, first_peak))
     for number, length in enumerate(case.lengths):
         size = max(_FEWEST, tokens // length)
-        last_size, last_length, took = batches[-1]
-        expected = took * size * length / (last_size * last_length) * (length / last_length if grows else 1)
+        cost = batches[0][-1] / fewest if number < 2 else float(found.per_token(np.array([length]))[0])
+        expected = size * length * cost
         if number > 1 and (expected > case.seconds - spent or not fits(size * length)):
             break
         examples = training.examples(size, length)
         batches.append((size, length, quickest(partial(training.step, examples), expected)))
         if number == 1:
-            forward_share = min(1.0, quickest(partial(training.forward, examples), expected) / batches[-1][-1])
+            forward = quickest(partial(training.forward, examples), expected)
+            found = replace(found, forward_share=min(1.0, forward / batches[-1][-1]))
     updates = []
     for _ in range(3):
         training.step(few)
         updates.append(timed(training.update, place))
-    return Steps(batches, forward_share, min(updates), training.weights, grows, (first_peak, peak()))
+    return replace(found, optimiser_seconds=min(updates), peaks=(first_peak, peak()))
 
 
 def measured(cases: Mapping[str, Case], *, again: bool = False) -> dict[str, Steps]:

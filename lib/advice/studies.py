@@ -129,12 +129,17 @@ class OwnStudy:
         kept = {self.model}
         if self.label is not None and base.report.baseline in experiment.models:
             kept.add(str(base.report.baseline))
-        mechanism = experiment.models[self.model].mechanism
+        taken = experiment.models[self.model]
+        mechanisms = {taken.mechanism, *(change.mechanism for change in taken.changes.values())}
         values: dict[str, Any] = {}
         if self.precision != experiment.precision:
             values["precision"] = self.precision
-        values["mechanisms"] = {name: None for name in experiment.mechanisms if name != mechanism}
-        values["models"] = {name: None for name in experiment.models if name not in kept}
+        values["mechanisms"] = {name: None for name in experiment.mechanisms if name not in mechanisms}
+        values["models"] = {  # others go with their mechanisms
+            name: None
+            for name, model in experiment.models.items()
+            if name not in kept and (model.mechanism is None or model.mechanism in mechanisms)
+        }
         if tokenizers := self._tokenizers(experiment):
             values["tokenizers"] = tokenizers
         values["datasets"] = dict.fromkeys(experiment.datasets)
@@ -169,11 +174,11 @@ class OwnStudy:
         """Return what differs of the tokenisers."""
         if self.vocabulary is not None:
             return {name: {"source": "local", "path": self.vocabulary} for name in experiment.tokenizers}
-        # The texts are a second corpus, so a tokeniser has to say which one it is trained on.
+        # Without labels, the texts are a second corpus, so a tokeniser has to say which one it is trained on.
         return {
             name: {"corpus": next(iter(experiment.corpora))}
             for name, settings in experiment.tokenizers.items()
-            if settings.source == "trained" and settings.corpus is None
+            if self.label is None and settings.source == "trained" and settings.corpus is None
         }
 
 

@@ -58,7 +58,10 @@ def limit(found: Limit, baseline: str | None) -> str:
             row[f"{name} [min/epoch]"] = _number(cost.seconds / 60)
             row[f"{name} [GiB]"] = f"{cost.mb / 1024:.2f}"
         rows.append(row | {"fits": _fit(choice)} | ({"F1 [%]": _score(choice.f1)} if found.scores else {}))
-    heading = f"## At most {found.tokens:,} tokens: {_share(found.lost)} of the text is lost, {_share(found.cut)} of documents cut"
+    heading = (
+        f"## At most {found.tokens:,} tokens: {_share(found.lost)} of the text is lost, {_share(found.cut)} of "
+        "documents cut"
+    )
     if found.scores is None:
         evidence = "No results at hand for documents of about this length."
     else:
@@ -114,8 +117,8 @@ def advice(taken: Choice, table: Sequence[Limit], points: float, baseline: str |
 def before(stage: str, corpus: str, epochs: int, seconds: float) -> str:
     """Return what a stage before the adaptation takes."""
     return (
-        f"Before that, {stage} on {corpus} ({_counted(epochs, 'epoch')}) takes at most about {duration(seconds)}; weights "
-        "that another study left spare it (docs/studies.md, Start from elsewhere)."
+        f"Before that, {stage} on {corpus} ({_counted(epochs, 'epoch')}) takes at most about {duration(seconds)}; "
+        "weights that another study left spare it (docs/studies.md, Start from elsewhere)."
     )
 
 
