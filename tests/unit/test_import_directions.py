@@ -23,6 +23,7 @@ ALLOWED = {
     "analysis": {"core", "attention", "backbones", "data", "tasks", "training"},
     "results": {"core", "evaluation"},
     "workflow": {"core"},
+    "advice": {"core", "attention", "data", "measure", "results", "training", "workflow"},
     "measure": {"core", "attention", "backbones", "data", "results"},  # of results only the style of figures
 }
 AXES = {
