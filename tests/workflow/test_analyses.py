@@ -13,7 +13,7 @@ ANALYSES = {
     "far": {"kind": "gradients", "stage": "pretrain", "documents": 4, "length": 40},
     "senses": {"kind": "embeddings", "stage": "finetune", "word": "the"},
 }
-FILES = [("tables", suffix) for suffix in ("csv", "md", "tex")]
+FILES = [("tables", suffix) for suffix in ("csv", "md", "tex", "html")]
 FILES += [("figures", suffix) for suffix in ("svg", "png", "pdf")]
 MODELS = ["sdpa", "lsh-h2-c64", "favor-m64"]
 
@@ -21,7 +21,8 @@ MODELS = ["sdpa", "lsh-h2-c64", "favor-m64"]
 @pytest.fixture(scope="module")
 def looked_at(finished):
     """The finished project, with analyses of its models, which are removed in the end."""
-    finished.configure({"extends": CONFIG, "report": {"analyses": ANALYSES}}, LOOKS)
+    others = {"attention_patterns": None, "approximation": None}
+    finished.configure({"extends": CONFIG, "report": {"analyses": others | ANALYSES}}, LOOKS)
     finished.snakemake("--cores", 2, "--configfile", LOOKS)
     yield finished
     for name, (folder, suffix) in itertools.product(ANALYSES, FILES):

@@ -46,7 +46,7 @@ def one_model(model, **experiment):
     """Return a study of the grid's TF-IDF and one model of its own, with one table."""
     models = dict.fromkeys(MECHANISMS) | {"mine": {"backbone": "encoder"} | model}
     report = yaml.safe_load(GRID.read_text(encoding="utf-8"))["report"]
-    unused = {section: dict.fromkeys(set(report[section]) - {"f1"}) for section in ("tables", "figures")}
+    unused = {section: dict.fromkeys(set(report[section]) - {"f1"}) for section in ("tables", "figures", "analyses")}
     experiment = {"models": models, **experiment}
     return {"extends": "config/config.yaml", "experiment": experiment, "report": unused | {"reference": "mine"}}
 
