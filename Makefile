@@ -13,7 +13,7 @@ RESULTS = $(shell $(BIN)/python -c "from lib.core.configuration import load_stud
 # Without the workflow's own profile, which prints every command: one line per job is enough here.
 DEMO := --configfile $(STUDY_FILE) --cores $(CORES) --workflow-profile none --rerun-incomplete --show-failed-logs
 
-.PHONY: help setup demo report bench bench-page test test-slow lint format clean
+.PHONY: help setup demo demo-full report bench bench-page test test-slow lint format clean
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -35,6 +35,9 @@ demo: setup ## Run the whole grid in miniature, or with STUDY=<name> another stu
 	@results=$(RESULTS); for table in $$results/tables/$$(test -e $$results/tables/f1.md && echo f1 || echo '*').md; \
 		do echo; cat $$table; done; echo; \
 		echo "Tables:  $$results/tables/"; echo "Figures: $$results/figures/"; echo "Report:  $$results/report.html"
+
+demo-full: demo ## The same with what needs further runs: a search, a second seed, a hybrid, the mask of LSH
+	@$(MAKE) --no-print-directory demo STUDY=full
 
 report: setup ## Make the HTML report of the demo
 	$(SNAKEMAKE) $(DEMO) --quiet all --report $(RESULTS)/report.html

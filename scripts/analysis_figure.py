@@ -15,20 +15,21 @@ from lib.core import program
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    from lib.core.files import write_text
     from lib.results.analyses import FIGURES, read_analysis, summary
-    from lib.results.figures import save_figure
+    from lib.results.style import save_figure
 
     parser = program.parser(__doc__)
     parser.add_argument("--look", required=True, type=json.loads, metavar="JSON", help="kind and models")
     parser.add_argument("--table", required=True, metavar="FILE", help="CSV file of scripts/analyse.py")
-    parser.add_argument("--markdown", required=True, metavar="FILE", help="summary to write")
+    parser.add_argument(
+        "--summary", required=True, nargs="+", metavar="FILE", help="summary to write: .md, .tex, .html"
+    )
     parser.add_argument("--out", required=True, nargs="+", metavar="FILE", help="files to write: .svg, .png, .pdf")
     arguments = parser.parse_args(argv)
     kind, families = arguments.look["kind"], dict(arguments.look["families"])
     frame = read_analysis(arguments.table)
     save_figure(FIGURES[kind](frame, families), arguments.out)
-    write_text(arguments.markdown, summary(kind, frame).to_markdown())
+    summary(kind, frame).write(arguments.summary)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from lib.measure.approximation_figures import FAVOR_COLUMNS, LSH_COLUMNS, favor_
 from lib.measure.cost_figures import attention_memory_figure, attention_time_figure
 from lib.measure.length_figures import memory_length_figure, sequence_time_figure
 from lib.measure.tables import ATTENTION_COLUMNS, MEMORY_COLUMNS, SEQUENCE_COLUMNS, read_table
-from lib.results.figures import save_figure
+from lib.results.style import save_figure
 
 FIGURES = {
     "attention_time": (attention_time_figure, ATTENTION_COLUMNS),

@@ -12,20 +12,21 @@ from collections.abc import Sequence
 
 from lib.core import preloaded, program
 from lib.core.errors import ProjectError
-from lib.core.kinds import BACKBONES, MECHANISMS, TASKS
+from lib.core.kinds import BACKBONES, FIGURES, MECHANISMS, TABLES, TASKS
 
 MODULES = (
     "lib.data.filtering",
     "lib.data.labelled",
     "lib.data.tokenizing",
-    "lib.results.figures",
-    "lib.results.tables",
+    "lib.results.scope",
+    "lib.results.style",
     "lib.training.evaluate_texts",
     "lib.training.evaluate_tokens",
     "lib.training.run",
+    "textalloc",
 )
-"""What the programs of the workflow import, besides all mechanisms, backbones and tasks."""
-PARTS = ((MECHANISMS, "mechanism"), (BACKBONES, "backbone"), (TASKS, "task"))
+"""What the programs of the workflow import, besides all kinds of the axes."""
+PARTS = ((MECHANISMS, "mechanism"), (BACKBONES, "backbone"), (TASKS, "task"), (TABLES, "table"), (FIGURES, "figure"))
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""What each attention head does, over many documents: how sharp it is, how far it looks, and whether by place alone.
+"""What each attention head does, over many documents: how sharp it is, how far it looks, at what, and whether by place.
 
 Shapes: H heads, N tokens, R rows (queries of all documents).
 """
@@ -11,61 +11,68 @@ import pandas as pd
 import torch
 
 from lib.analysis.subjects import Subject
-from lib.core.errors import DataError
 
 GLOBAL_ENTROPY = 0.9
 LOCAL_DISTANCE = 0.5
 POSITIONAL_AGREEMENT = 0.5
 
+MEANS = (
+    "entropy", "entropy_share", "distance", "previous", "next", "first", "itself", "special", "near", "far",
+    "uniform_special", "uniform_near",
+)  # fmt: skip
+"""What a head's figures hold the means of, by the names of `rows_of`."""
 PLACES = ("offset", "start", "end", "mirror")
 """By what a query may find its strongest key, whatever the tokens are: for query i and key j in a document of n tokens
 `offset` is j - i, `start` j, `end` j - (n - 1) and `mirror` i + j - (n - 1)."""
 
 
 @torch.no_grad()
-def analyse(subject: Subject, *, documents: int) -> pd.DataFrame:
+def analyse(subject: Subject, *, documents: int, length: int, window: int) -> pd.DataFrame:
     """Return one row per layer and head of the trained model.
 
     Args:
         subject: a run whose backbone gives attention maps.
-        documents: how many documents are read: the first of the split that have two tokens or more.
+        documents: how many documents are read, see `Subject.documents`.
+        length: tokens that documents are cut to; maps are quadratic in it.
+        window: tokens to either side that count as near.
 
     Returns:
-        `layer`, `head` (counted from 0), `documents` (read), and the columns of `head_figures`.
+        `layer`, `head` (counted from 0), `documents` (read), `window`, and the columns of `head_figures`.
 
     Raises:
         DataError: no document has two tokens.
     """
     model = subject.trained()
     rows: dict[int, list[dict[str, np.ndarray]]] = defaultdict(list)
-    texts = [ids for ids in subject.tokens["input_ids"][:] if len(ids) > 1][:documents]
-    if not texts:
-        raise DataError(
-            f"{subject.run.dataset}: no document has two tokens, which could attend to each other. Check the dataset."
-        )
+    texts = subject.documents(documents, length)
+    marks = [subject.tokenizer.cls_token_id, subject.tokenizer.sep_token_id]
     for ids in texts:
         outputs = model.base_model(input_ids=torch.tensor([ids]), output_attentions=True)
         for layer, weights in enumerate(outputs.attentions):
-            rows[layer].append(rows_of(weights[0].double().numpy()))
+            rows[layer].append(rows_of(weights[0].double().numpy(), np.isin(ids, marks), window))
     found = []
     for layer, parts in rows.items():
         whole = {name: np.concatenate([part[name] for part in parts], axis=1) for name in parts[0]}
         for head in range(len(whole["entropy"])):
             figures = head_figures({name: values[head] for name, values in whole.items()})
-            found.append({"layer": layer, "head": head, "documents": len(texts), **figures})
+            found.append({"layer": layer, "head": head, "documents": len(texts), "window": window, **figures})
     return pd.DataFrame(found)
 
 
-def rows_of(maps: np.ndarray) -> dict[str, np.ndarray]:
+def rows_of(maps: np.ndarray, special: np.ndarray, window: int) -> dict[str, np.ndarray]:
     """Return what `head_figures` needs of each row of a document's maps.
 
     Args:
         maps: attention weights [H, N, N], N at least 2; all tokens are real.
+        special: which tokens are [CLS] or [SEP], [N].
+        window: tokens to either side that count as near.
 
     Returns:
         Arrays [H, N]: `entropy` (nats), `entropy_share` (of ln N), `distance` (tokens), `uniform_distance` (that of
         equal weights), the weight on the `previous`, `next` and `first` token and on `itself` (nan where there is no
-        such token), and the place of the strongest key by each of `PLACES`.
+        such token), on `special` tokens, and of the others on those that are `near` and those that are `far`,
+        `uniform_special` and `uniform_near` (those of equal weights), and the place of the strongest key by each of
+        `PLACES`.
     """
     heads, tokens, _ = maps.shape
     query, key = np.arange(tokens)[:, None], np.arange(tokens)[None, :]
@@ -75,6 +82,7 @@ def rows_of(maps: np.ndarray) -> dict[str, np.ndarray]:
     beside = np.full((2, heads, tokens), np.nan)
     beside[0, :, 1:] = np.diagonal(maps, -1, axis1=1, axis2=2)
     beside[1, :, :-1] = np.diagonal(maps, 1, axis1=1, axis2=2)
+    near = (distance <= window) & ~special
     strongest, here, last = maps.argmax(axis=2), np.arange(tokens), tokens - 1
     return {
         "entropy": entropy,
@@ -85,6 +93,11 @@ def rows_of(maps: np.ndarray) -> dict[str, np.ndarray]:
         "next": beside[1],
         "first": maps[:, :, 0],
         "itself": np.diagonal(maps, axis1=1, axis2=2),
+        "special": (maps * special).sum(axis=2),
+        "near": (maps * near).sum(axis=2),
+        "far": (maps * ~(near | special)).sum(axis=2),
+        "uniform_special": np.full((heads, tokens), special.mean()),
+        "uniform_near": np.tile(near.mean(axis=1), (heads, 1)),
         "offset": strongest - here,
         "start": strongest,
         "end": strongest - last,
@@ -105,8 +118,7 @@ def head_figures(rows: dict[str, np.ndarray]) -> dict[str, Any]:
 
     Returns:
         `type`; `place` and `agreement`, the place that most rows share and their share; means over the rows of
-        `entropy`, `entropy_share`, `distance`, `previous`, `next`, `first` and `itself`; and `distance_share`, the
-        distance as a share of that of equal weights.
+        `MEANS`; and `distance_share`, the distance as a share of that of equal weights.
 
     Source:
         Voita et al. 2019 (https://arxiv.org/abs/1905.09418), section 5.1, who call a head positional if 90 % of its
@@ -115,10 +127,7 @@ def head_figures(rows: dict[str, np.ndarray]) -> dict[str, Any]:
     shared = [(*_most_frequent(rows[place]), place) for place in PLACES]
     agreement, number, place = max(shared, key=lambda each: each[0])  # of equal ones the first
     distance_share = rows["distance"].sum() / rows["uniform_distance"].sum()
-    means = {
-        name: float(np.nanmean(rows[name]))
-        for name in ("entropy", "entropy_share", "distance", "previous", "next", "first", "itself")
-    }
+    means = {name: float(np.nanmean(rows[name])) for name in MEANS}
     if means["entropy_share"] > GLOBAL_ENTROPY:
         kind = "global"
     elif agreement >= POSITIONAL_AGREEMENT:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from datasets import Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from lib.core.errors import DataError
 from lib.core.files import read_mapping
 from lib.core.program import read_settings
 from lib.core.record import CONFIG, MODEL
@@ -54,6 +55,26 @@ class Subject(NamedTuple):
         yield BEFORE, model
         self.parts.backbone.load_weights(model, self.folder / MODEL)
         yield AFTER, model
+
+    def documents(self, count: int, length: int) -> list[list[int]]:
+        """Return the token ids of the first documents that have two tokens or more, at most `count`.
+
+        What is longer than `length` is cut as the tokeniser cuts: a [SEP] at the end stays there.
+
+        Raises:
+            DataError: no document has two tokens.
+        """
+        places = [place for place, found in enumerate(self.tokens["length"][:]) if found > 1][:count]
+        if not places:
+            raise DataError(
+                f"{self.run.dataset}: no document has two tokens, which could attend to each other. Check the dataset."
+            )
+        texts = self.tokens.select(places)["input_ids"][:]
+        end = self.tokenizer.sep_token_id
+        return [
+            ids if len(ids) <= length else [*ids[: length - 1], ids[-1] if ids[-1] == end else ids[length - 1]]
+            for ids in texts
+        ]
 
     def trained(self) -> PreTrainedModel:
         """Return the model as it was trained."""

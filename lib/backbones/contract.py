@@ -22,7 +22,8 @@ class TokenBackbone(ABC):
     """Maps tokens to states that a task's head is trained on (ability `states`).
 
     The part `backbone` of a kind defines `class Backbone`, derived from this class or from `TextClassifier`. Its models
-    are models of transformers: `base_model` has `embeddings` and, if blocks can be frozen, a list `layers`.
+    are models of transformers: `base_model` has `embeddings` and, if blocks can be frozen, a list `layers`, in which
+    what attends is called `attention`.
 
     Args:
         parameters: typed parameters of the backbone's kind.

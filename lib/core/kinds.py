@@ -1,9 +1,9 @@
-"""Mechanisms, backbones and tasks: three axes whose kinds are found by name, each in a folder of its own.
+"""Mechanisms, backbones, tasks, tables and figures: axes whose kinds are found by name, each in a folder of its own.
 
 A kind is a package of its axis' folder with one module per part (`lib/attention/lsh/parameters.py`, `mechanism.py`), or
-a single module that holds all parts. Its part `parameters` defines `class Parameters` with a literal field `kind` and
-imports no torch, since the workflow reads it. Kinds are imported by a name made at run time, so that the digest of a
-run's code holds the kinds that the run uses and no others.
+a single module that holds all parts (`lib/results/tables/stage.py`). Its part `parameters` defines `class Parameters`
+with a literal field `kind` and imports no torch, since the workflow reads it. Kinds are imported by a name made at run
+time, so that the digest of a rule's code holds the kinds that it uses and no others.
 """
 
 import importlib
@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
-from pydantic import BeforeValidator, SerializeAsAny
+from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from lib.core.errors import ConfigError
-from lib.core.settings import Section
+from lib.core.settings import Section, check
 
-SHARED_MODULES = frozenset({"configuration", "contract", "heads", "interface", "loading", "registry"})
+SHARED_MODULES = frozenset({"approximation", "configuration", "contract", "heads", "interface", "loading", "registry"})
 """Modules of an axis' folder that are no kinds."""
 
 
@@ -33,17 +33,19 @@ Parameters = TypeVar("Parameters", bound=KindParameters)
 
 @dataclass(frozen=True)
 class Axis(Generic[Parameters]):
-    """One of the three axes.
+    """One of the axes.
 
     Args:
         package: dotted name of its folder.
         noun: what one of its kinds is called in messages.
         base: base class of its kinds' parameters.
+        default: kind of parameters that name none.
     """
 
     package: str
     noun: str
     base: type[Parameters]
+    default: str | None = None
 
     def kinds(self) -> list[str]:
         """Return the known kinds, sorted."""
@@ -79,7 +81,7 @@ class Axis(Generic[Parameters]):
         """
         if isinstance(values, self.base):
             return values
-        kind = values.get("kind") if isinstance(values, Mapping) else values
+        kind = values.get("kind", self.default) if isinstance(values, Mapping) else values
         return self.load(kind, "parameters").Parameters.model_validate(values)
 
 
@@ -188,10 +190,61 @@ class TaskParameters(KindParameters):
         return tuple(split for split in self.splits if fits or split != "train")
 
 
+class ResultParameters(KindParameters):
+    """Base of the settings of every kind of table and figure."""
+
+    reads: ClassVar[Literal["runs", "token_lengths"]] = "runs"
+    """What it is made from: records of runs, or statistics of tokenised texts."""
+    divided: ClassVar[Literal["never", "always", "if_several"]] = "never"
+    """Whether there is one for each dataset, which then bears its name."""
+    needs_predictions: ClassVar[bool] = False
+    """Whether the runs of its stages must leave predictions."""
+    needs_probabilities: ClassVar[bool] = False
+    """Whether these predictions must hold probabilities, which those of words do not."""
+    needs_training: ClassVar[bool] = False
+    """Whether the runs of its stages must have a training loop, as some of them do."""
+    needs_groups: ClassVar[bool] = False
+    """Whether the documents of its datasets must be in groups."""
+    takes_variants: ClassVar[Literal["none", "any", "needed"]] = "none"
+    """Whether its stages may, or must, have variants, so that there are several runs of one model, dataset and seed."""
+    beside: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ()
+    """What it sets models beside: the report's reference, which there must be, or its baseline, if there is one."""
+
+    models: list[str] | None = Field(None, description="Models, in order; null = all that pass its stages.")
+    datasets: list[str] | None = Field(
+        None, description="Corpora and datasets that are shown, of stages that work on them; null = all."
+    )
+
+    def stages_passed(self) -> list[str]:
+        """Return the stages that every model shown passes; their runs are read."""
+        return []
+
+    def stages_added(self) -> list[str]:
+        """Return the stages whose runs are read as well, of models that pass them."""
+        return []
+
+    @check
+    def _models_are_of_runs(self) -> Iterator[str]:
+        if self.reads == "token_lengths" and self.models:
+            yield f"models = {self.models} does nothing where token lengths are shown. Leave it out"
+
+
+class TableParameters(ResultParameters):
+    """Base of the settings of every kind of table."""
+
+
+class FigureParameters(ResultParameters):
+    """Base of the settings of every kind of figure."""
+
+
 MECHANISMS = Axis("lib.attention", "attention mechanism", MechanismParameters)
 BACKBONES = Axis("lib.backbones", "backbone", BackboneParameters)
 TASKS = Axis("lib.tasks", "task", TaskParameters)
+TABLES = Axis("lib.results.tables", "kind of table", TableParameters, default="stage")
+FIGURES = Axis("lib.results.figures", "kind of figure", FigureParameters)
 
 AnyMechanism = Annotated[SerializeAsAny[MechanismParameters], BeforeValidator(MECHANISMS.parse)]
 AnyBackbone = Annotated[SerializeAsAny[BackboneParameters], BeforeValidator(BACKBONES.parse)]
 AnyTask = Annotated[SerializeAsAny[TaskParameters], BeforeValidator(TASKS.parse)]
+AnyTable = Annotated[SerializeAsAny[TableParameters], BeforeValidator(TABLES.parse)]
+AnyFigure = Annotated[SerializeAsAny[FigureParameters], BeforeValidator(FIGURES.parse)]

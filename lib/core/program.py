@@ -100,6 +100,7 @@ def read_run(documentation: str | None, argv: Sequence[str] | None) -> tuple[Run
     from lib.core.files import read_mapping
     from lib.core.record import MODEL
     from lib.core.settings.run import Run
+    from lib.core.variants import laid_over
 
     arguments = parser(documentation)
     arguments.add_argument("--config", required=True, help="settings of the run: path of a YAML file, or JSON")
@@ -107,11 +108,16 @@ def read_run(documentation: str | None, argv: Sequence[str] | None) -> tuple[Run
     arguments.add_argument("--data", nargs="+", default=[], metavar="PATH", help="in place of `data` of the config")
     arguments.add_argument("--tokenizer", metavar="FOLDER", help="in place of `tokenizer` of the config")
     arguments.add_argument("--start", metavar="FOLDER", help="weights to start from, in place of `start` of the config")
+    arguments.add_argument(
+        "--settings-from", metavar="FILE", help="best settings of a search, by dotted name, in place of the config's"
+    )
     arguments.add_argument("--execution", help="in place of `execution` of the config: a path, or JSON")
     arguments.add_argument("--out", required=True, metavar="FOLDER", help="new folder of the results")
     arguments.add_argument("--work", metavar="FOLDER", help="folder of working checkpoints; default beside OUT")
     options = arguments.parse_args(argv)
     settings = read_mapping(options.config)
+    if options.settings_from:
+        settings = laid_over(settings, read_mapping(options.settings_from))
     if len(options.splits) != len(options.data):
         arguments.error(f"{len(options.splits)} --splits for {len(options.data)} --data; expected as many")
     if options.data:

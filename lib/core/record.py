@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lib.core.errors import DataError
+from lib.core.variants import Setting
 
 CONFIG = "config.yaml"
 MODEL = "model"
@@ -21,11 +22,12 @@ class Parent(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     path: str
-    digest: str
+    digest: str | None
+    """None = unknown, of an imported run."""
 
 
 class RunRecord(BaseModel):
-    """The content of `run.json`."""
+    """The content of `run.json`. What the records of other people's code do not tell is null in an imported one."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -33,31 +35,37 @@ class RunRecord(BaseModel):
     model: str
     """Row of the tables."""
     dataset: str
+    variant: dict[str, Setting] = {}
+    """Settings by dotted name that tell it from other runs of a search; they are no part of the model's name."""
     seed: int
     task: str
     parents: dict[str, Parent]
     """`start` (the run whose weights it starts from), `tokenizer`, and the data by split."""
     parameters: dict[str, int]
-    """Numbers of weights: `total` and, of a model with a head, `backbone` and `head`."""
+    """Numbers of weights: `total` and, of a model with a head, `backbone` and `head`; also those of the backbone's
+    parts, see `lib.training.record.count_parameters`. Empty = unknown."""
     epochs: int
     """0 without a training loop; so are the next two."""
-    steps: int
+    steps: int | None
     """Optimiser steps."""
-    tokens: int
+    tokens: int | None
     """Real tokens seen in training, over all epochs."""
     seconds: float
-    """Wall time of the training loop, evaluations left out; without one, of the evaluation, a fit included."""
+    """Wall time of the training loop, evaluations left out; without one, of the evaluation, a fit included. Of an
+    imported run, of the whole run, evaluations included."""
     seconds_per_epoch: float | None
     tokens_per_second: float | None
     peak_memory_mb: float
     """MiB."""
     peak_memory_kind: Literal["gpu", "resident"]
     """GPU memory that torch allocated, or resident memory of the process on a CPU."""
-    precision: Literal["fp32", "bf16", "fp16"]
+    precision: Literal["fp32", "bf16", "fp16"] | None
     device: str
-    hardware: str
+    hardware: str | None
     versions: dict[str, str]
     git_commit: str | None
+    imported: str | None = None
+    """What a run of other people's code is called in its own records; None = it is a run of this project."""
     metrics: dict[str, float | None]
     """`train_loss` (lowest mean of an epoch); `eval_*` (validation) and `test_*` of the model kept, as far as its task
     scores them; `best_epoch` where the best one is kept."""

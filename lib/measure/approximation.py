@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from lib.attention.approximation import chunk_numbers, relative_error, window_mass
 from lib.attention.registry import build
 from lib.core.kinds import MECHANISMS
 from lib.core.randomness import derive_seed
@@ -81,12 +82,12 @@ def favor_error(
             query, key, value = _favor_inputs(length, head_size, seed)
             for norm in norms:
                 exact = functional.scaled_dot_product_attention(norm * query[None], norm * key[None], value[None])[0]
-                average = relative_error(value.mean(0), exact)
+                average = relative_error(value.mean(0), exact).item()
                 for number in sorted(number for size, number in sizes if size == length):
                     for estimator in ESTIMATORS:
                         draws = favor_draws(estimator, number, head_size, seed)
                         output = favor_output(estimator, norm * query, norm * key, value, draws)
-                        error = relative_error(output, exact)
+                        error = relative_error(output, exact).item()
                         rows.append((estimator, number, norm, length, seed, error, average))
     columns = ["estimator", "features", "norm", "length", "seed", "relative_error", "average_relative_error"]
     return pd.DataFrame(rows, columns=columns)
@@ -130,11 +131,6 @@ def favor_output(estimator: str, query: Tensor, key: Tensor, value: Tensor, draw
 
     queries, keys = features(query), features(key)
     return (queries @ (keys.T @ value)) / (queries @ keys.sum(0))[:, None]
-
-
-def relative_error(approximate: Tensor, exact: Tensor) -> float:
-    """Return |approximate - exact|_F / |exact|_F."""
-    return (torch.linalg.norm(approximate - exact) / torch.linalg.norm(exact)).item()
 
 
 def lsh_recall(
@@ -211,12 +207,6 @@ def lsh_codes(query: Tensor, num_hashes: int, chunk_size: int, seed: int) -> Ten
     return mechanism.hash(query[None, None], torch.ones(1, len(query), dtype=torch.bool))[0, 0]
 
 
-def chunk_numbers(codes: Tensor, chunk_size: int) -> Tensor:
-    """Return in which chunk each token comes to lie when sorted by code and then by position: [R, N]."""
-    places = codes.argsort(dim=-1, stable=True).argsort(dim=-1)
-    return places // chunk_size
-
-
 def lsh_mass(query: Tensor, sortings: Sequence[Tensor], hashes: Sequence[int]) -> tuple[float, list[list[float]]]:
     """Return the effective keys of exact attention, and the share of it that windows catch.
 
@@ -238,11 +228,7 @@ def lsh_mass(query: Tensor, sortings: Sequence[Tensor], hashes: Sequence[int]) -
         weights = scores.softmax(-1)
         keys += torch.special.entr(weights).sum(-1).exp().sum().item() / length
         for number, chunks in enumerate(sortings):
-            seen = torch.zeros(weights.shape, dtype=torch.bool)
-            for done, chunk in enumerate(chunks, start=1):
-                seen |= (chunk[rows, None] - chunk).abs_() <= 1
-                if done in hashes:
-                    caught[number, hashes.index(done)] += torch.where(seen, weights, 0).sum().item() / length
+            caught[number] += window_mass(weights, chunks[:, rows], chunks, hashes) / length
     return keys, caught.tolist()
 
 

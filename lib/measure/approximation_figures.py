@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, NullLocator
 
-from lib.results.figures import STYLE
+from lib.results.style import STYLE
 
 FAVOR_COLUMNS = ["estimator", "features", "norm", "length", "seed", "relative_error", "average_relative_error"]
 LSH_COLUMNS = ["norm", "cosine", "length", "effective_keys", "chunk_size", "hashes", "sorting", "seed", "recall"]

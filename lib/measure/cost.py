@@ -6,7 +6,7 @@ import platform
 import resource
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Self, TypeVar
@@ -148,8 +148,20 @@ def operation_counter() -> FlopCounterMode:
     )
 
 
+def highest_mb(device: torch.device) -> float:
+    """Return the highest memory of this process so far, in MiB: allocated on a GPU, resident on a CPU."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+
+
 def with_peak_mb(
-    function: Callable[..., Result], *arguments: Any, device: torch.device, warm_up: tuple | None = None
+    function: Callable[..., Result],
+    *arguments: Any,
+    device: torch.device,
+    warm_up: tuple | None = None,
+    preloaded: Sequence[str] = PRELOADED,
 ) -> tuple[Result, float]:
     """Return what `function(*arguments)` returns, and the highest memory in use meanwhile, in MiB.
 
@@ -161,6 +173,7 @@ def with_peak_mb(
         arguments: its own.
         device: where it runs.
         warm_up: arguments of a small call beforehand, which leaves out what libraries set up when they are first used.
+        preloaded: modules imported once, before processes are forked; those of the first call count.
 
     Raises:
         RunError: that process ended early.
@@ -171,9 +184,9 @@ def with_peak_mb(
         before = torch.cuda.memory_allocated(device)
         torch.cuda.reset_peak_memory_stats(device)
         result = function(*arguments)
-        return result, (torch.cuda.max_memory_allocated(device) - before) / 2**20
+        return result, highest_mb(device) - before / 2**20
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(PRELOADED)
+    context.set_forkserver_preload(list(preloaded))
     receiver, sender = context.Pipe(duplex=False)
     process = context.Process(target=_send_peak, args=(sender, torch.get_num_threads(), function, arguments, warm_up))
     process.start()
@@ -197,8 +210,7 @@ def _send_peak(
         function(*warm_up)
     before = psutil.Process().memory_info().rss
     result = function(*arguments)
-    unit = 1 if sys.platform == "darwin" else 1024
-    sender.send((result, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit - before) / 2**20))
+    sender.send((result, highest_mb(torch.device("cpu")) - before / 2**20))
 
 
 def _wait(device: torch.device) -> None:

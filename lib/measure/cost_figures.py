@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lib.measure.crossovers import EXACT, OURS, attention_rows, crossovers
-from lib.results.figures import MARKERS, STYLE
+from lib.results.style import MARKERS, STYLE
 
 INCHES = (9.6, 4.6)
 Rows = Mapping[tuple[str, str], pd.DataFrame]

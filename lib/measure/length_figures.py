@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 
 from lib.measure.cost_figures import look
 from lib.measure.tables import QUOTED_GB
-from lib.results.figures import STYLE
+from lib.results.style import STYLE
 
 TIME_INCHES, MEMORY_INCHES = (4.4, 3.2), (7.2, 4.4)
 PASSES = {"forward": "forward", "forward_backward": "forward + backward"}

@@ -4,19 +4,23 @@ Columns are those that the modules of `lib.analysis` describe, behind a column `
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import matplotlib.style
 import pandas as pd
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
+from matplotlib.ticker import NullLocator
 
 from lib.core.errors import DataError
-from lib.results.figures import PANEL_INCHES, STYLE, looks
-from lib.results.tables import Column, Table
+from lib.results.style import PANEL_INCHES, STYLE, looks
+from lib.results.table import Column, Table
 
 WORDS = ["query_token", "key_token", "document", "label", "word"]
 """Columns of text, whatever it looks like."""
@@ -34,6 +38,17 @@ FLOOR = 1e-12
 BOUNDARIES = {"global": 0.9, "local": 0.5}
 """Of `lib.analysis.heads`: share of the entropy above which a head is global, share of the distance below which it is
 local."""
+TARGETS = {
+    "special": ("[CLS] and [SEP]", "0.25"),
+    "near": ("others within {window} tokens", "0.65"),
+    "far": ("others farther away", "0.95"),
+}
+"""What the weights of a head divide into: label and shade of each part."""
+BAR_INCHES = 0.13
+SETTING = ["features", "hashes", "chunk_size"]
+"""What an approximation is tried with."""
+NORMS = {"query_norm": -0.2, "key_norm": 0.2}
+"""Where the norms of queries and of keys stand, as seen from the middle of a model's place."""
 
 
 def read_analysis(table: str | Path) -> pd.DataFrame:
@@ -86,17 +101,22 @@ def attention_maps_figure(frame: pd.DataFrame, families: Mapping[str, str]) -> F
 
 
 def heads_figure(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:
-    """Draw one point per head: how far it looks against how evenly; positional heads are filled.
+    """Draw what attention heads do: how far and how evenly they look, and at what.
+
+    On the left one point per head, how far it looks against how evenly; positional heads are filled. On the right how
+    the weights of a layer divide, as a mean over its heads, and below all how equal weights do.
 
     Args:
         frame: of `lib.analysis.heads`.
         families: models, in order, each with its family.
     """
     look = looks(families)
+    layers = [part for model in families for _, part in frame[frame["model"] == model].groupby("layer")]
     with matplotlib.style.context(STYLE):
         width, height = PANEL_INCHES
-        figure = Figure(figsize=(width + 1.6, height), layout="constrained")
-        axes = figure.subplots()
+        size = (2 * width + 2.4, max(height, BAR_INCHES * len(layers) + 1))
+        figure = Figure(figsize=size, layout="constrained")
+        axes, bars = figure.subplots(1, 2)
         axes.axvline(BOUNDARIES["global"], color="0.35", linestyle="--", linewidth=0.8)
         axes.plot([0, BOUNDARIES["global"]], [BOUNDARIES["local"]] * 2, color="0.35", linestyle="--", linewidth=0.8)
         for model, (colour, marker) in look.items():
@@ -113,7 +133,8 @@ def heads_figure(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:
             axes.text(x, y, text, color="0.35", fontsize=7, va="bottom", rotation=90 if text == "global" else 0)
         axes.set_xlabel("entropy of a row, share of the greatest possible")
         axes.set_ylabel("distance to keys, share of\nthat of equal weights")
-        handles = [
+        _draw_targets(bars, layers, frame)
+        handles: list[Artist] = [
             Line2D([], [], color=colour, marker=marker, linestyle="none", markersize=5, label=model)
             for model, (colour, marker) in look.items()
         ]
@@ -121,6 +142,64 @@ def heads_figure(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:
             Line2D([], [], color="0.35", marker="o", linestyle="none", markersize=5, markerfacecolor=fill, label=label)
             for fill, label in (("0.35", "filled: positional"), ("white", "hollow: not"))
         ]
+        handles += [
+            Patch(facecolor=shade, edgecolor="black", linewidth=0.5, label=label.format(window=frame["window"].iloc[0]))
+            for label, shade in TARGETS.values()
+        ]
+        figure.legend(handles=handles, loc="outside right upper")
+    return figure
+
+
+def approximation_figure(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:
+    """Draw norms of queries and keys, errors of FAVOR+ and recall of LSH in each model, before and after training.
+
+    The norms of a layer are a line from their least to their greatest quantile, with a marker at the median: filled for
+    queries, hollow for keys. Errors and recall are means over layers and heads; filled markers are what FAVOR+ does
+    with the draws that the model was trained with, and the setting of LSH that it was trained with.
+
+    Args:
+        frame: of `lib.analysis.approximation`.
+        families: models, in order, each with its family.
+    """
+    look, means = looks(families), _setting_means(frame)
+    layers = sorted(frame["layer"].unique())
+    features = sorted(means.loc[means["quantity"] == "favor_error", "features"].unique())
+    with matplotlib.style.context(STYLE):
+        width, height = PANEL_INCHES
+        figure = Figure(figsize=(2 * width + 2, 2.4 * height), layout="constrained")
+        panels = figure.subplots(3, 2, sharex="row", sharey="row")
+        for (norms, errors, recalls), (when, title) in zip(panels.T, TIMES.items(), strict=True):
+            for place, (model, (colour, marker)) in enumerate(look.items()):
+                style = {"color": colour, "marker": marker, "markersize": 4, "linewidth": 1, "gid": model}
+                now = frame[(frame["model"] == model) & (frame["when"] == when) & frame["head"].isna()]
+                _draw_norms(norms, now, place, len(look), style)
+                of_model = means[(means["model"] == model) & (means["when"] == when)]
+                tried, reached, own = (
+                    of_model[of_model["quantity"] == name] for name in ("favor_error", "lsh_recall", "own_error")
+                )
+                _draw_settings(errors, tried, own[own["features"] > 0], "features", style)
+                _draw_settings(recalls, reached, reached[reached["own"]], "chance", style | {"linestyle": "none"})
+            norms.set_title(title)
+            norms.set(xlabel="layer", xticks=layers, xticklabels=layers)
+            errors.set_xlabel("features of FAVOR+")
+            errors.set_xscale("log", base=2)
+            errors.set_xticks(features, [f"{number:g}" for number in features])
+            errors.xaxis.set_minor_locator(NullLocator())
+            recalls.plot([0, 100], [0, 100], color="0.35", linestyle=":", linewidth=1)
+            recalls.set_xlabel("within windows over random order [%]")
+        panels[0, 0].set(ylabel="norm of queries and keys", ylim=(0, None))
+        panels[1, 0].set(ylabel="relative error of FAVOR+ [%]", ylim=(0, None))
+        panels[2, 0].set(ylabel="exact attention within\nwindows of LSH [%]", xlim=(0, 103), ylim=(0, 103))
+        handles = [
+            Line2D([], [], color=colour, marker=marker, markersize=4, linewidth=1, label=model)
+            for model, (colour, marker) in look.items()
+        ]
+        fills = {"0.35": "filled: queries, or what\nthe model trained with", "white": "hollow: keys, or others"}
+        handles += [
+            Line2D([], [], color="0.35", marker="o", linestyle="none", markersize=4, markerfacecolor=fill, label=label)
+            for fill, label in fills.items()
+        ]
+        handles.append(Line2D([], [], color="0.35", linestyle=":", linewidth=1, label="no better than\nrandom order"))
         figure.legend(handles=handles, loc="outside right upper")
     return figure
 
@@ -200,6 +279,7 @@ def embeddings_figure(frame: pd.DataFrame, families: Mapping[str, str]) -> Figur
 FIGURES: dict[str, Callable[[pd.DataFrame, Mapping[str, str]], Figure]] = {
     "attention_maps": attention_maps_figure,
     "heads": heads_figure,
+    "approximation": approximation_figure,
     "gradients": gradients_figure,
     "embeddings": embeddings_figure,
 }
@@ -214,13 +294,14 @@ def summary(kind: str, frame: pd.DataFrame) -> Table:
         frame: its table.
 
     Returns:
-        `attention_maps`: one row per map, with the strongest key of each query. `heads`: one row per head.
-        `gradients`: one row per model before and after training, columns by distance. `embeddings`: one row per model
-        and representation.
+        `attention_maps`: one row per map, with the strongest key of each query. `heads`: one row per layer, with its
+        heads by type and means over them. `approximation`: one row per model before and after training, columns by
+        setting. `gradients`: likewise, columns by distance. `embeddings`: one row per model and representation.
     """
     return {
         "attention_maps": _strongest_keys,
         "heads": _heads,
+        "approximation": _approximations,
         "gradients": _gradients,
         "embeddings": _separations,
     }[kind](frame)
@@ -238,13 +319,49 @@ def _strongest_keys(frame: pd.DataFrame) -> Table:
 def _heads(frame: pd.DataFrame) -> Table:
     percent = {
         "agreement": "agreement", "entropy_share": "of ln n", "distance_share": "of equal weights'", "itself": "itself",
-        "previous": "previous", "next": "next", "first": "first",
+        "previous": "previous", "next": "next", "first": "first", "special": "[CLS] and [SEP]",
+        "near": f"others within {frame['window'].iloc[0]}", "far": "others farther",
     }  # fmt: skip
-    shown = frame.assign(**{name: 100 * frame[name] for name in percent})
     columns = {name: Column(f"{label} [%]", 0) for name, label in percent.items()}
     columns |= {"entropy": Column("entropy [nats]", 2), "distance": Column("distance [tokens]", 1)}
-    order = ["entropy", "entropy_share", "distance", "distance_share", "itself", "previous", "next", "first"]
-    return Table(shown[[*MAP, "type", "place", "agreement", *order]], columns)
+    order = ["agreement", "entropy", "entropy_share", "distance", "distance_share", *list(percent)[3:]]
+    positional = frame["type"] == "positional"
+    types = frame["type"].where(~positional, "positional, " + frame["place"])
+    shown = frame.assign(heads=types, **{name: 100 * frame[name] for name in percent})
+    layers = shown.groupby(["model", "layer"], sort=False)
+    rows = layers.agg({"heads": _counted} | dict.fromkeys(order, "mean")).reset_index()
+    return Table(rows, columns)
+
+
+def _counted(names: pd.Series) -> str:
+    """Return how often each name occurs: `3 local; 1 positional, offset -1`."""
+    return "; ".join(f"{count} {name}" for name, count in names.groupby(names).size().items())
+
+
+def _approximations(frame: pd.DataFrame) -> Table:
+    medians = frame[frame["head"].isna() & (frame["quantile"] == 0.5)]
+    rows = medians.pivot_table("value", ["model", "when"], "quantity", sort=False)[list(NORMS)]
+    columns = {"query_norm": Column("norm of queries", 1), "key_norm": Column("norm of keys", 1)}
+    means = _setting_means(frame).set_index(["model", "when"])
+    own, favor, lsh = (means[means["quantity"] == name] for name in ("own_error", "favor_error", "lsh_recall"))
+    rows["own"] = own["value"]
+    columns["own"] = Column("own error [%]", 1)
+    for features, part in favor.groupby("features"):
+        name = f"favor-m{features:g}"
+        rows[name], rows["mean"] = part["value"], part["chance"]
+        columns[name] = Column(f"{name} error [%]", 1)
+    columns["mean"] = Column("error of the mean [%]", 1)
+    for (hashes, size), part in lsh.groupby(["hashes", "chunk_size"]):
+        name = f"lsh-h{hashes:g}-c{size:g}"
+        rows[name], rows[f"{name}_random"] = part["value"], part["chance"]
+        columns[name] = Column(f"{name} reaches [%]", 1)
+        columns[f"{name}_random"] = Column(f"{name} at random [%]", 1)
+    note = (
+        "Means over layers and heads, of norms over the medians of layers. Errors are those of outputs against exact "
+        "attention on the same queries and keys: own, of the model's mechanism as it trained, others with fresh draws; "
+        "the mean attends to all tokens equally."
+    )
+    return Table(rows[list(columns)].reset_index(), columns, note)
 
 
 def _gradients(frame: pd.DataFrame) -> Table:
@@ -261,6 +378,60 @@ def _separations(frame: pd.DataFrame) -> Table:
     parts = frame.groupby(["model", "word", "representation"], sort=False)
     rows = parts.agg(documents=("document", "size"), silhouette=("silhouette", "first"), accuracy=("accuracy", "first"))
     return Table(rows.assign(accuracy=100 * rows["accuracy"]).reset_index(), columns)
+
+
+def _setting_means(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return what approximations do with each setting, in percent, as means over layers and heads.
+
+    Args:
+        frame: of `lib.analysis.approximation`.
+
+    Returns:
+        `model`, `when`, `quantity`, `SETTING` (0 = has none), `value`, `chance`, and `own`: whether the model's
+        mechanism has this setting.
+    """
+    key = ["model", "when", "quantity", *SETTING]
+    tried = frame[~frame["quantity"].isin(NORMS)].fillna(dict.fromkeys(SETTING, 0))
+    means = (100 * tried.groupby(key, sort=False)[["value", "chance"]].mean()).reset_index()
+    own = means.loc[means["quantity"] == "own_error", ["model", "when", *SETTING]]
+    means = means.merge(own, how="left", indicator="own")
+    return means.assign(own=means["own"] == "both")
+
+
+def _draw_targets(axes: Axes, layers: Sequence[pd.DataFrame], frame: pd.DataFrame) -> None:
+    """Draw a bar per layer, divided by `TARGETS`, and the bar of equal weights below them."""
+    bars = {}
+    for part in layers:
+        model, layer = part[["model", "layer"]].iloc[0]
+        bars[f"{model}, layer {layer}"] = part[list(TARGETS)].mean()
+    special, near = frame[["uniform_special", "uniform_near"]].mean()
+    bars["equal weights"] = pd.Series({"special": special, "near": near, "far": 1 - special - near})
+    shares = 100 * pd.DataFrame(bars).T
+    left = 0 * shares["special"]
+    for name, (_, shade) in TARGETS.items():
+        axes.barh(shares.index, shares[name], 0.75, left, color=shade, edgecolor="black", linewidth=0.5, gid=name)
+        left += shares[name]
+    axes.set(xlim=(0, 100), xlabel="attention weight [%]")
+    axes.invert_yaxis()
+    axes.margins(y=0.01)
+    axes.grid(visible=False, axis="y")
+    axes.tick_params(axis="y", labelsize=7, length=0)
+
+
+def _draw_norms(axes: Axes, layers: pd.DataFrame, place: int, models: int, style: dict[str, Any]) -> None:
+    """Draw the norms in each layer of the model that is number `place` of so many."""
+    for quantity, shift in NORMS.items():
+        norms = layers[layers["quantity"] == quantity].pivot(index="layer", columns="quantile", values="value")
+        x = norms.index + 0.8 * ((place + 0.5 + shift) / models - 0.5)
+        axes.vlines(x, norms.min(axis=1), norms.max(axis=1), color=style["color"], linewidth=0.8)
+        fill = style["color"] if quantity == "query_norm" else "white"
+        axes.plot(x, norms[0.5], **style | {"linestyle": "none", "markersize": 3, "markerfacecolor": fill})
+
+
+def _draw_settings(axes: Axes, settings: pd.DataFrame, own: pd.DataFrame, x: str, style: dict[str, Any]) -> None:
+    """Draw the value of each setting, and filled that of the model's own."""
+    axes.plot(settings[x], settings["value"], **style, markerfacecolor="white")
+    axes.plot(own[x], own["value"], **style | {"gid": f"{style['gid']}, own", "linestyle": "none"}, zorder=3)
 
 
 def _draw_map(axes: Axes, part: pd.DataFrame, greatest: float) -> AxesImage:

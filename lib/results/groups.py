@@ -1,37 +1,31 @@
 """Accuracy by group of test documents, such as their distance or length, from the predictions of finished runs."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
 
 from lib.core.errors import DataError
 from lib.core.record import PREDICTIONS
-from lib.results.records import select_grid
 
 
-def accuracy_by_group(runs: pd.DataFrame, stage: str, models: Sequence[str], dataset: str) -> pd.DataFrame:
-    """Return the accuracy on test in percent of every model and group.
+def accuracy_by_group(grid: pd.DataFrame) -> pd.DataFrame:
+    """Return the accuracy on test in percent of every row and group.
 
     The accuracy of a group is the share of right ones among the labelled items of all its documents: the documents
     themselves, or their labelled tokens.
 
     Args:
-        runs: frame of `lib.results.records.load_runs`.
-        stage: name of the stage.
-        models: whose runs are read.
-        dataset: name of the dataset.
+        grid: runs, as `Scope.grid` gives them.
 
     Returns:
-        `mean` and standard deviation `std` over the seeds (NaN with one seed), by `model` and `group`, ascending.
+        `mean` and standard deviation `std` over the seeds (NaN with one seed), by `dataset`, `row` and `group`.
 
     Raises:
-        DataError: a run is missing or there twice, or has no predictions by group.
+        DataError: a run has no predictions by group.
     """
-    grid = select_grid(runs, stage, models, [dataset], [])
-    shares = {(run.model, run.seed): _shares(Path(run.folder)) for run in grid.itertuples()}
-    percent = 100 * pd.concat(shares, names=["model", "seed"])
-    return percent.groupby(["model", "group"]).agg(["mean", "std"])
+    shares = {(run.dataset, run.row, run.seed): _shares(Path(run.folder)) for run in grid.itertuples()}
+    percent = 100 * pd.concat(shares, names=["dataset", "row", "seed"])
+    return percent.groupby(["dataset", "row", "group"]).agg(["mean", "std"])
 
 
 def _shares(folder: Path) -> pd.Series:

@@ -8,15 +8,16 @@ from pathlib import Path
 import pandas as pd
 
 from lib.core.errors import DataError
-from lib.core.record import read_record
+from lib.core.record import HISTORY, read_record
+from lib.core.variants import variant_name
 
-KEY = ["stage", "model", "dataset", "seed"]
+KEY = ["stage", "model", "dataset", "variant", "seed"]
 
 
 def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
     """Return one row per run: the fields of its record, each metric under its own name, weights as `parameters_*`.
 
-    `training_seconds` is `seconds`, and missing without a training loop.
+    `variant` is the name of the run's variant. `training_seconds` is `seconds`, and missing without a training loop.
 
     Raises:
         DataError: records are missing or damaged (all of them are named), or two belong to the same run.
@@ -28,7 +29,8 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
         except DataError as error:
             problems.append(str(error))
             continue
-        fields = record.model_dump(exclude={"metrics", "parameters", "parents", "versions"})
+        fields = record.model_dump(exclude={"metrics", "parameters", "parents", "variant", "versions"})
+        fields["variant"] = variant_name(record.variant)
         parameters = {f"parameters_{part}": number for part, number in record.parameters.items()}
         training = {"training_seconds": record.seconds if record.epochs else None}
         rows.append({"folder": str(folder), **fields, **training, **parameters, **record.metrics})
@@ -40,10 +42,40 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
     return runs
 
 
+def load_histories(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return one row per run and epoch: what names the run, `epoch`, and what its history holds.
+
+    Args:
+        runs: frame of `load_runs`; those without a training loop have no history.
+
+    Raises:
+        DataError: histories are missing or damaged; all of them are named.
+    """
+    frames, problems = [], []
+    for run in runs[runs["epochs"] > 0].itertuples():
+        path = Path(run.folder) / HISTORY
+        try:
+            history = pd.read_csv(path)
+        except (OSError, ValueError) as error:
+            problems.append(f"{path}: not a history ({error}). Delete the run's folder and run it again.")
+            continue
+        frames.append(history.assign(**{name: getattr(run, name) for name in KEY}))
+    if problems:
+        raise DataError("\n".join(problems))
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*KEY, "epoch"])
+
+
 def select_grid(
-    runs: pd.DataFrame, stage: str, models: Sequence[str], datasets: Sequence[str], columns: Sequence[str]
+    runs: pd.DataFrame,
+    stage: str,
+    models: Sequence[str],
+    datasets: Sequence[str],
+    columns: Sequence[str],
+    variants: Sequence[str] = ("",),
 ) -> pd.DataFrame:
-    """Return the runs of `stage` for every model, dataset and seed, a seed being wanted if any run of the grid has it.
+    """Return the runs of `stage` for every model, dataset, variant and seed.
+
+    A seed is wanted if any run of the grid on that dataset has it.
 
     Args:
         runs: frame of `load_runs`.
@@ -51,21 +83,29 @@ def select_grid(
         models: models of the grid.
         datasets: datasets of the grid.
         columns: columns that each run needs a value in, unless it has no training loop.
+        variants: names of the variants of the grid; that of a run which is no part of a search is empty.
 
     Raises:
         DataError: runs are missing, lack a value, or exist twice; all of them are named.
     """
     grid = runs.reindex(columns=[*KEY, *columns]) if runs.empty else runs
-    grid = grid[(grid["stage"] == stage) & grid["model"].isin(models) & grid["dataset"].isin(datasets)]
+    wanted = {"stage": [stage], "model": models, "dataset": datasets, "variant": variants}
+    grid = grid[grid[list(wanted)].isin(wanted).all(axis=1)]
     grid = grid.reindex(columns=[*grid.columns, *(column for column in columns if column not in grid)])
-    keys = [tuple(key) for key in grid[["model", "dataset", "seed"]].itertuples(index=False)]
-    seeds = sorted({seed for _, _, seed in keys}) or ["any"]
-    wanted = itertools.product(models, datasets, seeds)
-    problems = [f"{_name(stage, *key)}: no record" for key in wanted if key not in set(keys)]
+    cell = ["model", "dataset", "variant", "seed"]
+    keys = [tuple(key) for key in grid[cell].itertuples(index=False)]
+    expected = [
+        key
+        for dataset in datasets
+        for key in itertools.product(
+            models, [dataset], variants, sorted({seed for _, other, _, seed in keys if other == dataset}) or ["any"]
+        )
+    ]
+    problems = [f"{_name(stage, *key)}: no record" for key in expected if key not in set(keys)]
     problems += [f"{_name(stage, *key)}: {count} records" for key, count in Counter(keys).items() if count > 1]
     trained = grid["epochs"].fillna(1) > 0 if "epochs" in grid else True
     for column in columns:
-        empty = grid.loc[grid[column].isna() & trained, ["model", "dataset", "seed"]]
+        empty = grid.loc[grid[column].isna() & trained, cell]
         problems += [f"{_name(stage, *key)}: no value of {column}" for key in empty.itertuples(index=False)]
     if problems:
         raise DataError(
@@ -75,5 +115,5 @@ def select_grid(
     return grid
 
 
-def _name(stage: str, model: str, dataset: str, seed: int | str) -> str:
-    return f"{stage}/{model}/{dataset}/seed-{seed}"
+def _name(stage: str, model: str, dataset: str, variant: str, seed: int | str) -> str:
+    return "/".join([stage, model, dataset, *([variant] if variant else []), f"seed-{seed}"])

@@ -7,6 +7,7 @@ import platform
 import resource
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -17,7 +18,8 @@ import pandas as pd
 from lib.core.record import Parent, RunRecord
 from lib.core.settings.run import Run
 
-if TYPE_CHECKING:  # a run that does not train needs neither
+if TYPE_CHECKING:  # a run that does not train needs none of these
+    from torch import nn
     from transformers import PreTrainedModel
 
     from lib.training.trainer import KeyedTrainer
@@ -107,6 +109,7 @@ def _described(run: Run, trainer: KeyedTrainer | None) -> dict[str, Any]:
         "stage": run.stage,
         "model": run.model,
         "dataset": run.dataset,
+        "variant": run.variant,
         "seed": run.seed,
         "task": run.task.kind,
         "parents": {name: Parent(path=str(path), digest=_digest(path)) for name, path in parents.items()},
@@ -127,12 +130,26 @@ def count_parameters(model: PreTrainedModel) -> dict[str, int]:
         model: with or without a head, on any device (also `meta`).
 
     Returns:
-        `total`, `backbone` (of an encoder: embeddings and blocks) and `head` (the rest). A tied decoder's weight counts
-        once, as part of the backbone.
+        `total`; `backbone`, and those of its parts that it has: `embeddings`, `attention` (with its projections),
+        `feed_forward`, `recurrence`, `norms` (also that of the embeddings); `head` (what is not the backbone). A tied
+        decoder's weight counts once, among the embeddings.
     """
     total = sum(parameter.numel() for parameter in model.parameters())
-    backbone = sum(parameter.numel() for parameter in model.base_model.parameters())
-    return {"total": total, "backbone": backbone, "head": total - backbone}
+    parts: Counter[str] = Counter()
+    for name, parameter in model.base_model.named_parameters():
+        parts[_part(model.base_model, name)] += parameter.numel()
+    return {"total": total, "backbone": parts.total(), **parts, "head": total - parts.total()}
+
+
+def _part(backbone: nn.Module, name: str) -> str:
+    """Return which part of a backbone, see `lib.backbones.contract.TokenBackbone`, the weight called `name` is of."""
+    path = name.split(".")[:-1]
+    owner = type(backbone.get_submodule(".".join(path))).__name__
+    if owner.endswith("Norm"):
+        return "norms"
+    if owner in ("RNN", "LSTM", "GRU"):
+        return "recurrence"
+    return next((part for part in ("embeddings", "attention") if part in path), "feed_forward")
 
 
 def _digest(place: Path) -> str:

@@ -17,7 +17,7 @@ from pydantic.json_schema import models_json_schema
 from lib.core.configuration import EXTENDS
 from lib.core.files import write_text
 from lib.core.generated import GeneratorOptions, generators, options_class
-from lib.core.kinds import BACKBONES, MECHANISMS, TASKS, Axis, KindParameters
+from lib.core.kinds import BACKBONES, FIGURES, MECHANISMS, TABLES, TASKS, Axis, KindParameters
 from lib.core.settings.data import GeneratedSource
 from lib.core.settings.report import Report
 from lib.core.settings.run import Run
@@ -26,7 +26,7 @@ from lib.core.settings.study import Experiment, Stage, Study, Work
 TEMPLATE = Path(__file__).with_suffix(".md")
 STUDY_KEYS, RUN_KEYS = "<!-- keys of a study -->", "<!-- keys of a run -->"
 
-AXES: dict[type[BaseModel], Axis[Any]] = {axis.base: axis for axis in (MECHANISMS, BACKBONES, TASKS)}
+AXES: dict[type[BaseModel], Axis[Any]] = {axis.base: axis for axis in (MECHANISMS, BACKBONES, TASKS, TABLES, FIGURES)}
 SHARED = ("task", "recipe")
 """Keys of a stage that are laid below those of each entry of its `data`."""
 PLACEHOLDERS = {"data": "<dataset>", "files": "<part>", "ground_truth": "<part>", "changes": "<stage>"}
@@ -176,7 +176,8 @@ def _spelled(annotation: Any) -> str:
     if origin in (typing.Union, types.UnionType):
         return " | ".join("null" if argument is type(None) else _spelled(argument) for argument in arguments)
     if origin in (list, dict):
-        return f"{'list' if origin is list else 'mapping'} of {_spelled(arguments[-1])}"
+        entries = _spelled(arguments[-1])
+        return f"{'list' if origin is list else 'mapping'} of {f'({entries})' if ' | ' in entries else entries}"
     names = {Any: "any value", str: "text", int: "integer", float: "number", bool: "true, false"}
     return names.get(annotation, getattr(annotation, "__name__", str(annotation)))
 

@@ -13,6 +13,7 @@ from lib.core.errors import ConfigError
 from lib.core.files import read_mapping, write_text
 from lib.core.record import CONFIG, MODEL, RUN
 from lib.core.settings.run import Start
+from lib.core.variants import laid_over
 from lib.workflow.plan import Key, Plan
 
 INHERITED = ("seed", "precision", "backbone", "tokenizer")
@@ -67,8 +68,15 @@ def new_experiment(
         raise ConfigError(f"{stage} trains no model of the study on {dataset}. Name another stage, or add a model.")
     if model is not None and model not in trained:
         raise ConfigError(f"{model!r} is not a model that {stage} trains; known: {', '.join(trained)}.")
-    key = Key(stage, model or trained[0], dataset, plan.experiment.seeds[0])
-    settings = json.loads(plan.run_settings(key)) | {
+    key = Key(stage, model or trained[0], dataset, plan.experiment.seeds_of(stage, dataset)[0])
+    settings = json.loads(plan.run_settings(key))
+    for best in plan.settings_from(key):
+        if not Path(best).is_file():
+            raise ConfigError(
+                f"{best}: no such file, from which {stage} takes settings. Let the search choose them first."
+            )
+        settings = laid_over(settings, read_mapping(best))
+    settings |= {
         "tokenizer": plan.tokenizer(key)[0],
         "data": plan.data(key),
         "execution": json.loads(plan.execution),

@@ -2,22 +2,27 @@
 
 import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import find_spec
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import urlparse
 
+from lib.core.errors import DataError
+from lib.core.files import read_mapping
 from lib.core.generated import PACKAGE, RAW_FILES, options_class
 from lib.core.inputs import resolve_paths
-from lib.core.kinds import BACKBONES, MECHANISMS, TASKS
+from lib.core.kinds import BACKBONES, FIGURES, MECHANISMS, TABLES, TASKS, Axis, ResultParameters
 from lib.core.record import CONFIG, HISTORY, MODEL, PREDICTIONS, RUN
 from lib.core.settings.data import Corpus, Dataset, GeneratedSource, HubSource, RemoteFile
-from lib.core.settings.study import Study
+from lib.core.settings.study import Study, Work
+from lib.core.variants import Setting, variant_name
 from lib.workflow.digests import code_digest
 from lib.workflow.resources import training_minutes
 
 SPLITS = ("train", "validation", "test")
+LISTED = 10
+"""How many problems of imported runs a message lists."""
 
 
 class Key(NamedTuple):
@@ -27,6 +32,8 @@ class Key(NamedTuple):
     model: str
     dataset: str
     seed: int | str
+    variant: str = ""
+    """Which of the settings that the stage searches, if it does."""
 
 
 class Plan:
@@ -44,12 +51,49 @@ class Plan:
     def runs(self) -> list[Key]:
         """All runs of the study, each once, however many models share it."""
         return [
-            Key(stage, model, dataset, seed)
+            Key(stage, model, dataset, seed, variant_name(settings))
             for stage, section in self.experiment.stages.items()
             for model in self.owners(stage)
             for dataset in section.data
-            for seed in self.experiment.seeds
+            for settings in section.combinations()
+            for seed in self.experiment.seeds_of(stage, dataset)
         ]
+
+    @property
+    def made(self) -> list[Key]:
+        """The runs that rules make: all, or none if they are imported."""
+        return self.runs if self.study.execution.runs == "made" else []
+
+    def check_imported(self) -> None:
+        """Check the imported records that tables and figures read.
+
+        Raises:
+            DataError: some are missing, or of a run with other settings than the study's; all of them are named.
+        """
+        if self.study.execution.runs == "made":
+            return
+        read = {
+            file for result in [*self.tables.values(), *self.figures.values()] for file in self.result_inputs(result)
+        }
+        problems = []
+        for key in self.runs:
+            folder = self.folder(key)
+            if f"{folder}/{RUN}" not in read:
+                continue
+            if not Path(folder, RUN).is_file():
+                problems.append(f"{folder}: no record")
+            elif Path(folder, CONFIG).is_file():
+                found = read_mapping(Path(folder, CONFIG))
+                problems += [
+                    f"{folder}/{CONFIG}: {text}" for text in _unlike(found, json.loads(self.run_settings(key)))
+                ]
+        if problems:
+            shown = [*problems[:LISTED], *([f"and {len(problems) - LISTED} more"] if len(problems) > LISTED else [])]
+            raise DataError(
+                f"the study's runs are imported (execution.runs), but not as it describes them: {'; '.join(shown)}. "
+                f"Import them with scripts/import_runs.py --out {self.results}, take models, datasets or seeds without "
+                "a record out of the study, or correct the settings that differ."
+            )
 
     def owners(self, stage: str) -> list[str]:
         """Return the models that have runs of their own at a stage."""
@@ -69,9 +113,22 @@ class Plan:
         """Whether a run leaves predictions."""
         return self.experiment.stages[key.stage].data[key.dataset].task.predicts
 
+    def work(self, key: Key) -> Work:
+        """Return what a run does: that of its stage on its dataset, with the settings of its variant."""
+        return self.experiment.stages[key.stage].data[key.dataset].with_settings(self.variant(key))
+
+    def variant(self, key: Key) -> dict[str, Setting]:
+        """Return the settings that tell a run from others of a search; none for a run that is no part of one."""
+        combinations = self.experiment.stages[key.stage].combinations() if key.variant else [{}]
+        return next(settings for settings in combinations if variant_name(settings) == key.variant)
+
+    def place(self, key: Key) -> str:
+        """Return the part of a run's paths that all its seeds share."""
+        return "/".join([key.stage, key.model, key.dataset, *([key.variant] if key.variant else [])])
+
     def folder(self, key: Key) -> str:
         """Return the folder of a run."""
-        return f"{self.results}/runs/{key.stage}/{key.model}/{key.dataset}/seed-{key.seed}"
+        return f"{self.results}/runs/{self.place(key)}/seed-{key.seed}"
 
     def record(self, key: Key, *names: str) -> dict[str, str]:
         """Return the files of a run's record, by name: `config`, `run`, and those of `history`, `predictions` asked."""
@@ -94,7 +151,9 @@ class Plan:
             return None
         dataset = experiment.parent_dataset(stage, key.dataset)
         assert dataset is not None  # the study was checked
-        return Key(stage, experiment.owner(key.model, stage), dataset, key.seed)
+        seeds = experiment.seeds_of(stage, dataset)
+        seed = key.seed if int(key.seed) in seeds else seeds[0]
+        return Key(stage, experiment.owner(key.model, stage), dataset, seed)
 
     def start(self, key: Key) -> list[str]:
         """Return the folder of the weights that a run starts from, if it starts from any."""
@@ -106,6 +165,41 @@ class Plan:
         if start is None or isinstance(start, str):
             return []
         return [start.folder] if start.folder else [f"{self.resources}/models/{start.repository}/{start.revision}"]
+
+    def settings_from(self, key: Key) -> list[str]:
+        """Return the file with the best settings of a search that a run takes over, if it takes any."""
+        source = self.experiment.stages[key.stage].settings_from
+        return [self.best(source, key.dataset)] if source and self.trains(key) else []
+
+    def best(self, stage: str, dataset: str) -> str:
+        """Return the path of the best settings of a search."""
+        return f"{self.results}/search/{stage}/{dataset}.json"
+
+    @property
+    def searches(self) -> list[tuple[str, str]]:
+        """Every stage from which another one takes the best settings, with its datasets."""
+        stages = self.experiment.stages
+        sources = dict.fromkeys(stage.settings_from for stage in stages.values() if stage.settings_from)
+        return [(source, dataset) for source in sources for dataset in stages[source].data]
+
+    def search_scope(self, stage: str, dataset: str) -> dict[str, Any]:
+        """Return the fields of `lib.results.scope.Scope` that tell a search on a dataset."""
+        models = self.owners(stage)
+        return {
+            "models": models,
+            "stages": [[stage, [dataset]]],
+            "owners": {stage: dict(zip(models, models, strict=True))},
+            "variants": self._variants([stage]),
+        }
+
+    def _variants(self, stages: Iterable[str]) -> dict[str, Any]:
+        """Return the settings of every variant of those stages that have some, as pairs, since JSON keeps no order."""
+        sections = self.experiment.stages
+        return {
+            stage: [[list(pair) for pair in settings.items()] for settings in sections[stage].combinations()]
+            for stage in stages
+            if sections[stage].variants
+        }
 
     def data(self, key: Key) -> dict[str, str]:
         """Return what a run reads, by split: folders of tokens, or prepared documents."""
@@ -125,8 +219,8 @@ class Plan:
     def run_settings(self, key: Key) -> str:
         """Return what a run's result depends on, as JSON: its slice of the configuration, without paths."""
         experiment = self.experiment
-        work = experiment.stages[key.stage].data[key.dataset]
-        settings = {
+        work = self.work(key)
+        settings: dict[str, Any] = {
             "stage": key.stage,
             "model": key.model,
             "dataset": key.dataset,
@@ -134,6 +228,8 @@ class Plan:
             "task": work.task.model_dump(mode="json"),
             "backbone": experiment.backbone_at(key.model, key.stage).model_dump(mode="json"),
         }
+        if variant := self.variant(key):
+            settings["variant"] = variant
         if work.task.labelled:
             settings["labels"] = experiment.datasets[key.dataset].labels
         if self.reads_tokens(key):
@@ -175,7 +271,7 @@ class Plan:
 
     def minutes(self, key: Key) -> int:
         """Estimate the wall time of a run on tokens, in minutes."""
-        work = self.experiment.stages[key.stage].data[key.dataset]
+        work = self.work(key)
         corpus = self.experiment.corpus(key.dataset)
         estimate = training_minutes(
             backbone=self.experiment.backbone_at(key.model, key.stage),
@@ -345,91 +441,89 @@ class Plan:
     @functools.cached_property
     def tables(self) -> dict[str, dict[str, Any]]:
         """All tables by name, with what each shows."""
-        return {name: table for entry in self.study.report.tables for name, table in self._tables_of(entry).items()}
+        return self._results(self.study.report.tables)
 
-    def _tables_of(self, entry: str) -> dict[str, dict[str, Any]]:
-        """Return the tables that an entry of `report.tables` stands for, by name, with what each shows."""
-        settings = self.study.report.tables[entry]
-        if settings.kind == "token_lengths":
-            return {entry: {"kind": settings.kind, "corpora": self.tokenised}}
-        owners = self._owners_of_rows(settings.stages, settings.models)
-        shown: dict[str, Any] = {
-            "kind": settings.kind,
-            "models": list(owners),
-            "owners": {stage: {model: of[stage] for model, of in owners.items()} for stage in settings.stages},
-        }
-        stages = [(stage, list(self.experiment.stages[stage].data)) for stage in settings.stages]
-        if settings.kind == "stage":
-            columns = {"columns": settings.columns, "published": self.study.report.published}
-            return {entry: shown | {"stages": stages} | columns}
-        ((stage, datasets),) = stages
-        tables = {}
-        for dataset in datasets:
-            table = shown | {"stages": [(stage, [dataset])]}
-            name = f"{entry}_{dataset}"
-            if settings.kind == "groups":
-                table["group"] = settings.label or self.experiment.datasets[dataset].group
-                name = entry if len(datasets) == 1 else name
-            tables[name] = table
-        return tables
+    @functools.cached_property
+    def figures(self) -> dict[str, dict[str, Any]]:
+        """All figures by name, with what each shows."""
+        return self._results(self.study.report.figures)
 
-    def _owners_of_rows(self, stages: Sequence[str], models: Sequence[str] | None) -> dict[str, dict[str, str]]:
-        """Return the rows of a table, each with the models that name its runs, by stage.
+    def _results(self, entries: Mapping[str, ResultParameters]) -> dict[str, dict[str, Any]]:
+        """Return the tables or figures that entries of the report stand for, by name: their settings and scope."""
+        results = {}
+        for entry, settings in entries.items():
+            shown = {"settings": settings.model_dump(mode="json"), "scope": self._scope(settings)}
+            if settings.divided == "never":
+                results[entry] = shown
+                continue
+            (stage,) = settings.stages_passed()
+            datasets = self._datasets(stage, settings)
+            for dataset in datasets:
+                name = entry if settings.divided == "if_several" and len(datasets) == 1 else f"{entry}_{dataset}"
+                results[name] = shown | {"scope": shown["scope"] | {"stages": [[stage, [dataset]]]}}
+        return results
 
-        Args:
-            stages: all that a row passes.
-            models: those asked for; none = all. Models that share all runs are one row, named as the first of them.
-        """
-        experiment = self.experiment
+    def _scope(self, settings: ResultParameters) -> dict[str, Any]:
+        """Return the fields of `lib.results.scope.Scope` but for its files, as JSON keeps them."""
+        if settings.reads == "token_lengths":
+            shown = [each for each in self.tokenised if each[0] in (settings.datasets or self.corpora)]
+            return {"models": [], "stages": [], "owners": {}, "tokenised": shown}
+        experiment, report = self.experiment, self.study.report
+        passed, added = settings.stages_passed(), settings.stages_added()
+        stages = list(dict.fromkeys([*added, *passed]))
         owners = {
-            model: {stage: experiment.owner(model, stage) for stage in stages}
+            model: {stage: experiment.owner(model, stage) for stage in stages if stage in experiment.stages_of(model)}
             for model in experiment.models
-            if set(stages) <= set(experiment.stages_of(model))
         }
-        rows = [next(first for first in owners if owners[first] == owners[model]) for model in models or owners]
-        return {row: owners[row] for row in rows}
+        passing = {model: own for model, own in owners.items() if own and set(passed) <= set(own)}
+        # Models that share all runs are one row, named as the first of them.
+        names = {row: next(each for each in passing if passing[each] == own) for row, own in passing.items()}
+        rows = list(dict.fromkeys(names[row] for row in settings.models or passing))
+        beside: dict[str, Any] = {name: names.get(getattr(report, name)) for name in settings.beside}
+        datasets = [[stage, self._datasets(stage, settings)] for stage in stages]
+        return {
+            "models": rows,
+            "stages": datasets,
+            "owners": {
+                stage: {
+                    row: owners[row][stage]
+                    for row in dict.fromkeys([*rows, *filter(None, beside.values())])
+                    if stage in owners[row]
+                }
+                for stage in stages
+            },
+            "families": {row: experiment.backbone_at(row, [*passed, *owners[row]][0]).family for row in rows},
+            "groups": {
+                name: dataset.group
+                for name, dataset in experiment.datasets.items()
+                if dataset.group and settings.needs_groups and any(name in names for _, names in datasets)
+            },
+            "variants": self._variants(stages),
+            "published": report.published,
+            **beside,
+        }
 
-    def table_inputs(self, table: dict[str, Any]) -> list[str]:
-        """Return the files that a table is made from: run records, or token lengths."""
-        if table["kind"] == "token_lengths":
-            return [self.token_lengths(corpus, tokenizer) for corpus, tokenizer in self.tokenised]
-        stages = dict(table["stages"])
+    def _datasets(self, stage: str, settings: ResultParameters) -> list[str]:
+        """Return the entries of a stage's `data` that are shown; all, where the settings name none of them."""
+        entries = list(self.experiment.stages[stage].data)
+        return [entry for entry in settings.datasets or () if entry in entries] or entries
+
+    def result_inputs(self, result: Mapping[str, Any]) -> list[str]:
+        """Return the files that a table or figure is made from: run records, or token lengths."""
+        scope = result["scope"]
+        if "tokenised" in scope:
+            return [self.token_lengths(corpus, tokenizer) for corpus, tokenizer in scope["tokenised"]]
+        stages = dict(scope["stages"])
         return [
             f"{self.folder(key)}/{RUN}"
             for key in self.runs
-            if key.dataset in stages.get(key.stage, ()) and key.model in table["owners"][key.stage].values()
+            if key.dataset in stages.get(key.stage, ()) and key.model in scope["owners"][key.stage].values()
         ]
 
-    def figure_settings(self, name: str) -> dict[str, Any]:
-        """Return what a figure shows: models with their families, datasets, and what its kind reads."""
-        settings = self.study.report.figures[name]
-        models = [model for model in self.owners(settings.stage) if model != settings.baseline]
-        families = {model: self.experiment.backbone_at(model, settings.stage).family for model in models}
-        datasets = list(self.experiment.stages[settings.stage].data)
-        shown = {
-            "kind": settings.kind,
-            "stage": settings.stage,
-            "models": models,
-            "families": families,
-            "datasets": datasets,
-        }
-        if settings.kind == "group_score":
-            labels = {dataset: settings.label or self.experiment.datasets[dataset].group for dataset in datasets}
-            return shown | {"labels": labels, "chance": settings.chance, "trained_to": settings.trained_to}
-        timed = {
-            model: [
-                [stage, self.experiment.owner(model, stage)]
-                for stage in settings.time
-                if stage in self.experiment.stages_of(model)
-            ]
-            for model in models
-        }
-        return shown | {"column": settings.column, "baseline": settings.baseline, "timed": timed}
-
-    def figure_inputs(self, name: str) -> list[str]:
-        """Return the records that a figure is drawn from."""
-        settings = self.study.report.figures[name]
-        return self.records(*dict.fromkeys([*settings.time, settings.stage]))
+    def result_code(self, axis: Axis[Any], result: Mapping[str, Any]) -> str:
+        """Return the digest of the code that makes a table or figure."""
+        script = {TABLES: "scripts/table.py", FIGURES: "scripts/figure.py"}[axis]
+        return code_digest(script, axis.module(result["settings"]["kind"], "parameters"))
 
     def analysis_runs(self, name: str) -> list[Key]:
         """Return the runs whose models an analysis looks at, each once."""
@@ -437,7 +531,7 @@ class Plan:
         dataset = self.study.analysed_dataset(settings)
         assert dataset is not None  # the study was checked
         models = [self.experiment.owner(model, settings.stage) for model in self.study.analysed_models(settings)]
-        seed = self.experiment.seeds[0]
+        seed = self.experiment.seeds_of(settings.stage, dataset)[0]
         return [Key(settings.stage, model, dataset, seed) for model in dict.fromkeys(models)]
 
     def analysis_settings(self, name: str) -> dict[str, Any]:
@@ -466,7 +560,10 @@ class Plan:
 
     def analysis_code(self, name: str) -> str:
         """Return the digest of the code that an analysis executes; that of its models counts in their runs."""
-        return code_digest("scripts/analyse.py", f"lib.analysis.{self.study.report.analyses[name].kind}")
+        kind = self.study.report.analyses[name].kind
+        tried = ("favor", "lsh") if kind == "approximation" else ()  # whatever the models have
+        modules = [MECHANISMS.module(mechanism, part) for mechanism in tried for part in ("mechanism", "parameters")]
+        return code_digest("scripts/analyse.py", f"lib.analysis.{kind}", *modules)
 
     def analysis_look(self, name: str) -> dict[str, Any]:
         """Return how an analysis is shown: its kind, and models with their families, which colour them."""
@@ -494,6 +591,16 @@ class Plan:
 def as_json(value: Any) -> str:
     """Return `value` as JSON with sorted keys, so that equal settings are equal text."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def _unlike(found: Mapping[str, Any], wanted: Mapping[str, Any], place: str = "") -> Iterator[str]:
+    """Yield the settings that are `found` to differ from those wanted; what is not found is not known."""
+    for name, value in found.items():
+        other = wanted.get(name)
+        if isinstance(value, Mapping):
+            yield from _unlike(value, other if isinstance(other, Mapping) else {}, f"{place}{name}.")
+        elif value != other:
+            yield f"{place}{name} is {value}, in the study {other}"
 
 
 def _file_name(file: RemoteFile) -> str:

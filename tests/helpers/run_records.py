@@ -1,7 +1,7 @@
 """Synthetic run records, written as a finished run writes them."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,8 @@ import yaml
 
 from lib.core.files import write_json
 from lib.core.record import CONFIG, HISTORY, PREDICTIONS, RUN, RunRecord
+from lib.core.variants import variant_name
+from lib.results.scope import Scope
 
 MODELS = ["sdpa", "lsh-h2-c64", "lsh-h4-c64", "favor-m64"]
 UNTRAINED = {"epochs": 0, "steps": 0, "tokens": 0, "seconds_per_epoch": None, "tokens_per_second": None}
@@ -21,6 +23,7 @@ def write_run(root: Path, stage: str, model: str, dataset: str, seed: int = 0, *
         "stage": stage,
         "model": model,
         "dataset": dataset,
+        "variant": {},
         "seed": seed,
         "task": "sequence_classification" if stage == "finetune" else "masked_lm",
         "parents": {"tokenizer": {"path": "tokenizer", "digest": "0"}},
@@ -42,7 +45,7 @@ def write_run(root: Path, stage: str, model: str, dataset: str, seed: int = 0, *
     metrics = {"test_f1_macro": 0.8, "eval_f1_macro": 0.8} if stage == "finetune" else {"train_loss": 3.0}
     metrics |= {name: value for name, value in values.items() if name not in fields}
     fields |= {name: value for name, value in values.items() if name in fields}
-    folder = root / "runs" / stage / model / dataset / f"seed-{seed}"
+    folder = root / "runs" / stage / model / dataset / variant_name(fields["variant"]) / f"seed-{seed}"
     write_json(folder / RUN, json.loads(RunRecord(**fields, metrics=metrics).model_dump_json()))
     if fields["epochs"]:
         (folder / HISTORY).write_text("epoch,train_loss\n1,3.5\n2,3.0\n")
@@ -57,8 +60,8 @@ def write_baseline(root: Path, dataset: str, f1: float, seed: int = 0, **values:
 
 def write_predictions(folder: Path, names: Sequence[str], labels: Sequence[int], predictions: Sequence[int]) -> Path:
     """Write predictions of test documents, and wrong ones of validation documents, to a run's folder."""
-    right = pd.DataFrame({"label": labels, "prediction": predictions, "split": "test"})
-    wrong = pd.DataFrame({"label": [0, 1], "prediction": [1, 0], "split": "validation"})
+    right = pd.DataFrame({"id": range(len(labels)), "label": labels, "prediction": predictions, "split": "test"})
+    wrong = pd.DataFrame({"id": [0, 1], "label": [0, 1], "prediction": [1, 0], "split": "validation"})
     pd.concat([wrong, right], ignore_index=True).to_parquet(folder / PREDICTIONS, index=False)
     (folder / CONFIG).write_text(yaml.safe_dump({"labels": list(names)}))
     return folder
@@ -73,3 +76,17 @@ def write_group_predictions(folder: Path, documents: Sequence[tuple[int, Any, An
     table = pd.concat([nothing_right.assign(split="validation"), rows.assign(split="test")], ignore_index=True)
     table.to_parquet(folder / PREDICTIONS, index=False)
     return folder
+
+
+def scope_of(
+    folders: Iterable[Path], stages: Mapping[str, Sequence[str]], models: Sequence[str], **fields: Any
+) -> Scope:
+    """Return the scope of these runs, in which every model has runs of its own at all stages.
+
+    `fields` replace what the scope says; without them a family is what the name of a model begins with.
+    """
+    beside = [fields[name] for name in ("reference", "baseline") if fields.get(name)]
+    owners = {row: row for row in dict.fromkeys([*models, *beside])}
+    usual = {"owners": dict.fromkeys(stages, owners), "families": {row: row.split("-")[0] for row in models}}
+    files = [folder / RUN for folder in dict.fromkeys(folders)]
+    return Scope(models=models, stages=stages, files=files, **{**usual, **fields})

@@ -5,11 +5,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from lib.core.record import read_record
+from lib.core.record import RUN, read_record
 from lib.core.settings.data import Preparation
 from lib.core.settings.run import Run
 from lib.data.labelled import prepare_dataset
-from lib.results.tables import classes_table
+from lib.results.scope import Scope
+from lib.results.tables import classes
 from lib.training.evaluate import evaluate
 
 REVIEWS = Path(__file__).resolve().parents[2] / "../shared/data/imdb"
@@ -41,5 +42,12 @@ def test_macro_f1_is_near_the_published_one(tmp_path):
     record = read_record(tmp_path / "run")
     assert record.metrics["test_f1_macro"] == pytest.approx(PUBLISHED, abs=0.01)
     assert record.parameters["total"] == 20_000 + 1  # a weight per n-gram, and a bias
-    macro = classes_table([tmp_path / "run"]).frame.set_index("label").loc["macro average", "f1"]
+    scope = Scope(
+        models=["tfidf"],
+        stages={"finetune": ["imdb"]},
+        owners={"finetune": {"tfidf": "tfidf"}},
+        files=[tmp_path / "run" / RUN],
+    )
+    table = classes.make(classes.Parameters(kind="classes", stage="finetune", models=["tfidf"]), scope)
+    macro = table.frame.set_index("label").loc["macro average", "f1"]
     assert macro == pytest.approx(100 * record.metrics["test_f1_macro"])

@@ -8,10 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from datasets import Dataset
 from safetensors.torch import load_file
 from transformers import AutoModelForSequenceClassification
 
-from lib.analysis import attention_maps, embeddings, gradients, heads
+from lib.analysis import approximation, attention_maps, embeddings, gradients, heads
 from lib.analysis.subjects import Subject
 from lib.core.errors import ConfigError, DataError
 from lib.results.analyses import read_analysis
@@ -75,14 +76,41 @@ def test_maps_are_those_of_the_models_read_by_transformers(subject, runs):
 
 def test_heads_of_one_document_are_those_of_its_maps(subject):
     maps = attention_maps.analyse(subject, document=0).query("when == 'after'")
-    found = heads.analyse(subject, documents=1).set_index(["layer", "head"])
+    found = heads.analyse(subject, documents=1, length=99, window=2).set_index(["layer", "head"])
     assert len(found) == 4
+    ends = [0, maps["key"].max()]
     for place, head in maps.groupby(["layer", "head"]):
         weights = head.pivot(index="query", columns="key", values="weight").to_numpy()
         entropy = -(weights * np.log(weights)).sum(axis=1).mean()
         assert found.loc[place, "entropy"] == pytest.approx(entropy, rel=1e-4)
         assert found.loc[place, "itself"] == pytest.approx(np.diag(weights).mean(), rel=1e-4)
-        assert found.loc[place, "documents"] == 1
+        assert found.loc[place, "special"] == pytest.approx(weights[:, ends].sum(axis=1).mean(), rel=1e-4)
+        assert found.loc[place, ["special", "near", "far"]].sum() == pytest.approx(1, rel=1e-4)
+        assert found.loc[place, ["documents", "window"]].tolist() == [1, 2]
+
+
+def test_documents_are_cut_as_the_tokeniser_cuts(subject):
+    ids = subject.tokens["input_ids"][:]
+    assert [len(each) for each in ids[:2]] == [30, 32]
+    end = subject.tokenizer.sep_token_id
+    assert subject.documents(2, 31) == [ids[0], [*ids[1][:30], end]]
+    assert subject.documents(1, 10) == [[*ids[0][:9], end]]
+    open_ended = [each[:-1] for each in ids]
+    tokens = Dataset.from_dict({"input_ids": [[5], *open_ended], "length": [1, *map(len, open_ended)]})
+    assert subject._replace(tokens=tokens).documents(1, 10) == [open_ended[0][:10]]
+    with pytest.raises(DataError, match="toy: no document has two tokens"):
+        subject._replace(tokens=tokens.select([0])).documents(1, 10)
+
+
+def test_approximations_are_tried_before_and_after_training(subject):
+    options = {"documents": 3, "length": 16, "features": [8, 64], "hashes": [1], "chunk_sizes": [4]}
+    frame = approximation.analyse(subject, **options)
+    assert set(frame["documents"]) == {3}
+    means = frame.groupby(["quantity", "when"], sort=False)["value"].mean()
+    assert means["own_error"].tolist() == pytest.approx([0, 0], abs=1e-9)
+    for quantity in ("query_norm", "favor_error", "lsh_recall"):
+        assert means[quantity, "before"] != pytest.approx(means[quantity, "after"], rel=1e-3), quantity
+    pd.testing.assert_frame_equal(frame, approximation.analyse(subject, **options))
 
 
 def test_gradients_of_documents_come_from_those_that_are_long_enough(subject):
@@ -149,7 +177,7 @@ def test_documents_without_labels_are_no_senses(subject):
 
 
 def test_the_program_writes_one_table_of_all_runs(runs, corpus, tmp_path):
-    analysis = {"kind": "heads", "options": {"documents": 5}}
+    analysis = {"kind": "heads", "options": {"documents": 5, "length": 20, "window": 4}}
     places = {"--runs": [str(runs / model) for model in MODELS]}
     places |= {"--tokenizers": [str(corpus / "tokenizer")] * 2, "--tokens": [str(corpus / "tokens/test")] * 2}
     arguments = [word for option, values in places.items() for word in (option, *values)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lib.core.kinds import BACKBONES, MECHANISMS, TASKS
+from lib.core.kinds import BACKBONES, FIGURES, MECHANISMS, TABLES, TASKS
 from lib.workflow.digests import reached
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -23,9 +23,16 @@ ALLOWED = {
     "analysis": {"core", "attention", "backbones", "data", "tasks", "training"},
     "results": {"core", "evaluation"},
     "workflow": {"core"},
+    "advice": {"core", "attention", "data", "measure", "results", "training", "workflow"},
     "measure": {"core", "attention", "backbones", "data", "results"},  # of results only the style of figures
 }
-AXES = {"attention": MECHANISMS, "backbones": BACKBONES, "tasks": TASKS}
+AXES = {
+    "attention": MECHANISMS,
+    "backbones": BACKBONES,
+    "tasks": TASKS,
+    "results/tables": TABLES,
+    "results/figures": FIGURES,
+}
 # What the Snakefile's process imports, or may import.
 WITHOUT_TORCH = {
     "core": ["*.py"],
@@ -62,7 +69,7 @@ def test_a_room_imports_only_what_it_may(room):
 def test_measuring_shares_only_the_style_of_figures_with_the_run_records():
     for file in (ROOT / "lib" / "measure").rglob("*.py"):
         found = {name for name in imported_modules(file) if name.startswith("lib.results.")}
-        style = {f"lib.results.figures{name}" for name in ("", ".MARKERS", ".STYLE")}
+        style = {f"lib.results.style{name}" for name in ("", ".MARKERS", ".STYLE")}
         assert found <= style, file
 
 
@@ -100,19 +107,24 @@ def test_a_kind_is_imported_by_nobody(room):
     """They are found by name, so that editing one makes no other's runs stale."""
     kinds = AXES[room].kinds()
     assert kinds
-    for file in [*(ROOT / "lib").rglob("*.py"), ROOT / "scripts" / "train.py", ROOT / "scripts" / "evaluate.py"]:
+    programs = [ROOT / "scripts" / f"{name}.py" for name in ("train", "evaluate", "table", "figure")]
+    for file in [*(ROOT / "lib").rglob("*.py"), *programs]:
         for kind in kinds:
             own = (ROOT / "lib" / room / kind) in file.parents
             if own or (room == "backbones" and (ROOT / "lib" / "measure") in file.parents):
                 continue  # what measures the encoder says so
-            found = {name for name in imported_modules(file) if f"{name}.".startswith(f"lib.{room}.{kind}.")}
+            found = {name for name in imported_modules(file) if f"{name}.".startswith(f"{AXES[room].package}.{kind}.")}
             assert not found, file
 
 
 def test_every_kind_of_a_folder_is_found():
     for room, axis in AXES.items():
-        folders = {path.parent.name for path in (ROOT / "lib" / room).glob("*/parameters.py")}
-        assert folders == set(axis.kinds())
+        folder = ROOT / "lib" / room
+        assert folder == ROOT / axis.package.replace(".", "/")
+        found = {path.parent.name for path in folder.glob("*/parameters.py")}
+        if room.startswith("results/"):
+            found |= {path.stem for path in folder.glob("*.py")} - {"__init__"}
+        assert found == set(axis.kinds())
 
 
 def without_torch(modules):
@@ -136,15 +148,21 @@ def test_the_proof_of_no_torch_can_fail():
     assert not without_torch(["lib.training.run"])
 
 
-def test_what_a_plan_needs_runs_without_torch():
-    """Every mechanism, backbone and task of the grid, as the Snakefile's process takes them in."""
+def test_what_a_plan_needs_runs_without_torch_and_statistics():
+    """Every kind of the grid, as the Snakefile's process takes them in; how tables compute is imported when they do."""
     program = (
         "import sys\n"
         "from lib.core.configuration import load_study, read_layers\n"
+        "from lib.core.kinds import FIGURES, TABLES\n"
         "from lib.workflow.plan import Plan\n"
         "plan = Plan(load_study(read_layers(['config/config.yaml'])))\n"
         "for key in plan.runs: plan.run_settings(key), plan.run_code(key), plan.data(key), plan.start(key)\n"
+        "for table in plan.tables.values(): plan.result_inputs(table), plan.result_code(TABLES, table)\n"
+        "for figure in plan.figures.values(): plan.result_inputs(figure), plan.result_code(FIGURES, figure)\n"
         "assert len(plan.tables) > 5\n"
-        "sys.exit(bool({'torch', 'transformers', 'datasets'} & set(sys.modules)))"
+        "for axis in (TABLES, FIGURES):\n"
+        "    for kind in axis.kinds(): axis.load(kind, 'parameters')\n"
+        "heavy = {'torch', 'transformers', 'datasets', 'scipy', 'sklearn', 'statsmodels', 'textalloc'}\n"
+        "sys.exit(bool(heavy & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0

@@ -9,17 +9,20 @@ CONFIG, LOOKS = "config.test.yaml", "looks.yaml"
 ANALYSES = {
     "maps": {"kind": "attention_maps", "stage": "tapt", "models": ["favor-m64", "sdpa"]},
     "heads": {"kind": "heads", "stage": "finetune", "documents": 10},
+    "near": {"kind": "approximation", "stage": "finetune", "documents": 2, "length": 32},
     "far": {"kind": "gradients", "stage": "pretrain", "documents": 4, "length": 40},
     "senses": {"kind": "embeddings", "stage": "finetune", "word": "the"},
 }
-FILES = [*itertools.product(["tables"], ["csv", "md"]), *itertools.product(["figures"], ["svg", "png"])]
+FILES = [("tables", suffix) for suffix in ("csv", "md", "tex", "html")]
+FILES += [("figures", suffix) for suffix in ("svg", "png", "pdf")]
 MODELS = ["sdpa", "lsh-h2-c64", "favor-m64"]
 
 
 @pytest.fixture(scope="module")
 def looked_at(finished):
     """The finished project, with analyses of its models, which are removed in the end."""
-    finished.configure({"extends": CONFIG, "report": {"analyses": ANALYSES}}, LOOKS)
+    others = {"attention_patterns": None, "approximation": None}
+    finished.configure({"extends": CONFIG, "report": {"analyses": others | ANALYSES}}, LOOKS)
     finished.snakemake("--cores", 2, "--configfile", LOOKS)
     yield finished
     for name, (folder, suffix) in itertools.product(ANALYSES, FILES):
@@ -33,6 +36,7 @@ def test_every_analysis_leaves_a_table_and_a_figure(looked_at):
     assert {name: list(found) for name, found in models.items()} == {
         "maps": ["favor-m64", "sdpa"],
         "heads": MODELS,
+        "near": MODELS,
         "far": MODELS,
         "senses": MODELS,
     }

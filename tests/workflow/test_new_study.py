@@ -1,7 +1,8 @@
-"""The house is general: a study is a configuration file alone, a task and a backbone are one new file each."""
+"""The house is general: a study is a configuration file alone; a task, a backbone, a table are one new file each."""
 
 import json
 import random
+import re
 
 import pandas as pd
 import pytest
@@ -126,7 +127,8 @@ def study(texts):
                 "again": {"stage": "again", "columns": ["f1"]},
                 "classes": {"kind": "classes", "stage": "judge", "models": ["counting"]},
             },
-            "figures": {"cost": {"stage": "judge", "time": ["settle", "judge"], "baseline": "counting"}},
+            "figures": {"cost": {"kind": "score_time", "stage": "judge", "time": ["settle", "judge"]}},
+            "baseline": "counting",
         },
         "execution": {
             "results": "results/notes",
@@ -370,11 +372,47 @@ class Backbone(contract.TokenBackbone):
 '''
 
 
-def test_a_task_and_a_backbone_are_one_new_file_each(copy_of_repository, texts):
+PAGE = "docs/studies.md"
+"""Shows a table of one file."""
+
+FIGURE = '''
+"""The accuracy of every model: a kind of figure of one file."""
+
+from typing import Literal
+
+from matplotlib.figure import Figure
+
+from lib.core.kinds import FigureParameters
+
+
+class Parameters(FigureParameters):
+    """Bars."""
+
+    kind: Literal["bars"]
+    stage: str
+
+    def stages_passed(self):
+        return [self.stage]
+
+
+def draw(settings, scope):
+    scores = scope.grid(settings.stage, ["test_accuracy"]).set_index("row")["test_accuracy"]
+    figure = Figure()
+    figure.subplots().bar(list(scope.models), scores.loc[scope.models])
+    return figure
+'''
+
+
+def test_a_task_a_backbone_a_table_and_a_figure_are_one_new_file_each(repository, copy_of_repository, texts):
     project = copy_of_repository("extended")
     project.results = project.folder / "results" / "notes"
     (project.folder / "lib" / "tasks" / "first_token.py").write_text(TASK)
     (project.folder / "lib" / "backbones" / "averaging.py").write_text(BACKBONE)
+    documented = re.findall(r"```python\n# (lib/results/\S+)\n(.*?)```", (repository / PAGE).read_text(), re.DOTALL)
+    assert documented
+    for path, text in documented:
+        (project.folder / path).write_text(text)
+    (project.folder / "lib" / "results" / "figures" / "bars.py").write_text(FIGURE)
     values = study(texts)
     experiment = values["experiment"]
     experiment["backbones"]["averaging"] = {"kind": "averaging", "hidden_size": 24}
@@ -385,11 +423,20 @@ def test_a_task_and_a_backbone_are_one_new_file_each(copy_of_repository, texts):
     del experiment["stages"]["judge"]["start"]
     experiment["stages"] = {"judge": experiment["stages"]["judge"]}
     experiment["stages"]["judge"]["task"] = {"kind": "first_token", "factor": 2.0}
-    values["report"] = {"tables": {"scores": {"stage": "judge", "columns": ["test_accuracy"]}}}
+    values["report"] = {
+        "tables": {
+            "scores": {"stage": "judge", "columns": ["test_accuracy"]},
+            "ranks": {"kind": "ranks", "stage": "judge", "column": "test_accuracy"},
+        },
+        "figures": {"bars": {"kind": "bars", "stage": "judge"}},
+    }
     project.configure(values, "extended.yaml")
     project.snakemake("--cores", 2, "--configfile", "extended.yaml")
     scores = pd.read_csv(project.results / "tables" / "scores.csv").set_index("model")["notes"]
     assert scores["means"] > 0.7
+    ranks = pd.read_csv(project.results / "tables" / "ranks.csv").set_index("model")["notes"]
+    assert ranks.to_dict() == scores.rank(ascending=False, method="min").to_dict()
+    assert "means" in (project.results / "figures" / "bars.svg").read_text()
     record = read_record(run(project, "judge", "means", "notes"))
     assert record.task == "first_token"
     assert record.parameters["head"] == 24 * 3 + 3
@@ -399,7 +446,9 @@ def test_a_task_and_a_backbone_are_one_new_file_each(copy_of_repository, texts):
     assert project.stale("extended.yaml")["train_and_predict"] == 2
     experiment["models"]["encoder"]["backbone"] = "wrods"
     experiment["stages"]["judge"]["task"]["facter"] = 3.0
+    values["report"]["tables"]["ranks"]["stages"] = ["judge"]
     project.configure(values, "extended.yaml")
     message = project.snakemake("-n", "--configfile", "extended.yaml", check=False).stdout
     assert "facter: unknown key" in message
+    assert "report.tables.ranks.stages: unknown key" in message
     assert "models.encoder.backbone: there is no 'wrods'" in message

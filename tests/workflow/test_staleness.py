@@ -57,11 +57,12 @@ HARMLESS = {
         ),
         ("lib/tasks/other/__init__.py", None, ""),
     ],
-    "a new task, backbone, mechanism and study": [
+    "a new task, backbone, mechanism, kind of table and study": [
         ("lib/tasks/counting.py", None, "NUMBER = 1\n"),
         ("lib/backbones/rnn.py", None, "NUMBER = 1\n"),
         ("lib/attention/linformer/__init__.py", None, ""),
         ("lib/attention/linformer/mechanism.py", None, "NUMBER = 1\n"),
+        ("lib/results/tables/counts.py", None, "NUMBER = 1\n"),
         ("config/toy.yaml", None, "experiment: {}\n"),
     ],
     "a new stage": [
@@ -94,8 +95,12 @@ HARMLESS = {
     "a type annotation": [("lib/training/scoring.py", "folder: str, *,", "folder: Mapping | str, *,")],
     "the folder of the results": [("config/config.yaml", "results: results", "results: elsewhere")],
     "tables and figures": [
-        ("lib/results/tables.py", '"loss", "loss", 1, 3', '"loss", "loss", 1, 4'),
+        ("lib/results/quantities.py", '"loss", "loss", 1, 3', '"loss", "loss", 1, 4'),
+        ("lib/results/tables/classes.py", "[list(columns)] *= 100", "[list(columns)] *= 101"),
+        ("lib/results/figures/score_time.py", '"textsize": 7', '"textsize": 8'),
         ("config/config.yaml", "columns: [f1]}", "columns: [f1, test_accuracy]}"),
+        ("config/config.yaml", "  baseline: tfidf\n", ""),
+        ("config/config.yaml", "  reference: sdpa\n", "  reference: favor-m64\n"),
     ],
     "what a cluster is asked for": [("lib/workflow/resources.py", "SAFETY = 2", "SAFETY = 3")],
 }

@@ -11,7 +11,7 @@ for name in ANALYSES:
         input:
             **plan.analysis_inputs(name),
         output:
-            report(plan.table(name), caption=caption(name, plan.study.report.analyses[name].kind), category="Analyses"),
+            plan.table(name),
         log:
             plan.log(f"analyses/{name}"),
         resources:
@@ -34,11 +34,20 @@ for name in ANALYSES:
         input:
             plan.table(name),
         output:
-            markdown=plan.table(name, "md"),
-            svg=report(
-                plan.figure(name), caption=caption(name, plan.study.report.analyses[name].kind), category="Analyses"
+            html=report(
+                plan.table(name, "html"),
+                caption=caption(name, plan.study.report.analyses[name].kind),
+                category="Analyses",
+                labels={"analysis": name, "shown as": "table"},
             ),
-            png=plan.figure(name, "png"),
+            summary=[plan.table(name, suffix) for suffix in ("md", "tex")],
+            svg=report(
+                plan.figure(name),
+                caption=caption(name, plan.study.report.analyses[name].kind),
+                category="Analyses",
+                labels={"analysis": name, "shown as": "figure"},
+            ),
+            others=[plan.figure(name, suffix) for suffix in ("png", "pdf")],
         log:
             plan.log(f"figures/{name}"),
         localrule: True
@@ -49,5 +58,5 @@ for name in ANALYSES:
         message:
             "figure {params.name}"
         shell:
-            "python scripts/analysis_figure.py --look {params.look:q} --table {input} --markdown {output.markdown}"
-            " --out {output.svg} {output.png} > {log} 2>&1"
+            "python scripts/analysis_figure.py --look {params.look:q} --table {input} --summary {output.html} {output.summary}"
+            " --out {output.svg} {output.others} > {log} 2>&1"

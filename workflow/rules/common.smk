@@ -22,6 +22,7 @@ try:
     plan = Plan(load_study(layers))
     for name in plan.corpora:
         plan.raw_files(name)
+    plan.check_imported()
 except ProjectError as error:
     raise WorkflowError(str(error))
 config.clear()
@@ -32,7 +33,7 @@ EXECUTION = plan.execution
 JOB = plan.study.execution.job
 
 RUN = Key("{stage}", "{model}", "{dataset}", "{seed}")
-"""Pattern of a run's places."""
+"""Pattern of a run's places; the wildcard `dataset` holds the variant as well, where a stage has some."""
 
 
 def share_process():
@@ -53,7 +54,8 @@ def names(*collections):
 
 def key(wildcards):
     """Return the key of the run that the wildcards name."""
-    return Key(wildcards.stage, wildcards.model, wildcards.dataset, wildcards.seed)
+    dataset, _, variant = wildcards.dataset.partition("/")
+    return Key(wildcards.stage, wildcards.model, dataset, wildcards.seed, variant)
 
 
 def only(runs):
@@ -61,8 +63,8 @@ def only(runs):
 
     The stage looks ahead, since a stage, a model and a dataset that occur in `runs` need not occur together.
     """
-    places = names(f"{run.stage}/{run.model}/{run.dataset}" for run in runs)
-    return {"stage": rf"(?=(?:{places})/)[^/]+", "model": "[^/]+", "dataset": "[^/]+"}
+    places = names(plan.place(run) for run in runs)
+    return {"stage": rf"(?=(?:{places})/seed-)[^/]+", "model": "[^/]+", "dataset": "[^/]+(?:/[^/]+)?"}
 
 
 def optional(option, paths):

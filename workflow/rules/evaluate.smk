@@ -1,6 +1,6 @@
 """Every run without a training loop: baselines, and models that are taken as they are."""
 
-EVALUATED = [run for run in plan.runs if not plan.trains(run)]
+EVALUATED = [run for run in plan.made if not plan.trains(run)]
 
 
 rule evaluate:

@@ -1,12 +1,13 @@
 """Tables and figures, from run records alone."""
 
+from lib.core.kinds import FIGURES, TABLES
+
 CAPTIONS = Path(workflow.basedir) / "report"
 
 
 def caption(name, kind):
-    """Return the caption of a table or figure: its own if there is one, else that of its kind."""
-    own = next((path for path in (CAPTIONS / f"{name}.rst", CAPTIONS / f"{kind}.rst") if path.exists()), None)
-    return str(own)
+    """Return the caption of a table or figure: its own if there is one, else that of its kind; None without either."""
+    return next((str(path) for path in (CAPTIONS / f"{name}.rst", CAPTIONS / f"{kind}.rst") if path.exists()), None)
 
 
 for name, table in plan.tables.items():
@@ -15,43 +16,52 @@ for name, table in plan.tables.items():
         name:
             f"table_{name}".replace("-", "_").replace(".", "_")
         input:
-            plan.table_inputs(table),
+            plan.result_inputs(table),
         output:
-            csv=report(plan.table(name), caption=caption(name, table["kind"]), category="Tables"),
-            markdown=plan.table(name, "md"),
+            # Browsers show HTML, and offer CSV as a download.
+            html=report(
+                plan.table(name, "html"),
+                caption=caption(name, table["settings"]["kind"]),
+                category="Tables",
+                labels={"table": name},
+            ),
+            others=[plan.table(name, suffix) for suffix in ("csv", "md", "tex")],
         log:
             plan.log(f"tables/{name}"),
         localrule: True
         params:
             name=name,
             table=as_json(table),
-            code=code_digest("scripts/table.py"),
+            code=plan.result_code(TABLES, table),
         message:
             "table {params.name}"
         shell:
-            "python scripts/table.py --table {params.table:q} --records {input}"
-            " --csv {output.csv} --markdown {output.markdown} > {log} 2>&1"
+            "python scripts/table.py --table {params.table:q} --records {input} --out {output} > {log} 2>&1"
 
 
-for name, figure in plan.study.report.figures.items():
+for name, figure in plan.figures.items():
 
     rule:
         name:
             f"figure_{name}".replace("-", "_").replace(".", "_")
         input:
-            plan.figure_inputs(name),
+            plan.result_inputs(figure),
         output:
-            svg=report(plan.figure(name), caption=caption(name, figure.kind), category="Figures"),
-            png=plan.figure(name, "png"),
+            svg=report(
+                plan.figure(name),
+                caption=caption(name, figure["settings"]["kind"]),
+                category="Figures",
+                labels={"figure": name},
+            ),
+            others=[plan.figure(name, suffix) for suffix in ("png", "pdf")],
         log:
             plan.log(f"figures/{name}"),
         localrule: True
         params:
             name=name,
-            figure=as_json(plan.figure_settings(name)),
-            code=code_digest("scripts/figure.py"),
+            figure=as_json(figure),
+            code=plan.result_code(FIGURES, figure),
         message:
             "figure {params.name}"
         shell:
-            "python scripts/figure.py --figure {params.figure:q} --records {input}"
-            " --out {output.svg} {output.png} > {log} 2>&1"
+            "python scripts/figure.py --figure {params.figure:q} --records {input} --out {output} > {log} 2>&1"

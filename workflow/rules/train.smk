@@ -1,6 +1,6 @@
 """Every run that trains, of whichever stage: one rule, since stages differ in settings alone."""
 
-TRAINED = [run for run in plan.runs if plan.trains(run)]
+TRAINED = [run for run in plan.made if plan.trains(run)]
 
 
 def training_runtime(wildcards, attempt):
@@ -13,6 +13,7 @@ rule train:
         data=lambda w: list(plan.data(key(w)).values()),
         tokenizer=lambda w: plan.tokenizer(key(w)),
         start=lambda w: plan.start(key(w)),
+        best=lambda w: plan.settings_from(key(w)),
     output:
         **plan.record(RUN, "history"),
         model=directory(plan.model_folder(RUN)),
@@ -32,13 +33,14 @@ rule train:
         settings=lambda w: plan.run_settings(key(w)),
         splits=lambda w: list(plan.data(key(w))),
         start=lambda w, input: optional("--start", input.start),
+        best=lambda w, input: optional("--settings-from", input.best),
         folder=plan.folder(RUN),
         code=lambda w: plan.run_code(key(w)),
     message:
         "{wildcards.stage} {wildcards.model} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
         "python scripts/train.py --config {params.settings:q} --splits {params.splits} --data {input.data}"
-        " --tokenizer {input.tokenizer} {params.start} --execution {EXECUTION:q} --work {plan.results}/work"
+        " --tokenizer {input.tokenizer} {params.start} {params.best} --execution {EXECUTION:q} --work {plan.results}/work"
         " --out {params.folder} > {log} 2>&1"
 
 

@@ -160,6 +160,9 @@ def _valid_part(annotation: Any, metadata: list[Any], value: Any) -> Any:
             return _as_far_as_valid(annotation, annotation.prepared(value))
         if typing.get_origin(annotation) is dict and isinstance(value, dict):
             parts = {key: _valid_part(arguments[1], [], part) for key, part in value.items()}
+            entry = typing.get_args(arguments[1])[0] if typing.get_origin(arguments[1]) is Annotated else arguments[1]
+            if _ABSENT in parts.values() and not (isinstance(entry, type) and issubclass(entry, Section)):
+                return _ABSENT
             # A wrong entry is there all the same, so that whoever names it is not told that it is unknown.
             return {key: Section.model_construct() if part is _ABSENT else part for key, part in parts.items()}
         return _ABSENT

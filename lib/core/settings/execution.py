@@ -56,5 +56,10 @@ class Execution(Section):
 
     results: str = Field("results", description="Folder of everything produced; one per study.")
     resources: str = Field("resources", description="Folder of everything downloaded; studies share it.")
+    runs: Literal["made", "imported"] = Field(
+        "made",
+        description="`imported`: nothing is trained or evaluated; `scripts/import_runs.py` has written the records of "
+        "other people's runs to the folder of results, and tables and figures are made from them.",
+    )
     training: Training = Field(default_factory=Training, description="How one training is executed.")
     job: Job = Field(default_factory=Job, description="What one training job asks of a machine.")

@@ -9,6 +9,7 @@ from lib.core.kinds import AnyBackbone, AnyTask
 from lib.core.settings import Section, check
 from lib.core.settings.execution import Training
 from lib.core.settings.recipe import Precision, Recipe
+from lib.core.variants import Setting
 
 
 class Start(Section):
@@ -31,6 +32,9 @@ class Run(Section):
     stage: str = Field(description="Name of the stage.")
     model: str = Field(description="Row of the tables.")
     dataset: str = Field(description="Corpus or dataset.")
+    variant: dict[str, Setting] = Field(
+        default_factory=dict, description="Settings by dotted name that tell it from other runs of a search."
+    )
     seed: int = Field(description="Seed of order, masks, features, initial weights and dropout.")
     precision: Precision = Field("fp32", description="Arithmetic of the forward pass.")
     task: AnyTask = Field(description="What is learnt and how it is scored.")

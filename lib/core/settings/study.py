@@ -1,20 +1,27 @@
 """A study: one configuration file. `experiment` says what is compared, `report` what comes out, `execution` how."""
 
+import contextlib
+import itertools
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, NonNegativeInt, ValidationError
 
 from lib.core.generated import problems_of
-from lib.core.kinds import AnyBackbone, AnyMechanism, AnyTask, BackboneParameters, MechanismParameters
-from lib.core.settings import Section, check, whole, without_null
+from lib.core.kinds import AnyBackbone, AnyMechanism, AnyTask, BackboneParameters, MechanismParameters, ResultParameters
+from lib.core.settings import Section, check, sentences, whole, without_null
 from lib.core.settings.data import Corpus, Dataset, GeneratedSource, Tokenizer
 from lib.core.settings.execution import Execution
 from lib.core.settings.recipe import Precision, Recipe
 from lib.core.settings.report import Analysis, Report
+from lib.core.variants import Setting, laid_over, short_name, spelled, variant_name
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Letters, digits, '.', '_' and '-'.")]
+
+VariedSetting = Annotated[str, Field(pattern=r"^(task|recipe)\.\w+$")]
+"""Dotted name of a setting of a stage's task or recipe."""
 
 SCRATCH = "scratch"
 
@@ -78,6 +85,19 @@ class Work(Section):
 
     task: AnyTask = Field(description="Settings of the task that hold here only.")
     recipe: Recipe | None = Field(None, description="Settings of the recipe that hold here only.")
+    seeds: list[NonNegativeInt] | None = Field(
+        None, min_length=1, description="Seeds of the runs here; null = those of the stage."
+    )
+
+    def with_settings(self, settings: Mapping[str, Setting]) -> "Work":
+        """Return the same work with settings, given by dotted names, in the place of its own.
+
+        Raises:
+            pydantic.ValidationError: a setting is unknown or its value wrong, by itself or beside the others.
+        """
+        if not settings:
+            return self
+        return Work.model_validate(laid_over(self.model_dump(exclude_unset=True), settings))
 
     @property
     def keep(self) -> Sequence[str]:
@@ -95,6 +115,25 @@ class Stage(Section):
         "as they are, with the head of the stage that they start from.",
     )
     start: str | None = Field(None, description="Stage whose weights it starts from; null = first weights.")
+    models: list[str] | None = Field(
+        None, min_length=1, description="Models that pass it; null = all that do not skip it."
+    )
+    seeds: list[NonNegativeInt] | None = Field(
+        None,
+        min_length=1,
+        description="Seeds of its runs; null = those of the study. Where the stage that it starts from lacks a seed, a "
+        "run starts from the one of that stage's first seed.",
+    )
+    variants: dict[VariedSetting, Annotated[list[Setting], Field(min_length=1)]] = Field(
+        default_factory=dict,
+        description="What it searches: settings of task and recipe by dotted name (`recipe.freeze_layers`), each with "
+        "the values to try. Every combination is a run, on every entry of `data` and with every seed.",
+    )
+    settings_from: str | None = Field(
+        None,
+        description="Stage with `variants` whose best one is laid over the settings of every run that trains: the one "
+        "with the highest mean macro-F1 on validation of the same dataset, over the seeds.",
+    )
     data: dict[str, Work] = Field(min_length=1, description="Corpora and datasets that it works on, one run each.")
 
     @classmethod
@@ -114,6 +153,45 @@ class Stage(Section):
                 entry = entry | merged
             entries[name] = entry
         return values | {"data": entries}
+
+    def combinations(self) -> list[dict[str, Setting]]:
+        """Return the settings of every variant, in order: the last setting runs fastest; without variants {} alone."""
+        return [dict(zip(self.variants, values, strict=True)) for values in itertools.product(*self.variants.values())]
+
+    @check
+    def _variants_have_names(self) -> Iterator[str]:
+        for place, values in self.variants.items():
+            if place == "task.kind":
+                yield "variants.task.kind: a stage has one kind of task. Make a stage for each"
+            if len(set(map(spelled, values))) < len(values):
+                yield f"variants.{place}: {values} names a value twice. Name each once"
+            for value in map(spelled, values):
+                if not re.fullmatch(r"[A-Za-z0-9._-]+", value):
+                    yield f"variants.{place}: no folder can bear the name '{value}'. Use letters, digits, '.', '_', '-'"
+        if len(set(map(short_name, self.variants))) < len(self.variants):
+            yield f"variants: {', '.join(self.variants)}: two have the same last name, by which runs are told apart"
+
+    @check
+    def _variants_are_settings(self) -> Iterator[str]:
+        found: dict[tuple[str, str], str] = {}
+        for entry, work in whole(self.data).items():
+            if work.recipe is None and any(place.startswith("recipe.") for place in self.variants):
+                yield f"variants: settings of a recipe, but data.{entry} has none. Add one"
+                continue
+            for settings in self.combinations():
+                for place, sentence in problems_of_settings(work, settings):
+                    found.setdefault((place, sentence), variant_name(settings))
+        for (place, sentence), name in found.items():
+            yield f"variants.{place}: {sentence} (in {name})"
+
+
+def problems_of_settings(work: Work, settings: Mapping[str, Setting]) -> Iterator[tuple[str, str]]:
+    """Yield where settings do not fit into a work, and why."""
+    try:
+        work.with_settings(settings)
+    except ValidationError as error:
+        for place, sentence in sentences(error):
+            yield ".".join(place), sentence
 
 
 class Experiment(Section):
@@ -166,18 +244,28 @@ class Experiment(Section):
             following = stages[following].start
         return chain
 
+    def passes(self, model: str, stage: str) -> bool:
+        """Whether a model passes a stage."""
+        named = getattr(self.stages[stage], "models", None)  # none of a stage that is wrong itself
+        return stage not in self.models[model].skip and (named is None or model in named)
+
     def stages_of(self, model: str) -> list[str]:
         """Return the stages that a model passes, in the order of the configuration."""
-        return [stage for stage in self.stages if stage not in self.models[model].skip]
+        return [stage for stage in self.stages if self.passes(model, stage)]
 
     def parent_stage(self, model: str, stage: str) -> str | None:
         """Return the stage whose weights the model starts from at `stage`; None = its first weights."""
-        return next((name for name in self.chain(stage)[1:] if name not in self.models[model].skip), None)
+        return next((name for name in self.chain(stage)[1:] if self.passes(model, name)), None)
 
     def parent_dataset(self, parent: str, dataset: str) -> str | None:
         """Return the entry of `parent` that a run on `dataset` starts from: its own, or the only one; else None."""
         entries = list(self.stages[parent].data)
         return dataset if dataset in entries else entries[0] if len(entries) == 1 else None
+
+    def seeds_of(self, stage: str, dataset: str) -> list[int]:
+        """Return the seeds of the runs of a stage on an entry of its `data`."""
+        section = self.stages[stage]
+        return section.data[dataset].seeds or section.seeds or self.seeds
 
     def backbone_at(self, model: str, stage: str) -> BackboneParameters:
         """Return the backbone of a model at a stage, with its attention mechanism.
@@ -277,6 +365,82 @@ class Experiment(Section):
             if self.stages[chain[-1]].start == name and name not in reported:
                 reported |= set(chain)
                 yield f"stages: {' starts from '.join([*chain, name])}, a circle. Take `start` away from one of them"
+
+    @check
+    def _stages_are_passed_by_models(self) -> Iterator[str]:
+        models = whole(self.models)
+        for name, stage in whole(self.stages).items():
+            for model in stage.models or []:
+                if model not in self.models:
+                    yield f"stages.{name}.models: there is no '{model}'. Known: {', '.join(self.models)}"
+                elif model in models and name in models[model].skip:
+                    yield f"stages.{name}.models: {model} skips {name}. Take it out of one of the two"
+
+    @check
+    def _stages_start_from_one_model_each(self) -> Iterator[str]:
+        stages = whole(self.stages)
+        for name, stage in stages.items():
+            if stage.start in stages and stages[stage.start].variants:
+                yield (
+                    f"stages.{name}.start: {stage.start} has variants, and so a model of each. Start from the stage "
+                    f"before it; settings_from: {stage.start} takes the best settings"
+                )
+
+    @check
+    def _settings_come_from_a_search(self) -> Iterator[str]:
+        stages = whole(self.stages)
+        for name, stage in stages.items():
+            source = stage.settings_from
+            place = f"stages.{name}.settings_from"
+            if source is not None and source not in self.stages:
+                yield f"{place}: '{source}' is not a stage. Known: {', '.join(self.stages)}"
+            if source not in stages:
+                continue
+            search = stages[source]
+            if not search.variants:
+                yield f"{place}: {source} has no variants to choose from. Give it some, or name another stage"
+                continue
+            if stage.variants:
+                yield f"{place}: {name} has variants itself. Leave one of them out"
+            if name in self._needed(source):
+                yield f"{place}: {source} itself needs {name}, a circle. Let {source} start from another stage"
+            passing = [model for model in whole(self.models) if self.passes(model, source)]
+            if len(passing) != 1:
+                yield (
+                    f"{place}: {source} is passed by {', '.join(passing) or 'no model'}, but the best settings are "
+                    f"those of a single model. Let stages.{source}.models name it"
+                )
+            yield from self._problems_of_taking(name, source)
+
+    def _problems_of_taking(self, stage: str, source: str) -> Iterator[str]:
+        """Yield why the best settings of `source` cannot be laid over those of `stage`."""
+        place = f"stages.{stage}.settings_from"
+        searched = self.stages[source].data
+        found: dict[tuple[str, str], None] = {}
+        for entry, work in whole(self.stages[stage].data).items():
+            if entry not in searched:
+                yield f"{place}: {source} does not search on {entry}. Add it to the data of {source}"
+            elif entry in whole(searched):
+                task = searched[entry].task
+                if not task.labelled or task.label_per != "document":
+                    yield f"{place}: the best has the highest macro-F1, which {task.kind}, the task of {source}, lacks"
+            if work.recipe is not None:
+                for settings in self.stages[source].combinations():
+                    found |= dict.fromkeys(problems_of_settings(work, settings))
+        for key, sentence in found:
+            yield f"{place}: the best of {source} may not fit here: {key}: {sentence}"
+
+    def _needed(self, stage: str) -> set[str]:
+        """Return the stages whose runs those of `stage` need, directly or not."""
+        stages, waiting = whole(self.stages), [stage]
+        found: set[str] = set()
+        while waiting:
+            section = stages.get(waiting.pop())
+            for following in (section.start, section.settings_from) if section else ():
+                if following is not None and following not in found:
+                    found.add(following)
+                    waiting.append(following)
+        return found
 
     @check
     def _stages_work_on_known_data(self) -> Iterator[str]:
@@ -455,12 +619,21 @@ class Experiment(Section):
         for name, stage in self._passages():
             blocks = self.backbone_at(name, stage).blocks() or 0
             backbone, _ = self._names_at(name, stage)
-            for entry, work in whole(self.stages[stage].data).items():
-                if work.recipe and work.recipe.freeze_layers > blocks and self.trains(name, stage, entry):
+            for entry in whole(self.stages[stage].data):
+                frozen = [work.recipe.freeze_layers for work in self._works(stage, entry) if work.recipe]
+                if max(frozen, default=0) > blocks and self.trains(name, stage, entry):
                     yield (
-                        f"stages.{stage}.data.{entry}.recipe.freeze_layers: {work.recipe.freeze_layers} is too many, "
-                        f"since the backbone {backbone} has {blocks} blocks to freeze. Freeze fewer"
+                        f"stages.{stage}.data.{entry}.recipe.freeze_layers: {max(frozen)} is too many, since the "
+                        f"backbone {backbone} has {blocks} blocks to freeze. Freeze fewer"
                     )
+
+    def _works(self, stage: str, entry: str) -> Iterator[Work]:
+        """Yield all that a stage may come to do on an entry: its variants, or what it takes from those of another."""
+        section = self.stages[stage]
+        source = whole(self.stages).get(section.settings_from or stage, section)
+        for settings in source.combinations():
+            with contextlib.suppress(ValidationError):  # reported as such
+                yield section.data[entry].with_settings(settings)
 
     @check
     def _positions_reach_the_longest_document(self) -> Iterator[str]:
@@ -572,11 +745,13 @@ class Study(Section):
             for section in ("tables", "figures"):
                 if name in getattr(self.report, section):
                     yield f"{place}: report.{section}.{name} makes files of the same name. Rename one of them"
-            for model in [each for each in analysis.models or [] if each in whole(models)]:
-                if analysis.stage in models[model].skip:
-                    yield f"{place}.models: {model} skips {analysis.stage}. Leave it out"
             if analysis.stage not in stages:
                 continue
+            for model in [each for each in analysis.models or [] if each in whole(models)]:
+                if not self.experiment.passes(model, analysis.stage):
+                    yield f"{place}.models: {model} skips {analysis.stage}. Leave it out"
+            if stages[analysis.stage].variants:
+                yield f"{place}.stage: {analysis.stage} has variants, and so several models of each. Name another stage"
             entries, dataset = stages[analysis.stage].data, self.analysed_dataset(analysis)
             if dataset is None:
                 yield f"{place}.dataset: missing. Name one of: {', '.join(entries)}"
@@ -599,47 +774,130 @@ class Study(Section):
                 reasons = "; ".join(text for texts in found.values() for text in texts)
                 yield f"{place}: there is no model to look at: {reasons or 'none passes the stage'}. Take it out"
 
+    def _results(self) -> Iterator[tuple[str, ResultParameters]]:
+        """Yield the place of every table and figure that has no wrong field, and its settings."""
+        for section in ("tables", "figures"):
+            for name, settings in whole(getattr(self.report, section)).items():
+                yield f"report.{section}.{name}", settings
+
     @check
     def _report_shows_what_there_is(self) -> Iterator[str]:
         stages, models = self.experiment.stages, self.experiment.models
-        uses: list[tuple[str, str | None, Mapping[str, Any]]] = []
-        for name, table in whole(self.report.tables).items():
-            uses += [(f"tables.{name}.stage", stage, stages) for stage in table.stages]
-            uses += [(f"tables.{name}.models", model, models) for model in table.models or []]
-            skipped = {
-                model: [stage for stage in table.stages if stage in settings.skip]
-                for model, settings in whole(models).items()
-            }
-            for model in table.models or []:
-                if skipped.get(model):
-                    yield f"report.tables.{name}.models: {model} skips {', '.join(skipped[model])}. Leave it out"
-            if len(table.stages) > 1 and not table.models and all(skipped.get(model) for model in models):
-                yield f"report.tables.{name}.stage: no model passes {' and '.join(table.stages)}. Name others"
-        for name, figure in whole(self.report.figures).items():
+        uses: list[tuple[str, str | None, Iterable[str]]] = [
+            ("report.reference", self.report.reference, models),
+            ("report.baseline", self.report.baseline, models),
+        ]
+        for place, settings in self._results():
+            uses += [(f"{place}.stage", stage, stages) for stage in settings.stages_passed()]
+            lists = {name: value for name, value in settings if isinstance(value, list)}
             uses += [
-                (f"figures.{name}.stage", figure.stage, stages),
-                (f"figures.{name}.baseline", figure.baseline, models),
+                (f"{place}.{name}", stage, stages)
+                for stage in settings.stages_added()
+                for name, value in lists.items()
+                if stage in value
             ]
-            uses += [(f"figures.{name}.time", stage, stages) for stage in figure.time]
+            uses += [(f"{place}.models", model, models) for model in settings.models or []]
+            uses += [(f"{place}.datasets", dataset, self._shown_by(settings)) for dataset in settings.datasets or []]
         for name, analysis in whole(self.report.analyses).items():
-            uses += [(f"analyses.{name}.stage", analysis.stage, stages)]
-            uses += [(f"analyses.{name}.models", model, models) for model in analysis.models or []]
-        for key, value, known in uses:
+            uses += [(f"report.analyses.{name}.stage", analysis.stage, stages)]
+            uses += [(f"report.analyses.{name}.models", model, models) for model in analysis.models or []]
+        for place, value, known in uses:
             if value is not None and value not in known:
-                yield f"report.{key}: there is no '{value}'. Known: {', '.join(known)}"
+                yield f"{place}: there is no '{value}'. Known: {', '.join(known)}"
+
+    def _shown_by(self, settings: ResultParameters) -> list[str]:
+        """Return the corpora and datasets that a table or figure may show: those of its stages, if it has any."""
+        stages, shown = whole(self.experiment.stages), settings.stages_passed()
+        if not shown or not set(shown) <= set(stages):
+            return [*self.experiment.corpora, *self.experiment.datasets]
+        return list(dict.fromkeys(entry for stage in shown for entry in stages[stage].data))
 
     @check
-    def _scores_by_group_have_groups(self) -> Iterator[str]:
-        tables, figures = whole(self.report.tables), whole(self.report.figures)
-        uses = [(f"tables.{name}", stage) for name, it in tables.items() if it.kind == "groups" for stage in it.stages]
-        uses += [(f"figures.{name}", figure.stage) for name, figure in figures.items() if figure.kind == "group_score"]
-        stages, datasets = whole(self.experiment.stages), whole(self.experiment.datasets)
-        for key, stage in [use for use in uses if use[1] in stages]:
-            for entry, work in whole(stages[stage].data).items():
-                if not work.task.predicts:
-                    yield f"report.{key}: {work.task.kind}, the task of {stage}, leaves no predictions. Leave it out"
-                elif entry in datasets and datasets[entry].group is None:
+    def _models_of_tables_and_figures_pass_their_stages(self) -> Iterator[str]:
+        models = whole(self.experiment.models)
+        for place, settings in self._results():
+            stages, added = (
+                [stage for stage in named if stage in self.experiment.stages]
+                for named in (settings.stages_passed(), settings.stages_added())
+            )
+            passes = self.experiment.passes
+            skipped = {name: [stage for stage in stages if not passes(name, stage)] for name in models}
+            if not stages:  # then a model passes at least one of the others
+                stages = added
+                skipped = {name: [] if any(passes(name, stage) for stage in added) else added for name in models}
+            for model in settings.models or []:
+                if skipped.get(model):
+                    yield f"{place}.models: {model} skips {', '.join(skipped[model])}. Leave it out"
+            if stages and not settings.models and models and all(skipped.values()):
+                yield f"{place}.stage: no model passes {' and '.join(stages)}. Name others"
+
+    @check
+    def _comparisons_have_a_reference(self) -> Iterator[str]:
+        reference, models = self.report.reference, whole(self.experiment.models)
+        for place, settings in self._results():
+            if "reference" not in settings.beside:
+                continue
+            if reference is None:
+                yield f"{place}: compares models, but report.reference is null. Name the model to compare with there"
+            elif reference in models and (
+                skipped := [
+                    stage
+                    for stage in settings.stages_passed()
+                    if stage in self.experiment.stages and not self.experiment.passes(reference, stage)
+                ]
+            ):
+                yield f"{place}: compares models with {reference}, which skips {', '.join(skipped)}. Name other stages"
+
+    @check
+    def _results_of_training_find_some(self) -> Iterator[str]:
+        experiment, passing = self.experiment, set(self.experiment._passages())
+        for place, settings in self._results():
+            for stage in settings.stages_passed() if settings.needs_training else []:
+                models = [each for each in settings.models or experiment.models if (each, stage) in passing]
+                if not models or not (entries := whole(experiment.stages[stage].data)):
+                    continue  # wrong itself, and reported as such
+                still = [each for each in models if not any(experiment.trains(each, stage, name) for name in entries)]
+                if settings.models:
+                    for model in still:
+                        yield f"{place}.models: {model} does not train at {stage}. Leave it out"
+                elif still == models:
+                    yield f"{place}.stage: no model trains at {stage}. Name another stage"
+
+    @check
+    def _imported_runs_hold_what_is_shown(self) -> Iterator[str]:
+        if self.execution.runs == "imported":
+            for place, settings in self._results():
+                if settings.needs_predictions:
+                    yield f"{place}: needs predictions, which imported runs do not leave. Take it out (null)"
+            for name in self.report.analyses:
+                yield f"report.analyses.{name}: needs models, which imported runs do not leave. Take it out (null)"
+
+    @check
+    def _variants_are_shown_by_what_tells_them_apart(self) -> Iterator[str]:
+        stages = whole(self.experiment.stages)
+        for place, settings in self._results():
+            for stage in [*settings.stages_passed(), *settings.stages_added()]:
+                if stage in stages and not stages[stage].variants and settings.takes_variants == "needed":
+                    yield f"{place}.stage: {stage} has no variants. Name a stage that has"
+                if stage in stages and stages[stage].variants and settings.takes_variants == "none":
                     yield (
-                        f"report.{key}: shows scores by group, but datasets.{entry}.group is null. Name the column of "
-                        f"its groups there, or leave this out"
+                        f"{place}.stage: {stage} has variants, which the kind {settings.kind} does not tell apart. "
+                        "Name another stage, or choose the kind search"
+                    )
+
+    @check
+    def _results_find_predictions_and_groups(self) -> Iterator[str]:
+        stages, datasets = whole(self.experiment.stages), whole(self.experiment.datasets)
+        for place, settings in self._results():
+            asked = settings.stages_passed() if settings.needs_predictions else []
+            works = [(stage, *item) for stage in asked if stage in stages for item in whole(stages[stage].data).items()]
+            for stage, entry, work in works:
+                if not work.task.predicts:
+                    yield f"{place}: {work.task.kind}, the task of {stage}, leaves no predictions. Leave it out"
+                elif settings.needs_probabilities and work.task.label_per == "word":
+                    yield f"{place}: {work.task.kind}, the task of {stage}, leaves no probabilities. Leave it out"
+                elif settings.needs_groups and entry in datasets and datasets[entry].group is None:
+                    yield (
+                        f"{place}: shows scores by group, but datasets.{entry}.group is null. Name the column of its "
+                        f"groups there, or leave this out"
                     )

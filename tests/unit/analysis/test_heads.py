@@ -17,9 +17,9 @@ def attending(strongest, tokens):
     return weights
 
 
-def figures(*maps):
-    """Return the figures of a head that has these maps in as many documents."""
-    parts = [rows_of(weights[None]) for weights in maps]
+def figures(*maps, window=1):
+    """Return the figures of a head that has these maps in as many documents; their last tokens are special."""
+    parts = [rows_of(weights[None], np.arange(len(weights)) == len(weights) - 1, window) for weights in maps]
     return head_figures({name: np.concatenate([part[name][0] for part in parts]) for name in parts[0]})
 
 
@@ -94,9 +94,21 @@ def test_a_head_that_goes_by_content_is_mixed():
     assert found["distance"] == pytest.approx((4 + 1 + 4 + 3 + 1 + 4 + 3) / 7)
 
 
+def test_weights_divide_into_special_near_and_far():
+    weights = np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1], [0, 0, 0, 1], [0.25, 0.25, 0.25, 0.25]])
+    found = figures(weights)
+    # The last token is special, however near; the others are near if they are one token away at most.
+    assert found["special"] == pytest.approx((0.4 + 0.1 + 1 + 0.25) / 4)
+    assert found["near"] == pytest.approx((0.3 + 0.9 + 0 + 0.25) / 4)
+    assert found["far"] == pytest.approx((0.3 + 0 + 0 + 0.5) / 4)
+    assert found["uniform_special"] == 1 / 4
+    assert found["uniform_near"] == (2 + 3 + 2 + 1) / 16
+    assert figures(weights, window=3)["far"] == 0
+
+
 def test_heads_are_told_apart():
     both = np.stack([attending(lambda query: query, 4), attending(lambda query: 3 - query, 4)])
-    rows = rows_of(both)
+    rows = rows_of(both, np.zeros(4, dtype=bool), window=1)
     assert {name: values.shape for name, values in rows.items()} == dict.fromkeys(rows, (2, 4))
     assert rows["itself"].tolist() == [[1] * 4, [0] * 4]
     assert rows["mirror"].tolist() == [[-3, -1, 1, 3], [0] * 4]

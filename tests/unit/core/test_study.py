@@ -8,7 +8,7 @@ from studies import DELETE, RECIPE, SMALL, changed, study
 
 from lib.core.configuration import load_study, merged, read_layers
 from lib.core.errors import ConfigError
-from lib.core.kinds import BACKBONES, TASKS
+from lib.core.kinds import BACKBONES, TABLES, TASKS
 from lib.core.settings import whole
 from lib.workflow.config_reference import config_readme, config_schema
 
@@ -76,6 +76,8 @@ def test_every_shipped_study_has_results_of_its_own(repository):
     # More rows of the same study, whose runs they share.
     assert studies.pop("demo_recurrent.yaml") == studies["demo.yaml"]
     assert studies.pop("toy_beyond.yaml") == studies["toy.yaml"]
+    assert studies.pop("full.yaml") == studies["config.yaml"]
+    assert studies.pop("demo_full.yaml") == studies["demo.yaml"]
     assert len(set(studies.values())) == len(studies), studies
 
 
@@ -225,14 +227,33 @@ BAD = {
         [("experiment/tokenizers/wordpiece", {"source": "local", "path": "vocab.txt", "algorithm": "words"})],
         "tokenizers.wordpiece: source is 'local', but with algorithm = 'words'.*Set source: trained",
     ),
-    "a table of nothing": ([("report/tables/f1", {"stage": "finetune"})], "tables.f1: a table of kind 'stage' needs"),
+    "a table of an unknown kind": (
+        [("report/tables/f1", {"kind": "pivot", "stage": "finetune"})],
+        "tables.f1: kind: 'pivot' is not a known kind of table. Expected one of: .*classes, .*stage",
+    ),
+    "a table of nothing": (
+        [("report/tables/f1", {"stage": "finetune"})],
+        "tables.f1.columns: missing",
+    ),
+    "a table of no columns": (
+        [("report/tables/f1", {"stage": "finetune", "columns": []})],
+        "tables.f1.columns: .*at least 1 item",
+    ),
+    "a table of no stages": (
+        [("report/tables/f1", {"stage": [], "columns": ["f1"]})],
+        "tables.f1.stage.*: .*at least 1 item",
+    ),
     "classes of all models at once": (
         [("report/tables/f1", {"kind": "classes", "stage": "finetune"})],
-        "tables.f1: a table of kind 'classes' shows one model",
+        "tables.f1.models: missing",
+    ),
+    "classes of two models": (
+        [("report/tables/f1", {"kind": "classes", "stage": "finetune", "models": ["tfidf", "sdpa"]})],
+        "tables.f1.models: .*at most 1 item",
     ),
     "a table of no stage": (
         [("report/tables/f1", {"kind": "classes", "models": ["tfidf"]})],
-        "tables.f1: .*'classes' needs a stage",
+        "tables.f1.stage: missing",
     ),
     "published splits that are drawn": (
         [("experiment/datasets/imdb/split", {"published": True, "join": ["train"]})],
@@ -248,15 +269,27 @@ BAD = {
     ),
     "classes of several stages": (
         [("report/tables/f1", {"kind": "classes", "stage": ["tapt", "finetune"], "models": ["sdpa"]})],
-        "tables.f1: a table of kind 'classes' shows one stage, not tapt, finetune",
+        "tables.f1.stage: .*valid string",
     ),
     "a stage beside itself": (
         [("report/tables/f1", {"stage": ["finetune", "finetune"], "columns": ["f1"]})],
         r"tables.f1: stage = \['finetune', 'finetune'\] names a stage twice",
     ),
+    "a figure of no kind": (
+        [("report/figures/x", {"stage": "finetune", "time": ["tapt"]})],
+        "figures.x: kind: None is not a known kind of figure. Expected one of: .*group_score, .*score_time",
+    ),
     "a figure of no time": (
-        [("report/figures/x", {"stage": "finetune"})],
-        "figures.x: a figure of kind 'score_time' needs time",
+        [("report/figures/x", {"kind": "score_time", "stage": "finetune"})],
+        "figures.x.time: missing",
+    ),
+    "a figure of empty time": (
+        [("report/figures/x", {"kind": "score_time", "stage": "finetune", "time": []})],
+        "figures.x.time: .*at least 1 item",
+    ),
+    "a baseline of one figure": (
+        [("report/figures/x", {"kind": "score_time", "stage": "finetune", "time": ["tapt"], "baseline": "tfidf"})],
+        "figures.x.baseline: unknown key. Remove it or correct its spelling",
     ),
     "a chance in percent": (
         [("report/figures/x", {"kind": "group_score", "stage": "finetune", "chance": 50})],
@@ -265,6 +298,10 @@ BAD = {
     "a word of no analysis": (
         [("report/analyses/x", {"kind": "embeddings", "stage": "finetune", "dataset": "imdb"})],
         "report.analyses.x: an analysis of kind 'embeddings' needs a word",
+    ),
+    "an odd number of features to try": (
+        [("report/analyses/x", {"kind": "approximation", "stage": "pretrain", "features": [64, 15]})],
+        "report.analyses.x.features.1: Input should be a multiple of 2. Found 15",
     ),
     "no model kept": ([("experiment/stages/tapt/recipe/keep", ["state"])], "stages.tapt.recipe: .*names no model"),
 }
@@ -348,31 +385,35 @@ IDLE = {
     ),
     "columns of classes": (
         [("report/tables/x", {"kind": "classes", "stage": "finetune", "models": ["tfidf"], "columns": ["f1"]})],
-        r"report.tables.x: columns = \['f1'\] does nothing in a table of kind 'classes'",
+        "report.tables.x.columns: unknown key. Remove it or correct its spelling",
     ),
     "a stage of token lengths": (
         [("report/tables/x", {"kind": "token_lengths", "stage": "tapt"})],
-        "report.tables.x: stage = tapt does nothing in a table of kind 'token_lengths'",
+        "report.tables.x.stage: unknown key. Remove it or correct its spelling",
+    ),
+    "a model of token lengths": (
+        [("report/tables/x", {"kind": "token_lengths", "models": ["sdpa"]})],
+        r"report.tables.x: models = \['sdpa'\] does nothing where token lengths are shown. Leave it out",
     ),
     "columns of groups": (
         [("report/tables/x", {"kind": "groups", "stage": "finetune", "columns": ["f1"]})],
-        r"report.tables.x: columns = \['f1'\] does nothing in a table of kind 'groups'",
+        "report.tables.x.columns: unknown key. Remove it or correct its spelling",
     ),
     "a time without an axis": (
         [("report/figures/x", {"kind": "group_score", "stage": "finetune", "time": ["tapt"]})],
-        r"report.figures.x: time = \['tapt'\] does nothing in a figure of kind 'group_score'",
+        "report.figures.x.time: unknown key. Remove it or correct its spelling",
     ),
     "another score of groups": (
         [("report/figures/x", {"kind": "group_score", "stage": "finetune", "column": "loss"})],
-        "report.figures.x: column = loss does nothing in a figure of kind 'group_score'",
+        "report.figures.x.column: unknown key. Remove it or correct its spelling",
     ),
     "a label of stages": (
-        [("report/tables/f1/label", "distance")],
-        "report.tables.f1: label = distance does nothing in a table of kind 'stage'",
+        [("report/tables/x", {"stage": "finetune", "columns": ["f1"], "label": "distance"})],
+        "report.tables.x.label: unknown key. Remove it or correct its spelling",
     ),
     "a chance at any time": (
-        [("report/figures/x", {"stage": "finetune", "time": ["tapt"], "chance": 0.5})],
-        "report.figures.x: chance = 0.5 does nothing in a figure of kind 'score_time'",
+        [("report/figures/x", {"kind": "score_time", "stage": "finetune", "time": ["tapt"], "chance": 0.5})],
+        "report.figures.x.chance: unknown key. Remove it or correct its spelling",
     ),
     "a length of maps": (
         [("report/analyses/x", {"kind": "attention_maps", "stage": "tapt", "dataset": "imdb", "length": 99})],
@@ -381,6 +422,13 @@ IDLE = {
     "documents of one document's maps, and a word": (
         [("report/analyses/x", {"kind": "attention_maps", "stage": "pretrain", "documents": 9, "word": "bank"})],
         "(?s)documents = 9 does nothing in an.*word = bank does nothing in an analysis of kind 'attention_maps'",
+    ),
+    "a window of maps, and features of heads": (
+        [
+            ("report/analyses/x", {"kind": "attention_maps", "stage": "pretrain", "window": 2}),
+            ("report/analyses/y", {"kind": "heads", "stage": "pretrain", "features": [8], "hashes": [1]}),
+        ],
+        r"(?s)window = 2 does nothing in an.*features = \[8\] does nothing in an.*hashes = \[1\] does nothing in an",
     ),
     "a document of many, and where tokens come from": (
         [("report/analyses/x", {"kind": "heads", "stage": "pretrain", "document": 1, "tokens": "documents"})],
@@ -637,9 +685,30 @@ GRAPH = {
         [("experiment/datasets/imdb/group", "words"), ("report/tables/x", {"kind": "groups", "stage": "tapt"})],
         "report.tables.x: masked_lm, the task of tapt, leaves no predictions",
     ),
+    "a table of an unknown dataset": (
+        [("report/tables/f1", {"stage": "finetune", "columns": ["f1"], "datasets": ["imdb", "reuters"]})],
+        "report.tables.f1.datasets: there is no 'reuters'. Known: imdb, arxiv",
+    ),
+    "token lengths of an unknown dataset": (
+        [("report/tables/f1", {"kind": "token_lengths", "datasets": ["reuters"]})],
+        "report.tables.f1.datasets: there is no 'reuters'. Known: wikipedia, imdb, arxiv",
+    ),
     "a figure of unknown stages and models": (
-        [("report/figures/x", {"stage": "finetune", "time": ["fine"], "baseline": "bert"})],
-        "(?s)figures.x.baseline: there is no 'bert'.*figures.x.time: there is no 'fine'",
+        [
+            ("report/figures/x", {"kind": "score_time", "stage": "fine", "time": ["thyme"], "models": ["bert"]}),
+            ("report/baseline", "bart"),
+            ("report/reference", "bort"),
+        ],
+        "(?s)report.reference: there is no 'bort'.*report.baseline: there is no 'bart'.*figures.x.stage: there is no "
+        "'fine'.*figures.x.time: there is no 'thyme'.*figures.x.models: there is no 'bert'",
+    ),
+    "a figure of a model that skips its stage": (
+        [("report/figures/x", {"kind": "score_time", "stage": "tapt", "time": ["tapt"], "models": ["sdpa", "tfidf"]})],
+        "report.figures.x.models: tfidf skips tapt. Leave it out",
+    ),
+    "classes of what is not predicted": (
+        [("report/tables/x", {"kind": "classes", "stage": "tapt", "models": ["sdpa"]})],
+        "report.tables.x: masked_lm, the task of tapt, leaves no predictions. Leave it out",
     ),
     "an analysis of an unknown stage and model": (
         [("report/analyses/x", {"kind": "heads", "stage": "fine", "models": ["bert"]})],
@@ -684,7 +753,7 @@ GRAPH = {
     "an analysis with the name of a figure": (
         [
             ("report/analyses/x", {"kind": "gradients", "stage": "pretrain"}),
-            ("report/figures/x", {"stage": "finetune", "time": ["finetune"]}),
+            ("report/figures/x", {"kind": "score_time", "stage": "finetune", "time": ["finetune"]}),
         ],
         "report.analyses.x: report.figures.x makes files of the same name",
     ),
@@ -785,7 +854,7 @@ WRONG = {
     "a task": ("experiment/stages/pretrain/task/mask_probability", 2),
     "a stage": ("experiment/stages/more", {"task": {"kind": "masked_lm"}, "start": 3, "data": {"imdb": {}}}),
     "a table": ("report/tables/wrong", {"stage": 3, "columns": ["f1"]}),
-    "a figure": ("report/figures/wrong", {"stage": 3}),
+    "a figure": ("report/figures/wrong", {"kind": "score_time", "stage": 3}),
     "an analysis": ("report/analyses/wrong", {"kind": "heads", "stage": "tapt", "documents": 0}),
 }
 
@@ -797,6 +866,15 @@ def test_all_problems_come_in_one_message_whatever_is_wrong_itself(wrong):
     absent = [expected for expected in TOGETHER if expected.strip() and expected not in message]
     assert not absent, message
     assert place.replace("/", ".") in message
+
+
+def test_a_comparison_needs_a_reference_that_passes_its_stages(monkeypatch):
+    monkeypatch.setattr(TABLES.load("stage", "parameters").Parameters, "beside", ("reference",))
+    table = ("report/tables/f1", {"stage": "tapt", "columns": ["loss"]})
+    assert "report.tables.f1: compares models, but report.reference is null" in message_of(table)
+    skips = "report.tables.f1: compares models with tfidf, which skips tapt. Name other stages"
+    assert skips in message_of(table, ("report/reference", "tfidf"))
+    load_study([("small.yaml", changed(SMALL, table, ("report/reference", "sdpa")))])
 
 
 def test_a_model_that_is_wrong_itself_is_not_said_to_hide_its_inside():

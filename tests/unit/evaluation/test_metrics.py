@@ -99,7 +99,7 @@ def test_perplexity():
 
 
 @pytest.mark.parametrize(
-    "module", ["lib.backbones.tfidf.backbone", "lib.results.tables", "lib.results.figures", "lib.results.foreign"]
+    "module", ["lib.backbones.tfidf.backbone", "lib.results.scope", "lib.results.style", "lib.results.foreign"]
 )
 def test_rooms_without_torch(module):
     code = f"import {module}, sys; sys.exit(bool({{'torch', 'transformers'}} & set(sys.modules)))"

@@ -36,7 +36,8 @@ def maps(layers=1, models=FAMILIES):
 
 def heads():
     common = {"documents": 9, "entropy": 1.0, "distance": 2.0, "previous": 0.1, "next": 0.2, "first": 0.3}
-    common |= {"itself": 0.25, "agreement": 0.2, "place": "offset -1", "layer": 0}
+    common |= {"itself": 0.25, "agreement": 0.2, "place": "offset -1", "layer": 0, "window": 8}
+    common |= {"special": 0.5, "near": 0.3, "far": 0.2, "uniform_special": 0.1, "uniform_near": 0.4}
     return pd.DataFrame(
         [
             {"model": model, "head": head, "type": kind, "entropy_share": share, "distance_share": 0.6 + head, **common}
@@ -69,7 +70,33 @@ def embeddings():
     return pd.DataFrame(rows)
 
 
-FRAMES = {"attention_maps": maps, "heads": heads, "gradients": gradients, "embeddings": embeddings}
+def approximation():
+    """Numbers that tell their place: layer 1 has ten times those of layer 0, head 1 twice those of head 0."""
+    rows = []
+    for model, when, layer in itertools.product(FAMILIES, ("before", "after"), (0, 1)):
+        factor = 10**layer * (1 if when == "before" else 0.5)
+        place = {"model": model, "when": when, "layer": layer, "documents": 3}
+        for quantity, quantile in itertools.product(("query_norm", "key_norm"), (0.05, 0.5, 0.95)):
+            norms = {"quantity": quantity, "quantile": quantile, "value": factor * (1 + quantile)}
+            rows += [place | norms | {"head": head} for head in (None, 0, 1)]
+        own = {"features": 64} if model == "favor-m64" else {}
+        tried = [("favor_error", {"features": number}, 0.2 / number, 0.03) for number in (16, 64)]
+        tried += [("lsh_recall", {"hashes": 2, "chunk_size": size}, 0.001 * size, 0.0005 * size) for size in (16, 32)]
+        for (quantity, setting, value, chance), head in itertools.product(
+            [*tried, ("own_error", own, 0.005, 0.03)], (0, 1)
+        ):
+            rows.append(
+                place
+                | {"head": head, "quantity": quantity, "chance": chance, "value": factor * (1 + head) * value}
+                | setting
+            )
+    return pd.DataFrame(rows)
+
+
+FRAMES = {
+    "attention_maps": maps, "heads": heads, "approximation": approximation, "gradients": gradients,
+    "embeddings": embeddings,
+}  # fmt: skip
 
 
 def titles(figure):
@@ -134,6 +161,43 @@ def test_heads_are_points_and_positional_ones_filled():
     assert points["favor-m64, other"].get_color() != points["sdpa, other"].get_color()
 
 
+def test_what_heads_look_at_is_divided_by_layer_and_compared_with_equal_weights():
+    figure = FIGURES["heads"](heads(), FAMILIES)
+    bars = figure.axes[1]
+    assert [label.get_text() for label in bars.get_yticklabels()] == [
+        "sdpa, layer 0", "favor-m64, layer 0", "equal weights",
+    ]  # fmt: skip
+    parts = {container[0].get_gid(): container for container in bars.containers}
+    assert [[bar.get_width() for bar in parts[name]] for name in ("special", "near", "far")] == [
+        pytest.approx([50, 50, 10]), pytest.approx([30, 30, 40]), pytest.approx([20, 20, 50]),
+    ]  # fmt: skip
+    assert [bar.get_x() for bar in parts["far"]] == pytest.approx([80, 80, 50])
+    assert "others within 8 tokens" in [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def lines(axes):
+    return {line.get_gid(): line.get_xydata() for line in axes.lines}
+
+
+def test_norms_errors_and_recall_stand_before_and_after_training():
+    figure = FIGURES["approximation"](approximation(), FAMILIES)
+    (norms, later), (errors, better), (recall, _) = np.reshape(figure.axes, (3, 2))
+    assert titles(figure) == ["before training", "after training", "", "", "", ""]
+    medians = [line.get_ydata().tolist() for line in norms.lines if line.get_gid() == "sdpa"]
+    assert medians == [[1.5, 15]] * 2  # of queries and of keys
+    assert later.lines[0].get_ydata().tolist() == [0.75, 7.5]
+    ends = [path.vertices[:, 1].tolist() for path in norms.collections[0].get_paths()]
+    assert ends == [pytest.approx([1.05, 1.95]), pytest.approx([10.5, 19.5])]
+    # The mean over layers and heads of factors 1, 2, 10 and 20 is 8.25.
+    assert lines(errors)["sdpa"].tolist() == [[16, pytest.approx(8.25 * 1.25)], [64, pytest.approx(8.25 * 0.3125)]]
+    assert lines(better)["sdpa"][0, 1] == pytest.approx(8.25 * 1.25 / 2)
+    assert lines(errors)["favor-m64, own"].tolist() == [[64, pytest.approx(8.25 * 0.5)]]
+    assert lines(errors)["sdpa, own"].size == 0
+    assert lines(recall)["sdpa"].tolist() == [
+        [pytest.approx(0.8), pytest.approx(13.2)], [pytest.approx(1.6), pytest.approx(26.4)],
+    ]  # fmt: skip
+
+
 def test_the_boundaries_drawn_are_those_that_name_the_heads():
     assert BOUNDARIES == {"global": GLOBAL_ENTROPY, "local": LOCAL_DISTANCE}
 
@@ -186,7 +250,21 @@ def test_a_word_has_one_static_place_and_a_contextual_one_per_document():
                 "| favor-m64 | 0       | 0      | after  |                           1.00 | 2 1 0            |",
             ],
         ),
-        ("heads", ["| sdpa      | 0       | 0      | positional | offset -1 |              20 |             1.00 |"]),
+        (
+            "heads",
+            [
+                "| sdpa      | 0       | 1 mixed; 1 positional, offset -1 |              20 |             1.00 |",
+                "| favor-m64 | 0       | 1 global                         |              20 |             1.00 |",
+            ],
+        ),
+        (
+            "approximation",
+            [
+                "| model     | when   |   norm of queries |   norm of keys |   own error [%] |   favor-m16 error [%] |",
+                "| sdpa      | before |               8.2 |            8.2 |             4.1 |                  10.3 |",
+                "| favor-m64 | after  |               4.1 |            4.1 |             2.1 |                   5.2 |",
+            ],
+        ),
         (
             "gradients",
             [
@@ -215,13 +293,16 @@ def test_summaries(kind, lines):
 def test_the_program_draws_from_the_table_alone(kind, tmp_path):
     FRAMES[kind]().to_csv(tmp_path / "table.csv", index=False)
     look = json.dumps({"kind": kind, "families": list(FAMILIES.items())})
-    arguments = ["--look", look, "--table", str(tmp_path / "table.csv"), "--markdown", str(tmp_path / "table.md")]
+    summaries = [str(tmp_path / f"table.{suffix}") for suffix in ("md", "tex")]
+    arguments = ["--look", look, "--table", str(tmp_path / "table.csv"), "--summary", *summaries]
     main = runpy.run_path(str(PROGRAM))["main"]
     for name in ("one", "two"):
-        main([*arguments, "--out", str(tmp_path / f"{name}.svg"), str(tmp_path / f"{name}.png")])
-    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+        main([*arguments, "--out", *(str(tmp_path / f"{name}.{suffix}") for suffix in ("svg", "png", "pdf"))])
+    for suffix in ("svg", "pdf"):
+        assert (tmp_path / f"one.{suffix}").read_bytes() == (tmp_path / f"two.{suffix}").read_bytes()
     assert (tmp_path / "one.png").stat().st_size > 5_000
     assert (tmp_path / "table.md").read_text().startswith("| model")
+    assert "\nsdpa & " in (tmp_path / "table.tex").read_text()
     if kind == "attention_maps":
         assert "null" in (tmp_path / "one.svg").read_text(), "a word that pandas takes for a missing value"
 

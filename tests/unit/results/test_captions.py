@@ -10,7 +10,8 @@ from jinja2 import Environment, StrictUndefined
 from studies import SMALL, changed
 
 from lib.core.configuration import load_study, read_layers
-from lib.core.settings.report import Analysis, Figure, Table
+from lib.core.kinds import FIGURES, TABLES
+from lib.core.settings.report import Analysis
 from lib.workflow.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -21,7 +22,7 @@ BENCH = {
     "attention_cost", "attention_time", "attention_memory", "training_cost", "favor_error", "lsh_recall",
     "sequence_cost", "sequence_time", "memory_cost", "memory_length",
 }  # fmt: skip
-KINDS = {kind for entry in (Table, Figure, Analysis) for kind in get_args(entry.model_fields["kind"].annotation)}
+KINDS = {*TABLES.kinds(), *FIGURES.kinds(), *get_args(Analysis.model_fields["kind"].annotation)}
 
 
 def rendered(path, study):

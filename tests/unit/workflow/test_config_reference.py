@@ -7,7 +7,7 @@ import yaml
 
 from lib.core.configuration import load_study, read_layers
 from lib.core.generated import options_class
-from lib.core.kinds import BACKBONES, MECHANISMS, TASKS
+from lib.core.kinds import BACKBONES, FIGURES, MECHANISMS, TABLES, TASKS
 from lib.core.settings.data import Corpus, Dataset, Tokenizer
 from lib.core.settings.execution import Execution, Training
 from lib.core.settings.recipe import Recipe
@@ -32,11 +32,21 @@ def test_the_reference_is_up_to_date(repository):
     assert (repository / "config/schema.json").read_text(encoding="utf-8") == config_schema(), AGAIN
 
 
-@pytest.mark.parametrize("axis", [MECHANISMS, BACKBONES, TASKS], ids=lambda axis: axis.noun)
+PLACES = {
+    MECHANISMS: "experiment.mechanisms.<name>",
+    BACKBONES: "experiment.backbones.<name>",
+    TASKS: "experiment.stages.<name>.task",
+    TABLES: "report.tables.<name>",
+    FIGURES: "report.figures.<name>",
+}
+
+
+@pytest.mark.parametrize("axis", PLACES, ids=lambda axis: axis.noun)
 def test_every_kind_has_a_table_with_all_its_keys(axis):
-    text = config_readme()
+    """A table and a figure may share the name of their kind."""
+    parts = config_readme().split("\n### ")
     for kind in axis.kinds():
-        table = next(part for part in text.split("\n### ") if f"with `kind: {kind}`" in part.splitlines()[0])
+        (table,) = (part for part in parts if part.splitlines()[0] == f"`{PLACES[axis]}` with `kind: {kind}`")
         for name in axis.load(kind, "parameters").Parameters.model_fields:
             assert f"\n| `{name}` |" in table
 
@@ -133,6 +143,9 @@ WRONG = {
         "experiment": {"stages": {"pretrain": {"task": {"kind": "masked_lm", "classifier_pooling": "cls"}}}}
     },
     "an unknown option": {"experiment": {"datasets": {"x": {"generated": {"options": {"lenght": 8}}}}}},
+    "an unknown kind of table": {"report": {"tables": {"x": {"kind": "unheard_of"}}}},
+    "a key of another table": {"report": {"tables": {"x": {"kind": "groups", "stage": "finetune", "columns": ["f1"]}}}},
+    "a key of another figure": {"report": {"figures": {"x": {"kind": "group_score", "stage": "s", "time": ["s"]}}}},
     "a wrong type in what a stage shares": {"experiment": {"stages": {"pretrain": {"recipe": {"epochs": "ten"}}}}},
 }
 
@@ -149,6 +162,7 @@ def test_the_schema_accepts_options(schema):
 
 def test_the_schema_lets_null_remove_an_entry(schema):
     removed = {"experiment": {"mechanisms": {"sdpa": None}}, "report": {"tables": {"tapt": None}}}
+    removed["report"]["figures"] = {"f1_time": None}
     assert schema.is_valid({"extends": "config.yaml", **removed})
 
 

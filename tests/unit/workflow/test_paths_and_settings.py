@@ -12,9 +12,11 @@ from transformers import AutoTokenizer
 
 from lib.core.configuration import load_study, read_layers
 from lib.core.errors import DataError
+from lib.core.kinds import FIGURES, TABLES
 from lib.core.settings.run import Run
+from lib.results.scope import scope as read_scope
 from lib.workflow.digests import reached
-from lib.workflow.plan import Key, Plan
+from lib.workflow.plan import Key, Plan, as_json
 
 FIRST = "results/runs"
 STAGES = ("pretrain", "tapt", "finetune")
@@ -102,8 +104,8 @@ def test_the_first_model_of_the_study_owns_what_is_shared():
 def test_a_table_of_a_shared_stage_has_the_rows_that_there_are():
     table = {"stage": "pretrain", "columns": ["loss"], "models": ["favor-m64", "swap", "sdpa"]}
     shared = Plan(study(SWAP, layers=[("report.yaml", {"report": {"tables": {"loss": table}}})]))
-    assert shared.tables["loss"]["models"] == ["favor-m64", "sdpa"]
-    files = shared.table_inputs(shared.tables["loss"])
+    assert shared.tables["loss"]["scope"]["models"] == ["favor-m64", "sdpa"]
+    files = shared.result_inputs(shared.tables["loss"])
     assert sorted(files) == sorted(
         f"{FIRST}/pretrain/{model}/wikipedia/seed-{seed}/run.json" for model in ("favor-m64", "sdpa") for seed in (1, 2)
     )
@@ -114,9 +116,10 @@ def test_a_table_of_several_stages_finds_the_runs_of_each_model_at_each_stage():
     twin = ("models/twin", {"backbone": "encoder", "mechanism": "sdpa"})
     table = {"stage": ["tapt", "pretrain"], "columns": ["loss"], "models": ["swap", "twin", "favor-m64"]}
     made = Plan(study(SWAP, twin, layers=[("report.yaml", {"report": {"tables": {"loss": table}}})]))
-    shown = made.tables["loss"]
+    assert made.tables["loss"]["settings"] == table | {"kind": "stage", "datasets": None}
+    shown = made.tables["loss"]["scope"]
     assert shown["models"] == ["swap", "sdpa", "favor-m64"]
-    assert shown["stages"] == [("tapt", ["imdb", "arxiv"]), ("pretrain", ["wikipedia"])]
+    assert shown["stages"] == [["tapt", ["imdb", "arxiv"]], ["pretrain", ["wikipedia"]]]
     assert shown["owners"] == {
         "tapt": {"swap": "swap", "sdpa": "sdpa", "favor-m64": "favor-m64"},
         "pretrain": {"swap": "sdpa", "sdpa": "sdpa", "favor-m64": "favor-m64"},
@@ -127,14 +130,14 @@ def test_a_table_of_several_stages_finds_the_runs_of_each_model_at_each_stage():
         for model in ("sdpa", "favor-m64", "swap")
         for dataset in ("imdb", "arxiv")
     ]
-    assert [file for file in made.table_inputs(shown) if "seed-1" in file] == files
+    assert [file for file in made.result_inputs(made.tables["loss"]) if "seed-1" in file] == files
 
 
 def test_rows_of_several_stages_are_the_models_that_pass_them_all():
     table = {"stage": ["finetune", "tapt"], "columns": ["memory"]}
     skips = ("models/favor-m64/skip", ["tapt"])
     made = Plan(study(skips, layers=[("report.yaml", {"report": {"tables": {"memory": table}}})]))
-    assert made.tables["memory"]["models"] == ["sdpa", "lsh-h2-c64"]
+    assert made.tables["memory"]["scope"]["models"] == ["sdpa", "lsh-h2-c64"]
 
 
 @pytest.mark.parametrize(
@@ -418,7 +421,8 @@ REPORT = {
             "f1": {"stage": "finetune", "columns": ["f1"]},
             "baseline": {"kind": "classes", "stage": "finetune", "models": ["tfidf"]},
         },
-        "figures": {"f1_time": {"stage": "finetune", "time": ["tapt", "finetune"], "baseline": "tfidf"}},
+        "figures": {"f1_time": {"kind": "score_time", "stage": "finetune", "time": ["tapt", "finetune"]}},
+        "baseline": "tfidf",
     }
 }
 
@@ -426,69 +430,152 @@ REPORT = {
 def test_tables_name_what_they_show_and_read():
     made = Plan(study(layers=[("report.yaml", REPORT)]))
     assert list(made.tables) == ["lengths", "f1", "baseline_imdb", "baseline_arxiv"]
-    assert made.tables["f1"]["models"] == ["tfidf", "sdpa", "lsh-h2-c64", "favor-m64"]
-    assert made.tables["f1"]["published"] is False
-    assert len(made.table_inputs(made.tables["f1"])) == 4 * 2 * 2
-    assert made.table_inputs(made.tables["baseline_arxiv"]) == [
+    scope = made.tables["f1"]["scope"]
+    assert scope["models"] == ["tfidf", "sdpa", "lsh-h2-c64", "favor-m64"]
+    assert scope["published"] is False
+    assert not {"baseline", "reference"} & set(scope), "it compares nothing"
+    assert len(made.result_inputs(made.tables["f1"])) == 4 * 2 * 2
+    assert made.tables["baseline_arxiv"]["scope"]["stages"] == [["finetune", ["arxiv"]]]
+    assert made.result_inputs(made.tables["baseline_arxiv"]) == [
         f"{FIRST}/finetune/tfidf/arxiv/seed-{seed}/run.json" for seed in (1, 2)
     ]
-    assert made.table_inputs(made.tables["lengths"]) == [
+    lengths = made.tables["lengths"]
+    assert lengths["scope"]["tokenised"] == [(corpus, "wordpiece") for corpus in ("wikipedia", "imdb", "arxiv")]
+    assert made.result_inputs(lengths) == [
         f"results/data/{corpus}/tokens/wordpiece/token_lengths.json" for corpus in ("wikipedia", "imdb", "arxiv")
+    ]
+
+
+def reported(*changes, **report):
+    return Plan(study(*changes, layers=[("report.yaml", {"report": report})]))
+
+
+def test_a_table_may_show_some_of_the_datasets():
+    shown = {"stage": ["pretrain", "tapt"], "columns": ["loss"], "datasets": ["arxiv"]}
+    made = reported(tables={"loss": shown, "lengths": {"kind": "token_lengths", "datasets": ["arxiv", "wikipedia"]}})
+    stages = [["pretrain", ["wikipedia"]], ["tapt", ["arxiv"]]]
+    assert made.tables["loss"]["scope"]["stages"] == stages, "a stage that works on none of them shows all"
+    assert {file.split("/")[4] for file in made.result_inputs(made.tables["loss"])} == {"wikipedia", "arxiv"}
+    assert made.result_inputs(made.tables["lengths"]) == [
+        f"results/data/{corpus}/tokens/wordpiece/token_lengths.json" for corpus in ("wikipedia", "arxiv")
     ]
 
 
 def test_a_figure_groups_models_by_family_and_reads_all_its_stages():
     made = Plan(study(layers=[("report.yaml", REPORT)]))
-    settings = made.figure_settings("f1_time")
-    assert settings["families"] == {"sdpa": "sdpa", "lsh-h2-c64": "lsh", "favor-m64": "favor"}
-    assert settings["datasets"] == ["imdb", "arxiv"]
-    assert made.figure_inputs("f1_time") == made.records("tapt", "finetune")
+    scope = made.figures["f1_time"]["scope"]
+    families = {"tfidf": "tfidf", "sdpa": "sdpa", "lsh-h2-c64": "lsh", "favor-m64": "favor"}
+    assert (scope["models"], scope["families"]) == (list(families), families)
+    assert scope["stages"] == [["tapt", ["imdb", "arxiv"]], ["finetune", ["imdb", "arxiv"]]]
+    assert scope["baseline"] == "tfidf"
+    assert [list(scope["owners"][stage]) for stage in ("tapt", "finetune")] == [list(families)[1:], list(families)]
+    assert made.result_inputs(made.figures["f1_time"]) == made.records("tapt", "finetune")
+
+
+SCORE_TIME = {"kind": "score_time", "stage": "finetune", "time": ["finetune"]}
+
+
+def test_the_baseline_is_read_even_if_it_is_no_row_and_left_out_where_it_has_no_run():
+    made = reported(
+        baseline="tfidf",
+        figures={
+            "f1": SCORE_TIME | {"models": ["sdpa"], "datasets": ["imdb"]},
+            "loss": SCORE_TIME | {"stage": "tapt", "column": "loss"},
+        },
+    )
+    assert made.figures["f1"]["scope"]["models"] == ["sdpa"]
+    assert made.result_inputs(made.figures["f1"]) == [
+        f"{FIRST}/finetune/{model}/imdb/seed-{seed}/run.json" for model in ("tfidf", "sdpa") for seed in (1, 2)
+    ]
+    assert made.figures["loss"]["scope"]["baseline"] is None
+    assert not [file for file in made.result_inputs(made.figures["loss"]) if "tfidf" in file]
+
+
+def test_the_reference_is_the_row_of_its_runs(monkeypatch):
+    monkeypatch.setattr(TABLES.load("stage", "parameters").Parameters, "beside", ("reference", "baseline"))
+    twin = ("models/twin", {"backbone": "encoder", "mechanism": "sdpa"})
+    table = {"stage": "tapt", "columns": ["loss"], "models": ["favor-m64"]}
+    scope = reported(twin, tables={"loss": table}, reference="twin").tables["loss"]["scope"]
+    assert (scope["models"], scope["reference"], scope["baseline"]) == (["favor-m64"], "sdpa", None)
+    assert scope["owners"] == {"tapt": {"favor-m64": "favor-m64", "sdpa": "sdpa"}}
 
 
 GROUPED = {
-    "report": {
-        "tables": {"reach": {"kind": "groups", "stage": "finetune", "models": ["sdpa", "tfidf"]}},
-        "figures": {"reach": {"kind": "group_score", "stage": "finetune", "chance": 0.5, "trained_to": 64}},
-    }
+    "tables": {"reach": {"kind": "groups", "stage": "finetune", "models": ["sdpa", "tfidf"]}},
+    "figures": {"reach": {"kind": "group_score", "stage": "finetune", "chance": 0.5, "trained_to": 64}},
 }
 GROUPS = (("datasets/imdb/group", "words"), ("datasets/arxiv/group", "pages"))
 
 
 def test_scores_by_group_are_one_table_per_dataset_and_one_figure():
-    made = Plan(study(*GROUPS, layers=[("report.yaml", GROUPED)]))
+    made = reported(*GROUPS, **GROUPED)
     assert list(made.tables) == ["reach_imdb", "reach_arxiv"]
-    arxiv = made.tables["reach_arxiv"]
-    assert (arxiv["models"], arxiv["stages"], arxiv["group"]) == (
-        ["sdpa", "tfidf"], [("finetune", ["arxiv"])], "pages"
-    )  # fmt: skip
-    assert made.table_inputs(arxiv) == [
+    arxiv = made.tables["reach_arxiv"]["scope"]
+    assert (arxiv["models"], arxiv["stages"]) == (["sdpa", "tfidf"], [["finetune", ["arxiv"]]])
+    assert arxiv["groups"]["arxiv"] == "pages"
+    assert made.result_inputs(made.tables["reach_arxiv"]) == [
         f"{FIRST}/finetune/{model}/arxiv/seed-{seed}/run.json" for model in ("tfidf", "sdpa") for seed in (1, 2)
     ]
-    shown = made.figure_settings("reach")
-    assert shown == {
+    shown = made.figures["reach"]
+    assert shown["settings"] == {
         "kind": "group_score",
         "stage": "finetune",
-        "models": ["tfidf", "sdpa", "lsh-h2-c64", "favor-m64"],
-        "families": {"tfidf": "tfidf", "sdpa": "sdpa", "lsh-h2-c64": "lsh", "favor-m64": "favor"},
-        "datasets": ["imdb", "arxiv"],
-        "labels": {"imdb": "words", "arxiv": "pages"},
+        "models": None,
+        "datasets": None,
+        "label": None,
         "chance": 0.5,
         "trained_to": 64,
     }
-    assert made.figure_inputs("reach") == made.records("finetune")
+    models = ["tfidf", "sdpa", "lsh-h2-c64", "favor-m64"]
+    assert shown["scope"] == {
+        "models": models,
+        "stages": [["finetune", ["imdb", "arxiv"]]],
+        "owners": {"finetune": {model: model for model in models}},
+        "families": {"tfidf": "tfidf", "sdpa": "sdpa", "lsh-h2-c64": "lsh", "favor-m64": "favor"},
+        "groups": {"imdb": "words", "arxiv": "pages"},
+        "published": False,
+        "variants": {},
+    }
+    assert made.result_inputs(shown) == made.records("finetune")
 
 
 def test_a_table_of_groups_on_one_dataset_bears_its_own_name():
     only = [GROUPS[0], *((f"stages/{stage}/data/arxiv", DELETE) for stage in ("tapt", "finetune"))]
-    made = Plan(study(*only, layers=[("report.yaml", GROUPED)]))
+    made = reported(*only, **GROUPED)
     assert list(made.tables) == ["reach"]
-    assert made.tables["reach"]["group"] == "words"
+    assert made.tables["reach"]["scope"]["groups"] == {"imdb": "words"}
 
 
 def test_a_table_of_groups_may_say_what_their_number_is():
-    grouped = {"report": {"tables": {"reach": GROUPED["report"]["tables"]["reach"] | {"label": "distance"}}}}
-    made = Plan(study(*GROUPS, layers=[("report.yaml", grouped)]))
-    assert made.tables["reach_imdb"]["group"] == made.tables["reach_arxiv"]["group"] == "distance"
+    made = reported(*GROUPS, tables={"reach": GROUPED["tables"]["reach"] | {"label": "distance"}})
+    labels = {name: made.tables[name]["settings"]["label"] for name in made.tables}
+    assert labels == {"reach_imdb": "distance", "reach_arxiv": "distance"}
+
+
+def test_the_programs_read_the_scopes_of_the_plan():
+    """As JSON with sorted keys, whose order of models and stages they keep."""
+    made = Plan(study(layers=[("report.yaml", REPORT)]))
+    for shown in (made.tables["f1"], made.tables["lengths"], made.figures["f1_time"]):
+        built = read_scope(json.loads(as_json(shown))["scope"], made.result_inputs(shown))
+        assert list(built.models) == shown["scope"]["models"]
+        assert [list(item) for item in built.stages.items()] == shown["scope"]["stages"]
+        assert list(built.families.items()) == list(shown["scope"].get("families", {}).items())
+
+
+def test_a_table_depends_on_the_code_of_its_kind_and_of_no_other():
+    made = Plan(study(layers=[("report.yaml", REPORT)]))
+    codes = {name: made.result_code(TABLES, made.tables[name]) for name in made.tables}
+    assert codes["baseline_imdb"] == codes["baseline_arxiv"]
+    assert len(set(codes.values())) == len(codes) - 1
+    for axis, program in ((TABLES, "table"), (FIGURES, "figure")):
+        for kind in axis.kinds():
+            module = axis.module(kind, "parameters")
+            found = {definition.split(":")[0] for definition in reached(f"scripts/{program}.py", module)}
+            assert {name for name in found if name.startswith(f"{axis.package}.")} == {module}
+    for program in ("train", "evaluate"):
+        assert not [name for name in reached(f"scripts/{program}.py") if name.startswith("lib.results")]
+    classes = {name.split(":")[0] for name in reached("scripts/table.py", "lib.results.tables.classes")}
+    assert "lib.evaluation.metrics" in classes
 
 
 MAPS = {"kind": "attention_maps", "stage": "pretrain", "document": 3}
@@ -535,7 +622,8 @@ def test_an_analysis_reads_what_its_runs_left_and_documents_that_none_was_traine
 def test_an_analysis_depends_on_the_code_of_its_kind_and_no_run_on_any():
     made = analyses(maps=MAPS, others=MAPS | {"document": 4}, senses=SENSES)
     assert made.analysis_code("maps") == made.analysis_code("others") != made.analysis_code("senses")
-    kinds = {kind: f"lib.analysis.{kind}" for kind in ("attention_maps", "embeddings", "gradients", "heads")}
+    names = ("approximation", "attention_maps", "embeddings", "gradients", "heads")
+    kinds = {kind: f"lib.analysis.{kind}" for kind in names}
     for kind, module in kinds.items():
         found = {definition.split(":")[0] for definition in reached("scripts/analyse.py", module)}
         assert found & set(kinds.values()) == {module}, kind
@@ -544,6 +632,14 @@ def test_an_analysis_depends_on_the_code_of_its_kind_and_no_run_on_any():
     assert not {name for name in drawing if name.startswith(("lib.analysis", "lib.backbones", "lib.training"))}
     for program in ("train", "evaluate"):
         assert not [name for name in reached(f"scripts/{program}.py") if name.startswith("lib.analysis")]
+
+
+def test_an_analysis_that_tries_mechanisms_depends_on_their_code(monkeypatch):
+    made = analyses(near={"kind": "approximation", "stage": "pretrain", "models": ["sdpa"]}, maps=MAPS)
+    monkeypatch.setattr("lib.workflow.plan.code_digest", lambda *modules: modules)
+    tried = [f"lib.attention.{kind}.{part}" for kind in ("favor", "lsh") for part in ("mechanism", "parameters")]
+    assert made.analysis_code("near") == ("scripts/analyse.py", "lib.analysis.approximation", *tried)
+    assert made.analysis_code("maps") == ("scripts/analyse.py", "lib.analysis.attention_maps")
 
 
 def test_raw_files_by_source(tmp_path, monkeypatch):

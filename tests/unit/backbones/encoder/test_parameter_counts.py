@@ -26,19 +26,25 @@ def embeddings_count(config):
     rows = config.vocab_size + config.type_vocab_size
     if config.position_embedding_type == "learned":
         rows += config.max_position_embeddings
-    return rows * config.hidden_size + 2 * config.hidden_size
+    return rows * config.hidden_size
 
 
-def block_count(config):
-    hidden, inner, bias = config.hidden_size, config.intermediate_size, config.attention_bias
+def encoder_counts(config):
+    """The weights of each part; an embedding and two parts of a block are followed by a norm."""
+    hidden, inner, bias, blocks = (
+        config.hidden_size,
+        config.intermediate_size,
+        config.attention_bias,
+        config.num_hidden_layers,
+    )
     width = config.attention_size or hidden
     inputs = 2 if MECHANISMS.parse(config.mechanism).shares_query_and_key else 3
-    attention = inputs * linear(hidden, width, bias) + linear(width, hidden, bias)
-    return attention + linear(hidden, inner) + linear(inner, hidden) + 2 * 2 * hidden
-
-
-def encoder_count(config):
-    return embeddings_count(config) + config.num_hidden_layers * block_count(config)
+    return {
+        "embeddings": embeddings_count(config),
+        "attention": blocks * (inputs * linear(hidden, width, bias) + linear(width, hidden, bias)),
+        "feed_forward": blocks * (linear(hidden, inner) + linear(inner, hidden)),
+        "norms": (1 + 2 * blocks) * 2 * hidden,
+    }
 
 
 def masked_lm_head_count(config):
@@ -69,8 +75,9 @@ def test_counts_are_those_of_the_dimensions(mechanism, position, changes):
         models = {kind: kind(config) for kind in (EncoderModel, EncoderForMaskedLM, EncoderForSequenceClassification)}
     heads = (0, masked_lm_head_count(config), classification_head_count(config))
     for model, head in zip(models.values(), heads, strict=True):
-        encoder = encoder_count(config)
-        assert count_parameters(model) == {"total": encoder + head, "backbone": encoder, "head": head}
+        parts = encoder_counts(config)
+        encoder = sum(parts.values())
+        assert count_parameters(model) == {"total": encoder + head, "backbone": encoder, **parts, "head": head}
 
 
 def test_counts_of_the_recipe():

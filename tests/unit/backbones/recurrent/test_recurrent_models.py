@@ -98,7 +98,8 @@ def test_counts_are_those_of_the_dimensions(cell, changes):
     width, half, words = config.hidden_size, config.hidden_size // 2, config.vocab_size
     # Per direction and gate: input and state to state, a bias for each (torch has two).
     layer = 2 * GATES[cell] * (half * width + half * half + 2 * half)
-    backbone = words * width + 2 * width + config.num_hidden_layers * layer
+    parts = {"embeddings": words * width, "norms": 2 * width, "recurrence": config.num_hidden_layers * layer}
+    backbone = sum(parts.values())
     decoder = words + (0 if config.tie_word_embeddings else words * width)
     heads = {
         RecurrentForMaskedLM: width * width + width + 2 * width + decoder,
@@ -108,7 +109,7 @@ def test_counts_are_those_of_the_dimensions(cell, changes):
     for model_class, head in heads.items():
         with torch.device("meta"):
             model = model_class(config)
-        assert count_parameters(model) == {"total": backbone + head, "backbone": backbone, "head": head}
+        assert count_parameters(model) == {"total": backbone + head, "backbone": backbone, **parts, "head": head}
     products = Parameters(cell=cell, hidden_size=width, num_hidden_layers=config.num_hidden_layers)
     weights = 2 * GATES[cell] * (half * width + half * half) * config.num_hidden_layers
     assert products.products_per_token(100, 0.0) == products.products_per_token(4096, 0.0) == weights

@@ -1,0 +1,82 @@
+"""What the results at hand say about the scores of models at some length: run records of a study, or published ones."""
+
+import math
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from lib.results.published import published
+from lib.results.quantities import QUANTITIES
+from lib.results.records import load_runs
+from lib.workflow.plan import Plan
+
+PUBLISHED_TOKENS = {"imdb": 512, "hyperpartisan": 4096, "arxiv": 16_384}
+"""Tokens that the study cut its documents to. Source: the study's section 4.3, and `config/config.yaml`."""
+
+NEAR = 2
+"""Factor within which two limits count as the same length."""
+
+
+class Scores(NamedTuple):
+    """Macro-F1 on test, of documents cut to similar lengths."""
+
+    by_model: dict[str, float]
+    """In per cent, the mean over seeds; a model without a result is missing."""
+    dataset: str
+    max_tokens: int
+    source: str
+    """Where they come from, in words."""
+
+
+def scores_near(plan: Plan, stage: str, limit: int) -> Scores | None:
+    """Return the scores at the length nearest to `limit`: the study's own before published ones; None if none is near.
+
+    Args:
+        plan: the study; its finished runs on texts that are not generated count.
+        stage: of classification.
+        limit: tokens that documents are cut to.
+
+    Raises:
+        DataError: a run record is damaged.
+    """
+    return _nearest(_own(plan, stage), limit) or _nearest(_published(), limit)
+
+
+def _nearest(found: list[Scores], limit: int) -> Scores | None:
+    """Return the scores at the nearest length; of two that are as near, those of the longer documents."""
+    distances = [abs(math.log2(scores.max_tokens / limit)) for scores in found]
+    near = [pair for pair in zip(distances, found, strict=True) if pair[0] <= math.log2(NEAR)]
+    return min(near, key=lambda pair: (pair[0], -pair[1].max_tokens))[1] if near else None
+
+
+def _own(plan: Plan, stage: str) -> list[Scores]:
+    experiment, quantity = plan.experiment, QUANTITIES["f1"]
+    runs = load_runs(Path(file).parent for file in plan.records(stage) if Path(file).is_file())
+    if quantity.source not in runs:
+        return []
+    seeds = runs["seed"].nunique()
+    source = f"{plan.results}, {seeds} seed{'s' * (seeds > 1)}"
+    scores = []
+    for dataset, own in runs.groupby("dataset"):
+        if experiment.corpus(dataset).source == "generated":
+            continue  # which says nothing about texts that people wrote
+        means = quantity.factor * own.groupby("model")[quantity.source].mean()
+        owners = {row: experiment.owner(row, stage) for row in experiment.models if stage in experiment.stages_of(row)}
+        by_model = {row: float(means[owner]) for row, owner in owners.items() if owner in means}
+        scores.append(Scores(by_model, str(dataset), experiment.corpus(dataset).max_tokens, source))
+    return scores
+
+
+def _published() -> list[Scores]:
+    name = QUANTITIES["f1"].name
+    rows = published()
+    rows = rows[(rows["stage"] == "finetune") & rows[name].notna() & rows["dataset"].isin(PUBLISHED_TOKENS)]
+    return [
+        Scores(_by_model(own, name), str(dataset), PUBLISHED_TOKENS[str(dataset)], "published, 1 seed")
+        for dataset, own in rows.groupby("dataset")
+    ]
+
+
+def _by_model(rows: pd.DataFrame, column: str) -> dict[str, float]:
+    return {str(model): float(value) for model, value in zip(rows["model"], rows[column], strict=True)}

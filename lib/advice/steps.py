@@ -1,0 +1,286 @@
+"""What a training step costs on this machine: steps of the real model on batches of random tokens, measured.
+
+A micro-batch of B documents of N tokens takes `fixed + B * N * per_token(N)` seconds, and its memory grows with B * N;
+the optimiser's step comes on top. Measurements are kept in the user's cache folder.
+"""
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import platformdirs
+import psutil
+import torch
+from tqdm import tqdm
+
+from lib.attention.contract import set_step
+from lib.core.errors import RunError
+from lib.core.files import write_json
+from lib.core.kinds import BACKBONES, MECHANISMS, TASKS, BackboneParameters, TaskParameters
+from lib.core.settings.recipe import Precision
+from lib.data.tokenizer import TextTokenizer
+from lib.measure.cost import highest_mb, processor, repeated, timed, with_peak_mb
+from lib.workflow.digests import code_digest
+
+logger = logging.getLogger(__name__)
+
+SHORT = (128, 192, 256, 320, 512)
+"""Tokens of the documents, N, that steps are measured with: many, since chunks that N does not fill cost most there."""
+
+LENGTHS = (*SHORT, 2048, 8192, 16_384)
+"""The same with long documents, as far as time and memory allow."""
+
+DTYPES: Mapping[Precision, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+_FEWEST = 2
+"""Documents of a batch at least, so that there is padding, as nearly always in training."""
+STATES_MB = 4 * 4 / 2**20
+"""MiB kept per weight: itself, its gradient and AdamW's two moments, in single precision."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model and a task whose steps are measured.
+
+    Args:
+        backbone: parameters, its mechanism included.
+        task: parameters.
+        tokenizer: folder.
+        device: `cpu` or `cuda`.
+        precision: of the forward pass.
+        lengths: N of the documents, ascending; the first two are always measured.
+        most_tokens: of a batch, unless `_FEWEST` documents have more.
+        seconds: about as long as it may take.
+        most_mb: memory in MiB that it may take.
+    """
+
+    backbone: BackboneParameters
+    task: TaskParameters
+    tokenizer: str
+    device: str
+    precision: Precision
+    lengths: tuple[int, ...]
+    most_tokens: int
+    seconds: float
+    most_mb: float
+
+
+@dataclass(frozen=True)
+class Steps:
+    """What was measured of a case."""
+
+    batches: list[tuple[int, int, float]]
+    """B, N and seconds of a step without the optimiser's; the first batch is small, to tell what is fixed."""
+    forward_share: float
+    """Of that time, the share of a forward pass that keeps nothing for a backward pass."""
+    optimiser_seconds: float
+    weights: int
+    grows: bool
+    """Whether time per token grows with N."""
+    peaks: tuple[float, float]
+    """Peak memory in MiB, that in use before left out: of the first batch, and of all."""
+
+    @property
+    def fixed(self) -> float:
+        """Seconds of a micro-batch that its tokens do not cost."""
+        (few, _, short), (many, _, long) = self.batches[:2]
+        return max(0.0, short - (long - short) / (many / few - 1))
+
+    @property
+    def longest(self) -> int:
+        """N of the longest documents that were measured."""
+        return self.batches[-1][1]
+
+    def per_token(self, lengths: np.ndarray) -> np.ndarray:
+        """Return the seconds per token, padding included, of micro-batches of N tokens [n].
+
+        Between the lengths that were measured, it is interpolated. Beyond them, exact attention grows by what it grew
+        by before, and everything else stays as it is.
+        """
+        measured = np.array([length for _, length, _ in self.batches[1:]])
+        costs = np.array([(seconds - self.fixed) / (size * length) for size, length, seconds in self.batches[1:]])
+        growth = max(0.0, (costs[-1] - costs[0]) / (measured[-1] - measured[0])) if self.grows else 0.0
+        return np.interp(lengths, measured, costs) + growth * np.maximum(lengths - measured[-1], 0)
+
+    def peak(self, tokens: int) -> float:
+        """Return the peak memory in MiB of training on micro-batches of so many tokens, that in use before left out."""
+        sizes = [size * length for size, length, _ in self.batches]
+        growth = (self.peaks[1] - self.peaks[0]) / (max(sizes) - sizes[0])
+        return self.peaks[0] + growth * (tokens - sizes[0])
+
+
+class Training:
+    """A model with its optimiser, which trains on batches of random tokens."""
+
+    def __init__(self, case: Case) -> None:
+        torch.manual_seed(0)
+        labels = ["no", "yes"] if case.task.labelled else None
+        self.tokenizer = TextTokenizer.load(case.tokenizer).backend
+        self.task = TASKS.load(case.task.kind, "task").Task(case.task, labels=labels, seed=0)
+        backbone = BACKBONES.load(case.backbone.kind, "backbone").Backbone(case.backbone, seed=0)
+        self.model = self.task.model(backbone.config(self.tokenizer, self.task.model_options())).to(case.device)
+        self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=True)  # as the Trainer's
+        self.device = torch.device(case.device)
+        self.dtype = DTYPES[case.precision]
+        self.collate = self.task.collator(self.tokenizer)
+        self.generator = np.random.default_rng(0)
+        self.steps = 0
+
+    @property
+    def weights(self) -> int:
+        """Number of weights."""
+        return sum(weight.numel() for weight in self.model.parameters())
+
+    def examples(self, size: int, length: int) -> list[dict[str, Any]]:
+        """Return so many documents of random tokens, of which all but the first are a little shorter than `length`."""
+        first = min(1000, len(self.tokenizer) // 2)  # the special tokens stand before
+        return [
+            {
+                "id": str(index),
+                "input_ids": self.generator.integers(first, len(self.tokenizer), length - bool(index) * (length // 50)),
+                "label": index % 2,
+                "epoch": 0,
+                "index": index,
+            }
+            for index in range(size)
+        ]
+
+    def step(self, examples: Sequence[Mapping[str, Any]]) -> None:
+        """Train on a micro-batch, its collation included, up to the gradients."""
+        self.steps += 1
+        set_step(self.model.train(), self.steps)  # LSH rotates anew in every step
+        self._loss(examples).backward()
+
+    def forward(self, examples: Sequence[Mapping[str, Any]]) -> None:
+        """Compute the loss of a micro-batch, and keep nothing."""
+        with torch.no_grad():
+            self._loss(examples)
+
+    def update(self) -> None:
+        """Do the optimiser's step."""
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.optimiser.step()
+        self.optimiser.zero_grad()
+
+    def _loss(self, examples: Sequence[Mapping[str, Any]]) -> torch.Tensor:
+        batch = {name: tensor.to(self.device) for name, tensor in self.collate(examples).items()}
+        cast: AbstractContextManager = torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32)
+        with cast:
+            return self.model(**batch).loss
+
+
+def measure(case: Case) -> Steps:
+    """Return what training steps of a case cost; on a CPU, memory is that of the process, so it needs one of its own.
+
+    Times are the shortest of a few repetitions, since whatever else a machine does only adds to them. Lengths after the
+    second are left out where they are expected to take more time than is left, or more memory than the machine has.
+    """
+    place = torch.device(case.device)
+    on_gpu = place.type == "cuda"
+    before = (torch.cuda.memory_allocated(place) if on_gpu else psutil.Process().memory_info().rss) / 2**20
+    training = Training(case)
+    spent, slot = 0.0, case.seconds / (2 * len(case.lengths) + 2)
+
+    def quickest(computation: Callable[[], object], expected: float | None = None) -> float:
+        nonlocal spent
+        times = repeated({0: computation}, {} if expected is None else {0: expected}, slot, place)[0]
+        spent += sum(times)
+        return min(times)
+
+    def peak() -> float:
+        return highest_mb(place) - before
+
+    few, fewest = training.examples(_FEWEST, case.lengths[0]), _FEWEST * case.lengths[0]
+    training.step(few)
+    training.update()  # the optimiser's state is there from now on
+    batches = [(_FEWEST, case.lengths[0], quickest(partial(training.step, few)))]
+    first_peak, states = peak(), training.weights * STATES_MB
+    activations = max(0.0, first_peak - states)
+
+    def fits(tokens: int) -> bool:
+        return states + activations * tokens / fewest < case.most_mb
+
+    # A GPU is slow on small batches; on a CPU, as many tokens as a slot has time for.
+    affordable = int(slot / 2 / batches[0][-1] * fewest)
+    tokens = max(4 * fewest, case.most_tokens if on_gpu else min(affordable, case.most_tokens))
+    while tokens > 4 * fewest and not fits(tokens):
+        tokens //= 2
+    found = Steps(batches, 1.0, 0.0, training.weights, _grows(case.backbone), (first_peak, first_peak))
+    for number, length in enumerate(case.lengths):
+        size = max(_FEWEST, tokens // length)
+        cost = batches[0][-1] / fewest if number < 2 else float(found.per_token(np.array([length]))[0])
+        expected = size * length * cost
+        if number > 1 and (expected > case.seconds - spent or not fits(size * length)):
+            break
+        examples = training.examples(size, length)
+        batches.append((size, length, quickest(partial(training.step, examples), expected)))
+        if number == 1:
+            forward = quickest(partial(training.forward, examples), expected)
+            found = replace(found, forward_share=min(1.0, forward / batches[-1][-1]))
+    updates = []
+    for _ in range(3):
+        training.step(few)
+        updates.append(timed(training.update, place))
+    return replace(found, optimiser_seconds=min(updates), peaks=(first_peak, peak()))
+
+
+def measured(cases: Mapping[str, Case], *, again: bool = False) -> dict[str, Steps]:
+    """Return what training steps cost, by the names of `cases`: from the cache, or measured now and kept there.
+
+    Args:
+        cases: what to measure.
+        again: measure what is in the cache, too.
+
+    Raises:
+        RunError: memory did not suffice.
+    """
+    found = {}
+    preloaded = sorted({__name__, *(module for case in cases.values() for module in _modules(case))})
+    for name, case in tqdm(cases.items(), "measuring", disable=None):
+        path = _cached(case)
+        if again or not path.is_file():
+            place = torch.device(case.device)
+            steps, _ = with_peak_mb(measure, case, device=place, preloaded=preloaded)
+            write_json(path, asdict(steps))
+            logger.info("%s: measured up to %d tokens", name, steps.longest)
+        try:
+            found[name] = Steps(**json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise RunError(f"{path}: not a measurement ({error}). Delete it, and run again.") from error
+    return found
+
+
+def _grows(backbone: BackboneParameters) -> bool:
+    mechanism = backbone.held_mechanism
+    return mechanism is not None and mechanism.keys_per_query(2 * LENGTHS[-1]) > mechanism.keys_per_query(LENGTHS[-1])
+
+
+def _modules(case: Case) -> list[str]:
+    """Return the modules that define a case's task, backbone and mechanism, which are imported by name."""
+    modules = [TASKS.module(case.task.kind, "task"), BACKBONES.module(case.backbone.kind, "backbone")]
+    if mechanism := case.backbone.held_mechanism:
+        modules.append(MECHANISMS.module(mechanism.kind, "mechanism"))
+    return modules
+
+
+def _cached(case: Case) -> Path:
+    """Return the path of what was measured of a case on this machine, by this code."""
+    place = torch.device(case.device)
+    key = asdict(case) | {
+        "backbone": case.backbone.model_dump(mode="json"),
+        "task": case.task.model_dump(mode="json"),
+        "tokenizer": len(TextTokenizer.load(case.tokenizer).backend),
+        "most_mb": None,
+        "processor": processor(place),
+        "threads": torch.get_num_threads() if place.type == "cpu" else None,
+        "torch": torch.__version__,
+        "code": code_digest("lib/advice/steps.py", *_modules(case)),
+    }
+    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+    return platformdirs.user_cache_path("attention-grid") / "training_steps" / f"{digest}.json"

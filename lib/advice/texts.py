@@ -1,0 +1,105 @@
+"""A user's own texts: how many there are, and how long, in tokens of a study's tokeniser."""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+from lib.core.errors import DownloadError
+from lib.core.randomness import derive_seed
+from lib.data.readers import read_records
+from lib.data.sources import download_hub
+from lib.data.tokenizer import TextTokenizer
+from lib.workflow.plan import Plan
+
+WHOLE = 2**31
+"""More tokens than a document has."""
+
+_BATCH = 32
+"""Documents that are tokenised at once."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Documents drawn from all, each with the same chance."""
+
+    documents: int
+    """Number of all documents."""
+    texts: list[str]
+
+
+def read_sample(
+    files: Sequence[Path], *, column: str, size: int, label: str | None = None, labels: Sequence[str] = ()
+) -> Sample:
+    """Return a sample of the documents in `files`, which are read once and never held in memory as a whole.
+
+    Args:
+        files: in any format of `lib.data.readers`.
+        column: of the text.
+        size: documents to draw, at most.
+        label: column of the label, which is then checked; None = there is none.
+        labels: names of the classes.
+
+    Raises:
+        DataError: a file is missing or damaged, lacks a column, or a label is none of `labels`.
+    """
+    generator = random.Random(derive_seed("advice"))
+    records = read_records({"train": files}, text=column, label=label, labels=labels)
+    texts: list[str] = []
+    documents = 0
+    for documents, record in enumerate(tqdm(records, "reading", unit=" documents", disable=None), start=1):
+        if len(texts) < size:
+            texts.append(record.text)
+        elif (place := generator.randrange(documents)) < size:
+            texts[place] = record.text
+    return Sample(documents, texts)
+
+
+def token_lengths(texts: Sequence[str], tokenizer: TextTokenizer) -> np.ndarray:
+    """Return the tokens of each text, uncut, special ones included [documents]."""
+    batches = [texts[start : start + _BATCH] for start in range(0, len(texts), _BATCH)]
+    encoded = (tokenizer.encode_ragged(batch, WHOLE) for batch in tqdm(batches, "tokenising", disable=None))
+    return np.array([len(ids) for batch in encoded for ids in batch])
+
+
+def lost(lengths: np.ndarray, limit: int) -> tuple[float, float]:
+    """Return the shares of all tokens, and of all documents, that a limit cuts or cuts off."""
+    return float(np.maximum(lengths - limit, 0).sum() / lengths.sum()), float((lengths > limit).mean())
+
+
+def find_tokenizer(plan: Plan, name: str, folder: Path, texts: Sequence[str], vocabulary: str | None) -> Path:
+    """Return the folder of a study's tokeniser, as the study left it, or else made anew.
+
+    One that the study trains is trained on `texts`, if the study has not been made yet: lengths are nearly the same.
+
+    Args:
+        plan: the study.
+        name: of the tokeniser.
+        folder: new folder for a tokeniser that has to be made.
+        texts: to train on.
+        vocabulary: a vocab.txt to take in place of the study's; None = the study's.
+
+    Raises:
+        ProjectError: a vocabulary cannot be fetched or read.
+    """
+    settings, made = plan.experiment.tokenizers[name], Path(plan.tokenizer_folder(name))
+    spelling = (settings.lowercase, settings.strip_accents, settings.enclose)
+    if vocabulary is None and (made / "tokenizer.json").is_file():
+        return made
+    if vocabulary is None and settings.source == "trained":
+        if settings.algorithm == "words":
+            TextTokenizer.train_words(folder, texts, settings.vocab_size, settings.occurrences, settings.enclose)
+        else:
+            TextTokenizer.train(folder, texts, settings.vocab_size, settings.occurrences, *spelling)
+        return folder
+    source = Path(vocabulary or plan.tokenizer_sources(name)[0])
+    if vocabulary is None and settings.source == "hub" and not source.is_file():
+        try:
+            download_hub(settings.repository, "vocab.txt", source, revision=settings.revision, repo_type="model")
+        except DownloadError as error:
+            raise DownloadError(f"{error} Or name a vocab.txt of your own with --vocabulary.") from error
+    TextTokenizer.from_vocabulary(source, folder, *spelling)
+    return folder

@@ -1,0 +1,44 @@
+"""Whether a model is right as often as it is confident. Confidence is the probability of the predicted class.
+
+n documents.
+"""
+
+import numpy as np
+import pandas as pd
+from numpy.typing import ArrayLike
+from sklearn.calibration import calibration_curve
+
+
+def reliability(right: ArrayLike, confidence: ArrayLike, bins: int) -> pd.DataFrame:
+    """Return how often predictions are right, by how confident they are.
+
+    Args:
+        right: whether each prediction is right [n].
+        confidence: probability that the model gave to it, between 0 and 1 [n].
+        bins: number of equally wide intervals of confidence, each without its lower end.
+
+    Returns:
+        One row per bin that holds documents: `confidence` (mean) and `accuracy` as fractions, and `documents`.
+
+    Raises:
+        ValueError: a confidence is not a number between 0 and 1, or there are none.
+    """
+    right, confidence = np.asarray(right, dtype=int), np.asarray(confidence, dtype=float)
+    confidence = np.where(confidence > 1, confidence.round(6), confidence)  # sums of probabilities miss 1 by rounding
+    if not ((confidence >= 0) & (confidence <= 1)).all():
+        raise ValueError(f"confidence from {confidence.min()} to {confidence.max()}, expected numbers between 0 and 1")
+    accuracy, mean = calibration_curve(right, confidence, n_bins=bins)
+    documents = np.bincount(np.searchsorted(np.linspace(0, 1, bins + 1)[1:-1], confidence))
+    return pd.DataFrame({"confidence": mean, "accuracy": accuracy, "documents": documents[documents > 0]})
+
+
+def expected_calibration_error(table: pd.DataFrame) -> float:
+    """Return the mean distance between confidence and accuracy, weighted by the documents of each bin, as a fraction.
+
+    Args:
+        table: of `reliability`.
+
+    Source:
+        Guo et al. 2017, "On Calibration of Modern Neural Networks", equation 3.
+    """
+    return float(np.average((table["accuracy"] - table["confidence"]).abs(), weights=table["documents"]))

@@ -1,0 +1,93 @@
+"""What each model costs or reaches, as ordered bars."""
+
+from typing import ClassVar, Literal
+
+import matplotlib.style
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from lib.core.kinds import FigureParameters
+from lib.results.quantities import QUANTITIES, Quantity, quantity
+from lib.results.scope import Scope
+from lib.results.style import BASELINE_COLOUR, STYLE, looks
+
+WIDTH_INCHES = 3.6
+BAR_INCHES = 0.2
+HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "++++", "oooo")
+"""By family, so that they can be told apart in grey."""
+
+
+class Parameters(FigureParameters):
+    """Quantities of the runs of a stage as ordered bars, one panel per dataset and quantity."""
+
+    beside: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
+
+    kind: Literal["bars"]
+    stage: str = Field(description="Stage whose runs are drawn.")
+    columns: list[str] = Field(
+        ["memory", "minutes"], min_length=1, description="What is drawn of each run, as in the columns of tables."
+    )
+
+    def stages_passed(self) -> list[str]:
+        """See the base."""
+        return [self.stage]
+
+
+def draw(settings: Parameters, scope: Scope) -> Figure:
+    """Draw one bar per model, the least on top, a row of panels for each quantity and a panel for each dataset.
+
+    Bars are means over the seeds, with a line of one standard deviation to either side where there is more than one
+    seed, and their figures beside them. What a model without a training loop does not have is a dash. The kind of
+    memory is named: on the axis if all have the same, else at each bar.
+
+    Raises:
+        DataError: a run is missing, incomplete or there twice.
+    """
+    quantities, datasets = [quantity(column) for column in settings.columns], scope.stages[settings.stage]
+    grid = scope.grid(settings.stage, [each.source for each in quantities])
+    height = BAR_INCHES * len(scope.models) + 0.9
+    with matplotlib.style.context(STYLE):
+        size = WIDTH_INCHES * len(datasets), height * len(quantities)
+        figure = Figure(figsize=size, layout="constrained")
+        panels = figure.subplots(len(quantities), len(datasets), squeeze=False)
+        for line, each in zip(panels, quantities, strict=True):
+            for axes, dataset in zip(line, datasets, strict=True):
+                axes.set_title(dataset)
+                _draw_bars(axes, each, grid[grid["dataset"] == dataset], scope)
+    return figure
+
+
+def _draw_bars(axes: Axes, shown: Quantity, runs: pd.DataFrame, scope: Scope) -> None:
+    look = looks({row: scope.families[row] for row in scope.trained})
+    families = list(dict.fromkeys(scope.families[row] for row in scope.trained))
+    bars = (shown.factor * runs.groupby("row")[shown.source].agg(["mean", "std"])).sort_values("mean")
+    label, kinds = shown.label, runs.groupby("row")["peak_memory_kind"].first().str.replace("gpu", "GPU")
+    of_one_kind = shown != QUANTITIES["memory"] or kinds.nunique() == 1
+    if shown == QUANTITIES["memory"] and of_one_kind:
+        label = f"peak {kinds.iloc[0]} {label}"
+    for place, (row, bar) in enumerate(bars.iterrows()):
+        colour, hatch = BASELINE_COLOUR, ""
+        if row in look:
+            colour, hatch = look[row][0], HATCHES[families.index(scope.families[row]) % len(HATCHES)]
+        missing = pd.isna(bar["mean"])
+        drawn = axes.barh(
+            place,
+            0 if missing else bar["mean"],
+            xerr=None if pd.isna(bar["std"]) else bar["std"],
+            color=colour,
+            hatch=hatch,
+            edgecolor="white",
+            linewidth=0,
+            error_kw={"ecolor": "0.5", "elinewidth": 1},
+            gid=row,
+        )
+        figure = "-" if missing else f"{bar['mean']:,.{shown.decimals}f}"
+        axes.bar_label(drawn, [figure if of_one_kind else f"{figure} {kinds[row]}"], padding=2, fontsize=7)
+    axes.set_yticks(range(len(bars)), list(bars.index))
+    axes.tick_params(axis="y", length=0)
+    axes.grid(False, axis="y")
+    axes.invert_yaxis()
+    axes.set_xlabel(label)
+    axes.set_xmargin(0.2 if of_one_kind else 0.35)  # room for the figures

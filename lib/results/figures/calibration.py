@@ -1,0 +1,120 @@
+"""Whether models are right as often as they are confident: reliability diagrams."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import matplotlib.style
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from lib.core.errors import DataError
+from lib.core.kinds import FigureParameters
+from lib.results.predictions import load_predictions
+from lib.results.scope import Scope
+from lib.results.style import BASELINE_COLOUR, STYLE, line_looks
+
+PANEL_INCHES = (3.5, 4.3)
+LEGEND_LINE_INCHES = 0.16
+
+
+class Parameters(FigureParameters):
+    """Accuracy on test by confidence, one line per model, one panel per dataset."""
+
+    needs_predictions: ClassVar[bool] = True
+    needs_probabilities: ClassVar[bool] = True
+    beside: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
+
+    kind: Literal["calibration"]
+    stage: str = Field(description="Stage whose predictions are drawn.")
+    bins: int = Field(10, ge=2, description="Equally wide intervals of confidence.")
+
+    def stages_passed(self) -> list[str]:
+        """See the base."""
+        return [self.stage]
+
+
+class Calibration(NamedTuple):
+    """A model on a dataset."""
+
+    reliability: pd.DataFrame
+    """Of the documents of all seeds together; see `lib.evaluation.calibration.reliability`."""
+    least: float
+    """Confidence of a guess, in percent: that of all classes if they are equally probable."""
+    errors: np.ndarray
+    """Expected calibration error of each seed, in percent."""
+
+
+def draw(settings: Parameters, scope: Scope) -> Figure:
+    """Draw accuracy on test against confidence, above the share of the documents in each bin of confidence.
+
+    A point stands at the mean confidence of its bin; what is below the diagonal is overconfident. Points are of the
+    documents of all seeds together. The legend has the expected calibration error: with several seeds its mean, and
+    their standard deviation.
+
+    Raises:
+        DataError: a run is missing or there twice, or has no predictions with probabilities.
+    """
+    grid, datasets = scope.grid(settings.stage), scope.stages[settings.stage]
+    look = line_looks(scope.families, scope.baseline)
+    with matplotlib.style.context(STYLE):
+        width, height = PANEL_INCHES
+        height += LEGEND_LINE_INCHES * len(look)
+        figure = Figure(figsize=(width * len(datasets), height), layout="constrained")
+        panels = figure.subplots(
+            2, len(datasets), squeeze=False, sharex="col", sharey="row", gridspec_kw={"height_ratios": [3, 1]}
+        )
+        for (above, below), dataset in zip(panels.T, datasets, strict=True):
+            above.set_title(dataset)
+            runs = grid[grid["dataset"] == dataset].groupby("row")["folder"]
+            found = {row: _calibration(list(runs.get_group(row)), settings.bins) for row in look}
+            _draw_models(above, below, found, look)
+        panels[0, 0].set(ylabel="test accuracy [%]", ylim=(-3, 103))
+        panels[1, 0].set_ylabel("documents [%]")
+        panels[1, 0].set_ylim(bottom=0)
+    return figure
+
+
+def _calibration(folders: list[str], bins: int) -> Calibration:
+    from lib.evaluation.calibration import expected_calibration_error, reliability  # scikit-learn starts slowly
+
+    outcomes, errors = [], []
+    for folder in folders:
+        documents = load_predictions(folder, ["label", "prediction", "probabilities"])
+        try:
+            probabilities = np.stack(documents["probabilities"].to_list())
+            right = documents["label"] == documents["prediction"]
+            outcome = pd.DataFrame({"right": right, "confidence": probabilities.max(axis=1)})
+            errors.append(100 * expected_calibration_error(reliability(outcome["right"], outcome["confidence"], bins)))
+        except (ValueError, TypeError) as error:
+            raise DataError(f"{folder}: its predictions hold no probabilities ({error}). Repeat the run.") from error
+        outcomes.append(outcome)
+    together = pd.concat(outcomes)
+    table = reliability(together["right"], together["confidence"], bins)
+    return Calibration(table, 100 / probabilities.shape[1], np.array(errors))
+
+
+def _draw_models(
+    above: Axes, below: Axes, found: Mapping[str, Calibration], look: Mapping[str, dict[str, Any]]
+) -> None:
+    above.plot([0, 100], [0, 100], color=BASELINE_COLOUR, linewidth=0.8, gid="diagonal", zorder=1.5)
+    handles, labels = [], []
+    for row, (table, _, errors) in found.items():
+        confidence, style = 100 * table["confidence"], look[row]
+        handles += above.plot(confidence, 100 * table["accuracy"], **style)
+        below.plot(confidence, 100 * table["documents"] / table["documents"].sum(), **style)
+        spread = f" ± {errors.std(ddof=1):.1f}" if len(errors) > 1 else ""
+        labels.append(f"{row}: {errors.mean():.1f}{spread}")
+    below.set(xlabel="confidence [%]", xlim=(min(each.least for each in found.values()) - 2, 102))
+    below.legend(
+        handles,
+        labels,
+        title="expected calibration error [%]",
+        title_fontsize=8,
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0),
+        borderaxespad=4.5,  # below the axis' label
+        ncols=2 if len(labels) > 4 else 1,
+    )

@@ -1,0 +1,113 @@
+"""Accuracy against the number by which documents are grouped, such as their distance or length."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import matplotlib.style
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from lib.core.kinds import FigureParameters
+from lib.core.settings import Fraction
+from lib.results.groups import accuracy_by_group
+from lib.results.scope import Scope
+from lib.results.style import BASELINE_COLOUR, STYLE, legend_beside, line_looks
+
+PANEL_INCHES = (4.2, 3.3)
+SPREAD = 0.3
+"""Share of the least distance between two groups over which the points of one group are spread."""
+
+
+class Parameters(FigureParameters):
+    """Accuracy on test by the number in the dataset's `group`, one line per model, one panel per dataset."""
+
+    needs_predictions: ClassVar[bool] = True
+    needs_groups: ClassVar[bool] = True
+
+    kind: Literal["group_score"]
+    stage: str = Field(description="Stage whose score is drawn.")
+    label: str | None = Field(
+        None, description="What the number is, such as `distance [tokens]`; null = the name of its column."
+    )
+    chance: Fraction | None = Field(None, description="Share that guessing gets right, drawn as a dashed line.")
+    trained_to: float | None = Field(
+        None, description="Greatest number in the training documents, drawn as a vertical line."
+    )
+
+    def stages_passed(self) -> list[str]:
+        """See the base."""
+        return [self.stage]
+
+
+def draw(settings: Parameters, scope: Scope) -> Figure:
+    """Draw accuracy on test by group, one panel per dataset.
+
+    Lines are means over the seeds; a bar spans one standard deviation to either side where there is more than one seed.
+    The axis of the number is logarithmic where its greatest is more than ten times its least.
+
+    Raises:
+        DataError: a run is missing or there twice, or has no predictions by group.
+    """
+    datasets = scope.stages[settings.stage]
+    scores = accuracy_by_group(scope.grid(settings.stage))
+    chance, trained_to = settings.chance, settings.trained_to
+    with matplotlib.style.context(STYLE):
+        width, height = PANEL_INCHES
+        behind: dict[str, Any] = {"color": BASELINE_COLOUR, "zorder": 1.5}  # the lines of models
+        figure = Figure(figsize=(width * len(datasets), height), layout="constrained")
+        panels = figure.subplots(1, len(datasets), squeeze=False, sharey=True)[0]
+        for axes, dataset in zip(panels, datasets, strict=True):
+            axes.set_title(dataset, pad=None if trained_to is None else 14)  # above the name of the line
+            axes.set_xlabel(settings.label or scope.groups[dataset])
+            _draw_groups(axes, scores.loc[dataset], line_looks(scope.families))
+            if chance is not None:
+                axes.axhline(100 * chance, linestyle="--", linewidth=1, label="chance", **behind)
+            if trained_to is not None:
+                axes.axvline(trained_to, linewidth=0.8, **behind)
+                axes.annotate(
+                    f"trained to {trained_to:g}",
+                    (trained_to, 1),
+                    xycoords=("data", "axes fraction"),
+                    xytext=(0, 2),
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=7,
+                    color=BASELINE_COLOUR,
+                )
+        low, high = panels[0].get_ylim()
+        panels[0].set(ylabel="test accuracy [%]", ylim=(max(low, -3), min(high, 103)))  # bars may pass 0 and 100
+        legend_beside(figure, *panels[0].get_legend_handles_labels())
+    return figure
+
+
+def _draw_groups(axes: Axes, scores: pd.DataFrame, look: Mapping[str, dict[str, Any]]) -> None:
+    """Draw a line for each model; its points stand a little beside their group, so that no bar covers another."""
+    groups = scores.index.unique("group").sort_values().to_numpy()
+    logarithmic = groups[0] > 0 and groups[-1] > 10 * groups[0]
+    places = np.log(groups) if logarithmic else groups
+    ranks = np.arange(len(look)) - (len(look) - 1) / 2
+    shifts = SPREAD * np.diff(places).min(initial=places[-1] - places[0]) * ranks / len(look)
+    for shift, (model, style) in zip(shifts, look.items(), strict=True):
+        line = scores.loc[model]
+        x = np.exp(places + shift) if logarithmic else places + shift
+        axes.plot(x, line["mean"], **style)
+        if line["std"].notna().any():
+            bars = {"ecolor": style["color"], "elinewidth": 0.8, "alpha": 0.6}
+            axes.errorbar(x, line["mean"], yerr=line["std"], fmt="none", **bars)
+    if logarithmic:
+        axes.set_xscale("log")
+    named = _apart(places)
+    axes.set_xticks(groups[named], [f"{group:,}" for group in groups[named]])
+    axes.minorticks_off()
+
+
+def _apart(places: np.ndarray) -> list[int]:
+    """Return which of the ascending places can bear a name of some digits each; the last one does."""
+    kept = [len(places) - 1]
+    for index in reversed(range(len(places) - 1)):
+        if places[kept[-1]] - places[index] > 0.09 * (places[-1] - places[0]):
+            kept.append(index)
+    return kept[::-1]

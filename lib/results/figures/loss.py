@@ -1,0 +1,113 @@
+"""Loss, or another column of the histories, of every epoch: against the epoch, or against the time of training."""
+
+from typing import Any, ClassVar, Literal
+
+import matplotlib.style
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from pydantic import Field
+
+from lib.core.errors import DataError
+from lib.core.kinds import FigureParameters
+from lib.results.records import KEY
+from lib.results.scope import Scope
+from lib.results.style import PANEL_INCHES, STYLE, legend_beside, line_looks, panel_grid
+
+LABELS = {"train_loss": "training loss [nats]", "eval_loss": "validation loss [nats]"}
+"""What columns are called; any other as it is, but for its split."""
+WIDE = 100
+"""How often the greatest value must hold the least for a logarithmic axis."""
+
+
+class Parameters(FigureParameters):
+    """A column of the histories by epoch, one line per model, one panel per dataset."""
+
+    needs_training: ClassVar[bool] = True
+
+    kind: Literal["loss"]
+    stage: str = Field(description="Stage whose training is drawn.")
+    column: str = Field(
+        "train_loss",
+        description="What is drawn: a column of the runs' `history.csv`, such as `train_loss`, `eval_loss` or "
+        "`eval_f1_macro`.",
+    )
+    against: Literal["epochs", "minutes"] = Field(
+        "epochs", description="What it is drawn against: epochs, or minutes of training, evaluations left out."
+    )
+
+    def stages_passed(self) -> list[str]:
+        """See the base."""
+        return [self.stage]
+
+
+def draw(settings: Parameters, scope: Scope) -> Figure:
+    """Draw a column of the histories at the end of every epoch, one panel per dataset.
+
+    Lines are means over the seeds, as are the minutes; a band spans one standard deviation to either side where there
+    is more than one seed. A line is broken at an epoch that lacks the value in any seed. Models without a training loop
+    are left out. An axis is logarithmic where its greatest value is more than 100 times its least.
+
+    Raises:
+        DataError: a run is missing or there twice, or its history lacks the column, or the seconds of an epoch.
+    """
+    label = LABELS.get(settings.column, settings.column.replace("eval_", "validation ").replace("_", " "))
+    curves = _curves(settings, scope)
+    drawn = curves.index.unique("row")
+    look = line_looks({row: scope.families[row] for row in scope.models if row in drawn})
+    datasets = [dataset for dataset in scope.stages[settings.stage] if dataset in curves.index.unique("dataset")]
+    with matplotlib.style.context(STYLE):
+        figure, panels = panel_grid(len(datasets), PANEL_INCHES)
+        for axes, dataset in zip(panels, datasets, strict=True):
+            axes.set_title(dataset)
+            for row, style in look.items():
+                if (dataset, row) in curves.index.droplevel("epoch"):
+                    _draw_curve(axes, curves.loc[(dataset, row)], style)
+            axes.set_xlabel("epoch" if settings.against == "epochs" else "training time [min]")
+            axes.set_ylabel(label)
+            if settings.against == "epochs":
+                axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+            values = curves.loc[dataset, "mean"]
+            if values.max() > WIDE * values.min() > 0:
+                axes.set_yscale("log")
+        handles = {line.get_label(): line for axes in panels for line in axes.lines}
+        legend_beside(figure, [handles[row] for row in look], list(look))
+    return figure
+
+
+def _curves(settings: Parameters, scope: Scope) -> pd.DataFrame:
+    """Return place on the horizontal axis `x`, `mean` and `std` by `dataset`, `row` and `epoch`, gaps as NaN."""
+    grid, column = scope.grid(settings.stage), settings.column
+    key = ["dataset", "row", "seed"]
+    epochs = grid[["row", *KEY]].merge(scope.histories, on=KEY)
+    epochs = epochs.reindex(columns=list(dict.fromkeys([*key, "epoch", "seconds", column])))
+    runs = epochs.groupby(key)
+    _require(runs[column].count() > 0, settings.stage, f"no value of {column}")
+    epochs["x"] = epochs["epoch"]
+    if settings.against == "minutes":
+        length = runs["epoch"].agg(lambda epoch: epoch.max() - epoch.min() + 1)
+        _require(runs["seconds"].count() == length, settings.stage, "no seconds of some epoch")
+        epochs["x"] = epochs.sort_values("epoch").groupby(key)["seconds"].cumsum() / 60
+    cells = epochs.groupby(["dataset", "row", "epoch"])
+    curves = cells.agg(x=("x", "mean"), mean=(column, "mean"), std=(column, "std"))
+    curves.loc[cells[column].count() < grid["seed"].nunique(), ["mean", "std"]] = float("nan")
+    return curves
+
+
+def _require(present: pd.Series, stage: str, problem: str) -> None:
+    lacking = [f"{stage}/{row}/{dataset}/seed-{seed}" for dataset, row, seed in present.index[~present]]
+    if lacking:
+        raise DataError(
+            f"history.csv of {', '.join(lacking)}: {problem}. Name another column of the histories in the figure's "
+            "settings, or repeat the runs."
+        )
+
+
+def _draw_curve(axes: Axes, curve: pd.DataFrame, style: dict[str, Any]) -> None:
+    epochs = curve.index.to_numpy()
+    curve = curve.reindex(range(epochs.min(), epochs.max() + 1))  # so that a missing epoch breaks the line
+    axes.plot(curve["x"], curve["mean"], **style)
+    if curve["std"].notna().any():
+        low, high = curve["mean"] - curve["std"], curve["mean"] + curve["std"]
+        axes.fill_between(curve["x"], low, high, color=style["color"], alpha=0.15, linewidth=0)

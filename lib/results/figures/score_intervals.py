@@ -1,0 +1,100 @@
+"""Macro-F1 of every model with its bootstrap interval."""
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+import matplotlib.style
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.layout_engine import ConstrainedLayoutEngine
+from pydantic import Field
+
+from lib.core.kinds import FigureParameters
+from lib.evaluation.statistics import interval
+from lib.results.paired import paired_predictions
+from lib.results.scope import Scope
+from lib.results.style import BASELINE_COLOUR, STYLE, looks
+
+PANEL_WIDTH, ROW_HEIGHT, MARGINS = 3.5, 0.22, 1.0
+"""Inches."""
+
+
+class Parameters(FigureParameters):
+    """Macro-F1 on test with its bootstrap interval, best model first, one panel per dataset."""
+
+    needs_predictions: ClassVar[bool] = True
+    beside: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
+
+    kind: Literal["score_intervals"]
+    stage: str = Field(description="Stage whose predictions are scored.")
+    confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence of the intervals.")
+    resamples: int = Field(10_000, ge=1000, description="Resamples of the bootstrap.")
+
+    def stages_passed(self) -> list[str]:
+        """See the base."""
+        return [self.stage]
+
+
+def draw(settings: Parameters, scope: Scope) -> Figure:
+    """Draw macro-F1 on test, the mean over seeds, with its interval, one panel per dataset, best model first.
+
+    The intervals are those of a bootstrap over documents and, with more than one seed, over seeds. The baseline is a
+    dashed line, with its interval as a band.
+
+    Raises:
+        DataError: a run is missing, or has no predictions or other test documents than the others.
+    """
+    datasets, baseline = scope.stages[settings.stage], scope.baseline
+    look = looks({row: scope.families[row] for row in scope.trained})
+    grid = scope.grid(settings.stage, models=[*look, *([baseline] if baseline else [])])
+    with matplotlib.style.context(STYLE):
+        size = PANEL_WIDTH * len(datasets), MARGINS + ROW_HEIGHT * len(look)
+        figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(wspace=0.04))  # names stand between the panels
+        panels = figure.subplots(1, len(datasets), squeeze=False)[0]
+        for axes, dataset in zip(panels, datasets, strict=True):
+            scores = _scores(grid[grid["dataset"] == dataset], dataset, settings)
+            axes.set_title(dataset)
+            axes.set_xlabel(f"test F1 [%], {100 * settings.confidence:g} % interval")
+            _draw_models(axes, scores.loc[[*look]].sort_values("score", ascending=False, kind="stable"), look)
+            if baseline in scores.index:
+                score, low, high = scores.loc[baseline]
+                axes.axvspan(low, high, color=BASELINE_COLOUR, alpha=0.12, linewidth=0)
+                axes.axvline(
+                    score,
+                    color=BASELINE_COLOUR,
+                    linestyle="--",
+                    linewidth=1,
+                    label=f"baseline ({baseline})",
+                    zorder=1.5,
+                )
+        if drawn := panels[0].get_legend_handles_labels()[0]:
+            figure.legend(handles=drawn, loc="outside lower right")
+    return figure
+
+
+def _scores(grid: pd.DataFrame, dataset: str, settings: Parameters) -> pd.DataFrame:
+    """Return score and ends of its interval in percent, one row per model."""
+    paired = paired_predictions(grid)
+    low, high = interval(paired.resampled_f1(dataset, resamples=settings.resamples), settings.confidence)
+    return 100 * pd.DataFrame({"score": paired.f1().mean(axis=0), "low": low, "high": high}, index=paired.models)
+
+
+def _draw_models(axes: Axes, scores: pd.DataFrame, look: Mapping[str, tuple[str, str]]) -> None:
+    """Draw a point with its interval for each model, the first one on top, and name it beside the axis."""
+    for place, (model, (score, low, high)) in enumerate(scores.iterrows()):
+        colour, marker = look[model]
+        axes.hlines(place, low, high, color=colour, linewidth=1.2)
+        axes.plot(
+            score,
+            place,
+            color=colour,
+            marker=marker,
+            markersize=4.5,
+            markeredgecolor="white",
+            markeredgewidth=0.5,
+            gid=model,
+        )
+    axes.set_yticks(range(len(scores)), scores.index)
+    axes.set_ylim(len(scores) - 0.3, -0.7)
+    axes.grid(axis="y", visible=False)

@@ -1,0 +1,120 @@
+"""How long documents are, in tokens: histograms."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NamedTuple
+
+import matplotlib.style
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from lib.core.errors import DataError
+from lib.core.kinds import FigureParameters
+from lib.results.scope import Scope
+from lib.results.style import BASELINE_COLOUR, LINES, STYLE, panel_grid
+
+PANEL_INCHES = (3.5, 3.5)
+BINS = 40
+
+
+class Parameters(FigureParameters):
+    """Histograms of the documents' tokens, one line per split, one panel per corpus and tokeniser."""
+
+    reads: ClassVar[Literal["token_lengths"]] = "token_lengths"
+
+    kind: Literal["token_lengths"]
+
+
+class Part(NamedTuple):
+    """A split, or part of one that is cut to its own length."""
+
+    name: str
+    limit: int
+    """Tokens that documents are cut to."""
+    at_limit: float | None
+    """Share of the documents that fill the limit."""
+    lengths: np.ndarray
+    """Tokens of each document, after the cut."""
+
+
+def draw(settings: Parameters, scope: Scope) -> Figure:
+    """Draw which share of the documents has how many tokens, and the lengths that they are cut to as dashed lines.
+
+    Args:
+        settings: nothing to set.
+        scope: its files are the statistics that tokenisation leaves; the tokenised splits, whose columns `length` are
+            drawn, stand beside them.
+
+    Raises:
+        DataError: statistics or a tokenised split are missing, damaged, or do not fit each other.
+    """
+    corpora = [corpus for corpus, _ in scope.tokenised]
+    with matplotlib.style.context(STYLE):
+        figure, panels = panel_grid(len(scope.tokenised), PANEL_INCHES)
+        for axes, (corpus, tokenizer), file in zip(panels, scope.tokenised, scope.files, strict=True):
+            axes.set_title(
+                f"{corpus}, {tokenizer}" if corpora.count(corpus) > 1 else corpus, pad=14
+            )  # above the names of limits
+            _draw_parts(axes, list(_parts(Path(file))))
+    return figure
+
+
+def _parts(file: Path) -> Iterator[Part]:
+    """Yield the splits; in place of one that has parts (`train_short`, `train_long`) these, in their order."""
+    try:
+        statistics: Mapping[str, Mapping[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
+        splits = [name for name in statistics if (file.parent / name).is_dir()]
+        if not splits:
+            raise ValueError("no tokenised split beside it")
+        for split in splits:
+            names = [name for name in statistics if name.startswith(f"{split}_")] or [split]
+            ends = np.cumsum([statistics[name]["documents"] for name in names])
+            lengths = _lengths(file.parent / split)
+            if len(lengths) != ends[-1]:
+                raise ValueError(f"{ends[-1]} documents counted in {split}, {len(lengths)} found")
+            for name, part in zip(names, np.split(lengths, ends[:-1]), strict=True):
+                yield Part(name, statistics[name]["max_tokens"], statistics[name]["at_limit"], part)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{file}: not token lengths ({error!r}). Tokenise {file.parent} again.") from error
+
+
+def _lengths(split: Path) -> np.ndarray:
+    from datasets import load_from_disk  # which starts slowly
+
+    return np.asarray(load_from_disk(str(split)).with_format("numpy")["length"][:], dtype=int)
+
+
+def _draw_parts(axes: Axes, parts: list[Part]) -> None:
+    longest = max((int(part.lengths.max(initial=0)) for part in parts), default=0)
+    width = -(-longest // BINS) or 1
+    edges = np.arange(longest + 0.5, -width, -width)[::-1]  # the last bin ends with the longest document
+    for place, part in enumerate(parts):
+        shares = 100 * np.histogram(part.lengths, edges)[0] / max(1, len(part.lengths))
+        cut = "" if part.at_limit is None else f", {100 * part.at_limit:.0f} % at {part.limit:,} tokens"
+        axes.stairs(
+            shares,
+            edges,
+            color=f"C{place}",
+            linestyle=LINES[place % len(LINES)],
+            linewidth=1.2,
+            label=f"{part.name.replace('_', ' ')}: {len(part.lengths):,} documents{cut}",
+            gid=part.name,
+        )
+    for limit in sorted({part.limit for part in parts}):
+        axes.axvline(limit, color=BASELINE_COLOUR, linestyle="--", linewidth=0.8, zorder=0)
+        axes.annotate(
+            f"{limit:,}",
+            (limit, 1),
+            xycoords=("data", "axes fraction"),
+            xytext=(0, 2),
+            textcoords="offset points",
+            ha="center",
+            fontsize=7,
+            color=BASELINE_COLOUR,
+        )
+    axes.set(xlabel="tokens, after the cut", ylabel=f"documents [% per {width} token{'s' * (width > 1)}]")
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), borderaxespad=5, fontsize=7)  # below the axis' label

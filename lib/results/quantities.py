@@ -1,0 +1,52 @@
+"""The numbers of a run that tables and figures show, and how."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A number of every run, as the tables show it."""
+
+    source: str
+    """Column of the run records."""
+    name: str
+    """Column of the tables and of the published values."""
+    label: str
+    factor: float
+    decimals: int
+    printed: int
+    """Decimals that the study printed."""
+    score: bool = False
+    """Whether it is a result, whose spread over seeds is of interest."""
+
+    def difference_label(self, words: str) -> str:
+        """Return what a difference of two values is called, `words` after the name; of two percentages, in points."""
+        name, bracket, unit = self.label.partition(" [")
+        return f"{name} {words}{bracket}{unit}".replace("[%]", "[points]")
+
+    @property
+    def smaller_is_better(self) -> bool:
+        """Whether it is a cost or a loss."""
+        return not self.score or self.source.endswith(("loss", "perplexity"))
+
+
+QUANTITIES = {
+    "memory": Quantity("peak_memory_mb", "peak_memory_gib", "memory [GiB]", 1 / 1024, 2, 2),
+    "minutes": Quantity("seconds_per_epoch", "minutes_per_epoch", "time [min/epoch]", 1 / 60, 3, 2),
+    "total_minutes": Quantity("training_seconds", "minutes", "time [min]", 1 / 60, 2, 2),
+    "loss": Quantity("train_loss", "loss", "loss", 1, 3, 3, score=True),
+    "f1": Quantity("test_f1_macro", "f1_macro_percent", "F1 [%]", 100, 2, 2, score=True),
+    "validation_f1": Quantity(
+        "eval_f1_macro", "validation_f1_macro_percent", "validation F1 [%]", 100, 2, 2, score=True
+    ),
+    "accuracy": Quantity("test_accuracy", "accuracy_percent", "accuracy [%]", 100, 2, 2, score=True),
+    "sequence_accuracy": Quantity(
+        "test_sequence_accuracy", "sequence_accuracy_percent", "sequence accuracy [%]", 100, 2, 2, score=True
+    ),
+    "parameters": Quantity("parameters_total", "parameters", "parameters", 1, 0, 0),
+}
+
+
+def quantity(column: str) -> Quantity:
+    """Return the quantity called `column`: one of `QUANTITIES`, or a metric of the run records as it is."""
+    return QUANTITIES.get(column) or Quantity(column, column, column.replace("_", " "), 1, 4, 4, score=True)

@@ -1,0 +1,59 @@
+"""What models cost in per cent of the reference."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+import pandas as pd
+
+from lib.results.quantities import quantity
+from lib.results.scope import Scope
+
+
+class Cost(NamedTuple):
+    """How a quantity of several stages becomes one, and when two models can be compared by it."""
+
+    how: Literal["sum", "max"]
+    like: str | None
+    """Field of the run records that must be the same; None = any two can be compared."""
+    obstacle: str = ""
+    """Why a model is not compared, in words."""
+
+
+CostName = Literal["memory", "total_minutes", "parameters"]
+
+COSTS: dict[CostName, Cost] = {
+    "memory": Cost("max", "peak_memory_kind", "memory of another kind"),
+    "total_minutes": Cost("sum", "hardware", "no training, or one on other hardware"),
+    "parameters": Cost("max", None),
+}
+"""Quantities that are compared in per cent."""
+
+
+def relative_cost(scope: Scope, column: CostName, stages: Sequence[str], models: Sequence[str]) -> pd.DataFrame:
+    """Return by how many per cent the costs of models are above the reference's; below it, they are negative.
+
+    Means over the seeds are compared. Of several stages, times add up and the greatest memory counts.
+
+    Args:
+        scope: of a table that sets models beside the reference.
+        column: what is compared.
+        stages: names of the stages.
+        models: rows.
+
+    Returns:
+        Per cent by `dataset`, one column per model; NaN where there is no training to be timed, or the model's runs and
+        the reference's cannot be compared: times on other hardware, memory of another kind.
+
+    Raises:
+        DataError: a run is missing, incomplete or there twice.
+    """
+    assert scope.reference is not None  # the study was checked
+    cost, key = COSTS[column], ["dataset", "row"]
+    rows = list(dict.fromkeys([*models, scope.reference]))
+    costs = scope.totals(quantity(column).source, stages, rows, cost.how).groupby(key).mean().unstack("row")
+    percent = 100 * (costs.div(costs[scope.reference], axis=0) - 1)
+    if cost.like is not None:
+        made = pd.concat(scope.grid(stage, models=rows) for stage in stages).astype({cost.like: str})
+        ways = made.groupby(key)[cost.like].agg(lambda way: "; ".join(sorted(set(way)))).unstack("row")
+        percent = percent.where(ways.eq(ways[scope.reference], axis=0))
+    return percent.reindex(columns=list(models))

@@ -1,0 +1,117 @@
+"""What a table or figure is about: whose runs, on what data. The workflow tells it; see `Plan.scope`."""
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pandas as pd
+
+from lib.core.variants import Setting, variant_name
+from lib.results.records import load_histories, load_runs, select_grid
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The models, stages and datasets of a table or figure, with the files that it is made from."""
+
+    models: Sequence[str]
+    """Rows, in order."""
+    stages: Mapping[str, Sequence[str]]
+    """Datasets of each stage, in order."""
+    owners: Mapping[str, Mapping[str, str]]
+    """By stage and row the model that names the runs, since models that are the same up to a stage share them. A row
+    that does not pass a stage is left out there. Reference and baseline are there even if they are no rows."""
+    families: Mapping[str, str] = field(default_factory=dict)
+    """What colours each row in figures."""
+    groups: Mapping[str, str] = field(default_factory=dict)
+    """What the groups of a dataset's documents are called."""
+    variants: Mapping[str, Sequence[Mapping[str, Setting]]] = field(default_factory=dict)
+    """Settings of the variants of each stage that has some, in order."""
+    reference: str | None = None
+    """Row that the others are compared with."""
+    baseline: str | None = None
+    """Model without a training loop that all others should surpass, if it passes the stages that are shown."""
+    published: bool = False
+    """Whether the printed values of the reproduced study are put beside ours."""
+    tokenised: Sequence[tuple[str, str]] = ()
+    """Corpus and tokeniser of each of `files`, if these are statistics of tokenised texts."""
+    files: Sequence[str | Path] = ()
+    """The record of every run, or statistics of tokenised texts."""
+
+    @functools.cached_property
+    def runs(self) -> pd.DataFrame:
+        """All runs, as `lib.results.records.load_runs` gives them."""
+        return load_runs(Path(file).parent for file in self.files)
+
+    @functools.cached_property
+    def histories(self) -> pd.DataFrame:
+        """One row per epoch of every run, as `lib.results.records.load_histories` gives them."""
+        return load_histories(self.runs)
+
+    @property
+    def trained(self) -> list[str]:
+        """The rows without the baseline."""
+        return [model for model in self.models if model != self.baseline]
+
+    def grid(self, stage: str, columns: Iterable[str] = (), models: Sequence[str] | None = None) -> pd.DataFrame:
+        """Return the runs of a stage for every row, dataset, variant and seed, with the row under `row`.
+
+        Args:
+            stage: name of the stage.
+            columns: columns that each run needs a value in, unless it has no training loop.
+            models: rows; None = all that pass the stage.
+
+        Raises:
+            DataError: runs are missing, lack a value, or exist twice; all of them are named.
+        """
+        owners = {row: self.owners[stage][row] for row in models or self.models if row in self.owners[stage]}
+        rows = pd.DataFrame({"row": list(owners), "model": list(owners.values())})
+        variants = [variant_name(settings) for settings in self.variants.get(stage, [{}])]
+        found = select_grid(self.runs, stage, rows["model"].unique(), self.stages[stage], list(columns), variants)
+        return rows.merge(found, on="model")
+
+    def totals(
+        self,
+        column: str,
+        stages: Sequence[str],
+        models: Sequence[str] | None = None,
+        how: Literal["sum", "max"] = "sum",
+    ) -> pd.Series:
+        """Return a column over stages as one; a stage that a row does not pass, or without a dataset, adds nothing.
+
+        Seeds are those of the last stage. An earlier one that lacks a seed adds its first one, as the runs of the later
+        stage start from it.
+
+        Args:
+            column: a column of the runs.
+            stages: names of the stages.
+            models: rows; None = all.
+            how: what becomes of the values of several stages: times add up, of peaks the greatest counts.
+
+        Returns:
+            Sums, or greatest values, by `dataset`, `row` and `seed`; NaN where no stage has a value.
+        """
+        cells = pd.concat(self.grid(stage, [column], models) for stage in stages).groupby(["dataset", "row"])
+        together = {place: _together(runs, column, how) for place, runs in cells}
+        return pd.concat(together, names=["dataset", "row", "seed"])
+
+
+def scope(fields: Mapping[str, Any], files: Sequence[str | Path]) -> Scope:
+    """Return the scope that `fields` of JSON, which keeps no order of keys, tell: `stages` are pairs, in order.
+
+    So are the settings of each variant.
+    """
+    ordered = {row: fields["families"][row] for row in fields["models"]} if "families" in fields else {}
+    variants = {stage: [*map(dict, settings)] for stage, settings in fields.get("variants", {}).items()}
+    stages = dict(fields["stages"])
+    return Scope(**{**fields, "stages": stages, "families": ordered, "variants": variants, "files": files})
+
+
+def _together(runs: pd.DataFrame, column: str, how: Literal["sum", "max"]) -> pd.Series:
+    """Return a column over the stages of one row and dataset as one, by the seeds of the last stage."""
+    of_stages = [stage.set_index("seed")[column] for _, stage in runs.groupby("stage", sort=False)]
+    seeds = of_stages[-1].index
+    values = pd.DataFrame([[each.get(seed, each.iloc[0]) for each in of_stages] for seed in seeds], index=seeds)
+    return values.sum(axis=1, min_count=1) if how == "sum" else values.max(axis=1)

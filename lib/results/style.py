@@ -1,0 +1,89 @@
+"""What all figures share: style sheet, colours and markers of models, files."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib.style
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from lib.core.files import atomic_path
+
+STYLE = Path(__file__).with_suffix(".mplstyle")
+BASELINE_COLOUR = "0.35"
+MARKERS = "os^Dv<>P"
+LINES = ("-", "--", "-.", ":")
+PANEL_INCHES = (3.5, 3.3)
+PANELS = 4
+"""Panels beside each other, at most."""
+
+
+def looks(families: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Give each model a colour, by its family, and a marker, by its place within the family.
+
+    Args:
+        families: models, in order, each with its family; families follow in the order of their first models.
+
+    Returns:
+        Colour and marker of each model, in the order of `families`.
+    """
+    order = list(dict.fromkeys(families.values()))
+    members: Counter[str] = Counter()
+    look = {}
+    for model, family in families.items():
+        look[model] = f"C{order.index(family)}", MARKERS[members[family] % len(MARKERS)]
+        members[family] += 1
+    return look
+
+
+def line_looks(families: Mapping[str, str], baseline: str | None = None) -> dict[str, dict[str, Any]]:
+    """Return how each model's line is drawn, as arguments of `Axes.plot`: labelled, and with the looks of the model.
+
+    Members of a family also differ in the style of the line, so that they can be told apart where markers are dense.
+    The baseline is grey, and takes no look from the others.
+
+    Args:
+        families: models, in order, each with its family.
+        baseline: the one of them that is the baseline, if any.
+    """
+    look = looks({model: family for model, family in families.items() if model != baseline})
+    styles = {
+        model: {"color": colour, "marker": marker, "linestyle": LINES[MARKERS.index(marker) % len(LINES)]}
+        for model, (colour, marker) in look.items()
+    }
+    grey = {"color": BASELINE_COLOUR, "marker": "X", "linestyle": ":"}
+    shared = {"linewidth": 1.1, "markersize": 4.5, "markeredgecolor": "white", "markeredgewidth": 0.4}
+    return {model: {**styles.get(model, grey), **shared, "label": model, "gid": model} for model in families}
+
+
+def panel_grid(number: int, inches: tuple[float, float]) -> tuple[Figure, list[Axes]]:
+    """Return a figure with `number` panels of that width and height, in rows of `PANELS` at most."""
+    columns = min(number, PANELS)
+    rows = math.ceil(number / columns)
+    figure = Figure(figsize=(inches[0] * columns, inches[1] * rows), layout="constrained")
+    panels = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for axes in panels[number:]:
+        axes.remove()
+    return figure, panels[:number]
+
+
+def legend_beside(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
+    """Put a legend to the right of the panels, and widen the figure by its width."""
+    legend = figure.legend(handles, labels, loc="outside right upper")
+    figure.draw_without_rendering()  # tells how wide the legend is
+    figure.set_figwidth(figure.get_figwidth() + legend.get_window_extent().width / figure.dpi)
+
+
+def save_figure(figure: Figure, files: Iterable[str | Path]) -> None:
+    """Write `figure` to each of the files atomically, in the format that its suffix names (png, svg, pdf).
+
+    The same figure gives the same bytes, since no date is written.
+    """
+    for file in files:
+        metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(Path(file).suffix)
+        with matplotlib.style.context(STYLE), atomic_path(file) as partial:
+            figure.savefig(partial, metadata=metadata)

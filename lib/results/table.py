@@ -1,0 +1,124 @@
+"""A table: numbers, and how they are printed as CSV, Markdown, LaTeX and HTML."""
+
+import html
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pandas as pd
+from pandas.io.formats.style import Styler
+
+from lib.core.files import write_text
+
+LATEX = str.maketrans(
+    {
+        **{character: f"\\{character}" for character in "&%$#_{}"},
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "±": r"$\pm$",
+    }
+)
+"""What characters with a meaning of their own are written as."""
+HTML_STYLE = (
+    "body {font: 14px sans-serif; margin: 1.5em} table {border-collapse: collapse} "
+    "td {white-space: nowrap} th, td {padding: .25em .8em; border-bottom: 1px solid #ddd} "
+    "th {vertical-align: bottom} p {max-width: 48em; color: #444}"
+)
+
+
+@dataclass(frozen=True)
+class Column:
+    """How a column of numbers is printed."""
+
+    label: str
+    decimals: int
+    signed: bool = False
+    """Whether numbers above zero have a sign as well, as differences do."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: unrounded numbers, and how they are printed."""
+
+    frame: pd.DataFrame
+    """Columns that are not in `columns` are text, or the standard deviation (`<column>_sd`) of another."""
+    columns: Mapping[str, Column]
+    note: str | None = None
+    """Sentence under the Markdown table."""
+    bold: Mapping[str, Sequence[bool]] = field(default_factory=dict)
+    """By column, which rows are bold but in CSV."""
+
+    def write(self, files: Iterable[str | Path]) -> None:
+        """Write the table to each of the files atomically, in the format that its suffix names (csv, md, tex, html)."""
+        formats = {".csv": self.to_csv, ".md": self.to_markdown, ".tex": self.to_latex, ".html": self.to_html}
+        for file in files:
+            write_text(file, formats[Path(file).suffix]())
+
+    def to_csv(self) -> str:
+        """Return the table as CSV, rounded as printed, with a standard deviation in a column of its own."""
+        text = {
+            name: self._printed(name, name.removesuffix("_sd") if self._is_deviation(name) else name, missing="")
+            for name in self.frame
+        }
+        return pd.DataFrame(text).to_csv(index=False, lineterminator="\n")
+
+    def to_markdown(self) -> str:
+        """Return the table as Markdown, a standard deviation behind its mean."""
+        lines = self._with_bold(self._shown(), "**{}**").to_markdown(
+            index=False, disable_numparse=True, colalign=self._alignment("left", "right")
+        )
+        return f"{lines}\n" + (f"\n{self.note}\n" if self.note else "")
+
+    def to_latex(self) -> str:
+        """Return the table as LaTeX, to be used with the package booktabs; its note stands below it."""
+        escaped = self._shown().map(_escaped).rename(columns=_escaped)
+        lines = self._with_bold(escaped, r"\textbf{{{}}}").to_latex(
+            index=False, column_format="".join(self._alignment("l", "r"))
+        )
+        return lines + (f"\n\\par {_escaped(self.note)}\n" if self.note else "")
+
+    def to_html(self) -> str:
+        """Return the table as a page of its own, which the report shows."""
+        escaped = self._shown().map(lambda cell: html.escape(str(cell))).rename(columns=html.escape)
+        styles = [f"text-align: {alignment}" for alignment in self._alignment("left", "right")]
+        # Without names drawn at random, so that the same table gives the same bytes.
+        page = Styler(self._with_bold(escaped, "<b>{}</b>"), uuid="table", cell_ids=False).hide(axis="index")
+        lines = page.apply(lambda _: styles, axis=1).apply_index(lambda _: styles, axis="columns").to_html()
+        note = f"<p>{html.escape(self.note)}</p>" if self.note else ""
+        return f"<!DOCTYPE html>\n<meta charset='utf-8'>\n<style>{HTML_STYLE}</style>\n{lines}{note}\n"
+
+    def _shown(self) -> pd.DataFrame:
+        """Return the text of every cell, under what its column is called."""
+        text = {}
+        for name in [name for name in self.frame if not self._is_deviation(name)]:
+            cells = self._printed(name, name, missing="-")
+            if f"{name}_sd" in self.frame:
+                deviations = self._printed(f"{name}_sd", name, missing="")
+                cells = [f"{cell} ± {sd}" if sd else cell for cell, sd in zip(cells, deviations, strict=True)]
+            text[self.columns[name].label if name in self.columns else name.replace("_", " ")] = cells
+        return pd.DataFrame(text)
+
+    def _with_bold(self, shown: pd.DataFrame, form: str) -> pd.DataFrame:
+        names = [name for name in self.frame if not self._is_deviation(name)]
+        for place, name in enumerate(names):
+            cells = zip(shown.iloc[:, place], self.bold.get(name, [False] * len(shown)), strict=True)
+            shown.isetitem(place, [form.format(cell) if marked else cell for cell, marked in cells])
+        return shown
+
+    def _alignment(self, text: str, number: str) -> list[str]:
+        return [number if name in self.columns else text for name in self.frame if not self._is_deviation(name)]
+
+    def _is_deviation(self, name: str) -> bool:
+        return name not in self.columns and name.removesuffix("_sd") in self.columns
+
+    def _printed(self, name: str, format_of: str, missing: str) -> list[str]:
+        if format_of not in self.columns:
+            return [missing if pd.isna(value) else value for value in self.frame[name]]
+        column = self.columns[format_of]
+        sign = "+" if column.signed and name == format_of else ""
+        return [missing if pd.isna(value) else f"{value:{sign}z.{column.decimals}f}" for value in self.frame[name]]
+
+
+def _escaped(text: object) -> str:
+    return str(text).translate(LATEX)

@@ -1,0 +1,81 @@
+"""Precision, recall and F1 of each class: a table of one model on each dataset."""
+
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import pandas as pd
+from pydantic import Field
+
+from lib.core.errors import DataError
+from lib.core.files import read_mapping
+from lib.core.kinds import TableParameters
+from lib.core.record import CONFIG, PREDICTIONS
+from lib.results.published import note, published_classes
+from lib.results.scope import Scope
+from lib.results.table import Column, Table
+
+SCORES = {"precision": "precision", "recall": "recall", "f1": "F1"}
+
+
+class Parameters(TableParameters):
+    """One table per dataset: a row per class of a model's test predictions."""
+
+    divided: ClassVar[Literal["always"]] = "always"
+    needs_predictions: ClassVar[bool] = True
+
+    kind: Literal["classes"]
+    stage: str = Field(description="Stage whose runs it shows.")
+    models: list[str] = Field(min_length=1, max_length=1, description="The model.")
+
+    def stages_passed(self) -> list[str]:
+        """See the base."""
+        return [self.stage]
+
+
+def make(settings: Parameters, scope: Scope) -> Table:
+    """Return precision, recall and F1 on test in percent: one row per class, then accuracy and macro average.
+
+    With more than one seed these are means. Beside what the study published stands its value, if the report asks for
+    it.
+
+    Raises:
+        DataError: a run has no predictions, or no names of classes.
+    """
+    grid = scope.grid(settings.stage)
+    reports = [_class_scores(Path(folder)) for folder in grid["folder"]]
+    frame = pd.concat(reports).groupby("label", sort=False).mean().reset_index()
+    columns = {name: Column(f"{label} [%]", 2) for name, label in SCORES.items()}
+    frame[list(columns)] *= 100
+    (dataset,), (model,) = scope.stages[settings.stage], scope.models
+    printed = published_classes(settings.stage, dataset, model) if scope.published else pd.DataFrame()
+    if not printed.empty:
+        for name in SCORES:
+            frame[f"{name}_published"] = frame["label"].map(printed[f"{name}_percent"])
+            columns[f"{name}_published"] = Column(f"{columns[name].label}, published", 2)
+    shown = [column for name in SCORES for column in (name, f"{name}_published") if column in columns]
+    return Table(
+        frame[["label", *shown, "support"]],
+        {**columns, "support": Column("support", 0)},
+        None if printed.empty else note(grid, shown),
+    )
+
+
+def _class_scores(folder: Path) -> pd.DataFrame:
+    from lib.evaluation.metrics import class_report
+
+    path = folder / PREDICTIONS
+    try:
+        names = read_mapping(folder / CONFIG)["labels"]
+        predictions = pd.read_parquet(path).query("split == 'test'")
+        classes = pd.DataFrame(class_report(predictions["label"], predictions["prediction"], names))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise DataError(f"{path}: no predictions of classes ({error!r}). Repeat the run.") from error
+    support = classes["support"].sum()
+    accuracy = (predictions["label"] == predictions["prediction"]).mean()
+    macro = classes[list(SCORES)].mean().to_dict()
+    summary = [
+        # Over all documents, precision, recall and F1 of a single-label classification are all the accuracy.
+        {"label": "accuracy", **dict.fromkeys(SCORES, accuracy), "support": support},
+        {"label": "macro average", **macro, "support": support},
+    ]
+    return pd.concat([classes, pd.DataFrame(summary)], ignore_index=True)

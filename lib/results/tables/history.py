@@ -1,0 +1,54 @@
+"""The loss, or another number of the history, of each epoch: a row per epoch, a column per model."""
+
+from typing import ClassVar, Literal
+
+import pandas as pd
+from pydantic import Field
+
+from lib.core.errors import DataError
+from lib.core.kinds import TableParameters
+from lib.results.records import KEY
+from lib.results.scope import Scope
+from lib.results.table import Column, Table
+
+
+class Parameters(TableParameters):
+    """One table per dataset: a row per epoch, a column per model that trains."""
+
+    divided: ClassVar[Literal["if_several"]] = "if_several"
+
+    kind: Literal["history"]
+    stage: str = Field(description="Stage whose runs it shows.")
+    column: str = Field("train_loss", description="Column of the history, such as `train_loss` or `eval_f1_macro`.")
+
+    def stages_passed(self) -> list[str]:
+        """See the base."""
+        return [self.stage]
+
+
+def make(settings: Parameters, scope: Scope) -> Table:
+    """Return a column of the history by epoch and model, unscaled.
+
+    With more than one seed these are means, with a standard deviation beside them. An epoch that a model does not have,
+    or has no value of, is a gap.
+
+    Raises:
+        DataError: a run is missing or there twice, or no history has the column.
+    """
+    grid = scope.grid(settings.stage)
+    epochs = grid[["row", *KEY]].merge(scope.histories, on=KEY)
+    if settings.column not in epochs or epochs[settings.column].isna().all():
+        known = ", ".join(epochs.columns[epochs.notna().any()].drop(["row", *KEY]))
+        raise DataError(
+            f"the history of {settings.stage} has no value of '{settings.column}'. Known: {known or 'none'}. Name one "
+            "of these in the table's setting `column`."
+        )
+    cells = epochs.groupby(["epoch", "row"])[settings.column]
+    means, deviations = cells.mean().unstack("row"), cells.std().unstack("row")
+    frame, columns = pd.DataFrame({"epoch": means.index}), {"epoch": Column("epoch", 0)}
+    label = settings.column.replace("_", " ")
+    for model in [model for model in scope.models if model in means]:
+        frame[model], columns[model] = means[model].to_numpy(), Column(f"{model} {label}", 4)
+        if deviations[model].notna().any():
+            frame[f"{model}_sd"] = deviations[model].to_numpy()
+    return Table(frame, columns)

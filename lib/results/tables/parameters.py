@@ -1,0 +1,54 @@
+"""How many weights each model has, and where: a row per model."""
+
+from typing import ClassVar, Literal
+
+import pandas as pd
+from pydantic import Field
+
+from lib.core.kinds import TableParameters
+from lib.results.scope import Scope
+from lib.results.table import Column, Table
+
+PARTS = {
+    "embeddings": "embeddings",
+    "attention": "attention",
+    "feed_forward": "feed-forward",
+    "recurrence": "recurrence",
+    "norms": "norms",
+    "backbone": "backbone in all",
+    "head": "head",
+    "total": "all",
+}
+"""Parts of a model as run records count them, and what their columns are called."""
+
+
+class Parameters(TableParameters):
+    """One table per dataset: a row per model, its weights by part."""
+
+    divided: ClassVar[Literal["if_several"]] = "if_several"
+
+    kind: Literal["parameters"]
+    stage: str = Field(description="Stage whose models are counted, with the head of its task.")
+
+    def stages_passed(self) -> list[str]:
+        """See the base."""
+        return [self.stage]
+
+
+def make(settings: Parameters, scope: Scope) -> Table:
+    """Return the number of trainable weights of each model, frozen ones included, by part and in all.
+
+    A part that no model has makes no column, and one that a model does not have, or its record does not count, is left
+    empty. The seed changes no number.
+
+    Raises:
+        DataError: a run is missing, does not count its weights, or is there twice.
+    """
+    sources = {part: f"parameters_{part}" for part in PARTS}
+    grid = scope.grid(settings.stage, [sources["total"]]).reindex(columns=["row", *sources.values()])
+    counts = grid.groupby("row").first().reindex(scope.models)
+    frame, printed = pd.DataFrame({"model": scope.models}), {}
+    for part, label in PARTS.items():
+        if counts[sources[part]].notna().any():
+            frame[part], printed[part] = counts[sources[part]].to_numpy(), Column(label, 0)
+    return Table(frame, printed)

@@ -1,0 +1,206 @@
+"""Every number that the reproduced study printed and that the runs at hand give, too."""
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal, TypeAlias
+
+import pandas as pd
+from pydantic import Field
+
+from lib.core.kinds import TableParameters
+from lib.results.pareto import dominance
+from lib.results.published import HARDWARE, MACHINE, note, published
+from lib.results.quantities import QUANTITIES
+from lib.results.scope import Scope
+from lib.results.table import Column, Table
+
+PLACE = ["stage", "dataset", "model", "item", "quantity"]
+"""What says which number it is."""
+MEASURED = ["memory", "minutes", "total_minutes", "loss", "f1", "accuracy"]
+"""Quantities of every run that the study printed."""
+TOGETHER = ("tapt", "finetune")
+"""Stages whose costs the study takes together."""
+Facts: TypeAlias = pd.DataFrame
+"""A row per number: the columns of `PLACE`, `value` and `hardware`."""
+
+
+class Parameters(TableParameters):
+    """One row per printed number: where it stands, ours beside it, difference and ratio."""
+
+    beside: ClassVar[tuple[Literal["reference"], Literal["baseline"]]] = ("reference", "baseline")
+    takes_variants: ClassVar[Literal["none", "any", "needed"]] = "any"
+
+    kind: Literal["published"]
+    stages: list[str] = Field(min_length=1, description="Stages whose runs are compared, called as in the full grid.")
+
+    def stages_added(self) -> list[str]:
+        """See the base."""
+        return self.stages
+
+
+def make(settings: Parameters, scope: Scope) -> Table:
+    """Return a row for every printed number of the study that the runs give as well.
+
+    Ours are means over the seeds. `agrees` says whether ours is the printed number when it is rounded as that. Where
+    it depends on the machine and ours is not of the study's kind, there is neither that nor a difference or ratio.
+
+    Raises:
+        DataError: a record is missing or damaged.
+    """
+    ours = _ours(scope)
+    ours = ours.dropna(subset="value").astype({"value": float})
+    known = published().merge(ours, on=PLACE, suffixes=("_printed", ""))
+    alike = ~known["quantity"].isin(MACHINE) | known["hardware"].str.contains(HARDWARE, na=False)
+    decimals = known["printed"].str.partition(".")[2].str.len()
+    rounded = [f"{value:.{places}f}" for value, places in zip(known["value"], decimals, strict=True)]
+    agrees = pd.Series(rounded, dtype=object).where(lambda each: each != known["printed"], "yes")
+    agrees = agrees.where(agrees == "yes", "no").where(alike, "-")
+    frame = pd.DataFrame(
+        {
+            "table": known["table"],
+            "page": known["page"].astype(object).where(known["page"].notna(), "-"),
+            "stage": known["stage"],
+            "dataset": known["dataset"],
+            "model": known["model"],
+            "item": known["item"].fillna(""),
+            "quantity": known["quantity"],
+            "published": known["printed"],
+            "ours": known["value"],
+            "difference": (known["value"] - known["value_printed"]).where(alike),
+            "ratio": (known["value"] / known["value_printed"]).where(alike & (known["value_printed"] != 0)),
+            "agrees": agrees,
+            "hardware": known["hardware"].fillna("unknown"),
+        }
+    )
+    columns = {"ours": Column("ours", 3), "difference": Column("difference", 3), "ratio": Column("ratio", 4)}
+    compared = agrees != "-"
+    said = [f"{(agrees == 'yes').sum()} of {compared.sum()} numbers agree to the last printed digit."]
+    if not compared.all():
+        said.append(
+            f"The {(~compared).sum()} without an answer depend on the machine, and ours is not of the study's kind, so "
+            "they reproduce nothing."
+        )
+    return Table(frame, columns, " ".join([*said, note(scope.runs, known["quantity"])]))
+
+
+def _ours(scope: Scope) -> Facts:
+    """Return our numbers, called as the study's."""
+    rows = pd.DataFrame(
+        [(stage, row, owner) for stage, owners in scope.owners.items() for row, owner in owners.items()],
+        columns=["stage", "row", "model"],
+    )
+    grid = rows.merge(scope.runs, on=["stage", "model"]).drop(columns="model").rename(columns={"row": "model"})
+    grid["hardware"] = grid["hardware"].fillna("unknown")
+    searched = grid["variant"] != ""
+    measured = [
+        _facts(grid[~searched], QUANTITIES[name].name, QUANTITIES[name].source, QUANTITIES[name].factor)
+        for name in MEASURED
+    ]
+    totals = pd.concat(measured, ignore_index=True)
+    return pd.concat(
+        [
+            totals,
+            *_compared(totals, scope),
+            _front(totals, scope),
+            *_classes(grid[~searched]),
+            *_search(grid[searched]),
+        ],
+        ignore_index=True,
+    )
+
+
+def _facts(grid: pd.DataFrame, quantity: str, source: str, factor: float, item: str | None = None) -> Facts:
+    """Return the mean over the seeds of a column of the runs; nothing where no run has a value."""
+    if source not in grid:
+        return pd.DataFrame(columns=[*PLACE, "value", "hardware"])
+    cells = grid.groupby(["stage", "dataset", "model"])
+    facts = pd.DataFrame({"value": factor * cells[source].mean(), "hardware": cells["hardware"].agg(_all)})
+    return facts.reset_index().assign(item=item, quantity=quantity)
+
+
+def _all(names: pd.Series) -> str:
+    return "; ".join(sorted(set(names)))
+
+
+def _wide(totals: Facts, quantity: str, stages: Sequence[str], how: Literal["sum", "max"]) -> pd.DataFrame:
+    """Return a quantity of several stages as one, by dataset, one column per model; NaN unless all stages have it."""
+    chosen = totals[(totals["quantity"] == quantity) & totals["stage"].isin(stages)]
+    values = chosen.groupby(["dataset", "model"])["value"].agg([how, "count"])
+    return values[how].where(values["count"] == len(stages)).unstack("model")
+
+
+def _tidy(values: pd.DataFrame, totals: Facts, stage: str, quantity: str) -> Facts:
+    if values.empty:
+        return pd.DataFrame(columns=[*PLACE, "value", "hardware"])
+    hardware = totals.groupby(["dataset", "model"])["hardware"].agg(_all).rename("hardware")
+    tidy = values.rename_axis(columns="model").stack().rename("value").reset_index()
+    return tidy.join(hardware, on=["dataset", "model"]).assign(stage=stage, item=None, quantity=quantity)
+
+
+def _costs(totals: Facts, stages: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the peak memory and the minutes of stages that are taken together."""
+    return _wide(totals, "peak_memory_gib", stages, "max"), _wide(totals, "minutes", stages, "sum")
+
+
+def _compared(totals: Facts, scope: Scope) -> list[Facts]:
+    """Return costs in per cent of the reference's, and scores in points above the reference's and the baseline's."""
+    found = []
+    for stages in (("pretrain",), TOGETHER):
+        for quantity, costs in zip(("memory_delta_percent", "time_delta_percent"), _costs(totals, stages), strict=True):
+            if scope.reference in costs:
+                delta = 100 * (costs.div(costs[scope.reference], axis=0) - 1).drop(columns=scope.reference)
+                found.append(_tidy(delta, totals, "+".join(stages), quantity))
+    scores = _wide(totals, "f1_macro_percent", ["finetune"], "max")
+    for name, other in (("reference", scope.reference), ("baseline", scope.baseline)):
+        if other in scores:
+            delta = scores.sub(scores[other], axis=0).drop(columns=other)
+            found.append(_tidy(delta, totals, "finetune", f"f1_delta_{name}"))
+    return found
+
+
+def _front(totals: Facts, scope: Scope) -> Facts:
+    """Return whether a model is on the front: no other is as good in score, time and memory, and better in one."""
+    scores = _wide(totals, "f1_macro_percent", ["finetune"], "max")
+    memory, minutes = _costs(totals, TOGETHER)
+    front = {}
+    for dataset in memory.index.intersection(scores.index):
+        points = pd.DataFrame(
+            {"score": -scores.loc[dataset], "memory": memory.loc[dataset], "time": minutes.loc[dataset]}
+        )
+        front[dataset] = (~dominance(points.dropna()).any(axis=1)).astype(float)
+    values = pd.DataFrame(front).T.rename_axis("dataset")
+    return _tidy(values, totals, "+".join(TOGETHER), "on_front")
+
+
+def _classes(grid: pd.DataFrame) -> list[Facts]:
+    """Return precision, recall and F1 of each class on test, and their means."""
+    found = []
+    for score in ("precision", "recall", "f1"):
+        prefix = f"test_{score}_class_"
+        for column in [column for column in grid if column.startswith(prefix)]:
+            found.append(_facts(grid, f"{score}_percent", column, 100, column.removeprefix(prefix)))
+        found.append(_facts(grid, f"{score}_percent", f"test_{score}_macro", 100, "macro average"))
+    return found
+
+
+def _search(grid: pd.DataFrame) -> list[Facts]:
+    """Return the score on validation of every variant of a search, which is best, and how far seeds lie apart."""
+    if grid.empty:
+        return []
+    place = ["stage", "dataset", "model", "item"]
+    grid = grid.assign(item=grid["variant"], score=100 * grid["eval_f1_macro"])
+    cells = grid.groupby(place)
+    scores = cells["score"].agg(["mean", "max", "min", "count"])
+    several = scores["count"] > 1
+    chosen = (scores["mean"] == scores["mean"].groupby(place[:3]).transform("max")).astype(float)
+    values = {
+        "validation_f1_macro_percent": scores["mean"],
+        "chosen": chosen,
+        "validation_f1_macro_highest": scores["max"].where(several),
+        "validation_f1_macro_lowest": scores["min"].where(several),
+        "validation_f1_macro_spread": (scores["max"] - scores["min"]).where(several),
+    }
+    hardware = cells["hardware"].agg(_all)
+    return [
+        pd.DataFrame({"value": value, "hardware": hardware}).reset_index().assign(quantity=quantity)
+        for quantity, value in values.items()
+    ]

@@ -1,0 +1,69 @@
+"""Memory, time or weights in per cent of the reference: a row per model."""
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+import pandas as pd
+from pydantic import Field
+
+from lib.core.kinds import TableParameters
+from lib.core.settings import check
+from lib.results.quantities import quantity
+from lib.results.relative import COSTS, CostName, relative_cost
+from lib.results.scope import Scope
+from lib.results.table import Column, Table
+
+
+class Parameters(TableParameters):
+    """One row per model but the reference: by how many per cent its cost differs, by stages and dataset."""
+
+    beside: ClassVar[tuple[Literal["reference"]]] = ("reference",)
+
+    kind: Literal["relative"]
+    stage: list[str | list[str]] = Field(
+        min_length=1,
+        description="Stages, each on its own or several as one: `[pretrain, [tapt, finetune]]`. Of several, times add "
+        "up, and the greatest memory counts. Shown are models that pass them all.",
+    )
+    column: CostName = Field(
+        description="What is compared: `memory` (peak), `total_minutes` (of the training) or `parameters`."
+    )
+
+    @property
+    def groups(self) -> list[list[str]]:
+        """The stages that are taken together."""
+        return [[group] if isinstance(group, str) else group for group in self.stage]
+
+    def stages_passed(self) -> list[str]:
+        """See the base."""
+        return list(dict.fromkeys(stage for group in self.groups for stage in group))
+
+    @check
+    def _groups_name_stages(self) -> Iterator[str]:
+        if not all(self.groups):
+            yield f"stage = {self.stage} has a group without a stage. Name one in it, or leave it out"
+
+
+def make(settings: Parameters, scope: Scope) -> Table:
+    """Return by how many per cent the cost of each model is above the reference's, for each group and dataset.
+
+    A column bears the names of the stages that work on its dataset, where there are several groups.
+
+    Raises:
+        DataError: a run is missing, incomplete or there twice.
+    """
+    models = [model for model in scope.models if model != scope.reference]
+    label = quantity(settings.column).label.partition(" [")[0]
+    frame, printed = pd.DataFrame({"model": models}), {}
+    for group in settings.groups:
+        percent = relative_cost(scope, settings.column, group, models)
+        for dataset in dict.fromkeys(dataset for stage in group for dataset in scope.stages[stage]):
+            stages = [stage for stage in group if dataset in scope.stages[stage]]
+            several = len(settings.groups) > 1
+            name = "_".join([*stages, dataset] if several else [dataset])
+            place = f"{' + '.join(stages)}/{dataset}" if several else dataset
+            frame[name] = percent.loc[dataset].to_numpy()
+            printed[name] = Column(f"{place} {label} against {scope.reference} [%]", 1, signed=True)
+    gaps = frame[list(printed)].isna().any(axis=None)
+    note = f"A dash: {COSTS[settings.column].obstacle} than that of {scope.reference}." if gaps else None
+    return Table(frame, printed, note)

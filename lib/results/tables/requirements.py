@@ -1,0 +1,183 @@
+"""Whether the results meet what the study asked of its models beforehand: a row per model and dataset."""
+
+from typing import ClassVar, Literal
+
+import pandas as pd
+from pydantic import Field, NonNegativeFloat, PositiveFloat
+
+from lib.core.kinds import TableParameters
+from lib.core.settings import Section
+from lib.results.quantities import quantity
+from lib.results.relative import relative_cost
+from lib.results.scope import Scope
+from lib.results.table import Column, Table
+
+EVERYWHERE = "all"
+WORDS = {True: "met", False: "not met"}
+UNKNOWN = "not to be told"
+
+
+class Saving(Section):
+    """How far a model's cost should be below that of the reference."""
+
+    time: PositiveFloat = Field(description="Time of training, in per cent.")
+    memory: PositiveFloat = Field(description="Peak memory, in per cent.")
+
+
+class Margin(Section):
+    """How far a model's score should be above that of the baseline."""
+
+    reference: NonNegativeFloat = Field(5, description="The reference's, in points.")
+    others: NonNegativeFloat = Field(3, description="That of the other models, in points.")
+
+
+class Parameters(TableParameters):
+    """One row per model and dataset: quality, cost and stability, each met, not met, or not to be told."""
+
+    beside: ClassVar[tuple[Literal["reference"], Literal["baseline"]]] = ("reference", "baseline")
+
+    kind: Literal["requirements"]
+    stage: str = Field(description="Stage whose score counts.")
+    column: Literal["f1", "accuracy", "sequence_accuracy"] = Field("f1", description="The score.")
+    time: list[str] = Field(
+        min_length=1, description="Stages whose times of training are added up, and whose greatest memory counts."
+    )
+    savings: dict[str, Saving] = Field(
+        default_factory=dict,
+        description="By family of models (`lsh`, `favor`), which cost less than the reference: time or memory, at "
+        "least one of them by so much. Of other families no saving is asked.",
+    )
+    above_baseline: Margin = Field(default_factory=Margin, description="By how much models surpass the baseline.")
+    loss: NonNegativeFloat = Field(
+        1, description="Points that a model but the reference may lie below the reference; quality and cost ask for it."
+    )
+    spread: NonNegativeFloat = Field(1, description="Points between the best and the worst seed, at most.")
+    seeds: int = Field(3, ge=2, description="Seeds from which on a small spread shows stability.")
+
+    def stages_passed(self) -> list[str]:
+        """See the base."""
+        return [self.stage]
+
+    def stages_added(self) -> list[str]:
+        """See the base."""
+        return self.time
+
+
+def make(settings: Parameters, scope: Scope) -> Table:
+    """Return the figures of each model on each dataset, with a verdict on quality, cost and stability.
+
+    Scores are means over the seeds. Where there are several datasets, a row `all` tells what is met on every one. What
+    the records cannot tell has no verdict: without a baseline, without costs to compare (see `relative_cost`), or with
+    too few seeds, unless these lie too far apart already.
+
+    Raises:
+        DataError: a run is missing, incomplete or there twice.
+
+    Source:
+        Requirements WNF-1 and WNF-2 of the study (sections 1.6.1 and 1.6.2).
+    """
+    score, figures = quantity(settings.column), _figures(settings, scope)
+    met = _verdicts(settings, scope, figures)
+    models, datasets = scope.trained, list(scope.stages[settings.stage])
+    words = met.apply(lambda verdicts: verdicts.astype(object).map(WORDS).fillna(UNKNOWN))
+    if len(datasets) > 1:
+        everywhere = met.groupby("model").agg(_everywhere).assign(dataset=EVERYWHERE)
+        words = pd.concat([words, everywhere.set_index("dataset", append=True)])
+        datasets.append(EVERYWHERE)
+    words = words.reindex(pd.MultiIndex.from_product([models, datasets], names=["model", "dataset"]))
+    asked = [scope.families[model] in settings.savings and model != scope.reference for model, _ in words.index]
+    words["cost"] = words["cost"].where(asked, "not asked")
+    frame = figures.reindex(words.index).join(words)
+    if scope.baseline is None:
+        frame = frame.drop(columns="above_baseline")
+    against = {"baseline": f"against {scope.baseline}", "reference": f"against {scope.reference}"}
+    columns = {
+        "score": Column(score.label, score.decimals),
+        "above_baseline": Column(score.difference_label(against["baseline"]), score.decimals, signed=True),
+        "above_reference": Column(score.difference_label(against["reference"]), score.decimals, signed=True),
+        "time": Column(f"time {against['reference']} [%]", 1, signed=True),
+        "memory": Column(f"memory {against['reference']} [%]", 1, signed=True),
+        "spread": Column(score.difference_label("spread"), score.decimals),
+        "seeds": Column("seeds", 0),
+    }
+    return Table(frame.reset_index(), columns, _note(settings, scope))
+
+
+def _figures(settings: Parameters, scope: Scope) -> pd.DataFrame:
+    """Return the figures that verdicts rest on, by `model` and `dataset`; NaN where the records do not tell."""
+    assert scope.reference is not None  # the study was checked
+    score, models = quantity(settings.column), scope.trained
+    compared = [model for model in models if model != scope.reference]
+    rows = dict.fromkeys([*models, scope.reference, *filter(None, [scope.baseline])])
+    grid = scope.grid(settings.stage, [score.source], list(rows))
+    values = score.factor * grid[score.source].astype(float)
+    over_seeds = values.groupby([grid["dataset"], grid["row"]])
+    scores, counts = over_seeds.mean().unstack("row"), over_seeds.count().unstack("row")
+    baseline = scores.get(scope.baseline, pd.Series(float("nan"), scores.index))
+    above_reference = scores.sub(scores[scope.reference], axis=0)
+    above_reference[scope.reference] = float("nan")
+    figures = {
+        "score": scores,
+        "above_baseline": scores.sub(baseline, axis=0),
+        "above_reference": above_reference,
+        "time": relative_cost(scope, "total_minutes", settings.time, compared),
+        "memory": relative_cost(scope, "memory", settings.time, compared),
+        "spread": (over_seeds.max() - over_seeds.min()).unstack("row").where(counts > 1),
+        "seeds": counts,
+    }
+    datasets = pd.Index(scope.stages[settings.stage], name="dataset")
+    by_model = {
+        name: each.reindex(datasets).reindex(columns=pd.Index(models, name="model")) for name, each in figures.items()
+    }
+    return pd.DataFrame({name: each.unstack() for name, each in by_model.items()})
+
+
+def _verdicts(settings: Parameters, scope: Scope, figures: pd.DataFrame) -> pd.DataFrame:
+    """Return whether each requirement is met, missing where that cannot be told; by `model` and `dataset`."""
+    models = figures.index.get_level_values("model")
+    is_reference = pd.Series(models == scope.reference, figures.index)
+    margins = settings.above_baseline
+    margin = is_reference.map({True: margins.reference, False: margins.others})
+    savings = [settings.savings.get(scope.families[model]) for model in models]
+    lower = {
+        name: _at_least(
+            -figures[name], pd.Series([getattr(each, name, None) for each in savings], figures.index, float)
+        )
+        for name in ("time", "memory")
+    }
+    near = _at_least(figures["above_reference"], -settings.loss) | is_reference
+    close_seeds = _at_least(-figures["spread"], -settings.spread)
+    return pd.DataFrame(
+        {
+            "quality": _at_least(figures["above_baseline"], margin) & near,
+            "cost": (lower["time"] | lower["memory"]) & near,
+            "stability": close_seeds.mask(close_seeds & (figures["seeds"] < settings.seeds)),
+        }
+    )
+
+
+def _at_least(values: pd.Series, limit: pd.Series | float) -> pd.Series:
+    """Return whether values reach a limit, but for errors of rounding; missing where a value is."""
+    return (values.round(9) >= limit).astype("boolean").mask(values.isna())
+
+
+def _everywhere(verdicts: pd.Series) -> str:
+    """Return the verdict on all datasets in words."""
+    met = verdicts.all(skipna=False)
+    if met is pd.NA:
+        return UNKNOWN
+    return WORDS[True] if met else f"{WORDS[False]} ({verdicts.sum()} of {len(verdicts)} met)"
+
+
+def _note(settings: Parameters, scope: Scope) -> str:
+    """Return the requirements in words."""
+    reference, baseline, margins = scope.reference, scope.baseline or "a baseline", settings.above_baseline
+    savings = ", ".join(f"{name} {each.time:g} % or {each.memory:g} %" for name, each in settings.savings.items())
+    cost = f"time of training ({' + '.join(settings.time)}) or peak memory below {reference} by at least: {savings}"
+    near = f"at most {settings.loss:g} below {reference}"
+    return (
+        f"Limits in points. Quality: at least {margins.reference:g} above {baseline} for {reference}, and "
+        f"{margins.others:g} for the others, these {near}. "
+        + (f"Cost: {cost}; {near}. " if savings else "")
+        + f"Stability: best and worst of at least {settings.seeds} seeds at most {settings.spread:g} apart."
+    )

@@ -1,0 +1,56 @@
+"""What a search tried, and how it scored on validation: a row per variant."""
+
+from typing import ClassVar, Literal
+
+import pandas as pd
+from pydantic import Field
+
+from lib.core.kinds import TableParameters
+from lib.core.variants import short_name
+from lib.results.quantities import quantity
+from lib.results.scope import Scope
+from lib.results.table import Column, Table
+from lib.results.variants import variant_scores
+
+NOTE = "Bold: the best of each dataset, by which settings are chosen."
+
+
+class Parameters(TableParameters):
+    """One row per variant of a stage, its score on validation by dataset, the best one bold."""
+
+    takes_variants: ClassVar[Literal["needed"]] = "needed"
+
+    kind: Literal["search"]
+    stage: str = Field(description="Stage with `variants`.")
+    column: str = Field("validation_f1", description="The score, as in the columns of tables; the highest is the best.")
+
+    def stages_passed(self) -> list[str]:
+        """See the base."""
+        return [self.stage]
+
+
+def make(settings: Parameters, scope: Scope) -> Table:
+    """Return one row per variant, and model if there are several: its settings, and its score on each dataset.
+
+    With more than one seed these are means, with a standard deviation beside them.
+
+    Raises:
+        DataError: a run is missing or there twice, or lacks the score.
+    """
+    score = quantity(settings.column)
+    scores = variant_scores(scope, settings.stage, score)
+    rows = [
+        {"model": model, **{short_name(name): value for name, value in variant.items()}}
+        for model in scope.models
+        for variant in scope.variants[settings.stage]
+    ]
+    frame, columns, bold = pd.DataFrame(rows, dtype=object), {}, {}
+    if len(scope.models) == 1:
+        frame = frame.drop(columns="model")
+    for dataset in scope.stages[settings.stage]:
+        found = scores.loc[dataset]
+        frame[dataset], bold[dataset] = found["mean"].to_numpy(), found["best"].tolist()
+        columns[dataset] = Column(f"{dataset} {score.label}", score.decimals)
+        if found["std"].notna().any():
+            frame[f"{dataset}_sd"] = found["std"].to_numpy()
+    return Table(frame, columns, NOTE, bold)

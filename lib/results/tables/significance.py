@@ -1,0 +1,144 @@
+"""Which differences in macro-F1 test documents show: a row per dataset, model, and model that it is set beside."""
+
+from collections.abc import Sequence
+from typing import ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+
+from lib.core.errors import DataError
+from lib.core.kinds import TableParameters
+from lib.evaluation.statistics import PairedPredictions, holm, interval, mcnemar_test, smallest_difference
+from lib.results.paired import paired_predictions
+from lib.results.scope import Scope
+from lib.results.table import Column, Table
+
+POWER = 0.8
+"""Chance of showing a difference, by which the note says what the test sets can show."""
+
+
+class Parameters(TableParameters):
+    """Each model beside reference and baseline: difference in macro-F1 on test, its interval, tests, and the result."""
+
+    needs_predictions: ClassVar[bool] = True
+    beside: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ("reference", "baseline")
+
+    kind: Literal["significance"]
+    stage: str = Field(description="Stage whose predictions are compared.")
+    confidence: float = Field(
+        0.95, gt=0.5, lt=1, description="Confidence of the intervals; tests have the level 1 - confidence."
+    )
+    resamples: int = Field(10_000, ge=1000, description="Resamples of the bootstrap.")
+
+    def stages_passed(self) -> list[str]:
+        """See the base."""
+        return [self.stage]
+
+
+def make(settings: Parameters, scope: Scope) -> Table:
+    """Return for each dataset, model, and reference or baseline: F1 difference in points, interval, tests, result.
+
+    The interval is that of a paired bootstrap over documents and, with more than one seed, over seeds. McNemar's exact
+    test is of which documents are right, and Holm's correction of it is over all rows. A model is `better` or `worse`
+    if the interval excludes 0 and the corrected test rejects, both to the same side. Reference and baseline are
+    compared once. The note says how small a difference each test set can show.
+
+    Raises:
+        DataError: a run is missing, has no predictions or other test documents; or there is nothing to compare.
+    """
+    pairs = _pairs(scope, settings.stage)
+    grid = scope.grid(settings.stage, models=list(dict.fromkeys(model for pair in pairs for model in pair)))
+    comparisons, powers = [], []
+    for dataset in scope.stages[settings.stage]:
+        paired = paired_predictions(grid[grid["dataset"] == dataset])
+        compared = _compared(paired, pairs, dataset, settings)
+        comparisons.append(compared)
+        powers.append(_power(dataset, paired.right().shape[-1], compared, settings))
+    frame = pd.concat(comparisons, ignore_index=True)
+    frame["holm_p"] = holm(frame["mcnemar_p"])
+    frame["result"] = _results(frame, 1 - settings.confidence)
+    columns = {
+        "f1_difference": Column("F1 difference [points]", 2),
+        "low": Column(f"{100 * settings.confidence:g} % interval from", 2),
+        "high": Column("to", 2),
+        "mcnemar_p": Column("McNemar p", 4),
+        "holm_p": Column("Holm p", 4),
+    }
+    deviation = ["f1_difference_sd"] if frame["f1_difference_sd"].notna().any() else []
+    shown = ["dataset", "model", "against", "f1_difference", *deviation, "low", "high", "mcnemar_p", "holm_p", "result"]
+    return Table(frame[shown], columns, _note(settings, len(frame), powers))
+
+
+def _pairs(scope: Scope, stage: str) -> list[tuple[str, str]]:
+    """Return each model with what it is set beside."""
+    passing = scope.owners[stage]
+    pairs = [
+        (model, other)
+        for model in scope.models
+        for other in (scope.reference, scope.baseline)
+        if other and other in passing and other != model and not (model == scope.baseline and other in scope.models)
+    ]
+    if not pairs:
+        raise DataError(
+            f"{stage}: there is no model to compare with {scope.reference} or {scope.baseline}, "
+            f"of {', '.join(scope.models)}. Name more in `models`."
+        )
+    return pairs
+
+
+def _compared(
+    paired: PairedPredictions, pairs: Sequence[tuple[str, str]], dataset: str, settings: Parameters
+) -> pd.DataFrame:
+    """Return one row per pair: its difference, interval and test, and the share of documents that tell it apart."""
+    f1, right = 100 * paired.f1(), paired.right()
+    resampled = 100 * paired.resampled_f1(dataset, resamples=settings.resamples)
+    rows = []
+    for model, other in pairs:
+        ours, theirs = paired.models.index(model), paired.models.index(other)
+        differences = pd.Series(f1[:, ours] - f1[:, theirs])
+        low, high = interval(resampled[:, ours] - resampled[:, theirs], settings.confidence)
+        rows.append(
+            {
+                "dataset": dataset,
+                "model": model,
+                "against": other,
+                "f1_difference": differences.mean(),
+                "f1_difference_sd": differences.std(),
+                "low": low,
+                "high": high,
+                "mcnemar_p": mcnemar_test(right[:, ours], right[:, theirs]),
+                "accuracy_difference": right[:, ours].mean() - right[:, theirs].mean(),
+                "disagreement": (right[:, ours] != right[:, theirs]).mean(),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _results(frame: pd.DataFrame, level: float) -> np.ndarray:
+    """Return in words what interval and corrected test say together."""
+    tested = np.where(frame["holm_p"] <= level, np.sign(frame["accuracy_difference"]), 0)
+    better, worse = (frame["low"] > 0) & (tested > 0), (frame["high"] < 0) & (tested < 0)
+    return np.select([better, worse], ["better", "worse"], default="no difference shown")
+
+
+def _power(dataset: str, documents: int, compared: pd.DataFrame, settings: Parameters) -> str:
+    """Return in words how small a difference the test documents of a dataset can show."""
+    shown = []
+    for other, disagreement in compared.groupby("against", sort=False)["disagreement"].median().items():
+        smallest = smallest_difference(documents, disagreement, 1 - settings.confidence, POWER)
+        found = "none" if smallest is None else f"{100 * smallest:.1f} points"
+        shown.append(f"{found} against {other} ({100 * disagreement:.1f} %)")
+    return f"{dataset}, {documents:,} documents: {', '.join(shown)}"
+
+
+def _note(settings: Parameters, comparisons: int, powers: Sequence[str]) -> str:
+    return (
+        "F1 difference: macro-F1 on test minus that of the model under `against`. Interval: "
+        f"{100 * settings.confidence:g} % of {settings.resamples:,} paired bootstrap resamples of documents, and of "
+        "seeds where there are several. McNemar p: exact test of which documents are right. Holm p: corrected for the "
+        f"{comparisons} comparisons of this table. 0.0000: less than 0.00005. Better or worse: the interval excludes 0 "
+        f"and Holm p is at most {1 - settings.confidence:.4g}, both to the same side. Smallest difference in accuracy "
+        f"that a single McNemar test shows with a chance of {100 * POWER:.0f} %, given the share of documents that one "
+        f"model alone of two gets right (median): {'; '.join(powers)}."
+    )

@@ -1,0 +1,64 @@
+"""How far a score of one model lies apart over the seeds: a row per model."""
+
+from typing import ClassVar, Literal
+
+import pandas as pd
+from pydantic import Field
+
+from lib.core.kinds import TableParameters
+from lib.core.variants import short_name, variant_name
+from lib.results.quantities import quantity
+from lib.results.scope import Scope
+from lib.results.table import Column, Table
+
+
+class Parameters(TableParameters):
+    """One table per dataset: a row per model, or model and variant, the greatest and the least score over the seeds."""
+
+    divided: ClassVar[Literal["if_several"]] = "if_several"
+    takes_variants: ClassVar[Literal["any"]] = "any"
+
+    kind: Literal["spread"]
+    stage: str = Field(description="Stage whose runs it shows.")
+    column: str = Field("f1", description="The score, as in the columns of tables.")
+
+    def stages_passed(self) -> list[str]:
+        """See the base."""
+        return [self.stage]
+
+
+def make(settings: Parameters, scope: Scope) -> Table:
+    """Return the greatest and the least score over the seeds, their difference, and how many seeds, of each model.
+
+    Of a stage with variants, these are rows of their own, each with its settings.
+
+    With a single seed the difference is left empty.
+
+    Raises:
+        DataError: a run is missing, incomplete or there twice.
+    """
+    score = quantity(settings.column)
+    grid = scope.grid(settings.stage, [score.source])
+    variants = scope.variants.get(settings.stage, [{}])
+    rows = pd.MultiIndex.from_product([scope.models, map(variant_name, variants)])
+    scores = grid.astype({score.source: float}).groupby(["row", "variant"])[score.source].agg(["max", "min", "count"])
+    scores = scores.reindex(rows)
+    maximum, minimum = score.factor * scores["max"], score.factor * scores["min"]
+    values = {
+        "maximum": maximum,
+        "minimum": minimum,
+        "difference": (maximum - minimum).where(scores["count"] > 1),
+        "seeds": scores["count"],
+    }
+    columns = {
+        "maximum": Column(f"greatest {score.label}", score.decimals),
+        "minimum": Column(f"least {score.label}", score.decimals),
+        "difference": Column(score.difference_label("difference"), score.decimals),
+        "seeds": Column("seeds", 0),
+    }
+    names = [
+        {"model": model, **{short_name(name): str(value) for name, value in variant.items()}}
+        for model in scope.models
+        for variant in variants
+    ]
+    return Table(pd.DataFrame(names).assign(**{name: each.to_numpy() for name, each in values.items()}), columns)

@@ -1,0 +1,98 @@
+"""What the runs of one or several stages cost and reached: a row per model."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
+
+import pandas as pd
+from pydantic import Field
+
+from lib.core.kinds import TableParameters
+from lib.core.settings import check
+from lib.results.published import note, published_runs
+from lib.results.quantities import QUANTITIES, Quantity, quantity
+from lib.results.scope import Scope
+from lib.results.table import Column, Table
+
+
+class Parameters(TableParameters):
+    """One row per model, columns by dataset, or by stage and dataset."""
+
+    kind: Literal["stage"] = "stage"
+    stage: str | list[str] = Field(
+        min_length=1, description="Stage whose runs it shows, or several, side by side, for models that pass them all."
+    )
+    columns: list[str] | dict[str, list[str]] = Field(
+        min_length=1,
+        description="What it shows of each run, or of the runs of each stage: `memory`, `minutes` (of an epoch), "
+        "`total_minutes`, `loss`, `f1`, `validation_f1`, `accuracy`, `sequence_accuracy`, `parameters`, or a metric of "
+        "the record.",
+    )
+
+    def stages_passed(self) -> list[str]:
+        """See the base."""
+        return [self.stage] if isinstance(self.stage, str) else self.stage
+
+    @check
+    def _stages_are_distinct(self) -> Iterator[str]:
+        if len(set(stages := self.stages_passed())) < len(stages):
+            yield f"stage = {self.stage} names a stage twice. Name each once"
+
+    @check
+    def _columns_are_of_its_stages(self) -> Iterator[str]:
+        if isinstance(self.columns, dict) and set(self.columns) != set(stages := self.stages_passed()):
+            yield f"columns are of {', '.join(self.columns)}, not of {', '.join(stages)}. Give each stage its columns"
+
+    def quantities(self, stage: str) -> list[Quantity]:
+        """Return what it shows of the runs of a stage."""
+        columns = self.columns[stage] if isinstance(self.columns, dict) else self.columns
+        return [quantity(column) for column in columns]
+
+
+def make(settings: Parameters, scope: Scope) -> Table:
+    """Return one row per model: for each stage and dataset the quantities asked for.
+
+    Figures are means over the seeds; scores have a standard deviation beside them when there is more than one seed.
+    Beside memory, `memory_kind` says what kind was measured, `gpu` or `resident`; beside what the study published
+    stands its value, if the report asks for it. Columns bear the names of datasets (one stage), of stages (several,
+    each with one dataset) or of both; with several quantities, theirs as well.
+
+    Raises:
+        DataError: a run is missing, incomplete or there twice.
+    """
+    shown = {stage: settings.quantities(stage) for stage in scope.stages}
+    quantities = list(dict.fromkeys(each for of_stage in shown.values() for each in of_stage))
+    grid = pd.concat(scope.grid(stage, [each.source for each in of_stage]) for stage, of_stage in shown.items())
+    cells = grid.groupby(["row", "stage", "dataset"])
+    several_seeds = cells.size().max() > 1
+    published = published_runs().reorder_levels(["model", "stage", "dataset"])
+    frame, printed = pd.DataFrame({"model": scope.models}), {}
+    for stage, dataset in [(stage, dataset) for stage, datasets in scope.stages.items() for dataset in datasets]:
+        place, place_label = _place(stage, dataset, scope.stages)
+        rows = pd.MultiIndex.from_product([scope.models, [stage], [dataset]])
+        for each in shown[stage]:
+            name = place if len(quantities) == 1 else f"{place}_{each.name}"
+            label = f"{place_label} {each.label}"
+            values = cells[each.source]
+            frame[name] = values.mean().reindex(rows).to_numpy() * each.factor
+            printed[name] = Column(label, each.decimals)
+            if each.score and several_seeds:
+                frame[f"{name}_sd"] = values.std().reindex(rows).to_numpy() * each.factor
+            if scope.published and each.name in published:
+                values = published[each.name].reindex(rows)
+                if values.notna().any():
+                    frame[f"{name}_published"] = values.to_numpy()
+                    printed[f"{name}_published"] = Column(f"{label}, published", each.printed)
+    if QUANTITIES["memory"] in quantities:
+        kinds = grid.groupby("row")["peak_memory_kind"].agg(lambda kind: ", ".join(sorted(set(kind))))
+        frame["memory_kind"] = kinds.reindex(scope.models).to_numpy()
+    beside = any(name.endswith("_published") for name in printed)
+    return Table(frame, printed, note(grid, [each.name for each in quantities]) if beside else None)
+
+
+def _place(stage: str, dataset: str, stages: Mapping[str, Sequence[str]]) -> tuple[str, str]:
+    """Return what a group of columns is called: in the CSV, and in the Markdown table."""
+    if len(stages) == 1:
+        return dataset, dataset
+    if all(len(datasets) == 1 for datasets in stages.values()):
+        return stage, stage
+    return f"{stage}_{dataset}", f"{stage}/{dataset}"

@@ -1,0 +1,51 @@
+"""What a search found: scores on validation of each variant, and which is the best."""
+
+import pandas as pd
+
+from lib.core.errors import DataError
+from lib.core.variants import Setting, short_name, variant_name
+from lib.results.quantities import Quantity, quantity
+from lib.results.scope import Scope
+
+EQUAL_DECIMALS = 9
+"""Means that agree to so many decimals are equal, since the order in which numbers are added changes the last ones."""
+
+
+def variant_scores(scope: Scope, stage: str, score: Quantity) -> pd.DataFrame:
+    """Return a score of every variant, as tables show it, in the order of datasets, rows and variants.
+
+    Returns:
+        `mean` and standard deviation `std` over the seeds (NaN with one seed), and `best`, true for the highest mean of
+        a row on a dataset, the first of equal ones; by `dataset`, `row` and `variant`.
+
+    Raises:
+        DataError: a run is missing or there twice, or lacks the score.
+    """
+    grid = scope.grid(stage, [score.source])
+    if silent := sorted(set(grid.loc[grid[score.source].isna(), "row"])):
+        raise DataError(
+            f"{stage}: {', '.join(silent)} has no {score.source}. Name models that have it, or another score."
+        )
+    names = [variant_name(settings) for settings in scope.variants[stage]]
+    order = pd.MultiIndex.from_product([scope.stages[stage], scope.models, names], names=["dataset", "row", "variant"])
+    found = score.factor * grid.groupby(list(order.names))[score.source].agg(["mean", "std"]).reindex(order)
+    best = found["mean"].round(EQUAL_DECIMALS).groupby(["dataset", "row"]).idxmax()
+    return found.assign(best=found.index.isin(best))
+
+
+def best_settings(scope: Scope) -> dict[str, Setting]:
+    """Return the settings of the best variant of the one stage, model and dataset of `scope`, by dotted name.
+
+    Raises:
+        DataError: a run is missing or there twice, or has no macro-F1 on validation.
+    """
+    (stage,) = scope.stages
+    best = variant_scores(scope, stage, quantity("validation_f1"))["best"]
+    (settings,) = (each for each, chosen in zip(scope.variants[stage], best, strict=True) if chosen)
+    return dict(settings)
+
+
+def searched(scope: Scope, stage: str) -> dict[str, list[Setting]]:
+    """Return the values that were tried of each setting, by its short name, in order."""
+    names = list(scope.variants[stage][0])
+    return {short_name(name): list(dict.fromkeys(each[name] for each in scope.variants[stage])) for name in names}

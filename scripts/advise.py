@@ -1,0 +1,58 @@
+"""Say which attention mechanism to take for your own texts, and what it costs on this machine.
+
+python scripts/advise.py --texts my_documents.parquet --column text
+python scripts/advise.py --texts reviews.csv --column review --label sentiment --labels negative positive
+
+Prints, for each length limit and model, the share of the text that is lost, the estimated time and memory of adaptation
+and fine-tuning, whether they fit, and what the results at hand say about scores; then the advice, and the study that
+follows it, which --out writes to a file. Steps are measured once per machine, in about two minutes, and kept in the
+user's cache folder.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from lib.core import program
+from lib.core.files import write_text
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program with the arguments `argv`."""
+    from lib.advice.advice import LIMITS, Question, advise
+
+    parser = program.parser(__doc__)
+    parser.add_argument(
+        "--texts", required=True, nargs="+", metavar="FILE", help="Parquet, CSV, JSONL, text or XML, also gzipped"
+    )
+    parser.add_argument("--column", default="text", help="column of the text, where the format has columns (text)")
+    parser.add_argument("--label", metavar="COLUMN", help="column of the label, if there is one; needs --labels")
+    parser.add_argument(
+        "--labels", nargs="+", default=[], metavar="NAME", help="classes, in the order of their numbers"
+    )
+    parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="the GPU if any (auto)")
+    parser.add_argument(
+        "--study", default="config/config.yaml", metavar="FILE", help="study whose encoder and recipes are estimated"
+    )
+    parser.add_argument("--vocabulary", metavar="FILE", help="a vocab.txt in place of the study's vocabulary")
+    parser.add_argument("--limits", nargs="+", type=int, metavar="N", help=f"tokens to cut documents to {LIMITS}")
+    parser.add_argument("--sample", type=int, default=1000, metavar="D", help="documents to count tokens of (1000)")
+    parser.add_argument(
+        "--points", type=float, default=1.0, metavar="P", help="points of F1 that speed may cost, at most (1)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=120.0, metavar="S", help="time of the measurement, roughly (120)"
+    )
+    parser.add_argument("--again", action="store_true", help="measure even what was measured before")
+    parser.add_argument("--out", metavar="FILE", help="write the study there, for instance to config/texts.yaml")
+    arguments = vars(parser.parse_args(argv))
+    if bool(arguments["label"]) != bool(arguments["labels"]):
+        parser.error("--label and --labels belong together: the column, and the classes that it names")
+    out = arguments.pop("out")
+    advice, study = advise(Question(**arguments), out or "config/texts.yaml")
+    print(f"{advice}\n\n```yaml\n{study}```")
+    if out:
+        write_text(out, study)
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main))

@@ -1,0 +1,30 @@
+"""Import the run records of other people's code, so that tables and figures can be made from them.
+
+python scripts/import_runs.py --runs FILE --history FILE --out results/reference
+snakemake --configfile config/imported.yaml --cores all
+
+`lib/results/foreign.py` says what the files hold. A study whose `execution.runs` is `imported` reads what is written.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from lib.core import program
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    from lib.results.foreign import import_runs
+
+    parser = program.parser(__doc__)
+    parser.add_argument("--runs", required=True, metavar="FILE", help="Parquet file, one row per run")
+    parser.add_argument("--history", required=True, metavar="FILE", help="Parquet file, rows per run and epoch")
+    parser.add_argument("--hardware", metavar="TEXT", help="what they were made on, such as 'NVIDIA A100 (40 GB)'")
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="folder of the study's results")
+    arguments = parser.parse_args(argv)
+    folders = import_runs(arguments.runs, arguments.history, arguments.out, arguments.hardware)
+    print(f"{arguments.out}: {len(folders)} run records")
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main))

@@ -1,0 +1,126 @@
+"""The report, opened from its file in a browser that has no network: categories, a table and a figure really show."""
+
+import shutil
+
+import pytest
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+
+from selenium.webdriver.common.by import By  # noqa: E402 - only where selenium is
+from selenium.webdriver.support.ui import WebDriverWait  # noqa: E402
+
+pytestmark = pytest.mark.browser
+
+SECONDS = 20
+SWITCHES = [
+    "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
+    "--disable-sync", "--no-first-run", "--window-size=1400,1000", "--proxy-server=127.0.0.1:9",
+]  # fmt: skip
+STUDY = {
+    "experiment": {
+        "seeds": [1],
+        "backbones": {"tfidf": {"kind": "tfidf"}},
+        "datasets": {
+            "imdb": {
+                "source": "generated",
+                "generated": {"documents": 200},
+                "labels": ["negative", "positive"],
+                "max_tokens": 48,
+            }
+        },
+        "stages": {"score": {"task": {"kind": "sequence_classification"}, "data": {"imdb": {}}}},
+        "models": {"words": {"backbone": "tfidf"}},
+    },
+    "report": {
+        "tables": {
+            "scores": {"stage": "score", "columns": ["f1"]},
+            "classes": {"kind": "classes", "stage": "score", "models": ["words"]},
+        },
+        "figures": {"confusion": {"kind": "confusion", "stage": "score"}},
+    },
+    "execution": {"results": "results/words"},
+}
+
+
+@pytest.fixture(scope="module")
+def report(copy_of_repository):
+    """A report as `make report` builds it, and the folder of its study's results."""
+    project = copy_of_repository("report")
+    study = project.configure(STUDY, "words.yaml")
+    results = project.folder / "results/words"
+    project.snakemake("--cores", 1, "--configfile", study)
+    project.snakemake("--configfile", study, "--report", results / "report.html")
+    return results / "report.html"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A browser without a window, in which every address but those of files is out of reach."""
+    programs = {name: shutil.which(name) for name in ("chromium", "chromedriver")}
+    if not all(programs.values()):
+        pytest.skip(f"not installed: {', '.join(name for name, path in programs.items() if not path)}")
+    options = webdriver.ChromeOptions()
+    options.binary_location = programs["chromium"]
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    for switch in SWITCHES:
+        options.add_argument(switch)
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(programs["chromedriver"]))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def opened(report, browser):
+    """The report's first page."""
+    browser.get(report.as_uri())
+    seen(browser, "//*[text()='Workflow']")
+    return browser
+
+
+def seen(browser, path):
+    """Return the first element at `path` that shows, as soon as there is one."""
+
+    def shown(_):
+        return next((element for element in browser.find_elements(By.XPATH, path) if element.is_displayed()), None)
+
+    return WebDriverWait(browser, SECONDS).until(shown, f"nothing shows at {path}")
+
+
+def click(browser, path):
+    browser.execute_script("arguments[0].click()", seen(browser, path))
+
+
+def row(name):
+    return f"//tr[td[normalize-space(text())='{name}']]"
+
+
+def test_the_first_page_says_what_was_done_and_needs_no_network(opened):
+    assert "Models: words. Stages that they pass, in order: score." in opened.find_element(By.TAG_NAME, "body").text
+    assert not [entry for entry in opened.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+def test_a_table_shows_with_its_caption(opened, report):
+    click(opened, "//*[text()='Tables']")
+    click(opened, f"{row('scores')}//a[@iconname='eye']")
+    opened.switch_to.frame(seen(opened, "//iframe"))
+    cells = [cell.text for cell in opened.find_elements(By.CSS_SELECTOR, "th, td")]
+    assert cells == ["model", "imdb F1 [%]", *(report.parent / "tables/scores.csv").read_text().split()[1].split(",")]
+    opened.switch_to.default_content()
+    click(opened, f"{row('scores')}//a[@iconname='information-circle']")
+    seen(opened, "//*[contains(text(), 'one row per model') or contains(text(), 'One row per model')]")
+
+
+def test_a_figure_shows(opened):
+    click(opened, "//*[text()='Figures']")
+    click(opened, f"{row('confusion')}//a[@iconname='eye']")
+    picture = seen(opened, "//img[contains(@src, 'confusion')]")
+    WebDriverWait(opened, SECONDS).until(lambda _: picture.get_property("naturalWidth") > 0, "it does not load")
+    assert min(picture.size.values()) > 50
+
+
+def test_the_rules_and_their_run_times_are_drawn(opened):
+    assert seen(opened, "//canvas").size["height"] > 100
+    assert '"table_scores"' in opened.page_source
+    click(opened, "//*[text()='Statistics']")
+    WebDriverWait(opened, SECONDS).until(lambda browser: len(browser.find_elements(By.TAG_NAME, "canvas")) == 2)
+    assert all(canvas.size["height"] > 50 for canvas in opened.find_elements(By.TAG_NAME, "canvas"))

@@ -1,0 +1,107 @@
+import numpy as np
+import pytest
+from step_costs import made_steps
+
+from lib.advice import estimates
+from lib.advice.estimates import Machine, ModelSteps, micro_batches, this_machine
+from lib.core.errors import RunError
+from lib.core.settings.execution import Execution
+from lib.core.settings.recipe import Recipe
+
+MACHINE = Machine("cpu", "fp32", gibibytes=16.0, in_use_mb=500.0, micro_batch_tokens=32_768)
+
+
+def recipe(**changes):
+    return Recipe(**{"epochs": 2, "learning_rate": 1e-3, "min_lr_ratio": 0.5, "batch_size": 4} | changes)
+
+
+def model_steps(classification=None, masked_lm=None, blocks=2):
+    return ModelSteps(classification or made_steps(), masked_lm or made_steps(lengths=(128, 512)), blocks)
+
+
+def test_an_epoch_costs_its_tokens_and_its_updates():
+    steps = model_steps(made_steps(per_token=1e-3, optimiser_seconds=0.5))
+    cost = steps.cost(MACHINE, recipe(), np.full(10, 100), 10, masked=False)
+    assert cost.seconds == pytest.approx(10 * 100 * 1e-3 + 3 * 0.5)  # batches of 4, 4 and 2
+
+
+def test_every_micro_batch_costs_what_is_fixed():
+    steps = model_steps(made_steps(fixed=0.2))
+    tight = Machine("cpu", "fp32", gibibytes=16.0, in_use_mb=500.0, micro_batch_tokens=200)
+    cost = steps.cost(tight, recipe(), np.full(8, 100), 8, masked=False)
+    assert cost.seconds == pytest.approx(8 * 100 * 1e-3 + 4 * 0.2)  # 2 documents at a time
+    assert cost.micro_batch_tokens == 200
+    assert not cost.reduced
+
+
+def test_frozen_blocks_and_embeddings_have_no_backward_pass():
+    """A forward pass is a quarter of a step; for one of two epochs, one of two blocks has nothing else."""
+    cost = model_steps().cost(MACHINE, recipe(freeze_layers=1), np.full(8, 100), 8, masked=False)
+    frozen = 0.25 + 0.75 / 2
+    assert cost.seconds == pytest.approx(0.8 * (frozen + 1) / 2)
+
+
+def test_blocks_above_embeddings_that_train_save_nothing():
+    settings = recipe(freeze_layers=1, freeze_embeddings=False)
+    cost = model_steps().cost(MACHINE, settings, np.full(8, 100), 8, masked=False)
+    assert cost.seconds == pytest.approx(0.8)
+
+
+def test_the_head_of_masked_language_modelling_costs_the_same_per_token_at_every_length():
+    steps = model_steps(made_steps(growth=1e-6), made_steps(per_token=3e-3, growth=1e-6, lengths=(128, 512)))
+    for length in (128, 300, 2048, 8192):
+        cost = steps.cost(MACHINE, recipe(), np.full(4, length), 4, masked=True)
+        assert cost.seconds == pytest.approx(4 * length * (3e-3 + 1e-6 * length), rel=1e-6)
+
+
+def test_padding_counts_and_similar_lengths_share_a_batch():
+    lengths = [5, 1, 4, 2, 3, 6]
+    sizes, widths = micro_batches(lengths, batch_size=2, micro_batch=2)
+    assert sizes.tolist() == [2, 2, 2]
+    assert sorted(widths.tolist()) == [2, 4, 6]
+    sizes, widths = micro_batches(lengths, batch_size=4, micro_batch=2)
+    assert sorted(sizes.tolist()) == [2, 2, 2]
+    assert sum(widths) < 6 * 3
+
+
+def test_a_long_epoch_is_scaled(monkeypatch):
+    settings, lengths = recipe(), np.arange(1, 101)
+    whole = model_steps().cost(MACHINE, settings, lengths, 4000, masked=False)
+    monkeypatch.setattr(estimates, "SIMULATED", 400)
+    assert model_steps().cost(MACHINE, settings, lengths, 4000, masked=False).seconds == pytest.approx(
+        whole.seconds, rel=0.02
+    )
+
+
+def test_memory_that_does_not_suffice_takes_smaller_micro_batches():
+    """500 MiB are in use, the weights take 1000, and every 4096 tokens 1000 more."""
+    steps = model_steps(made_steps(peaks=(1062.5, 2000.0)))
+    lengths = np.full(16, 2048)
+
+    def cost(gibibytes):
+        machine = Machine("cpu", "fp32", gibibytes=gibibytes, in_use_mb=500.0, micro_batch_tokens=16 * 2048)
+        return steps.cost(machine, recipe(batch_size=16), lengths, 16, masked=False)
+
+    assert cost(16.0).mb == pytest.approx(500 + 1000 + 8000)
+    assert not cost(16.0).reduced
+    assert cost(4.0).fits
+    assert cost(4.0).reduced
+    assert cost(4.0).micro_batch_tokens == 4 * 2048
+    assert cost(4.0).mb == pytest.approx(500 + 1000 + 2000)
+    assert not cost(2.0).fits
+    assert cost(2.0).micro_batch_tokens == 2048
+
+
+def test_a_gpu_that_is_not_there_is_an_error():
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(RunError, match="--device is 'cuda'"):
+        this_machine(Execution(), "cuda", "bf16")
+
+
+def test_a_cpu_computes_in_single_precision():
+    machine = this_machine(Execution(), "cpu", "bf16")
+    assert (machine.device, machine.precision) == ("cpu", "fp32")
+    assert 0 < machine.in_use_mb < 1024 * machine.gibibytes

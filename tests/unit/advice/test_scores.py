@@ -1,0 +1,65 @@
+import pytest
+from run_records import write_baseline, write_run
+from studies import study
+
+from lib.advice.scores import PUBLISHED_TOKENS, scores_near
+from lib.core.configuration import load_study, read_layers
+from lib.workflow.plan import Plan
+
+LOCAL = {"source": "local", "local": {"files": {"train": ["reviews.csv"]}}, "labels": ["no", "yes"]}
+
+
+@pytest.fixture
+def plan(tmp_path):
+    """Reviews of 256 tokens, and generated papers."""
+    changes = [("datasets/imdb", LOCAL | {"max_tokens": 256})]
+    return Plan(study(*changes, layers=[("own.yaml", {"execution": {"results": str(tmp_path)}})]))
+
+
+def test_published_values_stand_in_where_there_are_no_records(plan):
+    scores = scores_near(plan, "finetune", 16_384)
+    assert (scores.dataset, scores.max_tokens, scores.source) == ("arxiv", 16_384, "published, 1 seed")
+    assert scores.by_model["lsh-h4-c128"] == 87.40
+    assert scores.by_model["tfidf"] == 83.62
+    assert len(scores.by_model) == 10
+
+
+@pytest.mark.parametrize(
+    ("limit", "dataset"),
+    [
+        (256, "imdb"),
+        (1024, "imdb"),
+        (2048, "hyperpartisan"),
+        (6000, "hyperpartisan"),
+        (8192, "arxiv"),
+        (32_768, "arxiv"),
+    ],
+)
+def test_the_nearest_length_counts_and_of_two_the_longer(plan, limit, dataset):
+    assert scores_near(plan, "finetune", limit).dataset == dataset
+
+
+@pytest.mark.parametrize("limit", [128, 65_536])
+def test_other_lengths_tell_nothing(plan, limit):
+    assert scores_near(plan, "finetune", limit) is None
+
+
+def test_own_records_come_before_published_ones(plan, tmp_path):
+    for seed, f1 in ((1, 0.90), (2, 0.80)):
+        write_run(tmp_path, "finetune", "sdpa", "imdb", seed, test_f1_macro=f1)
+        write_baseline(tmp_path, "imdb", 0.7, seed)
+    scores = scores_near(plan, "finetune", 512)
+    assert scores.max_tokens == 256
+    assert scores.by_model == {"sdpa": pytest.approx(85), "tfidf": pytest.approx(70)}
+    assert scores.source == f"{tmp_path}, 2 seeds"
+    assert scores_near(plan, "finetune", 4096).source == "published, 1 seed"
+
+
+def test_generated_texts_are_no_evidence(plan, tmp_path):
+    write_run(tmp_path, "finetune", "sdpa", "arxiv", 1, test_f1_macro=1.0)
+    assert scores_near(plan, "finetune", 128) is None
+
+
+def test_published_limits_are_those_of_the_grid(repository):
+    datasets = load_study(read_layers([repository / "config" / "config.yaml"])).experiment.datasets
+    assert {name: dataset.max_tokens for name, dataset in datasets.items()} == PUBLISHED_TOKENS

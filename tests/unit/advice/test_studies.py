@@ -1,0 +1,125 @@
+import pytest
+import yaml
+from studies import SMALL, changed, study
+
+from lib.advice.studies import OwnStudy, candidates, find_stages, recipe, template
+from lib.core.configuration import load_study, read_layers
+from lib.core.errors import ConfigError
+
+STUDIES = ["config.yaml", "imdb_small.yaml", "demo.yaml", "demo_recurrent.yaml"]
+
+
+def own_study(model="favor-m64", **changes):
+    values = {
+        "model": model,
+        "limit": 1024,
+        "files": ["texts/*.csv"],
+        "column": "body",
+        "label": "class",
+        "labels": ["no", "yes"],
+        "documents": 1000,
+        "held_out": 100,
+        "vocabulary": None,
+        "execution": {"results": "results/mine", "training": {"device": "cpu"}},
+        "precision": "fp32",
+    }
+    return OwnStudy(**values | changes)
+
+
+def written(repository, name, **changes):
+    """The file, and the study that it makes, read as a user would read it."""
+    layers = read_layers([repository / "config" / name])
+    body = own_study(**changes).write(layers, find_stages(load_study(layers).experiment), name)
+    path = repository / "config" / name
+    values = yaml.safe_load(body)
+    assert values.pop("extends") == name
+    return values, load_study([*read_layers([path]), ("texts.yaml", values)])
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_the_file_runs_one_model_on_labelled_texts(repository, name):
+    _, made = written(repository, name)
+    experiment = made.experiment
+    assert list(experiment.models) == ["tfidf", "favor-m64"]
+    assert list(experiment.mechanisms) == ["favor-m64"]
+    assert list(experiment.datasets) == ["texts"]
+    own = experiment.datasets["texts"]
+    assert (own.text, own.label, own.labels, own.max_tokens) == ("body", "class", ["no", "yes"], 1024)
+    assert own.local.files == {"train": ["texts/*.csv"]}
+    assert {stage: list(section.data) for stage, section in experiment.stages.items()} == {
+        "pretrain": ["wikipedia"],
+        "tapt": ["texts"],
+        "finetune": ["texts"],
+    }
+    assert experiment.precision == "fp32"
+    assert made.execution.results == "results/mine"
+    assert made.report.published is False
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_texts_without_labels_are_only_adapted_to(repository, name):
+    _, made = written(repository, name, label=None, labels=[])
+    experiment = made.experiment
+    assert list(experiment.models) == ["favor-m64"]
+    assert not experiment.datasets
+    own = experiment.corpora["texts"]
+    assert (own.short.articles, own.long.articles, own.held_out.articles) == (0, 900, 100)
+    assert own.max_tokens == own.held_out.max_tokens == 1024
+    assert list(experiment.stages) == ["pretrain", "tapt"]
+    assert list(experiment.stages["tapt"].data) == ["texts"]
+
+
+def test_recipes_are_those_of_the_nearest_length(repository):
+    grid = load_study(read_layers([repository / "config" / "config.yaml"])).experiment
+    assert [template(grid, "finetune", limit) for limit in (512, 1024, 4096, 16_384)] == [
+        "imdb", "imdb", "hyperpartisan", "arxiv",
+    ]  # fmt: skip
+    assert recipe(grid, "tapt", 512).epochs == 15
+    _, made = written(repository, "config.yaml", limit=16_384)
+    assert made.experiment.stages["finetune"].data["texts"].recipe == grid.stages["finetune"].data["arxiv"].recipe
+    assert made.experiment.stages["tapt"].data["texts"].recipe.batch_size == 2
+
+
+def test_tables_and_figures_stay_as_far_as_they_are_possible(repository):
+    values, made = written(repository, "config.yaml")
+    assert "f1" in made.report.tables
+    assert set(values["report"].get("tables", {}).values()) <= {None}
+    own = changed(SMALL, ("report/tables/one", {"kind": "classes", "stage": "finetune", "models": ["sdpa"]}),
+                  ("report/tables/all", {"stage": "finetune", "columns": ["f1"]}))  # fmt: skip
+    layers = [("small.yaml", own)]
+    body = own_study().write(layers, find_stages(load_study(layers).experiment), "small.yaml")
+    assert yaml.safe_load(body)["report"]["tables"] == {"one": None}
+
+
+def test_a_vocabulary_of_the_user_is_named(repository):
+    _, made = written(repository, "config.yaml", vocabulary="vocab.txt")
+    assert made.experiment.tokenizers["wordpiece"].source == "local"
+    assert made.experiment.tokenizers["wordpiece"].path == "vocab.txt"
+
+
+def test_stages_that_are_left_out_are_not_skipped_either():
+    """A stage after the classification has no work on these texts."""
+    again = {"start": "finetune", "task": {"kind": "sequence_classification"}, "data": {"imdb": {}}}
+    own = changed(SMALL, ("experiment/stages/again", again), ("experiment/models/favor-m64/skip", ["again"]))
+    layers = [("small.yaml", own)]
+    body = own_study().write(layers, find_stages(load_study(layers).experiment), "small.yaml")
+    made = load_study([*layers, ("texts.yaml", {k: v for k, v in yaml.safe_load(body).items() if k != "extends"})])
+    assert list(made.experiment.stages) == ["pretrain", "tapt", "finetune"]
+    assert made.experiment.models["favor-m64"].skip == []
+
+
+def test_texts_of_the_same_name_are_an_error():
+    layers = [("small.yaml", changed(SMALL, ("experiment/datasets/texts", SMALL["experiment"]["datasets"]["imdb"])))]
+    with pytest.raises(ConfigError, match="the study has texts called 'texts'"):
+        own_study().write(layers, find_stages(load_study(layers).experiment), "small.yaml")
+
+
+def test_a_study_without_both_stages_is_an_error(repository):
+    toy = load_study(read_layers([repository / "config" / "toy.yaml"]))
+    with pytest.raises(ConfigError, match="no stage of sequence_classification that starts from one of masked_lm"):
+        find_stages(toy.experiment)
+
+
+def test_only_models_on_tokens_are_compared():
+    experiment = study().experiment
+    assert candidates(experiment, find_stages(experiment)) == ["sdpa", "lsh-h2-c64", "favor-m64"]

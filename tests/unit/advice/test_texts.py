@@ -1,0 +1,66 @@
+import json
+
+import numpy as np
+import pytest
+from studies import study
+
+from lib.advice.texts import find_tokenizer, lost, read_sample, token_lengths
+from lib.core.errors import DataError
+from lib.data.tokenizer import TextTokenizer
+from lib.workflow.plan import Plan
+
+
+@pytest.fixture
+def texts(tmp_path):
+    path = tmp_path / "texts.jsonl"
+    rows = [{"body": f"word{number}", "class": ["no", "yes"][number % 2]} for number in range(200)]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_all_documents_are_counted_and_some_are_drawn(texts):
+    sample = read_sample([texts], column="body", size=50)
+    assert sample.documents == 200
+    assert len(set(sample.texts)) == 50
+    numbers = [int(text.removeprefix("word")) for text in sample.texts]
+    assert min(numbers) < 30  # from everywhere
+    assert max(numbers) > 170
+    assert read_sample([texts], column="body", size=50) == sample
+
+
+def test_a_sample_of_few_documents_is_all_of_them(texts):
+    assert read_sample([texts], column="body", size=1000).texts == [f"word{number}" for number in range(200)]
+
+
+def test_labels_are_checked(texts):
+    read_sample([texts], column="body", size=10, label="class", labels=["no", "yes"])
+    with pytest.raises(DataError, match="the label is 'yes'; expected a number from 0 to 1, one of no, maybe"):
+        read_sample([texts], column="body", size=10, label="class", labels=["no", "maybe"])
+
+
+def test_what_a_limit_loses():
+    lengths = np.array([100, 300, 600])
+    assert lost(lengths, 300) == pytest.approx((0.3, 1 / 3))
+    assert lost(lengths, 600) == (0.0, 0.0)
+
+
+def test_a_vocabulary_of_the_user_comes_before_the_study_s(tmp_path):
+    vocabulary = tmp_path / "vocab.txt"
+    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]) + "\n")
+    folder = find_tokenizer(Plan(study()), "wordpiece", tmp_path / "made", ["some text"], str(vocabulary))
+    assert token_lengths(["a b a", "a"], TextTokenizer.load(folder)).tolist() == [5, 3]
+
+
+def test_a_vocabulary_that_the_study_trains_is_trained_on_the_texts_until_the_study_has_made_it(tmp_path):
+    own = Plan(study(layers=[("own.yaml", {"execution": {"results": str(tmp_path / "results")}})]))
+    folder = find_tokenizer(own, "wordpiece", tmp_path / "made", ["good good film"] * 3, None)
+    assert folder == tmp_path / "made"
+    assert token_lengths(["good film"], TextTokenizer.load(folder)).tolist() == [4]
+    made = tmp_path / "results" / "tokenizers" / "wordpiece"
+    TextTokenizer.train(made, ["bad bad play"] * 3)
+    assert find_tokenizer(own, "wordpiece", tmp_path / "again", ["good good film"], None) == made
+
+
+def test_long_documents_are_counted_whole(tmp_path):
+    tokenizer = TextTokenizer.train(tmp_path / "made", ["good film"] * 3)
+    assert token_lengths(["good " * 5000], tokenizer).tolist() == [5002]

@@ -1,0 +1,52 @@
+import pytest
+from run_records import scope_of, write_group_predictions, write_run
+
+from lib.core.errors import DataError
+from lib.results.tables.groups import Parameters, make
+
+STAGE = {"finetune": ["recall"]}
+DISTANCES = {"groups": {"recall": "distance"}}
+
+
+def table(folders, models, **settings):
+    return make(Parameters(kind="groups", stage="finetune", **settings), scope_of(folders, STAGE, models, **DISTANCES))
+
+
+@pytest.fixture
+def folders(tmp_path):
+    documents = {
+        ("sdpa", 1): [(8, 1, 1), (8, 0, 0), (64, 1, 1), (64, 0, 1)],
+        ("sdpa", 2): [(8, 1, 1), (8, 0, 0), (64, 1, 1), (64, 0, 0)],
+        ("gru", 1): [(8, 1, 1), (8, 0, 1), (64, 1, 0), (64, 0, 1)],
+        ("gru", 2): [(8, 1, 0), (8, 0, 0), (64, 1, 0), (64, 0, 1)],
+    }
+    return [
+        write_group_predictions(write_run(tmp_path, "finetune", model, "recall", seed=seed), rows)
+        for (model, seed), rows in documents.items()
+    ]
+
+
+def test_a_row_per_model_and_a_column_per_group(folders):
+    """Worked out by hand: rows as asked for, groups ascending as numbers."""
+    made = table(folders, ["sdpa", "gru"])
+    assert made.to_csv() == (
+        "model,distance_8,distance_8_sd,distance_64,distance_64_sd\n"
+        "sdpa,100.00,0.00,75.00,35.36\n"
+        "gru,50.00,0.00,0.00,0.00\n"
+    )
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in made.to_markdown().splitlines()]
+    assert cells[0] == ["model", "distance 8 [%]", "distance 64 [%]"]
+    assert cells[2] == ["sdpa", "100.00 ± 0.00", "75.00 ± 35.36"]
+
+
+def test_one_seed_has_no_deviation(folders):
+    assert table(folders[:1], ["sdpa"]).to_csv() == "model,distance_8,distance_64\nsdpa,100.00,50.00\n"
+
+
+def test_the_table_may_say_what_the_number_is(folders):
+    assert table(folders[:1], ["sdpa"], label="length").to_csv().startswith("model,length_8,length_64\n")
+
+
+def test_a_missing_run_is_named(folders):
+    with pytest.raises(DataError, match="finetune/lstm/recall/seed-1: no record"):
+        table(folders, ["sdpa", "lstm"])

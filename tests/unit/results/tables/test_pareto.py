@@ -1,0 +1,107 @@
+import itertools
+
+import numpy as np
+import pytest
+from run_records import scope_of, write_baseline, write_predictions, write_run
+from studies import SMALL, changed
+
+from lib.core.configuration import load_study
+from lib.core.errors import ConfigError, DataError
+from lib.results.tables.pareto import Parameters, make
+
+MODELS = ["sdpa", "lsh-h2-c64", "favor-m64", "favor-m128"]
+RUNS = {  # of both stages: seconds and MiB; documents of 200 that are wrong
+    "sdpa": [(600, 1024), (60, 512), 20],
+    "lsh-h2-c64": [(300, 2048), (60, 512), 23],
+    "favor-m64": [(120, 512), (60, 3072), 80],
+    "favor-m128": [(900, 1024), (60, 3072), 40],
+}
+"""The first is best and smallest, and the second faster at almost the same score; the last is dominated by both."""
+LABELS = np.arange(200) % 2
+
+
+def write(tmp_path, seed=0, more_wrong=0, dataset="imdb"):
+    folders = []
+    for model, (tapt, finetune, wrong) in RUNS.items():
+        for stage, (seconds, memory) in (("tapt", tapt), ("finetune", finetune)):
+            number = wrong + more_wrong
+            values = {"seconds": float(seconds), "peak_memory_mb": float(memory), "test_f1_macro": 1 - number / 200}
+            folders.append(write_run(tmp_path, stage, model, dataset, seed=seed, **values))
+        predictions = np.where(np.arange(200) < number, 1 - LABELS, LABELS)
+        write_predictions(folders[-1], ["no", "yes"], LABELS, predictions)
+    return folders
+
+
+def table(folders, datasets=("imdb",), models=MODELS, **settings):
+    settings = {"resamples": 1000, **settings}
+    stages = {"tapt": datasets, "finetune": datasets}
+    parameters = Parameters(kind="pareto", stage="finetune", time=["tapt", "finetune"], **settings)
+    return make(parameters, scope_of(folders, stages, models, baseline="tfidf"))
+
+
+def test_who_is_on_the_front_at_what_cost(tmp_path):
+    """Time is the sum over both stages, memory the larger peak."""
+    shown = table(write(tmp_path), intervals=False)
+    assert shown.to_csv() == (
+        "dataset,model,f1_macro_percent,minutes,peak_memory_gib,front,dominated_by\n"
+        "imdb,sdpa,90.00,11.00,1.00,yes,\n"
+        "imdb,lsh-h2-c64,88.50,6.00,2.00,yes,\n"
+        "imdb,favor-m64,60.00,3.00,3.00,yes,\n"
+        'imdb,favor-m128,80.00,16.00,3.00,no,"sdpa, lsh-h2-c64"\n'
+    )
+    assert shown.note.endswith("Time is that of training in tapt and finetune, memory the largest peak there.")
+
+
+def test_a_member_within_the_interval_of_its_neighbour_says_so(tmp_path):
+    """The first two are 1.5 points apart, which 200 documents do not tell apart; the third is far below."""
+    frame = table(write(tmp_path)).frame
+    assert frame["f1_within_interval_of"].tolist() == ["lsh-h2-c64", "sdpa", "", ""]
+    assert (frame["low"] < frame["f1_macro_percent"]).all()
+    assert (frame["f1_macro_percent"] < frame["high"]).all()
+    half = 196 * (0.9 * 0.1 / 200) ** 0.5  # of an accuracy of 90 %, by the normal approximation
+    assert frame.loc[0, ["low", "high"]].tolist() == pytest.approx([90 - half, 90 + half], abs=0.7)
+
+
+def test_seeds_give_means_with_a_deviation(tmp_path):
+    frame = table([*write(tmp_path), *write(tmp_path, seed=1, more_wrong=4)]).frame
+    assert frame["f1_macro_percent"].tolist() == pytest.approx([89, 87.5, 59, 79])
+    assert frame["f1_macro_percent_sd"].tolist() == pytest.approx([2**0.5] * 4)
+    assert frame["minutes"].tolist() == [11, 6, 3, 16]
+    assert frame.columns.get_loc("f1_macro_percent_sd") == frame.columns.get_loc("f1_macro_percent") + 1
+
+
+def test_datasets_have_fronts_of_their_own_and_the_baseline_has_no_row(tmp_path):
+    folders = list(itertools.chain(*(write(tmp_path, dataset=dataset) for dataset in ("imdb", "arxiv"))))
+    folders += [write_baseline(tmp_path, dataset, 0.99) for dataset in ("imdb", "arxiv")]
+    frame = table(folders, ["imdb", "arxiv"], ["tfidf", *MODELS[:2]], intervals=False).frame
+    assert frame[["dataset", "model", "front"]].to_numpy().tolist() == [
+        [dataset, model, "yes"] for dataset in ("imdb", "arxiv") for model in MODELS[:2]
+    ]
+
+
+def test_kinds_of_memory_are_not_compared(tmp_path):
+    folders = write(tmp_path)
+    write_run(tmp_path, "tapt", "sdpa", "imdb", peak_memory_kind="gpu")
+    with pytest.raises(DataError, match=r"tapt/sdpa/imdb/seed-0.*peak memory of the kinds gpu and resident"):
+        table(folders, intervals=False)
+
+
+def test_what_is_missing_is_named(tmp_path):
+    folders = write(tmp_path)
+    with pytest.raises(DataError, match="tapt/sdpa/imdb/seed-0: no record"):
+        table(folders[1:])
+    (folders[1] / "predictions.parquet").unlink()
+    with pytest.raises(DataError, match=r"finetune/sdpa/imdb/seed-0/predictions.parquet: no predictions"):
+        table(folders)
+    assert table(folders, intervals=False).frame["front"].tolist() == ["yes", "yes", "yes", "no"]
+
+
+def test_intervals_need_predictions_and_the_rest_does_not():
+    entries = {
+        name: {"kind": "pareto", "stage": "tapt", "time": ["tapt"], "intervals": name == "with"}
+        for name in ("with", "without")
+    }
+    with pytest.raises(ConfigError) as error:
+        load_study([("small.yaml", changed(SMALL, ("report", {"tables": entries})))])
+    assert "report.tables.with: masked_lm, the task of tapt, leaves no predictions" in str(error.value)
+    assert "report.tables.without" not in str(error.value)

@@ -1,0 +1,152 @@
+import numpy as np
+import pytest
+from run_records import scope_of, write_baseline, write_predictions, write_run
+from studies import SMALL, changed
+
+from lib.core.configuration import load_study
+from lib.core.errors import ConfigError, DataError
+from lib.results.tables.significance import Parameters, make
+from lib.workflow.plan import Plan
+
+NAMES = ["no", "yes"]
+LABELS = np.arange(200) % 2
+
+
+def wrong_on(*documents):
+    predictions = LABELS.copy()
+    predictions[list(documents)] = 1 - LABELS[list(documents)]
+    return predictions
+
+
+def write(tmp_path, predictions, dataset="imdb", seed=0):
+    return [
+        write_predictions(
+            write_baseline(tmp_path, dataset, 0.5, seed=seed)
+            if model == "tfidf"
+            else write_run(tmp_path, "finetune", model, dataset, seed=seed),
+            NAMES,
+            LABELS,
+            predicted,
+        )
+        for model, predicted in predictions.items()
+    ]
+
+
+def table(folders, models=("tfidf", "sdpa", "favor-m64"), datasets=("imdb",), **fields):
+    settings = Parameters(kind="significance", stage="finetune", resamples=2000)
+    fields = {"reference": "sdpa", "baseline": "tfidf", **fields}
+    return make(settings, scope_of(folders, {"finetune": datasets}, models, **fields))
+
+
+PREDICTIONS = {"tfidf": wrong_on(*range(60)), "sdpa": wrong_on(*range(10)), "favor-m64": wrong_on(*range(12))}
+"""As many wrong ones of either class each, so that macro-F1 is the accuracy: 70, 95 and 94 %."""
+
+
+def test_each_model_beside_reference_and_baseline(tmp_path):
+    """By hand: 2 documents tell favor-m64 and sdpa apart, on one side both: p = 2 / 2^2. The reference stands beside
+    the baseline, and not the other way about."""
+    frame = table(write(tmp_path, PREDICTIONS)).frame
+    columns = ["dataset", "model", "against", "f1_difference", "low", "high", "mcnemar_p", "holm_p", "result"]
+    assert frame.columns.tolist() == columns
+    assert frame[["dataset", "model", "against", "result"]].to_numpy().tolist() == [
+        ["imdb", "sdpa", "tfidf", "better"],
+        ["imdb", "favor-m64", "sdpa", "no difference shown"],
+        ["imdb", "favor-m64", "tfidf", "better"],
+    ]
+    assert frame["f1_difference"].tolist() == pytest.approx([25, -1, 24])
+    assert (frame["low"] < frame["f1_difference"]).all()
+    assert (frame["f1_difference"] < frame["high"]).all()
+    assert frame["mcnemar_p"].tolist() == pytest.approx([2 / 2**50, 0.5, 2 / 2**48])
+    assert frame["holm_p"].tolist() == pytest.approx([6 / 2**50, 0.5, 4 / 2**48])
+
+
+def test_a_model_below_the_reference_is_worse(tmp_path):
+    frame = table(write(tmp_path, PREDICTIONS), reference="favor-m64", baseline=None, models=["tfidf", "sdpa"]).frame
+    assert frame[["model", "against", "result"]].to_numpy().tolist() == [
+        ["tfidf", "favor-m64", "worse"],
+        ["sdpa", "favor-m64", "no difference shown"],
+    ]
+
+
+def test_the_correction_is_over_all_rows_of_all_datasets(tmp_path):
+    """7 documents on one side: p = 2 / 2^7 = 0.016 is shown alone, and not beside five other comparisons."""
+    seven = {"tfidf": wrong_on(*range(7)), "sdpa": wrong_on(), "favor-m64": wrong_on()}
+    folders = write(tmp_path, seven)
+    alone = table(folders, models=["sdpa"]).frame.iloc[0]
+    assert (alone["holm_p"], alone["result"]) == (pytest.approx(2 / 2**7), "better")
+    folders += write(tmp_path, seven, "arxiv")
+    frame = table(folders, datasets=["imdb", "arxiv"]).frame
+    assert frame["dataset"].tolist() == ["imdb"] * 3 + ["arxiv"] * 3
+    assert frame["mcnemar_p"].tolist() == pytest.approx([2 / 2**7, 1, 2 / 2**7] * 2)
+    assert frame["holm_p"].tolist() == pytest.approx([12 / 2**7, 1, 12 / 2**7] * 2)
+    assert set(frame["result"]) == {"no difference shown"}
+
+
+def test_an_interval_and_a_test_of_opposite_sides_show_nothing(tmp_path):
+    """Macro-F1 rises although accuracy falls, where one class is rare."""
+    labels = np.repeat([0, 1], [180, 20])
+    more_accurate = np.zeros(200, dtype=int)
+    fairer = np.where(np.arange(200) < 50, 1, labels)
+    folders = [
+        write_predictions(write_run(tmp_path, "finetune", model, "imdb"), NAMES, labels, predictions)
+        for model, predictions in (("sdpa", more_accurate), ("favor-m64", fairer))
+    ]
+    (row,) = table(folders, models=["favor-m64"], baseline=None).frame.itertuples()
+    assert row.low > 0
+    assert row.holm_p < 0.05
+    assert row.result == "no difference shown"
+
+
+def test_seeds_widen_the_interval_and_give_a_deviation(tmp_path):
+    """Either seed alone would show a difference, one to each side."""
+    up, down = {"tfidf": wrong_on(*range(30)), "sdpa": wrong_on()}, {"tfidf": wrong_on(), "sdpa": wrong_on(*range(30))}
+    one = table(write(tmp_path / "one", up), models=["sdpa"])
+    assert (one.frame["result"].tolist(), "f1_difference_sd" in one.frame) == (["better"], False)
+    both = table([*write(tmp_path, up), *write(tmp_path, down, seed=1)], models=["sdpa"])
+    (row,) = both.frame.itertuples()
+    assert row.f1_difference == pytest.approx(0, abs=1e-9)
+    assert row.f1_difference_sd == pytest.approx(15 * 2**0.5)
+    assert row.low < -14 < 14 < row.high
+    assert row.result == "no difference shown"
+    assert "0.00 ± 21.21" in both.to_markdown()
+
+
+def test_the_note_says_what_the_test_sets_can_show(tmp_path):
+    """50 and 48 of the 200 documents tell two models apart, so 49 by the median; 2 are too few for any difference."""
+    note = table(write(tmp_path, PREDICTIONS)).note
+    assert note.endswith("(median): imdb, 200 documents: 9.7 points against tfidf (24.5 %), none against sdpa (1.0 %).")
+    assert "the 3 comparisons of this table" in note
+
+
+def test_nothing_to_compare_is_an_error(tmp_path):
+    with pytest.raises(DataError, match=r"finetune: there is no model to compare with sdpa or None, of sdpa"):
+        table(write(tmp_path, PREDICTIONS), models=["sdpa"], baseline=None)
+
+
+def with_table(*changes):
+    report = {"reference": "sdpa", "tables": {"differences": {"kind": "significance", "stage": "finetune"}}}
+    return load_study([("small.yaml", changed(SMALL, ("report", report), *changes))])
+
+
+def test_a_study_gives_the_table_its_reference_and_baseline():
+    plan = Plan(with_table(("report/baseline", "tfidf"), ("report/tables/differences/models", ["favor-m64"])))
+    shown = plan.tables["differences"]
+    assert shown["settings"]["confidence"] == 0.95
+    assert (shown["scope"]["reference"], shown["scope"]["baseline"]) == ("sdpa", "tfidf")
+    assert set(shown["scope"]["owners"]["finetune"]) == {"favor-m64", "sdpa", "tfidf"}
+    assert len(plan.result_inputs(shown)) == 3 * 2 * 2  # models, datasets, seeds
+
+
+def test_a_study_is_told_what_the_table_lacks():
+    with pytest.raises(ConfigError) as error:
+        with_table(
+            ("report/reference", None),
+            ("report/tables/differences/stage", "tapt"),
+            ("report/tables/other", {"kind": "significance", "stage": "finetune", "confidence": 95}),
+        )
+    for problem in (
+        "report.reference is null",
+        "masked_lm, the task of tapt, leaves no predictions",
+        "other.confidence",
+    ):
+        assert problem in str(error.value)

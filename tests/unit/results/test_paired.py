@@ -1,0 +1,85 @@
+import pandas as pd
+import pytest
+from run_records import scope_of, write_predictions, write_run
+
+from lib.core.errors import DataError
+from lib.results.paired import paired_predictions
+
+NAMES = ["no", "yes", "never"]
+
+
+def pair(folders, models=("sdpa", "favor-m64")):
+    return paired_predictions(scope_of(folders, {"finetune": ["imdb"]}, models).grid("finetune"))
+
+
+def write(tmp_path, model, predictions, seed=0, labels=(0, 0, 1)):
+    return write_predictions(write_run(tmp_path, "finetune", model, "imdb", seed=seed), NAMES, labels, predictions)
+
+
+def rewrite(folder, change):
+    path = folder / "predictions.parquet"
+    change(pd.read_parquet(path)).to_parquet(path, index=False)
+    return folder
+
+
+def test_predictions_stand_by_seed_model_and_document(tmp_path):
+    folders = [
+        write(tmp_path, model, predictions, seed)
+        for model, seed, predictions in [
+            ("sdpa", 7, [0, 0, 0]),
+            ("favor-m64", 8, [1, 1, 1]),
+            ("favor-m64", 7, [0, 1, 1]),
+            ("sdpa", 8, [0, 0, 1]),
+        ]
+    ]
+    found = pair(folders)
+    assert found.models == ["sdpa", "favor-m64"]
+    assert found.predictions.tolist() == [[[0, 0, 0], [0, 1, 1]], [[0, 0, 1], [1, 1, 1]]]
+    assert (found.labels.tolist(), found.documents.tolist(), found.classes) == ([0, 0, 1], [0, 1, 2], 3)
+    assert pair(folders, ("favor-m64", "sdpa")).models == ["favor-m64", "sdpa"]
+
+
+def test_documents_are_found_by_their_ids_in_whatever_order(tmp_path):
+    folders = [write(tmp_path, "sdpa", [0, 1, 2]), write(tmp_path, "favor-m64", [0, 1, 2])]
+    rewrite(folders[1], lambda frame: frame.iloc[::-1])
+    assert pair(folders).predictions.tolist() == [[[0, 1, 2], [0, 1, 2]]]
+
+
+def test_labelled_tokens_stay_with_their_document(tmp_path):
+    """One without labels drops out."""
+    tokens = {"id": ["c", "b", "a"], "label": [[2], [], [0, 1]], "prediction": [[2], [], [0, 0]], "split": "test"}
+    folder = rewrite(write(tmp_path, "sdpa", [0, 1, 2]), lambda _: pd.DataFrame(tokens))
+    found = pair([folder], ["sdpa"])
+    assert (found.labels.tolist(), found.predictions.tolist()) == ([0, 1, 2], [[[0, 0, 2]]])
+    assert found.documents.tolist() == [0, 0, 1]
+
+
+def test_other_documents_or_labels_are_refused(tmp_path):
+    for labels in ((0, 1, 1), (0, 0), (0, 0, 1, 1)):
+        folders = [write(tmp_path, "sdpa", [0, 1, 2]), write(tmp_path, "favor-m64", labels, labels=labels)]
+        with pytest.raises(DataError, match=r"favor-m64/imdb/seed-0/predictions.parquet: other test documents"):
+            pair(folders)
+
+
+def test_what_is_missing_is_named(tmp_path):
+    folders = [write(tmp_path, "sdpa", [0, 1, 2]), write(tmp_path, "favor-m64", [0, 1, 2])]
+    rewrite(folders[1], lambda frame: frame.assign(id=0))
+    with pytest.raises(DataError, match=r"favor-m64/imdb/seed-0/predictions.parquet: document 0 twice"):
+        pair(folders)
+    rewrite(folders[1], lambda frame: frame.drop(columns="id"))
+    with pytest.raises(DataError, match=r"favor-m64/imdb/seed-0/predictions.parquet: no predictions of test documents"):
+        pair(folders)
+    rewrite(folders[0], lambda frame: frame.query("split != 'test'"))
+    with pytest.raises(DataError, match=r"sdpa/imdb/seed-0/predictions.parquet: no labelled test document"):
+        pair(folders)
+    (folders[0] / "predictions.parquet").unlink()
+    with pytest.raises(DataError, match=r"sdpa/imdb/seed-0/predictions.parquet: no predictions of test documents"):
+        pair(folders)
+
+
+@pytest.mark.parametrize("labels", ["seed: 1\n", "labels: null\n"])
+def test_a_run_without_names_of_classes_is_named(tmp_path, labels):
+    folder = write(tmp_path, "sdpa", [0, 1, 2])
+    (folder / "config.yaml").write_text(labels)
+    with pytest.raises(DataError, match=r"sdpa/imdb/seed-0/config.yaml: no labels"):
+        pair([folder], ["sdpa"])

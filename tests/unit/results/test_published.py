@@ -1,0 +1,80 @@
+"""The printed values of the reproduced study."""
+
+import pandas as pd
+import pytest
+
+from lib.results.published import note, published, published_classes, published_runs
+
+
+def test_every_table_is_complete():
+    mechanisms, datasets, settings = 9, 3, 12
+    assert published().groupby("table", sort=False).size().to_dict() == {
+        "4.5": mechanisms * 3,
+        "4.6": mechanisms * datasets * 3,
+        "4.10": mechanisms * datasets * 3 + datasets,
+        "4.8": settings * datasets,
+        "4.9": settings * datasets,
+        "4.11": mechanisms * datasets,
+        "4.12": (mechanisms - 1) * (1 + datasets),
+        "4.13": (mechanisms - 1) * (1 + datasets),
+        "4.14": (mechanisms - 1) * datasets * 2 + datasets,
+        "4.15": 3 * 4,
+        "B.1": 3 * 3 + 1,
+        "B.2": 12 * 3 + 1,
+        "B.3": 3 * 3 + 1,
+        "C.1": settings * 3,
+    }
+    twice = published().duplicated(["table", "stage", "dataset", "model", "item", "quantity"])
+    assert not twice.any()
+    assert published().query("quantity == 'chosen'")["value"].sum() == 3
+
+
+def test_values_agree_among_tables():
+    """What the study derives from its own numbers follows from the numbers here, so that a slip of typing shows."""
+    facts = published().set_index(["table", "quantity", "dataset", "model"])["value"].sort_index()
+    f1 = facts["4.10", "f1_macro_percent"]
+    for (dataset, model), delta in facts["4.14", "f1_delta_reference"].items():
+        assert f1[dataset, model] - f1[dataset, "sdpa"] == pytest.approx(delta, abs=0.051)
+    for (dataset, model), delta in facts["4.14", "f1_delta_baseline"].items():
+        assert f1[dataset, model] - f1[dataset, "tfidf"] == pytest.approx(delta, abs=0.051)
+    adapted, tuned = facts["4.6", "peak_memory_gib"], facts["4.10", "peak_memory_gib"]
+    epochs = {"imdb": (15, 8), "hyperpartisan": (6, 7), "arxiv": (2, 4)}
+    minutes = {
+        key: epochs[key[0]][0] * facts["4.6", "minutes_per_epoch"][key] + epochs[key[0]][1] * value
+        for key, value in facts["4.10", "minutes_per_epoch"].items()
+    }
+    for dataset, model in tuned.dropna().index:
+        if model in ("sdpa", "tfidf"):
+            continue
+        memory = max(adapted[dataset, model], tuned[dataset, model]) / adapted[dataset, "sdpa"]
+        assert 100 * (memory - 1) == pytest.approx(facts["4.12", "memory_delta_percent", dataset, model], abs=0.11)
+        time = minutes[dataset, model] / minutes[dataset, "sdpa"]
+        assert 100 * (time - 1) == pytest.approx(facts["4.13", "time_delta_percent", dataset, model], abs=0.8)
+    spread = published().query("table == 'C.1'").pivot(index="item", columns="quantity", values="value")
+    highest, lowest, difference = (spread[f"validation_f1_macro_{name}"] for name in ("highest", "lowest", "spread"))
+    assert (highest - lowest).tolist() == pytest.approx(difference.tolist(), abs=0.005)
+
+
+def test_runs_have_the_values_of_the_table_of_all_models():
+    runs = published_runs()
+    assert runs.loc[("finetune", "sdpa", "arxiv"), "f1_macro_percent"] == 88.38  # table 4.15 has 88.40
+    assert runs.loc[("finetune", "sdpa-then-favor-m128", "arxiv"), "f1_macro_percent"] == 86.23
+    assert runs.loc[("pretrain", "sdpa", "wikipedia"), "loss"] == 2.157
+
+
+def test_classes_of_the_baseline():
+    arxiv = published_classes("finetune", "arxiv", "tfidf")
+    assert arxiv.loc["cs.AI"].to_dict() == {"precision_percent": 69.01, "recall_percent": 57.56, "f1_percent": 62.77}
+    assert arxiv.loc["accuracy"].tolist() == [84.36] * 3
+    assert arxiv.loc["macro average", "f1_percent"] == 83.62
+    assert published_classes("finetune", "arxiv", "sdpa").empty
+
+
+def test_a_note_says_what_concerns_the_numbers_shown():
+    trained = pd.DataFrame({"imported": [None], "epochs": [2]})
+    assert "A100" not in note(trained, ["f1_macro_percent"])
+    assert "docs/fidelity.md" in note(trained, ["f1_macro_percent"])
+    assert "dataset order" in note(trained, ["loss"])
+    assert "A100" in note(trained, ["loss", "minutes_per_epoch"])
+    assert "fidelity" not in note(trained.assign(epochs=0), ["f1"])
+    assert note(trained.assign(imported="theirs"), ["loss"]).startswith("Both values come from runs of the study's own")

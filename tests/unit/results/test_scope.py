@@ -1,0 +1,110 @@
+import json
+
+import pytest
+from run_records import scope_of, write_baseline, write_run
+
+from lib.core.errors import DataError
+from lib.results.scope import scope
+
+STAGES = {"tapt": ["imdb", "arxiv"], "finetune": ["imdb", "arxiv"]}
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """Two models that adapt and fine-tune, and a baseline that only fine-tunes, on two datasets with two seeds."""
+    made = []
+    for dataset, seconds in (("imdb", 60.0), ("arxiv", 600.0)):
+        for seed in (1, 2):
+            made += [write_run(tmp_path, "tapt", model, dataset, seed, seconds=seconds) for model in ("sdpa", "gru")]
+            made += [write_run(tmp_path, "finetune", "sdpa", dataset, seed, seconds=seconds * seed)]
+            made += [write_run(tmp_path, "finetune", "gru", dataset, seed, seconds=7.0)]
+            made += [write_baseline(tmp_path, dataset, 0.5, seed=seed)]
+    return made
+
+
+@pytest.fixture
+def told(folders):
+    """The scope of all runs; the baseline does not pass the first stage."""
+    owners = {"tapt": {"gru": "gru", "sdpa": "sdpa"}, "finetune": {"gru": "gru", "sdpa": "sdpa", "tfidf": "tfidf"}}
+    return scope_of(folders, STAGES, ["gru", "sdpa"], owners=owners, baseline="tfidf")
+
+
+def test_a_grid_has_a_run_for_every_row_dataset_and_seed(told):
+    grid = told.grid("finetune", ["test_f1_macro"])
+    keys = sorted(grid[["row", "dataset", "seed"]].itertuples(index=False, name=None))
+    assert keys == [(row, name, seed) for row in ("gru", "sdpa") for name in ("arxiv", "imdb") for seed in (1, 2)]
+    assert grid["row"].tolist() == grid["model"].tolist()
+    with pytest.raises(DataError, match="finetune/gru/arxiv/seed-1: no value of test_loss"):
+        told.grid("finetune", ["test_loss"])
+
+
+def test_a_grid_of_other_models_may_hold_the_baseline_where_it_passes_the_stage(told):
+    assert set(told.grid("finetune", models=["sdpa", "tfidf"])["row"]) == {"sdpa", "tfidf"}
+    assert set(told.grid("tapt", models=["sdpa", "tfidf"])["row"]) == {"sdpa"}
+
+
+def test_rows_that_share_a_run_each_have_it(folders):
+    owners = {"tapt": {"sdpa": "sdpa", "twin": "sdpa"}}
+    grid = scope_of(folders, {"tapt": ["imdb"]}, ["sdpa", "twin"], owners=owners).grid("tapt")
+    assert grid[["row", "model", "seed"]].to_numpy().tolist() == [
+        ["sdpa", "sdpa", 1], ["sdpa", "sdpa", 2], ["twin", "sdpa", 1], ["twin", "sdpa", 2],
+    ]  # fmt: skip
+
+
+def test_a_missing_run_is_named(folders):
+    holed = [folder for folder in folders if "finetune/gru/arxiv/seed-2" not in folder.as_posix()]
+    with pytest.raises(DataError, match="finetune/gru/arxiv/seed-2: no record"):
+        scope_of(holed, STAGES, ["sdpa", "gru"]).grid("finetune")
+
+
+def test_totals_are_sums_over_stages(told):
+    totals = told.totals("training_seconds", ["tapt", "finetune"])
+    assert totals.index.names == ["dataset", "row", "seed"]
+    assert totals.to_dict() == {
+        ("imdb", "sdpa", 1): 120, ("imdb", "sdpa", 2): 180, ("arxiv", "sdpa", 1): 1200, ("arxiv", "sdpa", 2): 1800,
+        ("imdb", "gru", 1): 67, ("imdb", "gru", 2): 67, ("arxiv", "gru", 1): 607, ("arxiv", "gru", 2): 607,
+    }  # fmt: skip
+    alone = told.totals("training_seconds", ["finetune"], ["sdpa"])
+    assert alone.to_dict() == {
+        ("imdb", "sdpa", 1): 60, ("imdb", "sdpa", 2): 120, ("arxiv", "sdpa", 1): 600, ("arxiv", "sdpa", 2): 1200,
+    }  # fmt: skip
+
+
+def test_a_stage_that_a_row_does_not_pass_costs_it_nothing(folders):
+    owners = {"tapt": {"sdpa": "sdpa"}, "finetune": {"sdpa": "sdpa", "gru": "gru"}}
+    made = scope_of(folders, STAGES, ["sdpa", "gru"], owners=owners)
+    assert made.totals("training_seconds", ["tapt", "finetune"]).xs("gru", level="row").tolist() == [7] * 4
+
+
+def test_a_stage_on_other_data_adds_nothing_to_a_dataset(tmp_path, folders):
+    pretraining = [write_run(tmp_path, "pretrain", "sdpa", "wikipedia", seed, seconds=1e6) for seed in (1, 2)]
+    stages = {"pretrain": ["wikipedia"], "finetune": ["imdb"]}
+    totals = scope_of(folders + pretraining, stages, ["sdpa"]).totals("training_seconds", ["pretrain", "finetune"])
+    assert totals["imdb"].tolist() == [60, 120]
+    assert totals["wikipedia"].tolist() == [1e6, 1e6]
+
+
+def test_histories_are_those_of_all_runs_that_train(told):
+    assert len(told.histories) == (2 + 2) * 2 * 2 * 2  # runs of two models, datasets, seeds, epochs
+    assert set(told.histories["model"]) == {"gru", "sdpa"}
+
+
+def test_trained_rows_are_all_but_the_baseline(folders):
+    assert scope_of(folders, STAGES, ["tfidf", "gru", "sdpa"], baseline="tfidf").trained == ["gru", "sdpa"]
+    assert scope_of(folders, STAGES, ["tfidf", "gru"]).trained == ["tfidf", "gru"]
+
+
+def test_the_order_of_stages_and_models_outlives_json(folders):
+    """Settings of rules are JSON with sorted keys."""
+    fields = {
+        "models": ["sdpa", "gru"],
+        "stages": [["tapt", ["imdb"]], ["finetune", ["imdb"]]],
+        "owners": {"tapt": {"sdpa": "sdpa", "gru": "gru"}, "finetune": {"sdpa": "sdpa", "gru": "gru"}},
+        "families": {"sdpa": "sdpa", "gru": "recurrent"},
+        "reference": "sdpa",
+    }
+    read = scope(json.loads(json.dumps(fields, sort_keys=True)), [folder / "run.json" for folder in folders])
+    assert list(read.stages.items()) == [("tapt", ["imdb"]), ("finetune", ["imdb"])]
+    assert list(read.families.items()) == [("sdpa", "sdpa"), ("gru", "recurrent")]
+    assert (read.reference, read.baseline, read.published) == ("sdpa", None, False)
+    assert len(read.runs) == len(folders)

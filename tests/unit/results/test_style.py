@@ -1,0 +1,41 @@
+import matplotlib.style
+import pytest
+from matplotlib.figure import Figure
+
+from lib.core.errors import ProjectError
+from lib.results.style import MARKERS, STYLE, looks, save_figure
+
+
+def test_a_family_is_what_the_study_says():
+    given = looks({"sdpa": "sdpa", "sdpa-then-favor": "favor", "favor-m64": "favor"})
+    assert given == {"sdpa": ("C0", "o"), "sdpa-then-favor": ("C1", "o"), "favor-m64": ("C1", "s")}
+
+
+def test_markers_of_a_large_family_begin_again():
+    models = [f"m{number}" for number in range(len(MARKERS) + 1)]
+    given = list(looks(dict.fromkeys(models, "one")).values())
+    assert [marker for _, marker in given] == [*MARKERS, MARKERS[0]]
+    assert {colour for colour, _ in given} == {"C0"}
+
+
+@pytest.fixture
+def figure():
+    with matplotlib.style.context(STYLE):
+        made = Figure(figsize=(3, 2))
+        made.subplots().plot([1, 2], [3, 4])
+    return made
+
+
+@pytest.mark.parametrize(("suffix", "head"), [("svg", b"<?xml"), ("png", b"\x89PNG"), ("pdf", b"%PDF")])
+def test_a_suffix_names_the_format_and_files_repeat_to_the_byte(figure, tmp_path, suffix, head):
+    one, two = (tmp_path / f"figures/{name}.{suffix}" for name in ("one", "two"))
+    save_figure(figure, [one, two])
+    assert one.read_bytes() == two.read_bytes()
+    assert one.read_bytes().startswith(head)
+    assert b"Date" not in one.read_bytes()
+
+
+def test_what_cannot_be_written_is_named(figure, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ProjectError, match="cannot be written"):
+        save_figure(figure, [tmp_path / "file/f.svg"])

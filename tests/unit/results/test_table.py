@@ -1,0 +1,98 @@
+import pandas as pd
+import pytest
+
+from lib.results.table import Column, Table
+
+FRAME = pd.DataFrame(
+    {
+        "model": ["sdpa", "lsh_h2"],
+        "f1": [91.256, 90.0],
+        "f1_sd": [0.126, float("nan")],
+        "note_of_ours": ["50 % & more", None],
+        "size": [28_512_345.0, float("nan")],
+    }
+)
+COLUMNS = {"f1": Column("F1 [%]", 2), "size": Column("size", 0)}
+
+
+@pytest.fixture
+def table():
+    return Table(FRAME, COLUMNS, "Means ± deviations; 95 % of $x_1$.")
+
+
+def test_csv_has_deviations_in_columns_of_their_own_and_nothing_where_there_is_nothing(table):
+    assert table.to_csv() == (
+        "model,f1,f1_sd,note_of_ours,size\nsdpa,91.26,0.13,50 % & more,28512345\nlsh_h2,90.00,,,\n"
+    )
+
+
+def test_markdown_has_deviations_behind_their_means_and_a_dash_where_there_is_nothing(table):
+    header, alignment, *rows = table.to_markdown().splitlines()
+    assert [cell.strip() for cell in header.strip("|").split("|")] == ["model", "F1 [%]", "note of ours", "size"]
+    assert [cell.strip("-") for cell in alignment.strip("|").split("|")] == [":", ":", ":", ":"]
+    assert [cell.endswith(":") for cell in alignment.strip("|").split("|")] == [False, True, False, True]
+    assert [[cell.strip() for cell in row.strip("|").split("|")] for row in rows[:2]] == [
+        ["sdpa", "91.26 ± 0.13", "50 % & more", "28512345"],
+        ["lsh_h2", "90.00", "-", "-"],
+    ]
+    assert rows[2:] == ["", "Means ± deviations; 95 % of $x_1$."]
+
+
+def test_latex_is_a_table_of_booktabs_in_which_no_character_has_a_meaning_of_its_own(table):
+    lines = [line for line in table.to_latex().splitlines() if line]
+    assert lines == [
+        r"\begin{tabular}{lrlr}",
+        r"\toprule",
+        r"model & F1 [\%] & note of ours & size \\",
+        r"\midrule",
+        r"sdpa & 91.26 $\pm$ 0.13 & 50 \% \& more & 28512345 \\",
+        r"lsh\_h2 & 90.00 & - & - \\",
+        r"\bottomrule",
+        r"\end{tabular}",
+        r"\par Means $\pm$ deviations; 95 \% of \$x\_1\$.",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("a&b", r"a\&b"),
+        ("$5", r"\$5"),
+        ("#1_{x}", r"\#1\_\{x\}"),
+        ("C:\\x", r"C:\textbackslash{}x"),
+        ("~ and ^", r"\textasciitilde{} and \textasciicircum{}"),
+        ("plain, 1.5", "plain, 1.5"),
+    ],
+)
+def test_every_special_character_is_escaped_once_in_cells_and_headings(text, written):
+    latex = Table(pd.DataFrame({text: [text]}), {}).to_latex()
+    heading = written if "_" not in text else written.replace(r"\_", " ")
+    assert f"\n{heading} \\\\\n\\midrule\n{written} \\\\\n" in latex
+
+
+def test_a_name_that_ends_like_a_deviation_is_none_without_its_mean():
+    table = Table(pd.DataFrame({"model": ["sdpa"], "x_sd": [0.5], "y_sd": [2.0]}), {"y_sd": Column("y_sd", 1)})
+    assert table.to_csv() == "model,x_sd,y_sd\nsdpa,0.5,2.0\n"
+    assert table.to_markdown().splitlines()[0].replace(" ", "") == "|model|xsd|y_sd|"
+
+
+def test_a_suffix_names_the_format(table, tmp_path):
+    files = [tmp_path / f"tables/x.{suffix}" for suffix in ("csv", "md", "tex")]
+    table.write(files)
+    assert [file.read_text() for file in files] == [table.to_csv(), table.to_markdown(), table.to_latex()]
+
+
+def test_without_a_note_nothing_follows_the_table():
+    bare = Table(FRAME, COLUMNS)
+    assert bare.to_markdown().endswith("|\n")
+    assert bare.to_latex().endswith("\\end{tabular}\n")
+
+
+def test_html_is_escaped_marked_aligned_and_the_same_again():
+    frame = pd.DataFrame({"model": ["a<b", "c"], "score": [1.0, 2.0]})
+    table = Table(frame, {"score": Column("score & more", 1)}, "x < y", bold={"score": [False, True]})
+    page = table.to_html()
+    assert [part in page for part in ("a&lt;b", "score &amp; more", "<b>2.0</b>", "<p>x &lt; y</p>")] == [True] * 4
+    assert (page.count("text-align: left"), page.count("text-align: right")) == (2, 2)
+    assert "<b>1.0</b>" not in page
+    assert page == table.to_html()
