@@ -166,7 +166,7 @@ def _everywhere(verdicts: pd.Series) -> str:
     met = verdicts.all(skipna=False)
     if met is pd.NA:
         return UNKNOWN
-    return WORDS[True] if met else f"{WORDS[False]} ({verdicts.sum()} of {len(verdicts)} met)"
+    return WORDS[True] if met else f"{WORDS[False]} (on {(~verdicts).sum()} of {len(verdicts)})"
 
 
 def _note(settings: Parameters, scope: Scope) -> str:

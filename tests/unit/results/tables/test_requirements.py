@@ -121,9 +121,12 @@ def test_all_is_met_where_every_dataset_is(results):
     assert table.frame["dataset"].tolist() == ["imdb", "arxiv", "all"] * 3
     assert verdicts(table, "all") == {
         "sdpa": ("met", "not asked", "not to be told"),
-        "lsh": ("not met (1 of 2 met)", "not met (0 of 2 met)", "not to be told"),
+        "lsh": ("not met (on 1 of 2)", "not met (on 2 of 2)", "not to be told"),
         "favor": ("met", "met", "not to be told"),
     }
+    unknown = {"sdpa": 0.9, "lsh": {"imdb": 0.9, "arxiv": 0.7}}
+    found = verdicts(make(parsed(), results(unknown, datasets=("imdb", "arxiv"), baseline=None)), "all")
+    assert (found["sdpa"][0], found["lsh"][0]) == ("not to be told", "not met (on 1 of 2)")
     assert "all" not in make(parsed(), results(scores | {"lsh": 0.9})).frame["dataset"].tolist()
 
 
