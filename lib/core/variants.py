@@ -1,10 +1,20 @@
 """Variants: the combinations of settings that a stage searches, by their dotted names (`recipe.freeze_layers`)."""
 
 import json
+import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
-Setting = bool | int | float | str | None
+from pydantic import BeforeValidator
+
+
+def _number(value: Any) -> Any:
+    """Return the number that a text like `1e-5` stands for: YAML wants a dot and a sign to take it for a number."""
+    is_number = isinstance(value, str) and re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", value)
+    return float(value) if is_number else value
+
+
+Setting = Annotated[bool | int | float | str | None, BeforeValidator(_number)]
 
 
 def variant_name(settings: Mapping[str, Setting]) -> str:

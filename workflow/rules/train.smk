@@ -32,15 +32,15 @@ rule train:
     params:
         settings=lambda w: plan.run_settings(key(w)),
         splits=lambda w: list(plan.data(key(w))),
-        start=lambda w, input: optional("--start", input.start),
-        best=lambda w, input: optional("--settings-from", input.best),
+        # Both in one, since another command would make every run stale.
+        start=lambda w, input: optional("--start", input.start) + optional("--settings-from", input.best),
         folder=plan.folder(RUN),
         code=lambda w: plan.run_code(key(w)),
     message:
         "{wildcards.stage} {wildcards.model} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
         "python scripts/train.py --config {params.settings:q} --splits {params.splits} --data {input.data}"
-        " --tokenizer {input.tokenizer} {params.start} {params.best} --execution {EXECUTION:q} --work {plan.results}/work"
+        " --tokenizer {input.tokenizer} {params.start} --execution {EXECUTION:q} --work {plan.results}/work"
         " --out {params.folder} > {log} 2>&1"
 
 

@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import yaml
 from studies import DELETE, RECIPE, SMALL, changed, study
 
 from lib.core import program
@@ -60,6 +61,12 @@ def test_settings_lie_over_those_of_the_stage_and_of_the_entry():
     assert (varied.recipe.freeze_layers, varied.task.classifier_pooling) == (2, "cls")
     assert (varied.recipe.epochs, varied.recipe.batch_size) == (5, RECIPE["batch_size"])
     assert (work.recipe.freeze_layers, work.task.classifier_pooling) == (0, "mean")
+
+
+def test_a_number_that_yaml_takes_for_a_text_is_a_number():
+    read = yaml.safe_load("{recipe.learning_rate: [1e-4, 3.0e-4, 1.5e0], task.classifier_pooling: [cls]}")
+    stage = study(SEARCHING, ("stages/search/variants", read)).experiment.stages["search"]
+    assert stage.variants == {"recipe.learning_rate": [0.0001, 0.0003, 1.5], "task.classifier_pooling": ["cls"]}
 
 
 def test_a_stage_is_passed_by_the_models_that_it_names():

@@ -1,0 +1,141 @@
+"""A search and the fine-tuning that takes its best settings: what is run, what it leaves, and what makes it stale."""
+
+import json
+
+import pandas as pd
+import pytest
+import yaml
+
+from lib.core.record import read_record
+
+RECIPE = {"epochs": 2, "learning_rate": 1e-3, "min_lr_ratio": 0.5, "batch_size": 16}
+# No adaptation, and settings of which one learns and the others cannot.
+STUDY = {
+    "experiment": {
+        "seeds": [1],
+        "precision": "fp32",
+        "mechanisms": {"sdpa": {"kind": "sdpa"}, "favor-m16": {"kind": "favor", "nb_features": 16}},
+        "backbones": {
+            "encoder": {
+                "kind": "encoder",
+                "hidden_size": 32,
+                "num_hidden_layers": 1,
+                "num_attention_heads": 2,
+                "intermediate_size": 32,
+                "initializer_range": 0.1,
+            },
+            "tfidf": {"kind": "tfidf"},
+        },
+        "tokenizers": {"wordpiece": {"source": "trained", "corpus": "imdb", "vocab_size": 300}},
+        "datasets": {
+            "imdb": {
+                "source": "generated",
+                "generated": {"documents": 300},
+                "labels": ["negative", "positive"],
+                "max_tokens": 48,
+            }
+        },
+        "stages": {
+            "search": {
+                "models": ["sdpa"],
+                "seeds": [3],
+                "variants": {"recipe.learning_rate": [1e-7, 5e-3], "recipe.freeze_embeddings": [False]},
+                "task": {"kind": "sequence_classification"},
+                "recipe": RECIPE | {"epochs": 4},
+                "data": {"imdb": {}},
+            },
+            "finetune": {
+                "settings_from": "search",
+                "task": {"kind": "sequence_classification"},
+                "recipe": RECIPE,
+                "data": {"imdb": {}},
+            },
+        },
+        "models": {
+            "tfidf": {"backbone": "tfidf"},
+            "sdpa": {"backbone": "encoder", "mechanism": "sdpa"},
+            "favor-m16": {"backbone": "encoder", "mechanism": "favor-m16"},
+        },
+    },
+    "report": {
+        "tables": {
+            "search": {"kind": "search", "stage": "search"},
+            "search_best": {"kind": "search_best", "stage": "search"},
+            "f1": {"stage": "finetune", "columns": ["f1"]},
+        },
+        "figures": {"search": {"kind": "search", "stage": "search"}},
+    },
+    "execution": {
+        "results": "results/demo",
+        "training": {"device": "cpu", "workers": 0},
+        "job": {"gpu": 0, "cpus_per_task": 1, "mem_mb": 2_000},
+    },
+}
+BEST = "results/demo/search/search/imdb.json"
+
+
+def varied(*rates):
+    """Return the study with other learning rates to try."""
+    study = json.loads(json.dumps(STUDY))
+    study["experiment"]["stages"]["search"]["variants"]["recipe.learning_rate"] = rates
+    return study
+
+
+@pytest.fixture(scope="module")
+def searched(copy_of_repository):
+    project = copy_of_repository("searched")
+    project.configure(STUDY)
+    project.snakemake("--cores", 2, "--configfile", "config.test.yaml")
+    return project
+
+
+def test_every_variant_leaves_its_record(searched):
+    folder = searched.results / "runs/search/sdpa/imdb"
+    for rate in (1e-07, 0.005):
+        record = read_record(folder / f"freeze_embeddings-false+learning_rate-{rate}" / "seed-3")
+        assert record.variant == {"recipe.learning_rate": rate, "recipe.freeze_embeddings": False}
+        assert record.metrics["eval_f1_macro"] is not None
+    assert len(list(folder.iterdir())) == 2
+
+
+def test_what_trains_has_the_best_settings_and_says_so(searched):
+    assert json.loads((searched.folder / BEST).read_text()) == {
+        "recipe.learning_rate": 0.005,
+        "recipe.freeze_embeddings": False,
+    }
+    for model in ("sdpa", "favor-m16"):
+        folder = searched.results / "runs/finetune" / model / "imdb/seed-1"
+        recipe = yaml.safe_load((folder / "config.yaml").read_text())["recipe"]
+        assert (recipe["learning_rate"], recipe["freeze_embeddings"], recipe["epochs"]) == (0.005, False, 2)
+        assert read_record(folder).variant == {}
+    assert read_record(searched.results / "runs/finetune/tfidf/imdb/seed-1").epochs == 0
+
+
+def test_the_tables_and_the_figure_show_it(searched):
+    tables = searched.results / "tables"
+    assert pd.read_csv(tables / "search.csv")["learning_rate"].tolist() == [1e-7, 0.005]
+    assert pd.read_csv(tables / "search_best.csv")["learning_rate"].tolist() == [0.005]
+    assert (searched.results / "figures/search.svg").stat().st_size > 5_000
+
+
+def test_a_second_start_has_nothing_to_do(searched):
+    assert "Nothing to be done" in searched.snakemake("--cores", 1, "--configfile", "config.test.yaml").stdout
+
+
+def test_another_value_trains_again_only_if_it_is_the_best(searched):
+    name = searched.configure(varied(1e-7, 5e-3, 1e-8), "more.yaml")
+    assert searched.stale(name, target=BEST) == {"train_and_predict": 1, "best": 1, "total": 2}
+    searched.snakemake("--cores", 1, "--configfile", name, "--", BEST)
+    assert "train_and_predict" not in searched.stale(name)
+    fewer = searched.configure(varied(1e-7, 1e-8), "fewer.yaml")
+    searched.snakemake("--cores", 1, "--configfile", fewer, "--", BEST)
+    assert searched.stale(fewer)["train_and_predict"] == 2
+
+
+def test_the_shipped_searches_can_be_planned(searched):
+    jobs = searched.stale("config/search.yaml", target="results/tables/search.csv")
+    assert jobs["train_and_predict"] == 12 * (3 + 1 + 1)
+    assert (jobs["train"], "best" in jobs) == (1 + 3, False)
+    jobs = searched.stale("config/demo_search.yaml")
+    assert (jobs["train"], jobs["best"], jobs["evaluate"]) == (3 + 3 * 2, 2, 2)
+    assert jobs["train_and_predict"] == 8 * (2 + 1) + 3 * 2
