@@ -74,7 +74,6 @@ def test_every_shipped_study_has_results_of_its_own(repository):
         studies[path.name] = load_study(read_layers([path])).execution.results
     assert studies["config.yaml"] == "results"
     # More rows of the same study, whose runs they share.
-    assert studies.pop("search.yaml") == studies["config.yaml"]
     assert studies.pop("demo_recurrent.yaml") == studies["demo.yaml"]
     assert studies.pop("toy_beyond.yaml") == studies["toy.yaml"]
     assert studies.pop("full.yaml") == studies["config.yaml"]
