@@ -133,9 +133,8 @@ def test_another_value_trains_again_only_if_it_is_the_best(searched):
 
 
 def test_the_shipped_searches_can_be_planned(searched):
-    jobs = searched.stale("config/search.yaml", target="results/tables/search.csv")
+    jobs = searched.stale("config/full.yaml", target="results/tables/search.csv")
     assert jobs["train_and_predict"] == 12 * (3 + 1 + 1)
     assert (jobs["train"], "best" in jobs) == (1 + 3, False)
-    jobs = searched.stale("config/demo_search.yaml")
-    assert (jobs["train"], jobs["best"], jobs["evaluate"]) == (3 + 3 * 2, 2, 2)
-    assert jobs["train_and_predict"] == 8 * (2 + 1) + 3 * 2
+    jobs = searched.stale("config/demo_full.yaml", target="results/demo/tables/search.csv")
+    assert (jobs["train"], jobs["train_and_predict"]) == (1 * 2 + 3, 12 * (2 + 1))
