@@ -2,9 +2,14 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pandas as pd
 
+from lib.core.configuration import load_study, read_layers
+
+ROOT = Path(__file__).resolve().parents[2]
+REPORT = load_study(read_layers([ROOT / "config/imported.yaml"])).report
 STUDY = {
     "extends": "config/imported.yaml",
     "experiment": {
@@ -16,7 +21,10 @@ STUDY = {
             ]
         }
     },
-    "report": {"tables": dict.fromkeys(("tapt", "finetune", "f1", "published")), "figures": {"f1_time": None}},
+    "report": {
+        "tables": dict.fromkeys(set(REPORT.tables) - {"lsh_mask", "pretrain"}),
+        "figures": dict.fromkeys(REPORT.figures),
+    },
     "execution": {"results": "results/theirs"},
 }
 SHARED = {"stage": "pretrain", "dataset": "wikipedia", "seed": 420, "epochs": 10, "learning_rate": 5e-4}
@@ -72,7 +80,7 @@ def test_imported_runs_become_tables(copy_of_repository):
     project.snakemake("--cores", 1, "--configfile", study)
     tables = project.folder / "results/whole/tables"
     assert sorted(path.name for path in tables.iterdir()) == [
-        f"{name}.{suffix}" for name in ("lsh_mask", "pretrain") for suffix in ("csv", "md", "tex")
+        f"{name}.{suffix}" for name in ("lsh_mask", "pretrain") for suffix in ("csv", "html", "md", "tex")
     ]
     table = pd.read_csv(tables / "pretrain.csv").set_index("model")
     assert table.index.tolist() == ["sdpa", "lsh-h2-c64", "lsh-h2-c64-masked"]

@@ -75,9 +75,9 @@ def test_peak_memory_is_that_of_the_function_alone():
 
 def test_a_warm_up_leaves_out_what_is_set_up_at_first():
     _, cold = with_peak_mb(fill_with_buffer, 200, device=CPU)
-    assert 300 <= cold < 330
+    assert 300 <= cold < 350
     _, warm = with_peak_mb(fill_with_buffer, 200, device=CPU, warm_up=(1,))
-    assert 198 <= warm < 230
+    assert 198 <= warm < 250
 
 
 def test_what_is_preloaded_of_the_project_exists():
