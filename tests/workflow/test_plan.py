@@ -110,11 +110,18 @@ def test_a_study_of_its_own_inherits_nothing(project, alone):
 
 
 @pytest.mark.parametrize(
-    ("study", "models", "datasets"), [("demo", 9, 3), ("demo_recurrent", 9 + 3, 3), ("imdb_small", 9, 1)]
+    ("study", "models", "datasets"), [("demo", 9, 3), ("demo_recurrent", 9 + 3, 3), ("small", 9, 3)]
 )
 def test_the_shipped_studies_can_be_planned(project, study, models, datasets):
-    for name in ("wikipedia/en-sample", "imdb/train", "imdb/test"):
-        path = project.folder / "data" / f"{name}.parquet"
+    for name in (
+        "wikipedia/en-sample.parquet",
+        "imdb/train.parquet",
+        "imdb/test.parquet",
+        "hyperpartisan/articles-training-byarticle-20181122.xml.gz",
+        "hyperpartisan/ground-truth-training-byarticle-20181122.xml.gz",
+        "arxiv/archives11.parquet",
+    ):
+        path = project.folder / "data" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     jobs = jobs_of(project.snakemake("-n", "--configfile", f"config/{study}.yaml").stdout)

@@ -6,7 +6,7 @@ from lib.advice.studies import OwnStudy, candidates, find_stages, recipe, templa
 from lib.core.configuration import load_study, read_layers
 from lib.core.errors import ConfigError
 
-STUDIES = ["config.yaml", "imdb_small.yaml", "demo.yaml", "demo_recurrent.yaml"]
+STUDIES = ["config.yaml", "small.yaml", "demo.yaml", "demo_recurrent.yaml"]
 
 
 def own_study(model="favor-m64", **changes):

@@ -59,13 +59,14 @@ def test_the_demo_keeps_the_mechanisms_and_downloads_nothing(shipped):
     assert {tokenizer.source for tokenizer in demo.experiment.tokenizers.values()} == {"trained"}
 
 
-def test_the_small_real_study_has_one_dataset_and_own_files(shipped):
-    small = shipped("imdb_small")
-    assert list(small.experiment.models) == ["tfidf", *MECHANISMS]
-    assert list(small.experiment.datasets) == list(small.experiment.stages["tapt"].data) == ["imdb"]
-    assert small.experiment.datasets["imdb"].source == small.experiment.corpora["wikipedia"].source == "local"
-    assert small.experiment.stages["finetune"].data["imdb"].recipe.freeze_layers == 0
-    assert (small.execution.results, small.report.published) == ("results/imdb_small", False)
+def test_the_small_real_study_has_the_grid_on_the_users_own_files(shipped):
+    small, full = shipped("small"), shipped("config")
+    assert list(small.experiment.models) == list(full.experiment.models)
+    assert list(small.experiment.datasets) == list(full.experiment.datasets)
+    corpora = [*small.experiment.corpora.values(), *small.experiment.datasets.values()]
+    assert {corpus.source for corpus in corpora} == {"local"}
+    assert all(part.recipe.freeze_layers == 0 for part in small.experiment.stages["finetune"].data.values())
+    assert (small.execution.results, small.report.published) == ("results/small", False)
 
 
 def test_every_shipped_study_has_results_of_its_own(repository):
