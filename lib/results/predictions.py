@@ -30,6 +30,31 @@ def load_predictions(folder: str | Path, columns: Sequence[str]) -> pd.DataFrame
     return documents
 
 
+def load_items(folder: str | Path, columns: Sequence[str] = ()) -> pd.DataFrame:
+    """Return `label` and `prediction` of every labelled item on test: a document, or a labelled word of one.
+
+    Args:
+        folder: of the run.
+        columns: further ones of each document: `id`, `group`.
+
+    Raises:
+        DataError: the file cannot be read, has no such column, an id twice, or no labelled item of test.
+    """
+    documents = load_predictions(folder, ["label", "prediction", *columns])
+    path = Path(folder) / PREDICTIONS
+    if "id" in documents and documents["id"].duplicated().any():
+        twice = documents.loc[documents["id"].duplicated(), "id"].iloc[0]
+        raise DataError(f"{path}: has document {twice} twice. Check the ids of the dataset.")
+    try:
+        items = documents.explode(["label", "prediction"]).dropna(subset="label")
+        items = items.astype({"label": int, "prediction": int})
+    except (ValueError, TypeError) as error:
+        raise DataError(f"{path}: its predictions are no classes ({error}). Repeat the run.") from error
+    if items.empty:
+        raise DataError(f"{path}: has no labelled item of the split test. Check the labels of the dataset.")
+    return items
+
+
 def class_names(folder: str | Path) -> list[str]:
     """Return the names of the classes that a run told apart, in the order of their numbers.
 

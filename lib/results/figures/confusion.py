@@ -13,7 +13,7 @@ from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.core.kinds import FigureParameters
-from lib.results.predictions import class_names, load_predictions
+from lib.results.predictions import class_names, load_items
 from lib.results.scope import Scope
 from lib.results.style import PANELS, STYLE, panel_grid
 
@@ -78,13 +78,9 @@ def _counts(folders: Iterable[str], classes: int) -> np.ndarray:
 
     matrices = []
     for folder in folders:
-        documents = load_predictions(folder, ["label", "prediction"])
-        try:
-            items = documents.explode(["label", "prediction"]).dropna(subset="label").astype(int)
-            if not items.isin(range(classes)).all(axis=None):
-                raise ValueError(f"classes other than 0 to {classes - 1}")
-        except (ValueError, TypeError) as error:
-            raise DataError(f"{folder}: its predictions are no classes ({error}). Repeat the run.") from error
+        items = load_items(folder)
+        if not items.isin(range(classes)).all(axis=None):
+            raise DataError(f"{folder}: it predicts classes other than 0 to {classes - 1}. Repeat the run.")
         matrices.append(confusion_matrix(items["label"], items["prediction"], labels=range(classes)))
     return np.mean(matrices, axis=0)
 

@@ -1,15 +1,12 @@
 """Precision, recall and F1 of each class: a table of one model on each dataset."""
 
-from pathlib import Path
 from typing import ClassVar, Literal
 
 import pandas as pd
 from pydantic import Field
 
-from lib.core.errors import DataError
-from lib.core.files import read_mapping
 from lib.core.kinds import TableParameters
-from lib.core.record import CONFIG, PREDICTIONS
+from lib.results.predictions import class_names, load_items
 from lib.results.published import note, published_classes
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
@@ -42,7 +39,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
         DataError: a run has no predictions, or no names of classes.
     """
     grid = scope.grid(settings.stage)
-    reports = [_class_scores(Path(folder)) for folder in grid["folder"]]
+    reports = [_class_scores(folder) for folder in grid["folder"]]
     frame = pd.concat(reports).groupby("label", sort=False).mean().reset_index()
     columns = {name: Column(f"{label} [%]", 2) for name, label in SCORES.items()}
     frame[list(columns)] *= 100
@@ -60,18 +57,13 @@ def make(settings: Parameters, scope: Scope) -> Table:
     )
 
 
-def _class_scores(folder: Path) -> pd.DataFrame:
-    from lib.evaluation.metrics import class_report
+def _class_scores(folder: str) -> pd.DataFrame:
+    from lib.evaluation.metrics import class_report  # scikit-learn starts slowly
 
-    path = folder / PREDICTIONS
-    try:
-        names = read_mapping(folder / CONFIG)["labels"]
-        predictions = pd.read_parquet(path).query("split == 'test'")
-        classes = pd.DataFrame(class_report(predictions["label"], predictions["prediction"], names))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{path}: no predictions of classes ({error!r}). Repeat the run.") from error
+    items = load_items(folder)
+    classes = pd.DataFrame(class_report(items["label"], items["prediction"], class_names(folder)))
     support = classes["support"].sum()
-    accuracy = (predictions["label"] == predictions["prediction"]).mean()
+    accuracy = (items["label"] == items["prediction"]).mean()
     macro = classes[list(SCORES)].mean().to_dict()
     summary = [
         # Over all documents, precision, recall and F1 of a single-label classification are all the accuracy.

@@ -60,9 +60,8 @@ def half_a_document(path):
 
 
 @pytest.mark.parametrize("damage", [no_groups, half_a_document, lambda path: path.unlink()])
-def test_predictions_without_groups_are_named_with_the_setting(tmp_path, damage):
+def test_predictions_without_groups_are_named(tmp_path, damage):
     folder = run(tmp_path, [(4, 0, 0)])
     damage(folder / "predictions.parquet")
-    expected = r"recall/seed-0/predictions.parquet: no predictions by group.*the dataset's setting `group`"
-    with pytest.raises(DataError, match=expected):
+    with pytest.raises(DataError, match=r"recall/seed-0/predictions.parquet: .*predictions.*Repeat the run"):
         accuracies([folder])

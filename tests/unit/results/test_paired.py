@@ -64,16 +64,16 @@ def test_other_documents_or_labels_are_refused(tmp_path):
 def test_what_is_missing_is_named(tmp_path):
     folders = [write(tmp_path, "sdpa", [0, 1, 2]), write(tmp_path, "favor-m64", [0, 1, 2])]
     rewrite(folders[1], lambda frame: frame.assign(id=0))
-    with pytest.raises(DataError, match=r"favor-m64/imdb/seed-0/predictions.parquet: document 0 twice"):
+    with pytest.raises(DataError, match=r"favor-m64/imdb/seed-0/predictions.parquet: has document 0 twice"):
         pair(folders)
     rewrite(folders[1], lambda frame: frame.drop(columns="id"))
-    with pytest.raises(DataError, match=r"favor-m64/imdb/seed-0/predictions.parquet: no predictions of test documents"):
+    with pytest.raises(DataError, match=r"favor-m64/imdb/seed-0/predictions.parquet: lacks predictions"):
         pair(folders)
     rewrite(folders[0], lambda frame: frame.query("split != 'test'"))
-    with pytest.raises(DataError, match=r"sdpa/imdb/seed-0/predictions.parquet: no labelled test document"):
+    with pytest.raises(DataError, match=r"sdpa/imdb/seed-0/predictions.parquet: has no document of the split test"):
         pair(folders)
     (folders[0] / "predictions.parquet").unlink()
-    with pytest.raises(DataError, match=r"sdpa/imdb/seed-0/predictions.parquet: no predictions of test documents"):
+    with pytest.raises(DataError, match=r"sdpa/imdb/seed-0/predictions.parquet: lacks predictions"):
         pair(folders)
 
 
@@ -81,5 +81,5 @@ def test_what_is_missing_is_named(tmp_path):
 def test_a_run_without_names_of_classes_is_named(tmp_path, labels):
     folder = write(tmp_path, "sdpa", [0, 1, 2])
     (folder / "config.yaml").write_text(labels)
-    with pytest.raises(DataError, match=r"sdpa/imdb/seed-0/config.yaml: no labels"):
+    with pytest.raises(DataError, match=r"sdpa/imdb/seed-0/config.yaml: names no classes"):
         pair([folder], ["sdpa"])

@@ -91,7 +91,7 @@ def test_what_is_missing_is_named(tmp_path):
     with pytest.raises(DataError, match="tapt/sdpa/imdb/seed-0: no record"):
         table(folders[1:])
     (folders[1] / "predictions.parquet").unlink()
-    with pytest.raises(DataError, match=r"finetune/sdpa/imdb/seed-0/predictions.parquet: no predictions"):
+    with pytest.raises(DataError, match=r"finetune/sdpa/imdb/seed-0/predictions.parquet: lacks predictions"):
         table(folders)
     assert table(folders, intervals=False).frame["front"].tolist() == ["yes", "yes", "yes", "no"]
 
