@@ -56,6 +56,13 @@ class TokenBackbone(ABC):
             RunError: there is no such model, or it does not fit. `model` is unchanged.
         """
 
+    def check(self, model: PreTrainedModel) -> None:  # noqa: B027 most backbones have nothing to check
+        """Look whether a model that was made is what the parameters say, where that does not go without saying.
+
+        Raises:
+            ConfigError: it is not.
+        """
+
 
 class TextClassifier(ABC):
     """Classifies texts without a training loop (ability `class_probabilities`); arguments as in `TokenBackbone`."""

@@ -37,4 +37,6 @@ def assemble(run: Run) -> Parts:
     tokenizer = TextTokenizer.load(run.tokenizer).backend
     # Initial weights and dropout draw from torch's global state.
     set_seed(derive_seed("weights", run.seed) % 2**32)
-    return Parts(task, backbone, tokenizer, task.model(backbone.config(tokenizer, task.model_options())))
+    model = task.model(backbone.config(tokenizer, task.model_options()))
+    backbone.check(model)
+    return Parts(task, backbone, tokenizer, model)

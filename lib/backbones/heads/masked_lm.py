@@ -3,7 +3,7 @@
 Shapes: B batch, N tokens, V vocabulary.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from transformers.modeling_outputs import MaskedLMOutput
@@ -11,19 +11,22 @@ from transformers.utils.generic import can_return_tuple
 
 from lib.backbones.configuration import BackboneConfig
 from lib.backbones.heads.loss import cross_entropy
-from lib.backbones.heads.masked_lm_head import MaskedLMHead
+from lib.backbones.heads.masked_lm_head import MaskedLMHead, VocabularyHead
 from lib.backbones.heads.model import TaskModel
 
 
 class MaskedLM(TaskModel):
     """Predict tokens from their context.
 
-    A backbone's class says in `_tied_weights_keys` what the decoder's weight is tied to.
+    A backbone's class says in `_tied_weights_keys` what the decoder's weight is tied to, and may have a head of its own
+    in `head_class`, made of a configuration.
     """
+
+    head_class: ClassVar[type[VocabularyHead]] = MaskedLMHead
 
     def __init__(self, config: BackboneConfig) -> None:
         super().__init__(config)
-        self.head = MaskedLMHead(config)
+        self.head = self.head_class(config)
         self.post_init()
 
     def get_output_embeddings(self) -> nn.Linear:

@@ -9,7 +9,13 @@ from torch.nn import functional
 from lib.backbones.configuration import BackboneConfig
 
 
-class MaskedLMHead(nn.Module):
+class VocabularyHead(nn.Module):
+    """Base of the heads that end in a projection to the vocabulary."""
+
+    decoder: nn.Linear
+
+
+class MaskedLMHead(VocabularyHead):
     """Dense layer, exact GELU, layer norm, decoder with a bias of its own (as BERT)."""
 
     def __init__(self, config: BackboneConfig) -> None:

@@ -1,0 +1,42 @@
+"""An architecture of transformers as a backbone of runs."""
+
+from pathlib import Path
+from typing import Any
+
+from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from lib.backbones import contract
+from lib.backbones.loading import load_weights
+from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
+from lib.backbones.pretrained.parameters import Parameters
+from lib.backbones.pretrained.probe import probe
+from lib.backbones.pretrained.published import is_published, load_published
+
+
+class Backbone(contract.TokenBackbone):
+    """An architecture of transformers, with weights of ours or of a published model of that architecture."""
+
+    parameters: Parameters
+
+    def config(self, tokenizer: PreTrainedTokenizerBase, options: dict[str, Any]) -> PretrainedConfig:
+        """See `lib.backbones.contract.TokenBackbone.config`.
+
+        A published vocabulary may have more rows than its tokeniser has tokens; they stay.
+        """
+        return PretrainedBackboneConfig(
+            **self.parameters.model_dump(exclude={"kind"}),
+            vocab_size=max(len(tokenizer), self.parameters.architecture.get("vocab_size", 0)),
+            pad_token_id=tokenizer.pad_token_id,
+            **options,
+        )
+
+    def check(self, model: PreTrainedModel) -> None:
+        """See `lib.backbones.contract.TokenBackbone.check`: every layer attends in the direction asked for."""
+        probe(model.base_model.inner, self.parameters.attention)
+
+    def load_weights(self, model: PreTrainedModel, folder: str | Path, *, with_head: bool = False) -> None:
+        """See `lib.backbones.contract.TokenBackbone.load_weights`."""
+        if is_published(Path(folder)) and not with_head:
+            load_published(model, Path(folder))
+        else:
+            load_weights(model, folder, with_head=with_head)

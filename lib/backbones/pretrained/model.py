@@ -1,0 +1,106 @@
+"""An architecture of transformers without a task, and what all models around one have in common.
+
+Shapes: B batch, N tokens, D hidden size.
+"""
+
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import AutoModel, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
+from transformers.utils.generic import can_return_tuple
+
+from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
+from lib.backbones.pretrained.probe import probe
+
+
+class PretrainedBackbonePreTrainedModel(PreTrainedModel):
+    """Base of the models around an architecture: configuration, first weights, saving and loading."""
+
+    config_class = PretrainedBackboneConfig
+    base_model_prefix = "pretrained"
+    _supports_sdpa = True
+    _supports_flash_attn = True
+    _supports_flex_attn = True
+
+    @classmethod
+    def from_pretrained(cls, *arguments: Any, **named: Any) -> Any:
+        """Load a model as transformers does, and look whether its attention is what its configuration says.
+
+        Raises:
+            ConfigError: it is not.
+        """
+        loaded = super().from_pretrained(*arguments, **named)
+        model = loaded[0] if isinstance(loaded, tuple) else loaded
+        probe(model.base_model.inner, model.config.attention)
+        return loaded
+
+    def get_input_embeddings(self) -> nn.Module:
+        """Return the word embeddings."""
+        return self.base_model.inner.get_input_embeddings()
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the word embeddings."""
+        self.base_model.inner.set_input_embeddings(value)
+
+
+class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
+    """Map tokens to states by an architecture of transformers, `inner`."""
+
+    def __init__(self, config: PretrainedBackboneConfig) -> None:
+        super().__init__(config)
+        self.inner: PreTrainedModel = AutoModel.from_config(
+            config.inner(), attn_implementation=config._attn_implementation
+        )
+        self.post_init()
+
+    @property
+    def embeddings(self) -> nn.Module:
+        """The word embeddings."""
+        return self.inner.get_input_embeddings()
+
+    @property
+    def layers(self) -> nn.ModuleList:
+        """The blocks; in each of them `self_attn` attends."""
+        return self.inner.layers
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        **kwargs: Any,
+    ) -> BaseModelOutput:
+        """Return the states of the last layer.
+
+        Positions count real tokens, so padding may stand on either side.
+
+        Args:
+            input_ids: [B, N].
+            attention_mask: [B, N], 1 = real token; None = all real.
+            inputs_embeds: word embeddings to use instead of `input_ids` [B, N, D].
+            kwargs: further arguments of the architecture, such as `output_hidden_states`.
+
+        Raises:
+            ValueError: not exactly one of `input_ids` and `inputs_embeds`.
+        """
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("expected exactly one of input_ids and inputs_embeds.")
+        states, positions = self.embeddings(input_ids) if inputs_embeds is None else inputs_embeds, None
+        if attention_mask is not None:
+            # A weight of zero does not silence a value that is not finite.
+            states = states.masked_fill(attention_mask[:, :, None] == 0, 0)
+            positions = (attention_mask.long().cumsum(dim=1) - 1).clamp(min=0)
+        outputs = self.inner(
+            inputs_embeds=states,
+            attention_mask=attention_mask,
+            position_ids=positions,
+            use_cache=False,
+            **kwargs,
+        )
+        return BaseModelOutput(
+            last_hidden_state=outputs.last_hidden_state,
+            hidden_states=outputs.hidden_states,
+            attentions=outputs.attentions,
+        )

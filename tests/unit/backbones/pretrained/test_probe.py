@@ -1,0 +1,120 @@
+"""The probe tells causal from bidirectional attention, layer by layer, for every family."""
+
+import pytest
+import torch
+from transformers import AutoConfig, AutoModel
+
+from lib.backbones.pretrained.families import FAMILIES
+from lib.backbones.pretrained.probe import probe
+from lib.core.errors import ConfigError
+
+SIZES = {
+    "vocab_size": 50,
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 4,
+    "pad_token_id": 0,
+}
+WINDOWED = {"sliding_window": 6, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
+USED = {"use_sliding_window": True, "sliding_window": 6, "max_window_layers": 1}
+EXTRA = {"gemma3_text": WINDOWED, "mistral": {"sliding_window": 6}, "qwen2": USED, "qwen3": USED}
+every_family = pytest.mark.parametrize("family", FAMILIES)
+every_direction = pytest.mark.parametrize("direction", ["causal", "bidirectional"])
+
+
+def build(family, direction, implementation="sdpa", dtype=torch.float32, **changes):
+    fields = SIZES | EXTRA.get(family, {}) | FAMILIES[family].switches[direction] | changes
+    torch.manual_seed(0)
+    model = AutoModel.from_config(AutoConfig.for_model(family, **fields), attn_implementation=implementation)
+    return model.to(dtype)
+
+
+@every_family
+@every_direction
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+def test_every_family_attends_as_its_switches_say(family, direction, dtype, implementation):
+    probe(build(family, direction, implementation, dtype), direction)
+
+
+@every_direction
+def test_a_family_without_windows(direction):
+    probe(build("mistral", direction, sliding_window=None), direction)
+
+
+@every_family
+def test_the_other_direction_is_refused_with_the_layer(family):
+    with pytest.raises(ConfigError, match=r"layers\.0 of .*: a token does not see the one 1 after it.*bidirectional"):
+        probe(build(family, "causal"), "bidirectional")
+    with pytest.raises(ConfigError, match=r"layers\.0 of .*: a token sees the one 1 after it.*should be causal"):
+        probe(build(family, "bidirectional"), "causal")
+
+
+@pytest.mark.parametrize("layer", [0, 1, 2])
+def test_a_single_layer_that_stays_causal_is_named(layer):
+    """As after an upgrade that moves the switch: the mask is gone, the layer is causal all the same."""
+    model = build("llama", "bidirectional")
+    attention = model.layers[layer].self_attn
+    inner = attention.forward
+
+    def causal(*arguments, **named):
+        rows, tokens = named["hidden_states"].shape[:2]
+        mask = torch.ones(tokens, tokens, dtype=torch.bool).tril().expand(rows, 1, tokens, tokens)
+        return inner(*arguments, **named | {"attention_mask": mask})
+
+    attention.forward = causal
+    with pytest.raises(ConfigError, match=rf"layers\.{layer} of LlamaModel: a token does not see"):
+        probe(model, "bidirectional")
+
+
+def test_a_model_that_is_causal_only_without_a_mask_is_found(monkeypatch):
+    """Without padding a mask may be left out, and a kernel told to be causal in its place."""
+    model = build("llama", "bidirectional")
+    inner = model.layers[1].self_attn.forward
+
+    def forward(*arguments, **named):
+        if named.get("attention_mask") is not None:
+            return inner(*arguments, **named)
+        return inner(*arguments, **named | {"is_causal": True})
+
+    monkeypatch.setattr(model.layers[1].self_attn, "forward", forward)
+    with pytest.raises(ConfigError, match=r"layers\.1 of LlamaModel: a token does not see"):
+        probe(model, "bidirectional")
+
+
+def test_padding_that_is_seen_is_found(monkeypatch):
+    model = build("llama", "bidirectional")
+    inner = model.layers[2].self_attn.forward
+    monkeypatch.setattr(
+        model.layers[2].self_attn,
+        "forward",
+        lambda *arguments, **named: inner(*arguments, **named | {"attention_mask": None, "is_causal": False}),
+    )
+    with pytest.raises(ConfigError, match=r"layers\.2 of LlamaModel: real tokens see padding on the right"):
+        probe(model, "bidirectional")
+
+
+def test_a_window_of_another_width_is_found():
+    model = build("gemma3_text", "bidirectional")
+    inner = model.layers[0].self_attn.forward
+    model.layers[0].self_attn.forward = lambda *arguments, **named: inner(
+        *arguments, **named | {"attention_mask": torch.ones_like(named["attention_mask"])}
+    )
+    with pytest.raises(ConfigError, match=r"layers\.0 of .*: a token sees the one \d after it.*within \d tokens"):
+        probe(model, "bidirectional")
+
+
+def test_windows_of_the_published_width_are_reached():
+    probe(build("gemma3_text", "bidirectional", sliding_window=512), "bidirectional")
+
+
+def test_the_model_is_left_as_it_was():
+    model = build("llama", "bidirectional").train()
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    probe(model, "bidirectional")
+    assert model.training
+    assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
+    assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
