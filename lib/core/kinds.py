@@ -18,7 +18,9 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 from lib.core.errors import ConfigError
 from lib.core.settings import Section, check
 
-SHARED_MODULES = frozenset({"approximation", "configuration", "contract", "heads", "interface", "loading", "registry"})
+SHARED_MODULES = frozenset(
+    {"approximation", "configuration", "contract", "heads", "interface", "language_model", "loading", "registry"}
+)
 """Modules of an axis' folder that are no kinds."""
 
 
@@ -104,9 +106,9 @@ class MechanismParameters(KindParameters):
         return tokens
 
 
-Ability = Literal["states", "class_probabilities", "attention_maps"]
-"""What a backbone can do: map tokens to states that a head is trained on, classify texts by itself, or show how much
-each token attends to each other one."""
+Ability = Literal["states", "past_states", "class_probabilities", "attention_maps"]
+"""What a backbone can do: map tokens to states that a head is trained on, to such that know nothing of later tokens,
+classify texts by itself, or show how much each token attends to each other one."""
 
 VOCABULARY = 30_522
 """Tokens assumed where the vocabulary is not known yet: BERT's."""
@@ -115,9 +117,13 @@ VOCABULARY = 30_522
 class BackboneParameters(KindParameters):
     """Base of the parameters of every backbone."""
 
-    abilities: ClassVar[frozenset[Ability]] = frozenset({"states"})
     takes_mechanism: ClassVar[bool] = False
     """Whether a field `mechanism` holds the parameters of an attention mechanism, which each model chooses."""
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """What it can do."""
+        return frozenset({"states"})
 
     def with_mechanism(self, mechanism: MechanismParameters | None) -> Self:
         """Return these parameters with the attention mechanism of a model.

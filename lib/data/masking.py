@@ -13,6 +13,7 @@ from transformers import PreTrainedTokenizerBase
 
 from lib.core.randomness import derive_seed
 from lib.data.labels import IGNORED
+from lib.data.next_token import at_previous
 from lib.data.padding import pad_examples, pad_ids
 
 
@@ -89,11 +90,13 @@ class MlmCollator:
     Args:
         masker: draws the masks by each example's `epoch` and `index`.
         pad_token_id: id of the padding.
+        at_previous: whether a token is predicted at the position before its own.
     """
 
-    def __init__(self, masker: TokenMasker, pad_token_id: int) -> None:
+    def __init__(self, masker: TokenMasker, pad_token_id: int, *, at_previous: bool = False) -> None:
         self._masker = masker
         self._pad_token_id = pad_token_id
+        self._at_previous = at_previous
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Return input_ids, attention_mask and labels, each [B, N].
@@ -106,5 +109,6 @@ class MlmCollator:
         masked, labels = zip(*pairs, strict=True)
         length = batch["input_ids"].shape[1]
         batch["input_ids"], _ = pad_ids(masked, length, self._pad_token_id)
-        batch["labels"], _ = pad_ids(labels, length, IGNORED)
+        padded, _ = pad_ids(labels, length, IGNORED)
+        batch["labels"] = at_previous(padded) if self._at_previous else padded
         return batch

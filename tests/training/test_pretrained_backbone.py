@@ -1,14 +1,18 @@
 """A decoder through the stages of a study: causal first, then opened and adapted, then fine-tuned."""
 
+import pandas as pd
 import pytest
 import torch
+from pydantic import ValidationError
 from safetensors.torch import load_file
-from transformers import AutoModelForTokenClassification
+from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
 
 from lib.backbones.pretrained.families import FAMILIES, Family
 from lib.core.errors import ConfigError
 from lib.core.record import read_record
 from lib.core.settings.run import Start
+from lib.tasks.masked_lm import task as masked_lm
+from lib.training.assembly import assemble
 from lib.training.run import train
 
 ARCHITECTURE = {
@@ -31,6 +35,36 @@ def pretrained(run_of, tmp_path_factory):
     out = tmp_path_factory.mktemp("decoder") / "out"
     train(run_of("pretrain", model="llama", backbone=decoder("causal")), out)
     return out
+
+
+@pytest.mark.parametrize("objective", ["mlm", "mntp"])
+def test_losses_are_those_of_the_causal_model_of_transformers(objective, run_of):
+    """The same weights give the same loss, of next tokens and of masked ones."""
+    task, _, tokenizer, model = assemble(run_of("pretrain", backbone=decoder("causal"), task={"kind": "causal_lm"}))
+    published = AutoModelForCausalLM.from_config(model.config.inner()).eval()
+    published.model.load_state_dict(model.pretrained.inner.state_dict())
+    examples = [{"id": "a", "input_ids": list(range(5, 25)), "epoch": 0, "index": 0}]
+    batch = task.collator(tokenizer)(examples)
+    expected = published(batch["input_ids"], labels=batch["input_ids"]).loss
+    torch.testing.assert_close(model.eval()(**batch).loss, expected)
+
+    asked, plain = (
+        masked_lm.Task(masked_lm.Parameters(kind="masked_lm", objective=each), labels=None, seed=1)
+        for each in (objective, "mlm")
+    )
+    batch, labels = asked.collator(tokenizer)(examples), plain.collator(tokenizer)(examples)["labels"][0]
+    places = labels.ne(-100).nonzero().flatten()
+    logits = published(batch["input_ids"]).logits[0, places - 1 if objective == "mntp" else places]
+    torch.testing.assert_close(model(**batch).loss, torch.nn.functional.cross_entropy(logits, labels[places]))
+
+
+def test_next_tokens_are_learnt_only_without_sight_of_them(run_of, tmp_path):
+    task = {"kind": "causal_lm"}
+    train(run_of("pretrain", model="llama", backbone=decoder("causal"), task=task), tmp_path / "out")
+    losses = pd.read_csv(tmp_path / "out" / "history.csv")["eval_loss"]
+    assert losses.iloc[-1] < losses.iloc[0]
+    with pytest.raises(ValidationError, match="the backbone pretrained cannot train the task causal_lm"):
+        run_of("pretrain", model="llama", backbone=decoder("bidirectional"), task=task)
 
 
 def started(run, folder):

@@ -12,7 +12,6 @@ from lib.core.settings import Probability, check
 class Parameters(BackboneParameters):
     """BERT-style encoder: sizes and dropouts; each field is the field of the same name in `EncoderConfig`."""
 
-    abilities: ClassVar[frozenset[Ability]] = frozenset({"states", "attention_maps"})
     takes_mechanism: ClassVar[bool] = True
 
     kind: Literal["encoder"] = "encoder"
@@ -55,6 +54,11 @@ class Parameters(BackboneParameters):
         None, description="Standard deviation of the initial embeddings; null = `initializer_range`."
     )
     tie_word_embeddings: bool = Field(True, description="Share the MLM decoder's weight with the word embeddings.")
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """See `BackboneParameters.abilities`."""
+        return frozenset({"states", "attention_maps"})
 
     @check
     def _heads_divide_the_width(self) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Parameters of an architecture of transformers."""
 
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -12,8 +12,6 @@ from lib.core.settings import check
 
 class Parameters(BackboneParameters):
     """An architecture of transformers, of the sizes that its `config.json` gives. A model's `start` brings weights."""
-
-    abilities: ClassVar[frozenset[Ability]] = frozenset({"states"})
 
     kind: Literal["pretrained"] = "pretrained"
     architecture: dict[str, Any] = Field(
@@ -45,6 +43,11 @@ class Parameters(BackboneParameters):
         switches = {name for family in FAMILIES.values() for fields in family.switches.values() for name in fields}
         for name in sorted(switches & set(self.architecture)):
             yield f"architecture.{name}: follows from `attention`. Leave it out"
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """See `BackboneParameters.abilities`."""
+        return frozenset({"states", "past_states"} if self.attention == "causal" else {"states"})
 
     @property
     def family(self) -> str:

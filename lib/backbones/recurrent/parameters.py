@@ -1,18 +1,16 @@
 """Parameters of the recurrent encoder. Names are those of the attention encoder where both have one."""
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from lib.core.kinds import VOCABULARY, Ability, BackboneParameters
+from lib.core.kinds import VOCABULARY, BackboneParameters
 from lib.core.settings import Probability, check
 
 
 class Parameters(BackboneParameters):
     """Bidirectional recurrent encoder: each field is the field of the same name in `RecurrentConfig`."""
-
-    abilities: ClassVar[frozenset[Ability]] = frozenset({"states"})
 
     kind: Literal["recurrent"] = "recurrent"
     cell: Literal["rnn", "lstm", "gru"] = Field(

@@ -1,6 +1,6 @@
 """Parameters of the classical baseline."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt
 
@@ -10,8 +10,6 @@ from lib.core.kinds import Ability, BackboneParameters
 class Parameters(BackboneParameters):
     """TF-IDF n-grams and logistic regression: fitted in one go, without a training loop."""
 
-    abilities: ClassVar[frozenset[Ability]] = frozenset({"class_probabilities"})
-
     kind: Literal["tfidf"]
     max_features: PositiveInt = Field(20_000, description="Most frequent n-grams that are kept.")
     ngram_max: PositiveInt = Field(2, description="Longest n-gram, in words; all shorter ones are counted too.")
@@ -20,3 +18,8 @@ class Parameters(BackboneParameters):
         0.9, description="Share of the documents above which an n-gram is dropped."
     )
     max_iter: PositiveInt = Field(1000, description="Iterations of the optimiser (lbfgs), at most.")
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """See `BackboneParameters.abilities`."""
+        return frozenset({"class_probabilities"})

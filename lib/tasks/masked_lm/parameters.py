@@ -13,6 +13,11 @@ class Parameters(TaskParameters):
     """Masked language modelling: which tokens are predicted, and what stands in their place."""
 
     kind: Literal["masked_lm"]
+    objective: Literal["mlm", "mntp"] = Field(
+        "mlm",
+        description="Where a token is predicted: `mlm`, at its own position; `mntp`, at the one before it, as the head "
+        "of a causal language model has learnt to.",
+    )
     mask_probability: Fraction = Field(0.15, description="Share of the ordinary tokens that are predicted.")
     mask_token_probability: Fraction = Field(0.8, description="Of those, the share replaced by [MASK].")
     random_token_probability: Fraction = Field(0.1, description="Of those, the share replaced by a random token.")

@@ -1,0 +1,17 @@
+"""Parameters of causal language modelling."""
+
+from typing import ClassVar, Literal
+
+from lib.core.kinds import Ability, TaskParameters
+
+
+class Parameters(TaskParameters):
+    """Causal language modelling: every token is predicted from those before it."""
+
+    trains_on: ClassVar[Ability | None] = "past_states"
+
+    kind: Literal["causal_lm"]
+
+    def predicted_share(self) -> float:
+        """See `TaskParameters.predicted_share`."""
+        return 1.0
