@@ -1,13 +1,13 @@
 """Whether a model's attention really sees what its configuration says: no more, and no less.
 
 A release of transformers can change what a switch does, and a model that stays causal still trains. So every layer of
-every model is looked at by itself: what enters its attention is changed at one position, and what leaves it is compared
-at another.
+every model is looked at by itself: what enters its attention is exchanged at one position, and wherever what leaves it
+changes, that position was seen.
 
-Shapes: R rows, N tokens, D hidden size.
+Shapes: N tokens, D hidden size.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import Any
 
@@ -18,33 +18,40 @@ from transformers import PretrainedConfig, PreTrainedModel
 from lib.backbones.pretrained.families import FAMILIES, Direction
 from lib.core.errors import ConfigError
 
-LONGEST = 4096
-"""Tokens of a probe at most; windows beyond that are not reached."""
+BEYOND = 3
+"""Tokens of a probe beyond the widest window, on either side."""
+QUIET = 0.01
+"""Size of all states but the exchanged ones. Small queries weigh all keys alike, so that no weight vanishes."""
 
 
 def probe(model: PreTrainedModel, attention: Direction) -> None:
-    """Check each layer of a model at distances below, at and beyond its window, with and without padding.
+    """Check each layer of a model at every distance up to its window and beyond, with and without padding.
 
     Args:
-        model: base model of transformers; its blocks are `layers`, each with `self_attn`. Its weights stay as they are.
+        model: base model of transformers; its blocks are `layers`, each with `self_attn`. It stays as it is.
         attention: what it is meant to be.
 
     Raises:
         ConfigError: a layer is not; it is named, with the distance at which it failed.
     """
-    reaches = [_reach(model.config, number, attention) for number in range(len(_blocks(model)))]
-    windows = {reach for reach in reaches if reach is not None}
-    distances = sorted({1, 2, *(each for reach in windows for each in (reach - 1, reach, reach + 1) if each > 0)})
-    distances = [distance for distance in distances if distance < LONGEST // 2]
-    length = 2 * max(distances) + 1
-    middle = length // 2
+    reaches = [_reach(model.config, layer, attention) for layer in range(len(_blocks(model)))]
+    middle = max(reach or 0 for reach in reaches) + BEYOND
+    length = 2 * middle + 1
     was_training = model.training
     model.eval()
     try:
-        for masked in (False, True):
-            _look(model, attention, reaches, distances, length, middle, masked=masked)
-        for left in (False, True):
-            _look_at_padding(model, length, left=left)
+        for mask in (None, torch.ones(1, length, dtype=torch.long)):
+            for layer, seen in enumerate(_seen(model, [middle], length, mask)):
+                _compare(model, attention, layer, reaches[layer], seen, masked=mask is not None)
+        for side, padding in (("left", range(BEYOND)), ("right", range(length - BEYOND, length))):
+            mask = torch.ones(1, length, dtype=torch.long)
+            mask[:, list(padding)] = 0
+            for layer, seen in enumerate(_seen(model, padding, length, mask)):
+                if seen[mask[0].bool()].any():
+                    raise ConfigError(
+                        f"layers.{layer} of {type(model).__name__}: real tokens see padding on the {side} by "
+                        f"{model.config._attn_implementation} attention. Use another attn_implementation."
+                    )
     finally:
         model.train(was_training)
 
@@ -63,79 +70,54 @@ def _reach(config: PretrainedConfig, layer: int, attention: Direction) -> int | 
     return int(window) + opened
 
 
-def _look(
-    model: PreTrainedModel,
-    attention: Direction,
-    reaches: list[int | None],
-    distances: list[int],
-    length: int,
-    middle: int,
-    *,
-    masked: bool,
+def _compare(
+    model: PreTrainedModel, attention: Direction, layer: int, reach: int | None, seen: Tensor, *, masked: bool
 ) -> None:
-    """Compare what each layer sees of a token with what it should see."""
-    places = [middle + sign * distance for distance in distances for sign in (1, -1)]
-    mask = torch.ones(len(places) + 1, length, dtype=torch.long) if masked else None
-    for layer, changed in _changes(model, places, length, mask):
-        for place, seen in zip(places, changed[:, middle].tolist(), strict=True):
-            distance, reach = abs(place - middle), reaches[layer]
-            expected = (attention == "bidirectional" or place < middle) and (reach is None or distance < reach)
-            if seen != expected:
-                raise ConfigError(
-                    f"layers.{layer} of {type(model).__name__}: a token {'sees' if seen else 'does not see'} the one "
-                    f"{distance} {'after' if place > middle else 'before'} it, but its attention should be {attention}"
-                    f"{'' if reach is None else f' within {reach - 1} tokens'} (attention mask: "
-                    f"{'all real' if masked else 'none'}). This release of transformers switches "
-                    f"{model.config.model_type} in another way; see lib/backbones/pretrained/families.py."
-                )
+    """Raise if the tokens that see the one in the middle [N] are others than those that should."""
+    ahead = len(seen) // 2 - torch.arange(len(seen))  # how far before the middle a token stands
+    expected = (ahead <= 0) | torch.tensor(attention == "bidirectional")
+    if reach is not None:
+        expected &= ahead.abs() < reach
+    wrong = (seen != expected).nonzero().flatten().tolist()
+    if not wrong:
+        return
+    place = min(wrong, key=lambda place: abs(int(ahead[place])))
+    distance = int(ahead[place])
+    raise ConfigError(
+        f"layers.{layer} of {type(model).__name__}: a token {'sees' if seen[place] else 'does not see'} the one "
+        f"{abs(distance)} {'after' if distance > 0 else 'before'} it, but its attention should be {attention}"
+        f"{'' if reach is None else f' within {reach - 1} tokens'} (mask: {'all real' if masked else 'none'}). "
+        f"This release of transformers switches {model.config.model_type} in another way; see "
+        "lib/backbones/pretrained/families.py."
+    )
 
 
-def _look_at_padding(model: PreTrainedModel, length: int, *, left: bool) -> None:
-    """Check that no layer sees padding."""
-    padding = list(range(length // 3)) if left else list(range(length - length // 3, length))
-    mask = torch.ones(len(padding) + 1, length, dtype=torch.long)
-    mask[:, padding] = 0
-    for layer, changed in _changes(model, padding, length, mask):
-        if changed[:, mask[0].bool()].any():
-            raise ConfigError(
-                f"layers.{layer} of {type(model).__name__}: real tokens see padding on the "
-                f"{'left' if left else 'right'} by {model.config._attn_implementation} attention. Use another."
-            )
-
-
-def _changes(
-    model: PreTrainedModel, places: list[int], length: int, mask: Tensor | None
-) -> Iterator[tuple[int, Tensor]]:
-    """Yield for each layer where its attention's output changes if its input changes at one of `places` [R, N]."""
-    rows = len(places) + 1
-    weight = next(model.parameters())
-    ids = torch.arange(length, device=weight.device).remainder(model.config.vocab_size).expand(rows, length)
-    noise = torch.randn(model.config.hidden_size, generator=torch.Generator().manual_seed(0))
-    found: list[Tensor] = []
+def _seen(model: PreTrainedModel, places: Sequence[int], length: int, mask: Tensor | None) -> list[Tensor]:
+    """Return for each layer which tokens see the `places` [N]."""
+    device = next(model.parameters()).device
+    one, other = torch.randn(2, model.config.hidden_size, generator=torch.Generator().manual_seed(0))
+    states = torch.stack([one * QUIET] * length).expand(2, -1, -1).clone()
+    states[1, list(places)] = other
+    seen: list[Tensor] = []
 
     def before(module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        # All rows are the first one again, each with one state exchanged.
-        states = named["hidden_states"] if "hidden_states" in named else arguments[0]
-        states = states[:1].repeat(rows, 1, 1)
-        size = states[0].float().norm(dim=-1).mean() / noise.norm()
-        states[torch.arange(1, rows), places] = (noise.to(states.device) * size).to(states.dtype)
+        given = named["hidden_states"] if "hidden_states" in named else arguments[0]
+        exchanged = states.to(given.device, given.dtype)
         if "hidden_states" in named:
-            return arguments, named | {"hidden_states": states}
-        return (states, *arguments[1:]), named
+            return arguments, named | {"hidden_states": exchanged}
+        return (exchanged, *arguments[1:]), named
 
     def after(module: nn.Module, arguments: Any, output: Any) -> None:
-        states = output[0] if isinstance(output, tuple) else output
-        found.append((states[1:] != states[:1]).any(dim=-1).cpu())
+        found = output[0] if isinstance(output, tuple) else output
+        seen.append((found[0] != found[1]).any(dim=-1).cpu())
 
     with ExitStack() as hooks, torch.no_grad():
         for block in _blocks(model):
-            hooks.callback(block.get_submodule("self_attn").register_forward_pre_hook(before, with_kwargs=True).remove)
-            hooks.callback(block.get_submodule("self_attn").register_forward_hook(after).remove)
-        positions = None if mask is None else (mask.cumsum(dim=1) - 1).clamp(min=0).to(weight.device)
-        model(
-            input_ids=ids,
-            attention_mask=None if mask is None else mask.to(weight.device),
-            position_ids=positions,
-            use_cache=False,
-        )
-    yield from enumerate(found)
+            attends = block.get_submodule("self_attn")
+            hooks.callback(attends.register_forward_pre_hook(before, with_kwargs=True).remove)
+            hooks.callback(attends.register_forward_hook(after).remove)
+        ids = torch.zeros(2, length, dtype=torch.long, device=device)
+        rows = None if mask is None else mask.expand(2, -1).to(device)
+        positions = None if rows is None else (rows.cumsum(dim=1) - 1).clamp(min=0)
+        model(input_ids=ids, attention_mask=rows, position_ids=positions, use_cache=False)
+    return seen

@@ -40,6 +40,18 @@ def test_every_family_attends_as_its_switches_say(family, direction, dtype, impl
     probe(build(family, direction, implementation, dtype), direction)
 
 
+@every_family
+@pytest.mark.parametrize("masked", [False, True])
+def test_a_batch_of_one_is_opened_too(family, masked):
+    model = build(family, "bidirectional").eval()
+    ids = torch.arange(1, 8)[None]
+    changed = ids.clone()
+    changed[0, 3] = 20
+    mask = torch.ones_like(ids) if masked else None
+    first, other = (model(row, attention_mask=mask).last_hidden_state[0, 0] for row in (ids, changed))
+    assert not torch.equal(first, other)
+
+
 @every_direction
 def test_a_family_without_windows(direction):
     probe(build("mistral", direction, sliding_window=None), direction)
@@ -93,7 +105,7 @@ def test_padding_that_is_seen_is_found(monkeypatch):
         "forward",
         lambda *arguments, **named: inner(*arguments, **named | {"attention_mask": None, "is_causal": False}),
     )
-    with pytest.raises(ConfigError, match=r"layers\.2 of LlamaModel: real tokens see padding on the right"):
+    with pytest.raises(ConfigError, match=r"layers\.2 of LlamaModel: real tokens see padding on the left"):
         probe(model, "bidirectional")
 
 
