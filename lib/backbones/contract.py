@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import numpy as np
     import pandas as pd
-    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
 
 
 class TokenBackbone(ABC):
@@ -62,6 +62,10 @@ class TokenBackbone(ABC):
         Raises:
             ConfigError: it is not.
         """
+
+    def callbacks(self, model: PreTrainedModel) -> list[TrainerCallback]:
+        """Return what is to happen to `model` while it trains."""
+        return []
 
 
 class TextClassifier(ABC):

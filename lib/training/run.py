@@ -56,7 +56,7 @@ def train(run: Run, out: str | Path, work: str | Path | None = None) -> None:
         backbone.load_weights(model, run.start.checkpoint)
 
     keep = recipe.keep or [run.task.keeps]
-    callbacks = [TimedCheckpoints(run.execution.checkpoint_minutes)]
+    callbacks = [TimedCheckpoints(run.execution.checkpoint_minutes), *backbone.callbacks(model)]
     if recipe.frozen_epochs:
         callbacks.append(Freezing(recipe.freeze_layers, recipe.freezes_embeddings, recipe.frozen_epochs))
     trainer = KeyedTrainer(

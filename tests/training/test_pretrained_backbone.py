@@ -5,7 +5,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
+from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForTokenClassification
 
 from lib.backbones.pretrained.families import FAMILIES, Family
 from lib.core.errors import ConfigError
@@ -78,6 +78,13 @@ def test_an_opened_decoder_goes_on_from_the_causal_one(pretrained, run_of, tmp_p
     before, after = (load_file(folder / "model" / "model.safetensors") for folder in (pretrained, tmp_path / "out"))
     assert before.keys() == after.keys()
     assert not torch.equal(before["pretrained.inner.norm.weight"], after["pretrained.inner.norm.weight"])
+
+
+def test_an_opening_decoder_is_open_when_it_is_done(pretrained, run_of, tmp_path):
+    run = run_of("tapt", model="llama", backbone=decoder("gradual") | {"opening_steps": 6})
+    train(started(run, pretrained), tmp_path / "out")
+    model = AutoModelForMaskedLM.from_pretrained(tmp_path / "out" / "model")
+    assert (model.config.attention, model.base_model.opened) == ("gradual", 1)
 
 
 def test_a_fine_tuned_decoder_is_loaded_by_transformers(run_of, tmp_path):

@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
 
 from lib.backbones import contract
 from lib.backbones.loading import load_weights
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
+from lib.backbones.pretrained.opening import Opening
 from lib.backbones.pretrained.parameters import Parameters
 from lib.backbones.pretrained.probe import probe
 from lib.backbones.pretrained.published import is_published, load_published
@@ -32,7 +33,12 @@ class Backbone(contract.TokenBackbone):
 
     def check(self, model: PreTrainedModel) -> None:
         """See `lib.backbones.contract.TokenBackbone.check`: every layer attends in the direction asked for."""
-        probe(model.base_model.inner, self.parameters.attention)
+        probe(model.base_model.inner, model.config.direction)
+
+    def callbacks(self, model: PreTrainedModel) -> list[TrainerCallback]:
+        """See `lib.backbones.contract.TokenBackbone.callbacks`: gradual attention opens."""
+        steps = self.parameters.opening_steps
+        return [] if steps is None else [Opening(model.base_model, steps)]
 
     def load_weights(self, model: PreTrainedModel, folder: str | Path, *, with_head: bool = False) -> None:
         """See `lib.backbones.contract.TokenBackbone.load_weights`."""

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 from transformers import AutoConfig, PretrainedConfig
 
 from lib.backbones.configuration import BackboneConfig
-from lib.backbones.pretrained.families import FAMILIES
+from lib.backbones.pretrained.families import FAMILIES, Direction
 from lib.backbones.pretrained.parameters import Parameters
 from lib.core.errors import ConfigError
 
@@ -26,6 +26,11 @@ class PretrainedBackboneConfig(BackboneConfig):
         self.tie_word_embeddings = bool(getattr(inner, "tie_word_embeddings", False))
         self.initializer_range = inner.initializer_range
 
+    @property
+    def direction(self) -> Direction:
+        """The direction in which it attends in the end."""
+        return "causal" if self.attention == "causal" else "bidirectional"
+
     def inner(self) -> PretrainedConfig:
         """Return the configuration of the architecture itself, switched to the direction of its attention.
 
@@ -39,7 +44,7 @@ class PretrainedBackboneConfig(BackboneConfig):
         kind = self.architecture["model_type"]
         special = {"pad_token_id": self.pad_token_id, "vocab_size": self.vocab_size}
         try:
-            return AutoConfig.for_model(kind, **fields | special, **FAMILIES[kind].switches[self.attention])
+            return AutoConfig.for_model(kind, **fields | special, **FAMILIES[kind].switches[self.direction])
         except Exception as error:  # each architecture checks its fields in its own way
             raise ConfigError(f"architecture: transformers cannot make a {kind} of it ({error}).") from error
 

@@ -11,6 +11,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import can_return_tuple
 
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
+from lib.backbones.pretrained.opening import half_open
 from lib.backbones.pretrained.probe import probe
 
 
@@ -32,7 +33,7 @@ class PretrainedBackbonePreTrainedModel(PreTrainedModel):
         """
         loaded = super().from_pretrained(*arguments, **named)
         model = loaded[0] if isinstance(loaded, tuple) else loaded
-        probe(model.base_model.inner, model.config.attention)
+        probe(model.base_model.inner, model.config.direction)
         return loaded
 
     def get_input_embeddings(self) -> nn.Module:
@@ -52,6 +53,8 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
         self.inner: PreTrainedModel = AutoModel.from_config(
             config.inner(), attn_implementation=config._attn_implementation
         )
+        self.opened = 1.0
+        """Share of the tokens after it that a token sees, the nearest ones; below 1 while gradual attention opens."""
         self.post_init()
 
     @property
@@ -92,9 +95,12 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
             # A weight of zero does not silence a value that is not finite.
             states = states.masked_fill(attention_mask[:, :, None] == 0, 0)
             positions = (attention_mask.long().cumsum(dim=1) - 1).clamp(min=0)
+        opening = self.config.attention == "gradual" and self.opened < 1
         outputs = self.inner(
             inputs_embeds=states,
-            attention_mask=attention_mask,
+            attention_mask=half_open(self.inner.config, states, attention_mask, self.opened)
+            if opening
+            else attention_mask,
             position_ids=positions,
             use_cache=False,
             **kwargs,

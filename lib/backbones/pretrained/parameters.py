@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, PositiveInt
 
 from lib.backbones.pretrained.families import FAMILIES, Direction
 from lib.core.kinds import VOCABULARY, Ability, BackboneParameters
@@ -18,9 +18,13 @@ class Parameters(BackboneParameters):
         description="Fields of its `config.json`: `model_type`, sizes and what else is not that type's default. "
         "`vocab_size` and the numbers of special tokens follow from the tokeniser."
     )
-    attention: Direction = Field(
+    attention: Direction | Literal["gradual"] = Field(
         "bidirectional",
-        description="Which tokens a token sees: `causal`, itself and those before it; `bidirectional`, all.",
+        description="Which tokens a token sees: `causal`, itself and those before it; `bidirectional`, all; `gradual`, "
+        "in training ever more of those after it, and all from step `opening_steps` on.",
+    )
+    opening_steps: PositiveInt | None = Field(
+        None, description="Optimiser steps over which `gradual` attention opens, evenly; required there."
     )
 
     @check
@@ -43,6 +47,14 @@ class Parameters(BackboneParameters):
         switches = {name for family in FAMILIES.values() for fields in family.switches.values() for name in fields}
         for name in sorted(switches & set(self.architecture)):
             yield f"architecture.{name}: follows from `attention`. Leave it out"
+
+    @check
+    def _only_what_opens_takes_steps(self) -> Iterator[str]:
+        if (self.attention == "gradual") != (self.opening_steps is not None):
+            yield (
+                f"opening_steps = {self.opening_steps}, but attention = {self.attention}. Give steps for gradual "
+                "attention, and for no other"
+            )
 
     @property
     def abilities(self) -> frozenset[Ability]:

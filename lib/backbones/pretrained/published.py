@@ -58,7 +58,7 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
     """
     config = model.config
     values = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8"))
-    switches = FAMILIES[config.architecture["model_type"]].switches[config.attention]
+    switches = FAMILIES[config.architecture["model_type"]].switches[config.direction]
     found = AutoConfig.for_model(**values | switches)
     _compare(config.inner(), found, folder)
     try:

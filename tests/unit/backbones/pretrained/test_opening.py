@@ -1,0 +1,69 @@
+"""Attention that opens while a model trains."""
+
+import pytest
+import torch
+from transformers import AutoModel, TrainerControl, TrainerState
+
+from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
+from lib.backbones.pretrained.opening import Opening
+
+SIZES = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "head_dim": 4}
+FAMILIES = {
+    "llama": {},
+    "qwen3": {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1},
+    "mistral": {"sliding_window": 4},
+    "gemma3_text": {"sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"]},
+}
+TOKENS = 11
+
+
+def build(family, attention="gradual", implementation="sdpa"):
+    architecture = SIZES | {"model_type": family, "num_key_value_heads": 4} | FAMILIES[family]
+    steps = {"opening_steps": 10} if attention == "gradual" else {}
+    config = PretrainedBackboneConfig(architecture=architecture, attention=attention, vocab_size=30, **steps)
+    torch.manual_seed(0)
+    return AutoModel.from_config(config, attn_implementation=implementation).eval()
+
+
+def states(model, length=TOKENS, mask=None):
+    ids = torch.arange(1, TOKENS + 1)[None, :length]
+    return model(ids, mask).last_hidden_state
+
+
+@pytest.mark.parametrize("implementation", ["sdpa", "eager"])
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("opened", "attention"), [(0.0, "causal"), (1.0, "bidirectional")])
+def test_it_begins_causal_and_ends_bidirectional(family, implementation, opened, attention):
+    model, other = build(family, implementation=implementation), build(family, attention, implementation)
+    model.opened = opened
+    if attention == "causal" and FAMILIES[family]:  # with the window that it will have when it is open
+        other.inner.config.sliding_window = model.inner.config.sliding_window + (family != "gemma3_text")
+    torch.testing.assert_close(states(model), states(other), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("opened", [0.0, 0.3, 0.5, 0.99])
+def test_a_token_sees_that_share_of_what_follows(opened):
+    model = build("llama")
+    model.opened = opened
+    model.layers[1].self_attn.o_proj.weight.data.zero_()  # so that a single layer attends
+    embedded = model.embeddings(torch.arange(1, TOKENS + 1)[None]).detach().requires_grad_()
+    model(inputs_embeds=embedded).last_hidden_state[0, 0].sum().backward()
+    seen = embedded.grad[0].abs().sum(dim=-1).gt(0)
+    assert seen.tolist() == [place <= int(opened * (TOKENS - 1)) for place in range(TOKENS)]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_padding_changes_nothing(family):
+    model = build(family)
+    model.opened = 0.5
+    mask = (torch.arange(TOKENS) < 7).long()[None]
+    torch.testing.assert_close(states(model, mask=mask)[:, :7], states(model, 7), atol=1e-5, rtol=0)
+
+
+def test_it_opens_evenly_over_the_steps():
+    model = build("llama")
+    opening, found = Opening(model, 4), []
+    for step in (0, 1, 2, 3, 4, 9):
+        opening.on_step_begin(None, TrainerState(global_step=step), TrainerControl())
+        found.append(model.opened)
+    assert found == [0, 0.25, 0.5, 0.75, 1, 1]
