@@ -11,7 +11,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import can_return_tuple
 
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
-from lib.backbones.pretrained.opening import half_open
+from lib.backbones.pretrained.masks import half_open
 from lib.backbones.pretrained.probe import probe
 
 
