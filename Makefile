@@ -57,7 +57,7 @@ bench-page: bench ## The same, and put its tables and its figure into docs/
 	cp results/figures/attention_time.svg docs/
 
 # One thread per process: small tensors gain nothing from more, and the tests run side by side.
-test: setup ## Run the tests (about 8 minutes on 2 cores)
+test: setup ## Run the tests (8 to 23 minutes on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadscope
 
 test-slow: setup ## Run the heavy proofs (about half an hour on 2 cores)
