@@ -8,7 +8,6 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, PretrainedConfig, PreTrainedModel
 from transformers.utils import CONFIG_NAME
 
-from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.families import FAMILIES
 from lib.core.errors import RunError
 
@@ -35,12 +34,12 @@ SHOWN = 5
 
 
 def is_published(folder: Path) -> bool:
-    """Return whether `folder` holds a model as transformers saves it, and none of this project."""
+    """Return whether `folder` holds a model of a known family as transformers saves it, and none of this project."""
     try:
         kind = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8")).get("model_type")
     except (OSError, ValueError):
         return False
-    return kind != PretrainedBackboneConfig.model_type
+    return kind in FAMILIES
 
 
 def load_published(model: PreTrainedModel, folder: Path) -> None:

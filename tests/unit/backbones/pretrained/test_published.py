@@ -110,3 +110,13 @@ def test_a_run_goes_on_from_a_saved_model(publish, tmp_path):
     torch.nn.init.zeros_(other.head.decoder.weight)
     opened.load_weights(other, tmp_path / "own")
     assert torch.equal(other.head.decoder.weight, model.head.decoder.weight)
+
+
+@pytest.mark.parametrize("kind", ["bert", "recurrent_encoder"])
+def test_a_model_of_no_known_family_is_refused(kind, publish):
+    _, folder = publish()
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"model_type": kind}))
+    backbone, model = own()
+    with pytest.raises(RunError, match=rf"config.json: model_type is '{kind}'; expected 'pretrained_backbone'"):
+        backbone.load_weights(model, folder)
