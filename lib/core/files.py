@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -58,6 +59,15 @@ def write_json(target: str | Path, value: object) -> None:
     write_text(target, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+class _Loader(yaml.SafeLoader):
+    """Reads numbers as JSON and YAML 1.2 have them, too: PyYAML takes 1e-05, which JSON writes, for a word."""
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+)
+
+
 def read_mapping(source: str | Path) -> dict[str, Any]:
     """Return the settings in `source`: a mapping written in place (`{...}`, JSON), or the path of a YAML file.
 
@@ -66,7 +76,7 @@ def read_mapping(source: str | Path) -> dict[str, Any]:
     """
     in_place = str(source).lstrip().startswith("{")
     try:
-        values = yaml.safe_load(str(source) if in_place else Path(source).read_text(encoding="utf-8"))
+        values = yaml.load(str(source) if in_place else Path(source).read_text(encoding="utf-8"), _Loader)
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{source}: cannot be read ({error}). Expected a YAML file of settings.") from error
     if not isinstance(values, dict):

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from lib.core.errors import ProjectError
-from lib.core.files import atomic_path, write_json, write_text
+from lib.core.files import atomic_path, read_mapping, write_json, write_text
 
 
 def test_a_file_appears_whole(tmp_path):
@@ -82,3 +82,18 @@ def test_a_full_disk_ends_in_a_message_and_loses_nothing(tmp_path, write):
     assert "free space" in process.stderr
     assert "Traceback" not in process.stderr
     assert target.read_text() == "before"
+
+
+@pytest.mark.parametrize("text", ["1e-05", "1E5", "-2e+16", "1.5e3", "1.0e-05"])
+def test_numbers_are_read_as_json_writes_them(tmp_path, text):
+    file = tmp_path / "settings.yaml"
+    file.write_text(f"value: {text}\n")
+    assert read_mapping(f'{{"value": {text}}}') == read_mapping(file) == {"value": float(text)}
+
+
+def test_words_that_look_like_numbers_stay_words():
+    assert read_mapping('{"revision": "1e5", "name": e5, "version": 1e5a}') == {
+        "revision": "1e5",
+        "name": "e5",
+        "version": "1e5a",
+    }
