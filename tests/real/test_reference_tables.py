@@ -100,13 +100,26 @@ def test_masked_hashing_learns_more_slowly(made):
     assert frame["lsh-h2-c64"].iloc[-1] == pytest.approx(2.345, abs=5e-4)  # the loss that table 4.5 prints
 
 
+def searched_on_imdb(files):
+    """Return the scope of runs of the search."""
+    owners = {"search": {"sdpa": "sdpa"}}
+    return Scope(["sdpa"], {"search": ["imdb"]}, owners, reference="sdpa", published="grid", files=files)
+
+
 def test_the_table_of_stability_is_of_validation(imported):
     """Its title says test; its numbers are those of validation."""
     results, places = imported
     searched = {place.split("/")[3] for place in places if place.startswith("search")}
     for variant in searched:
         files = [results / "runs" / place / "run.json" for place in places if f"/{variant}/" in place]
-        given = Scope(["sdpa"], {"search": ["imdb"]}, {"search": {"sdpa": "sdpa"}}, reference="sdpa", files=files)
+        given = Scope(
+            ["sdpa"],
+            {"search": ["imdb"]},
+            {"search": {"sdpa": "sdpa"}},
+            reference="sdpa",
+            published="grid",
+            files=files,
+        )
         table = TABLES.load("published", "table").make(TABLES.parse({"kind": "published", "stages": ["search"]}), given)
         numbers = table.frame.query("table == 'C.1'")
         assert numbers["agrees"].tolist() == ["yes"] * 3, variant
@@ -123,7 +136,14 @@ def test_the_table_of_the_search_is_of_one_seed(imported):
     }
     best = {}
     for seed, files in seeds.items():
-        given = Scope(["sdpa"], {"search": ["imdb"]}, {"search": {"sdpa": "sdpa"}}, reference="sdpa", files=files)
+        given = Scope(
+            ["sdpa"],
+            {"search": ["imdb"]},
+            {"search": {"sdpa": "sdpa"}},
+            reference="sdpa",
+            published="grid",
+            files=files,
+        )
         table = TABLES.load("published", "table").make(TABLES.parse({"kind": "published", "stages": ["search"]}), given)
         best[seed] = table.frame.query("quantity == 'chosen' and ours == 1")["item"].tolist()
         if seed == "seed-420":

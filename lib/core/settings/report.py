@@ -101,9 +101,10 @@ class Report(Section):
     methods: str = Field(
         "study", description="First paragraph of the HTML report: a file `workflow/report/<methods>.rst`."
     )
-    published: bool = Field(
-        False,
-        description="Show the printed values of the reproduced study beside ours; sensible for the full grid only.",
+    published: Literal["grid", "decoders"] | None = Field(
+        None,
+        description="Reproduced study whose printed values stand beside ours, where stages, datasets and models are "
+        "called as in its own configuration.",
     )
 
     @classmethod

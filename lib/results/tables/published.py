@@ -8,7 +8,7 @@ from pydantic import Field
 
 from lib.core.kinds import TableParameters
 from lib.results.pareto import dominance
-from lib.results.published import HARDWARE, MACHINE, note, published
+from lib.results.published import MACHINE, NOTES, note, published
 from lib.results.quantities import QUANTITIES
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
@@ -28,6 +28,7 @@ class Parameters(TableParameters):
 
     beside: ClassVar[tuple[Literal["reference"], Literal["baseline"]]] = ("reference", "baseline")
     takes_variants: ClassVar[Literal["none", "any", "needed"]] = "any"
+    needs_published: ClassVar[bool] = True
 
     kind: Literal["published"]
     stages: list[str] = Field(min_length=1, description="Stages whose runs are compared, called as in the full grid.")
@@ -46,10 +47,14 @@ def make(settings: Parameters, scope: Scope) -> Table:
     Raises:
         DataError: a record is missing or damaged.
     """
+    study = scope.published
+    assert study is not None  # the report was checked
     ours = _ours(scope)
     ours = ours.dropna(subset="value").astype({"value": float})
-    known = published().merge(ours, on=PLACE, suffixes=("_printed", ""))
-    alike = ~known["quantity"].isin(MACHINE) | known["hardware"].str.contains(HARDWARE, na=False)
+    known = published(study).merge(ours, on=PLACE, suffixes=("_printed", ""))
+    alike = ~known["quantity"].isin(MACHINE)
+    if (hardware := NOTES[study].hardware) is not None:
+        alike |= known["hardware"].str.contains(hardware, na=False)
     decimals = known["printed"].str.partition(".")[2].str.len()
     rounded = [f"{value:.{places}f}" for value, places in zip(known["value"], decimals, strict=True)]
     agrees = pd.Series(rounded, dtype=object).where(lambda each: each != known["printed"], "yes")
@@ -79,7 +84,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
             f"The {(~compared).sum()} without an answer depend on the machine, and ours is not of the study's kind, so "
             "they reproduce nothing."
         )
-    return Table(frame, columns, " ".join([*said, note(scope.runs, known["quantity"])]))
+    return Table(frame, columns, " ".join([*said, note(study, scope.runs, known["quantity"])]))
 
 
 def _ours(scope: Scope) -> Facts:

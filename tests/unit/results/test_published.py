@@ -1,14 +1,19 @@
 """The printed values of the reproduced study."""
 
+from pathlib import Path
+
 import pandas as pd
 import pytest
 
-from lib.results.published import note, published, published_classes, published_runs
+import lib.results.published as results_published
+from lib.core.configuration import load_study, read_layers
+from lib.core.settings.report import Report
+from lib.results.published import NOTES, note, published, published_classes, published_runs
 
 
 def test_every_table_is_complete():
     mechanisms, datasets, settings = 9, 3, 12
-    assert published().groupby("table", sort=False).size().to_dict() == {
+    assert published("grid").groupby("table", sort=False).size().to_dict() == {
         "4.5": mechanisms * 3,
         "4.6": mechanisms * datasets * 3,
         "4.10": mechanisms * datasets * 3 + datasets,
@@ -24,14 +29,26 @@ def test_every_table_is_complete():
         "B.3": 3 * 3 + 1,
         "C.1": settings * 3,
     }
-    twice = published().duplicated(["table", "stage", "dataset", "model", "item", "quantity"])
+    twice = published("grid").duplicated(["table", "stage", "dataset", "model", "item", "quantity"])
     assert not twice.any()
-    assert published().query("quantity == 'chosen'")["value"].sum() == 3
+    assert published("grid").query("quantity == 'chosen'")["value"].sum() == 3
+
+
+def test_every_study_is_known_by_its_notes_and_to_the_report():
+    files = {path.stem for path in Path(results_published.__file__).with_name("printed").glob("*.csv")}
+    named = Report.model_fields["published"].annotation.__args__[0].__args__
+    assert files == set(NOTES) == set(named)
+
+
+def test_the_decoders_of_the_study_are_the_rows_of_its_configuration(repository):
+    rows = load_study(read_layers([str(repository / "config" / "decoders.yaml")])).experiment.models
+    assert published("decoders").groupby("table").size().to_dict() == {"4.1": 13}
+    assert set(published("decoders")["model"]) == set(rows) - {"everything", "tfidf"}
 
 
 def test_values_agree_among_tables():
     """What the study derives from its own numbers follows from the numbers here, so that a slip of typing shows."""
-    facts = published().set_index(["table", "quantity", "dataset", "model"])["value"].sort_index()
+    facts = published("grid").set_index(["table", "quantity", "dataset", "model"])["value"].sort_index()
     f1 = facts["4.10", "f1_macro_percent"]
     for (dataset, model), delta in facts["4.14", "f1_delta_reference"].items():
         assert f1[dataset, model] - f1[dataset, "sdpa"] == pytest.approx(delta, abs=0.051)
@@ -50,31 +67,33 @@ def test_values_agree_among_tables():
         assert 100 * (memory - 1) == pytest.approx(facts["4.12", "memory_delta_percent", dataset, model], abs=0.11)
         time = minutes[dataset, model] / minutes[dataset, "sdpa"]
         assert 100 * (time - 1) == pytest.approx(facts["4.13", "time_delta_percent", dataset, model], abs=0.8)
-    spread = published().query("table == 'C.1'").pivot(index="item", columns="quantity", values="value")
+    spread = published("grid").query("table == 'C.1'").pivot(index="item", columns="quantity", values="value")
     highest, lowest, difference = (spread[f"validation_f1_macro_{name}"] for name in ("highest", "lowest", "spread"))
     assert (highest - lowest).tolist() == pytest.approx(difference.tolist(), abs=0.005)
 
 
 def test_runs_have_the_values_of_the_table_of_all_models():
-    runs = published_runs()
+    runs = published_runs("grid")
     assert runs.loc[("finetune", "sdpa", "arxiv"), "f1_macro_percent"] == 88.38  # table 4.15 has 88.40
     assert runs.loc[("finetune", "sdpa-then-favor-m128", "arxiv"), "f1_macro_percent"] == 86.23
     assert runs.loc[("pretrain", "sdpa", "wikipedia"), "loss"] == 2.157
 
 
 def test_classes_of_the_baseline():
-    arxiv = published_classes("finetune", "arxiv", "tfidf")
+    arxiv = published_classes("grid", "finetune", "arxiv", "tfidf")
     assert arxiv.loc["cs.AI"].to_dict() == {"precision_percent": 69.01, "recall_percent": 57.56, "f1_percent": 62.77}
     assert arxiv.loc["accuracy"].tolist() == [84.36] * 3
     assert arxiv.loc["macro average", "f1_percent"] == 83.62
-    assert published_classes("finetune", "arxiv", "sdpa").empty
+    assert published_classes("grid", "finetune", "arxiv", "sdpa").empty
 
 
 def test_a_note_says_what_concerns_the_numbers_shown():
     trained = pd.DataFrame({"imported": [None], "epochs": [2]})
-    assert "A100" not in note(trained, ["f1_macro_percent"])
-    assert "docs/fidelity.md" in note(trained, ["f1_macro_percent"])
-    assert "dataset order" in note(trained, ["loss"])
-    assert "A100" in note(trained, ["loss", "minutes_per_epoch"])
-    assert "fidelity" not in note(trained.assign(epochs=0), ["f1"])
-    assert note(trained.assign(imported="theirs"), ["loss"]).startswith("Both values come from runs of the study's own")
+    assert "A100" not in note("grid", trained, ["f1_macro_percent"])
+    assert "docs/fidelity.md" in note("grid", trained, ["f1_macro_percent"])
+    assert "dataset order" in note("grid", trained, ["loss"])
+    assert "A100" in note("grid", trained, ["loss", "minutes_per_epoch"])
+    assert "fidelity" not in note("grid", trained.assign(epochs=0), ["f1"])
+    assert note("grid", trained.assign(imported="theirs"), ["loss"]).startswith(
+        "Both values come from runs of the study's own"
+    )

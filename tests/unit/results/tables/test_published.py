@@ -13,7 +13,7 @@ STAGES = {"tapt": ["imdb"], "finetune": ["imdb"]}
 def scope(folders, models, stages=STAGES, **fields):
     rows = [*models, *filter(None, [fields.get("baseline")])]
     owners = {stage: {row: row for row in rows if (stage, row) != ("tapt", "tfidf")} for stage in stages}
-    return Scope(models, stages, owners, published=True, files=[folder / "run.json" for folder in folders], **fields)
+    return Scope(models, stages, owners, published="grid", files=[folder / "run.json" for folder in folders], **fields)
 
 
 def frame(given, *stages):
