@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Literal
 
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
 from lib.core.kinds import TaskParameters
 from lib.core.settings import Fraction, check
@@ -19,7 +19,22 @@ class Parameters(TaskParameters):
         "of a causal language model has learnt to.",
     )
     mask_probability: Fraction = Field(0.15, description="Share of the ordinary tokens that are predicted.")
-    mask_token_probability: Fraction = Field(0.8, description="Of those, the share replaced by [MASK].")
+    masking: Literal["random", "spans", "words"] = Field(
+        "random",
+        description="What is chosen: `random`, tokens; `spans`, several in a row, which are replaced alike; `words`, "
+        "all tokens of a word, replaced alike, too. WordPiece separates words at punctuation, byte-level BPE and "
+        "SentencePiece at white space alone.",
+    )
+    span_length: PositiveFloat = Field(
+        3.0, description="`spans`: mean of the Poisson distribution of their lengths in tokens; none is empty."
+    )
+    mask_token: str | None = Field(
+        None,
+        min_length=1,
+        description="What stands for a hidden token, as the vocabulary spells it; null = the tokeniser's own mask "
+        "token, which those of most decoders lack. Where it occurs in a text, it is never predicted.",
+    )
+    mask_token_probability: Fraction = Field(0.8, description="Of those, the share replaced by the mask token.")
     random_token_probability: Fraction = Field(0.1, description="Of those, the share replaced by a random token.")
 
     @check
@@ -27,6 +42,11 @@ class Parameters(TaskParameters):
         total = self.mask_token_probability + self.random_token_probability
         if total > 1:
             yield f"mask_token_probability + random_token_probability = {total:g}; expected at most 1"
+
+    @check
+    def _only_spans_have_a_length(self) -> Iterator[str]:
+        if self.masking != "spans" and self.span_length != type(self).model_fields["span_length"].default:
+            yield f"span_length = {self.span_length:g} does nothing with masking = {self.masking}. Leave it out"
 
     def predicted_share(self) -> float:
         """See `TaskParameters.predicted_share`."""

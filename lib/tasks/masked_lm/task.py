@@ -18,6 +18,9 @@ class Task(LanguageModelTask):
         masker = TokenMasker.of(
             tokenizer,
             seed=self.seed,
+            mask_token=self.parameters.mask_token,
+            masking=self.parameters.masking,
+            span_length=self.parameters.span_length,
             mask_probability=self.parameters.mask_probability,
             mask_token_probability=self.parameters.mask_token_probability,
             random_token_probability=self.parameters.random_token_probability,

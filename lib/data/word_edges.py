@@ -1,0 +1,61 @@
+"""Where words begin and end, told by the tokens of a vocabulary alone.
+
+Stored documents hold ids and no text, so a token must say by itself whether it goes on with a word. What a word is, the
+tokeniser decides: WordPiece separates punctuation, byte-level BPE and SentencePiece what stands between white space.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from tokenizers import Tokenizer, decoders, models
+from transformers import PreTrainedTokenizerBase
+
+from lib.core.errors import ConfigError
+
+_BEFORE = "a"
+"""Stands before a token that is turned into text, since decoders remove the space before a text's first token."""
+
+
+class WordEdges(NamedTuple):
+    """Of each token of a vocabulary [V], by its id."""
+
+    begins: np.ndarray
+    """Whether it begins a word, whatever stands before it."""
+    ends: np.ndarray
+    """Whether the next token begins one, whatever it is: so after a line break."""
+
+
+def word_edges(tokenizer: PreTrainedTokenizerBase, is_special: np.ndarray) -> WordEdges:
+    """Return where the tokens of a vocabulary begin and end words.
+
+    Args:
+        tokenizer: fast; of WordPiece (`##`), of whole words, or one whose tokens keep the white space before them.
+        is_special: [V], true for tokens that are no part of a word, whatever they look like.
+
+    Raises:
+        ConfigError: its tokens do not tell.
+    """
+    core: Tokenizer = tokenizer.backend_tokenizer
+    join, vocabulary = _joining(core), tokenizer.get_vocab()
+    begins, ends = np.zeros((2, is_special.size), dtype=bool)
+    for token, number in vocabulary.items():
+        text = join([_BEFORE, token])[len(_BEFORE) :]
+        begins[number], ends[number] = text[:1].isspace(), text[-1:].isspace()
+    if not (begins & ~is_special).any():
+        raise ConfigError(
+            f"masking = words: the tokens of {tokenizer.name_or_path or 'the tokeniser'} "
+            f"({type(core.model).__name__}) do not tell where a word begins. Expected WordPiece, whole words, or "
+            "tokens that keep the space before them; choose masking: random or spans."
+        )
+    return WordEdges(begins | is_special, ends | is_special)
+
+
+def _joining(core: Tokenizer) -> Callable[[Sequence[str]], str]:
+    """Return how tokens become text, with a space wherever a word begins."""
+    if isinstance(core.model, models.WordPiece):
+        # The tokeniser's own decoder would also close up punctuation.
+        return decoders.WordPiece(core.model.continuing_subword_prefix, cleanup=False).decode
+    if isinstance(core.model, models.WordLevel):
+        return " ".join
+    return core.decoder.decode if core.decoder else "".join

@@ -1,0 +1,88 @@
+"""Masked language modelling: what its settings choose, and what they refuse."""
+
+import numpy as np
+import pytest
+import torch
+from pydantic import ValidationError
+from tokenizers import Tokenizer, models
+from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast
+
+from lib.backbones.pretrained.backbone import Backbone
+from lib.backbones.pretrained.parameters import Parameters as Pretrained
+from lib.core.errors import ConfigError
+from lib.data.labels import IGNORED
+from lib.data.tokenizer import TextTokenizer
+from lib.tasks.masked_lm.parameters import Parameters
+from lib.tasks.masked_lm.task import Task
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    """Of single letters, without [CLS] and [SEP]."""
+    folder = tmp_path_factory.mktemp("t") / "t"
+    return TextTokenizer.train(folder, ["a b c d _ aa bb cc dd"], 13, enclose=False).backend
+
+
+def batch(tokenizer, texts, **settings):
+    task = Task(Parameters(kind="masked_lm", **settings), labels=None, seed=0)
+    examples = [{"id": i, "input_ids": np.array(tokenizer(text)["input_ids"]), "epoch": 0, "index": i}
+                for i, text in enumerate(texts)]  # fmt: skip
+    return task.collator(tokenizer)(examples)
+
+
+@pytest.mark.parametrize("masking", ["random", "spans", "words"])
+@pytest.mark.parametrize("objective", ["mlm", "mntp"])
+def test_every_document_has_something_to_predict(tokenizer, masking, objective):
+    texts = ["ab", "a b", "abcd " * 5] * 30
+    labels = batch(tokenizer, texts, masking=masking, objective=objective, mask_probability=0.01)["labels"]
+    assert labels.ne(IGNORED).any(dim=1).all()
+
+
+def test_the_objective_moves_labels_whatever_is_chosen(tokenizer):
+    settings = {"masking": "words", "mask_probability": 0.5, "mask_token_probability": 1, "random_token_probability": 0}
+    made = batch(tokenizer, ["abcd " * 20], objective="mntp", **settings)
+    hidden = made["input_ids"][0].eq(tokenizer.mask_token_id).tolist()
+    assert made["labels"][0].ne(IGNORED).tolist() == [*hidden[1:], False]
+    for start in range(4, 80, 4):
+        assert len(set(hidden[start : start + 4])) == 1
+    assert 0 < sum(hidden) < 80
+
+
+def test_spans_and_the_mask_token_are_settings(tokenizer):
+    settings = {"mask_probability": 0.5, "mask_token_probability": 1, "random_token_probability": 0}
+    made = batch(tokenizer, ["a " * 200], masking="spans", span_length=100, mask_token="_", **settings)
+    hidden = made["input_ids"][0] == tokenizer.get_vocab()["_"]
+    assert hidden.sum() == 100
+    assert hidden.int().diff().abs().sum() <= 4
+    assert not made["input_ids"].eq(tokenizer.mask_token_id).any()
+
+
+@pytest.mark.parametrize(("rows", "vocabulary"), [(0, 14), (14, 14), (20, 20)])
+def test_a_mask_token_that_a_tokeniser_was_given_takes_a_spare_row_or_one_more(tmp_path, rows, vocabulary):
+    core = Tokenizer(models.BPE({token: i for i, token in enumerate(["<s>", *"abcdefghijkl"])}, []))
+    made = PreTrainedTokenizerFast(tokenizer_object=core, bos_token="<s>", pad_token="<s>")
+    assert len(made) == 13
+    made.add_special_tokens({"mask_token": "<mask>"})
+    made.save_pretrained(tmp_path)
+    loaded = TextTokenizer.load(tmp_path).backend
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    architecture = {"model_type": "llama", "vocab_size": rows} | sizes
+    parameters = Pretrained(kind="pretrained", attention="bidirectional", architecture=architecture)
+    model = AutoModelForMaskedLM.from_config(Backbone(parameters, seed=0).config(loaded, {}))
+    assert model.get_input_embeddings().num_embeddings == vocabulary
+    made = batch(loaded, ["abcdefghijkl"], objective="mntp", mask_probability=1, mask_token_probability=1,
+                 random_token_probability=0)  # fmt: skip
+    assert made["input_ids"].tolist() == [[1] + [13] * 11]
+    assert torch.isfinite(model(**made).loss)
+
+
+def test_a_mask_token_that_is_none_is_refused_before_training(tokenizer):
+    with pytest.raises(ConfigError, match="mask_token = 'ab': not one token of .*, which makes 'a', '##b' of it"):
+        batch(tokenizer, ["a b"], mask_token="ab")
+
+
+def test_only_spans_have_a_length():
+    with pytest.raises(ValidationError, match="span_length = 5 does nothing with masking = words. Leave it out"):
+        Parameters(kind="masked_lm", masking="words", span_length=5)
+    with pytest.raises(ValidationError, match="greater than 0"):
+        Parameters(kind="masked_lm", masking="spans", span_length=0)
