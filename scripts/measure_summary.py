@@ -1,6 +1,6 @@
 """Sum up what was measured as Markdown, from its table alone.
 
-python scripts/measure_summary.py attention_cost|training_cost|sequence_cost|memory_cost --table FILE --out FILE
+python scripts/measure_summary.py training_cost --table FILE --out FILE
 """
 
 import sys
@@ -8,14 +8,28 @@ from collections.abc import Sequence
 
 from lib.core import program
 from lib.core.files import write_text
-from lib.measure.summaries import attention_summary, memory_summary, sequence_summary, training_summary
-from lib.measure.tables import ATTENTION_COLUMNS, MEMORY_COLUMNS, SEQUENCE_COLUMNS, TRAINING_COLUMNS, read_table
+from lib.measure.summaries import (
+    adaptation_summary,
+    attention_summary,
+    memory_summary,
+    sequence_summary,
+    training_summary,
+)
+from lib.measure.tables import (
+    ADAPTATION_COLUMNS,
+    ATTENTION_COLUMNS,
+    MEMORY_COLUMNS,
+    SEQUENCE_COLUMNS,
+    TRAINING_COLUMNS,
+    read_table,
+)
 
 SUMMARIES = {
     "attention_cost": (attention_summary, ATTENTION_COLUMNS),
     "training_cost": (training_summary, TRAINING_COLUMNS),
     "sequence_cost": (sequence_summary, SEQUENCE_COLUMNS),
     "memory_cost": (memory_summary, MEMORY_COLUMNS),
+    "adaptation_cost": (adaptation_summary, ADAPTATION_COLUMNS),
 }
 
 

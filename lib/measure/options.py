@@ -23,15 +23,14 @@ def table_parser(documentation: str | None) -> argparse.ArgumentParser:
     return parser
 
 
-def cost_parser(documentation: str | None) -> argparse.ArgumentParser:
-    """Return a parser with the options of the programs that measure costs: mechanisms, device, type and output.
+def device_parser(documentation: str | None) -> argparse.ArgumentParser:
+    """Return a parser with the options of the programs that measure on a device: that, the type and the output.
 
     Args:
         documentation: the program's own.
     """
     parser = table_parser(documentation)
     on_gpu = torch.cuda.is_available()
-    parser.add_argument("--mechanisms", required=True, type=json.loads, metavar="JSON", help="parameters by name")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if on_gpu else "cpu", help="the GPU if any")
     parser.add_argument(
         "--dtype",
@@ -39,6 +38,17 @@ def cost_parser(documentation: str | None) -> argparse.ArgumentParser:
         default="bfloat16" if on_gpu else "float32",
         help="type of the inputs, or of the forward pass in training (bfloat16 on a GPU)",
     )
+    return parser
+
+
+def cost_parser(documentation: str | None) -> argparse.ArgumentParser:
+    """Return a parser with the options of the programs that measure costs: mechanisms, and those of `device_parser`.
+
+    Args:
+        documentation: the program's own.
+    """
+    parser = device_parser(documentation)
+    parser.add_argument("--mechanisms", required=True, type=json.loads, metavar="JSON", help="parameters by name")
     return parser
 
 

@@ -69,6 +69,34 @@ def training_summary(costs: pd.DataFrame) -> str:
     return f"{note}\n\n{pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True)}\n"
 
 
+def adaptation_summary(costs: pd.DataFrame) -> str:
+    """Return what a step of adapting an opened decoder takes, a row for each model and implementation, as Markdown.
+
+    Args:
+        costs: columns `lib.measure.tables.ADAPTATION_COLUMNS`.
+    """
+    first, length = costs.iloc[0], costs["tokens"][0] // costs["batch"][0]
+    rows = [
+        {
+            "model": row["model"],
+            "vocabulary": f"{row['vocabulary']:,}",
+            "weights [M]": f"{row['parameters'] / 1e6:,.1f}",
+            "implementation": row["implementation"],
+            "tokens scored": f"{row['scored']:,} of {row['tokens']:,}",
+            "time [ms]": _time(row["median_ms"], row["repetitions"]),
+            "tokens per second": f"{row['tokens_per_s']:,.0f}",
+            "peak memory [MiB]": f"{row['peak_mb']:,.0f}",
+        }
+        for _, row in costs.iterrows()
+    ]
+    note = (
+        f"{_machine(first)}. A step of MNTP with LoRA on {first['batch']} sequences of {length} random ids: forward, "
+        "backward and AdamW. A token that is scored has a score for each entry of the vocabulary. Peak memory includes "
+        f"the model, and leaves out interpreter and libraries. {_count_once(costs)}"
+    )
+    return f"{note}\n\n{pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True)}\n"
+
+
 def sequence_summary(costs: pd.DataFrame) -> str:
     """Return microseconds per token by layer, threads and length, a table for each kind of pass, as Markdown.
 

@@ -15,6 +15,10 @@ TRAINING_COLUMNS = [
     "implementation", "model", "step", "batch", "tokens", "median_ms", "tokens_per_s", "peak_mb",
     "device", "dtype", "threads", "repetitions", "processor", "torch",
 ]  # fmt: skip
+ADAPTATION_COLUMNS = [
+    "implementation", "model", "parameters", "trained", "vocabulary", "batch", "tokens", "scored", "median_ms",
+    "tokens_per_s", "peak_mb", "device", "dtype", "threads", "repetitions", "processor", "torch",
+]  # fmt: skip
 SEQUENCE_COLUMNS = [
     "layer", "family", "pass", "length", "hidden_size", "heads", "device", "dtype", "threads",
     "median_ms", "min_ms", "max_ms", "us_per_token", "repetitions", "skipped", "processor", "torch",

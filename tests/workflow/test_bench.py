@@ -56,6 +56,18 @@ def test_training_is_measured_and_summed_up(script, tmp_path):
     assert len(table) == 1 + len(MECHANISMS) + 3
 
 
+def test_adaptation_is_measured_and_summed_up(script, tmp_path):
+    out, summary = tmp_path / "adaptation_cost.csv", tmp_path / "adaptation_cost.md"
+    model = {"model_type": "llama", "vocab_size": 200, "hidden_size": 32, "intermediate_size": 64}
+    models = {"tiny": model | {"num_hidden_layers": 1, "num_attention_heads": 2}}
+    sizes = ["--batch", 2, "--length", 32, "--repetitions", 1, "--device", "cpu", "--dtype", "float32"]
+    script("adaptation_cost", "--models", json.dumps(models), *sizes, "--out", out)
+    assert pd.read_csv(out)["implementation"].tolist() == ["transformers + peft", "ours"]
+    script("measure_summary", "adaptation_cost", "--table", out, "--out", summary)
+    (table,) = markdown_tables(summary.read_text())
+    assert [row["model"] for row in table] == ["tiny", "tiny"]
+
+
 def test_one_sequence_is_measured_drawn_and_summed_up(script, tmp_path):
     encoder = json.dumps({"hidden_size": 32, "num_attention_heads": 2})
     own = {"sequence_cost": ["--encoder", encoder, "--seconds", 0.01], "memory_cost": ["--heads", 2, "--head-size", 16]}
@@ -94,6 +106,13 @@ def test_the_bench_is_planned_beside_the_grid(copy_of_repository):
         assert f"\n{rule} " in planned
     assert "pretrain" not in planned
     assert "\nsequence_cost " not in planned
+
+
+def test_the_bench_of_adaptation_is_planned_beside_it(copy_of_repository):
+    planned = copy_of_repository("bench_adaptation").snakemake("-n", "bench_adaptation").stdout
+    for rule in ("adaptation_cost", "measure_summary"):
+        assert f"\n{rule} " in planned
+    assert "\ntraining_cost " not in planned
 
 
 def test_the_bench_of_one_sequence_is_planned_beside_it(copy_of_repository):

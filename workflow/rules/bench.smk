@@ -1,6 +1,7 @@
 """What attention and training cost on the machine at hand, and what was measured as figures. Run with: make bench
 
 What one sequence costs, from short to very long, is apart: snakemake bench_length
+So is what it costs to adapt an opened decoder: snakemake bench_adaptation
 """
 
 import json
@@ -43,6 +44,11 @@ rule bench_length:
     input:
         [plan.table(name, suffix) for name in LENGTH_MEASURED for suffix in ("csv", "md")],
         [plan.figure(name, suffix) for name in LENGTH_FIGURES for suffix in ("svg", "png")],
+
+
+rule bench_adaptation:
+    input:
+        [plan.table("adaptation_cost", suffix) for suffix in ("csv", "md")],
 
 
 rule attention_cost:
@@ -90,6 +96,25 @@ rule training_cost:
     shell:
         "python scripts/training_cost.py --mechanisms {params.mechanisms:q} --encoder {params.encoder:q}"
         " --out {output} > {log} 2>&1"
+
+
+rule adaptation_cost:
+    output:
+        report(plan.table("adaptation_cost"), caption="../report/adaptation_cost.rst", category="Tables"),
+    log:
+        plan.log("tables/adaptation_cost"),
+    threads: os.cpu_count()
+    resources:
+        runtime=30,
+        mem_mb=16_000,
+        gpu=JOB.gpu,
+        cpus_per_task=JOB.cpus_per_task,
+    params:
+        code=code_digest("scripts/adaptation_cost.py"),
+    message:
+        "what it costs to adapt an opened decoder, beside transformers and peft"
+    shell:
+        "python scripts/adaptation_cost.py --out {output} > {log} 2>&1"
 
 
 rule sequence_cost:
@@ -145,7 +170,7 @@ rule measure_summary:
     log:
         plan.log("tables/{measured}_summary"),
     wildcard_constraints:
-        measured="|".join([*SUMMARIES, *LENGTH_MEASURED]),
+        measured="|".join([*SUMMARIES, *LENGTH_MEASURED, "adaptation_cost"]),
     localrule: True
     params:
         code=code_digest("scripts/measure_summary.py"),
