@@ -14,7 +14,7 @@ from array import array
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -24,13 +24,14 @@ from sklearn.utils import resample
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import atomic_path, write_json
 from lib.core.settings.data import Preparation, Split
+from lib.data.folds import SPLITS, FoldSplits
 from lib.data.labels import words
 from lib.data.parts import PartWriter, part_schema
 from lib.data.readers import read_records
+from lib.data.spans import marked
 
 logger = logging.getLogger(__name__)
 
-SPLITS: tuple[Literal["train", "validation", "test"], ...] = ("train", "validation", "test")
 SUMMARY = "summary.json"
 
 
@@ -43,8 +44,8 @@ def prepare_dataset(
     """Read, clean, drop, balance and split a dataset.
 
     Writes `train.parquet`, `validation.parquet`, `test.parquet` (`id`, `text`, `label` and, if asked for, `group`) and
-    `summary.json` (documents read, dropped and kept by part, split and class, or the words where these are labelled;
-    duplicate texts, which are reported and never removed). The same arguments give the same files.
+    `summary.json` (documents read, dropped and kept by part, split and class, or the words or characters where these
+    are labelled; duplicate texts, which are reported and never removed). The same arguments give the same files.
 
     Args:
         files: raw files by part.
@@ -55,7 +56,7 @@ def prepare_dataset(
     Raises:
         ConfigError: `split.join` names a part that there is not.
         DataError: a file cannot be read or holds something unexpected, a document has more or fewer labels than words,
-            or there are too few documents for the split.
+            folds and documents do not match, or there are too few documents for the split.
     """
     split = settings.split
     halve = split.held_out in files and len(files) > 1
@@ -77,10 +78,10 @@ def prepare_dataset(
         candidates = folder / "candidates.parquet"
         index = _collect({part: files[part] for part in parts}, ground_truth, settings, candidates)
         held_out = np.array([part == split.held_out for part in parts])[index.parts] if halve else None
-        published = index.parts if split.published else None  # their numbers are those of the splits
-        # Where words are labelled, documents have no class, so they are drawn as if they all had the same.
+        given = {"published": index.parts, "folds": index.folds, None: None}[split.given]  # the numbers of the splits
+        # Where words or spans are labelled, documents have no class, so they are drawn as if they all had the same.
         classes = settings.labels if settings.label_per == "document" else ["documents"]
-        assignment = assign_splits(index.labels, classes, split, settings.balance, held_out, published)
+        assignment = assign_splits(index.labels, classes, split, settings.balance, held_out, given)
         _distribute(candidates, assignment, folder)
         candidates.unlink()
         write_json(folder / SUMMARY, _summarise(index, assignment))
@@ -98,17 +99,17 @@ class _Index:
         self._parts = array("H")
         self._labels = array("H")
         self._texts = array("Q")
-        self._words_of_class = array("I")
+        self._folds = array("H")
+        self._items_of_class = array("I")
         self.counts: dict[str, dict[str, Any]] = {}
 
-    def add(self, part: int, label: int | list[int], text: str) -> None:
+    def add(self, part: int, label: int | list[Any], text: str, split_of_fold: int, label_per: str) -> None:
         self._parts.append(part)
+        self._folds.append(split_of_fold)
+        self._labels.append(0 if isinstance(label, list) else label)
         if isinstance(label, list):
-            self._labels.append(0)
-            counts = Counter(label)
-            self._words_of_class.extend(counts[number] for number in range(len(self._names)))
-        else:
-            self._labels.append(label)
+            counts = Counter(label if label_per == "word" else marked(label, len(text)).tolist())
+            self._items_of_class.extend(counts[number] for number in range(len(self._names)))
         digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
         self._texts.append(int.from_bytes(digest, "little"))
 
@@ -119,18 +120,23 @@ class _Index:
 
     @property
     def labels(self) -> np.ndarray:
-        """Number of the class, `[documents]`; 0 where words are labelled."""
+        """Number of the class, `[documents]`; 0 where words or spans are labelled."""
         return np.frombuffer(self._labels, np.uint16)
 
+    @property
+    def folds(self) -> np.ndarray:
+        """Number of the split that the fold stands for, `[documents]`; 0 where there are no folds."""
+        return np.frombuffer(self._folds, np.uint16)
+
     def class_counts(self, chosen: np.ndarray) -> dict[str, int]:
-        """Return how many of the chosen documents, or of their words where these are labelled, each class has.
+        """Return how many of the chosen documents, or of their words or characters where these have it, each class has.
 
         Args:
             chosen: true for a chosen document, `[documents]`.
         """
-        if not self._words_of_class:
+        if not self._items_of_class:
             return _class_counts(self.labels[chosen], self._names)
-        counts = np.frombuffer(self._words_of_class, np.uintc).reshape(-1, len(self._names))
+        counts = np.frombuffer(self._items_of_class, np.uintc).reshape(-1, len(self._names))
         return dict(zip(self._names, counts[chosen].sum(axis=0).tolist(), strict=True))
 
     @property
@@ -153,6 +159,8 @@ def _collect(
     }
     numbers = {part: number for number, part in enumerate(files)}
     remove = re.compile(settings.remove) if settings.remove is not None else None
+    folds = settings.split.folds
+    splits = None if folds is None else FoldSplits(folds)
     records = read_records(
         files,
         text=settings.text,
@@ -161,28 +169,34 @@ def _collect(
         labels=settings.labels,
         label_per=settings.label_per,
         group=settings.group,
+        fold=None if folds is None or folds.file is not None else folds.column,
         ground_truth=ground_truth,
     )
-    schema = part_schema(per_word=settings.label_per == "word", grouped=settings.group is not None)
+    schema = part_schema(label_per=settings.label_per, grouped=settings.group is not None)
     with PartWriter(candidates, schema) as writer:
         for record in records:
             text = record.text if remove is None else remove.sub("", record.text)
             counts = index.counts[record.part]
             counts["read"] += 1
+            where = f"{record.part}, document {record.id!r}"
+            split = 0 if splits is None else splits.split(record.id, record.fold, where)
             if not text or text.isspace():
                 counts["empty"] += 1
             elif len(text) < settings.min_chars:
                 counts["short"] += 1
             else:
                 assert record.label is not None  # one was asked for
-                if isinstance(record.label, list) and len(record.label) != (found := len(words(text))):
+                label, per = record.label, settings.label_per
+                if per == "word" and isinstance(label, list) and len(label) != (found := len(words(text))):
                     raise DataError(
-                        f"{record.part}, document {record.id!r}: has {len(record.label)} labels for {found} words. "
-                        "Expected an entry per word, as white space separates them after 'remove' (null = no label). "
-                        "Repair the file, or set 'label_per' to document."
+                        f"{where}: has {len(label)} labels for {found} words. Expected an entry per word, as white "
+                        "space separates them after 'remove' (null = no label). Repair the file, or set 'label_per' to "
+                        "document."
                     )
-                writer.write(record.id, text, record.label, *([] if record.group is None else [record.group]))
-                index.add(numbers[record.part], record.label, text)
+                writer.write(record.id, text, label, *([] if record.group is None else [record.group]))
+                index.add(numbers[record.part], label, text, split, per)
+    if splits is not None:
+        splits.check_spent()
     for part, counts in index.counts.items():
         if counts["empty"]:
             logger.warning("%s: dropped %d documents without text", part, counts["empty"])
@@ -196,7 +210,7 @@ def assign_splits(
     split: Split,
     balance: bool = False,
     held_out: np.ndarray | None = None,
-    published: np.ndarray | None = None,
+    given: np.ndarray | None = None,
 ) -> np.ndarray:
     """Return the split of every document: its place in `SPLITS`, or -1 for one that no split keeps.
 
@@ -210,13 +224,13 @@ def assign_splits(
         balance: cut every class to the size of the rarest, before splitting.
         held_out: documents that give validation and test, half each, `[documents]`; the others give training. None
             splits all documents by their shares.
-        published: number of the split that every document comes in, `[documents]`; None makes the splits.
+        given: number of the split that every document comes in, `[documents]`; None makes the splits.
 
     Raises:
         DataError: a class, or a split, has too few documents.
     """
-    if published is not None:
-        train, validation, test = (np.flatnonzero(published == number) for number in range(len(SPLITS)))
+    if given is not None:
+        train, validation, test = (np.flatnonzero(given == number) for number in range(len(SPLITS)))
     else:
         train, validation, test = _drawn_splits(labels, names, split, balance, held_out)
 

@@ -14,6 +14,6 @@ def words(text: str) -> list[str]:
     return _WORD.findall(text)
 
 
-def word_starts(text: str) -> list[int]:
-    """Return where each word of a text begins, in characters."""
-    return [word.start() for word in _WORD.finditer(text)]
+def word_spans(text: str) -> list[tuple[int, int]]:
+    """Return where each word of a text begins and ends, in characters."""
+    return [word.span() for word in _WORD.finditer(text)]

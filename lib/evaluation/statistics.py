@@ -1,11 +1,13 @@
-"""What differences between classifiers on one test set are worth: intervals, tests, and what a test set can show.
+"""What differences between models on one test set are worth: intervals, tests, and what a test set can show.
 
 n documents with m labelled items in all (the documents themselves, or labelled tokens of theirs); S seeds; M models;
-C classes; R resamples. What is imported inside functions stays out of the workflow's own process.
+C classes (of spans one, what is inside); R resamples. What is imported inside functions stays out of the workflow's own
+process.
 """
 
 import functools
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -19,31 +21,31 @@ CHUNK = 4_000_000
 
 
 @dataclass(frozen=True)
-class PairedPredictions:
-    """What M models predicted on the same test documents, each trained with the same S seeds."""
+class Paired(ABC):
+    """What M models did on the same test documents, each trained with the same S seeds."""
 
     models: Sequence[str]
     """Names of the models [M]."""
-    labels: np.ndarray
-    """True classes [m], numbered from 0."""
-    predictions: np.ndarray
-    """Predicted classes [S, M, m]."""
-    documents: np.ndarray
-    """Document of each item [m], numbered from 0 without a gap."""
-    classes: int
-    """C; one that neither occurs nor is predicted counts as 0 in macro-F1."""
+
+    @property
+    @abstractmethod
+    def counts(self) -> np.ndarray:
+        """By document: twice the right items of every seed, model and class, then predicted plus true ones.
+
+        [n, 2, S, M, C].
+        """
 
     def f1(self) -> np.ndarray:
-        """Return macro-F1 of every seed and model as fractions [S, M]."""
-        return self._f1(np.ones((1, len(self._counts))))[0]
+        """Return F1 of every seed and model, the mean over classes, as fractions [S, M]."""
+        return self._f1(np.ones((1, len(self.counts))))[0]
 
     def right(self) -> np.ndarray:
         """Return which documents are right in all of their items [S, M, n]."""
-        twice_right, predicted_and_true = np.moveaxis(self._counts.sum(axis=-1), 1, 0)  # [n, S * M]
-        return (twice_right == predicted_and_true).T.reshape(*self.predictions.shape[:2], -1)
+        twice_right, predicted_and_true = np.moveaxis(self.counts.sum(axis=-1), 1, 0)  # [n, S, M]
+        return np.moveaxis(twice_right == predicted_and_true, 0, -1)
 
     def resampled_f1(self, *key: int | str, resamples: int) -> np.ndarray:
-        """Return macro-F1 of every model, the mean over seeds, in resamples of the documents and of the seeds [R, M].
+        """Return F1 of every model, the mean over seeds, in resamples of the documents and of the seeds [R, M].
 
         One resample is the same documents and seeds for all models, so the difference of two columns is a paired
         bootstrap of their difference. What is drawn does not depend on which models there are. Of S > 1 seeds, S - 1
@@ -57,7 +59,7 @@ class PairedPredictions:
         al. (2022), The MultiBERTs; one seed less as in Rao and Wu (1988), Resampling Inference with Complex Survey
         Data.
         """
-        seeds, documents = len(self.predictions), len(self._counts)
+        documents, _, seeds, *_ = self.counts.shape
         of_documents = np.random.default_rng(derive_seed("bootstrap documents", *key))
         of_seeds = np.random.default_rng(derive_seed("bootstrap seeds", *key))
         drawn = max(seeds - 1, 1)
@@ -70,9 +72,33 @@ class PairedPredictions:
             scores.append(np.einsum("rs,rsm->rm", part, self._f1(times.astype(float))))
         return np.concatenate(scores)
 
+    def _f1(self, times: np.ndarray) -> np.ndarray:
+        """Return F1 where each document counts `times` [R, n] as often [R, S, M]."""
+        documents, *shape = self.counts.shape
+        totals = (times @ self.counts.reshape(documents, -1)).reshape(-1, *shape)  # [R, 2, S, M, C]
+        twice_right, predicted_and_true = totals[:, 0], totals[:, 1]
+        scores = np.divide(
+            twice_right, predicted_and_true, out=np.zeros_like(twice_right), where=predicted_and_true > 0
+        )
+        return scores.mean(axis=-1)
+
+
+@dataclass(frozen=True)
+class PairedPredictions(Paired):
+    """Classes that models predicted; F1 is macro-F1."""
+
+    labels: np.ndarray
+    """True classes [m], numbered from 0."""
+    predictions: np.ndarray
+    """Predicted classes [S, M, m]."""
+    documents: np.ndarray
+    """Document of each item [m], numbered from 0 without a gap."""
+    classes: int
+    """C; one that neither occurs nor is predicted counts as 0 in macro-F1."""
+
     @functools.cached_property
-    def _counts(self) -> np.ndarray:
-        """By document and class: twice the right items of every seed and model, then its predicted plus true ones."""
+    def counts(self) -> np.ndarray:
+        """See `Paired.counts`."""
         predictions = self.predictions.reshape(-1, len(self.labels))  # [S * M, m]
         shape = self.documents.max() + 1, len(predictions), self.classes
 
@@ -82,17 +108,33 @@ class PairedPredictions:
 
         once = np.ones_like(predictions)
         right = count(predictions, predictions == self.labels)
-        return np.stack([2 * right, count(predictions, once) + count(self.labels, once)], axis=1)
+        counts = np.stack([2 * right, count(predictions, once) + count(self.labels, once)], axis=1)
+        return counts.reshape(len(counts), 2, *self.predictions.shape[:2], self.classes)
 
-    def _f1(self, times: np.ndarray) -> np.ndarray:
-        """Return macro-F1 where each document counts `times` [R, n] as often [R, S, M]."""
-        documents, *shape = self._counts.shape
-        totals = (times @ self._counts.reshape(documents, -1)).reshape(-1, *shape)  # [R, 2, S * M, C]
-        twice_right, predicted_and_true = totals[:, 0], totals[:, 1]
-        scores = np.divide(
-            twice_right, predicted_and_true, out=np.zeros_like(twice_right), where=predicted_and_true > 0
-        )
-        return scores.mean(axis=-1).reshape(-1, *self.predictions.shape[:2])
+
+@dataclass(frozen=True)
+class PairedSpans(Paired):
+    """Spans that models found; F1 is that of the characters inside, of all documents together."""
+
+    true_positives: np.ndarray
+    """Characters in a span that were found [S, M, n]."""
+    wrong: np.ndarray
+    """Those that were found but are in none, and those in one that were not found [S, M, n]."""
+
+    @functools.cached_property
+    def counts(self) -> np.ndarray:
+        """See `Paired.counts`."""
+        right = 2 * self.true_positives
+        return np.moveaxis(np.stack([right, right + self.wrong]), -1, 0)[..., None]
+
+
+def bootstrap_test(differences: np.ndarray) -> float:
+    """Return the two-sided p-value of whether a difference is 0, from resamples of it [R].
+
+    Source: Davison and Hinkley (1997), Bootstrap Methods and their Application; their count by which no p-value is 0.
+    """
+    beyond = min((differences <= 0).sum(), (differences >= 0).sum())
+    return min(2 * (float(beyond) + 1) / (len(differences) + 1), 1.0)
 
 
 def interval(resampled: np.ndarray, confidence: float) -> tuple[np.ndarray, np.ndarray]:

@@ -1,5 +1,6 @@
 """Test predictions of finished runs, side by side, as statistics compare them."""
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -7,11 +8,11 @@ import pandas as pd
 
 from lib.core.errors import DataError
 from lib.core.record import PREDICTIONS
-from lib.evaluation.statistics import PairedPredictions
-from lib.results.predictions import class_names, load_items
+from lib.evaluation.statistics import Paired, PairedPredictions, PairedSpans
+from lib.results.predictions import SPANS, class_names, finds_spans, load_items, load_predictions
 
 
-def paired_predictions(grid: pd.DataFrame) -> PairedPredictions:
+def paired_predictions(grid: pd.DataFrame) -> Paired:
     """Return what runs predicted on the test documents of one dataset, models in the order of the grid's rows.
 
     Args:
@@ -22,23 +23,34 @@ def paired_predictions(grid: pd.DataFrame) -> PairedPredictions:
     """
     folders = grid.sort_values("seed", kind="stable").groupby("row", sort=False)["folder"].agg(list)
     folders = folders.reindex(grid["row"].unique())
-    first: pd.DataFrame | None = None
-    predictions = []
-    for folder in [Path(folder) for of_seeds in zip(*folders, strict=True) for folder in of_seeds]:
-        items = load_items(folder, ["id"]).set_index("id").sort_index(kind="stable")
-        if first is None:
-            first, classes = items, len(class_names(folder))
-        elif not items["label"].equals(first["label"]):
-            raise DataError(
-                f"{folder / PREDICTIONS}: other test documents, or other labels, than those of {folders.iloc[0][0]}. "
-                "Expected the same, which alone can be compared. Run again whichever is older than its data."
-            )
-        predictions.append(items["prediction"].to_numpy())
-    assert first is not None  # a grid has runs
+    in_order = [Path(folder) for of_seeds in zip(*folders, strict=True) for folder in of_seeds]
+    if finds_spans(in_order[0]):
+        runs = _alike(in_order, _spans)
+        counts = np.reshape([run[SPANS].to_numpy().T for run in runs], (-1, len(folders), 3, len(runs[0])))
+        return PairedSpans(list(folders.index), counts[:, :, 0], counts[:, :, 1] + counts[:, :, 2])
+    runs = _alike(in_order, lambda folder: load_items(folder, ["id"]).set_index("id").sort_index(kind="stable"))
     return PairedPredictions(
         models=list(folders.index),
-        labels=first["label"].to_numpy(),
-        predictions=np.reshape(predictions, (-1, len(folders), len(first))),
-        documents=pd.factorize(first.index)[0],
-        classes=classes,
+        labels=runs[0]["label"].to_numpy(),
+        predictions=np.reshape([run["prediction"].to_numpy() for run in runs], (-1, len(folders), len(runs[0]))),
+        documents=pd.factorize(runs[0].index)[0],
+        classes=len(class_names(in_order[0])),
     )
+
+
+def _spans(folder: Path) -> pd.DataFrame:
+    """Return the counts of a run by document, and its true spans as text, which can be compared."""
+    documents = load_predictions(folder, ["id", "label", *SPANS]).set_index("id").sort_index()
+    return documents.assign(label=[str([span.tolist() for span in spans]) for spans in documents["label"]])
+
+
+def _alike(folders: Sequence[Path], read: Callable[[Path], pd.DataFrame]) -> list[pd.DataFrame]:
+    """Return what is read of each run, all of the same documents with the same labels."""
+    runs = [read(folder) for folder in folders]
+    for folder, run in zip(folders, runs, strict=True):
+        if not run["label"].equals(runs[0]["label"]):
+            raise DataError(
+                f"{folder / PREDICTIONS}: other test documents, or other labels, than those of {folders[0]}. "
+                "Expected the same, which alone can be compared. Run again whichever is older than its data."
+            )
+    return runs

@@ -4,10 +4,22 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
+import pyarrow.parquet as pq
 
 from lib.core.errors import DataError
 from lib.core.files import read_mapping
 from lib.core.record import CONFIG, PREDICTIONS
+
+SPANS = ["true_positives", "false_positives", "false_negatives"]
+"""Numbers of characters, which a run that finds spans leaves of every document."""
+
+
+def finds_spans(folder: str | Path) -> bool:
+    """Whether a run found spans; not if its predictions cannot be read, which whoever loads them is told."""
+    try:
+        return set(SPANS) <= set(pq.read_schema(Path(folder) / PREDICTIONS).names)
+    except (OSError, ValueError):
+        return False
 
 
 def load_predictions(folder: str | Path, columns: Sequence[str]) -> pd.DataFrame:
@@ -15,10 +27,10 @@ def load_predictions(folder: str | Path, columns: Sequence[str]) -> pd.DataFrame
 
     Args:
         folder: of the run.
-        columns: of `id`, `label`, `prediction`, `probabilities`, `group`.
+        columns: of `id`, `label`, `prediction`, `probabilities`, `group`; of spans, also of `SPANS`.
 
     Raises:
-        DataError: the file cannot be read, or has no such column or no document of test.
+        DataError: the file cannot be read, or has no such column, an id twice, or no document of test.
     """
     path = Path(folder) / PREDICTIONS
     try:
@@ -27,6 +39,9 @@ def load_predictions(folder: str | Path, columns: Sequence[str]) -> pd.DataFrame
         raise DataError(f"{path}: lacks predictions ({error!r}). Repeat the run.") from error
     if documents.empty:
         raise DataError(f"{path}: has no document of the split test. Repeat the run.")
+    if "id" in documents and documents["id"].duplicated().any():
+        twice = documents.loc[documents["id"].duplicated(), "id"].iloc[0]
+        raise DataError(f"{path}: has document {twice} twice. Check the ids of the dataset.")
     return documents
 
 
@@ -42,9 +57,6 @@ def load_items(folder: str | Path, columns: Sequence[str] = ()) -> pd.DataFrame:
     """
     documents = load_predictions(folder, ["label", "prediction", *columns])
     path = Path(folder) / PREDICTIONS
-    if "id" in documents and documents["id"].duplicated().any():
-        twice = documents.loc[documents["id"].duplicated(), "id"].iloc[0]
-        raise DataError(f"{path}: has document {twice} twice. Check the ids of the dataset.")
     try:
         items = documents.explode(["label", "prediction"]).dropna(subset="label")
         items = items.astype({"label": int, "prediction": int})

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from transformers import EvalPrediction, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
     from transformers.trainer_utils import PredictionOutput
 
-    from lib.backbones.contract import TextClassifier
-
 
 class Task(ABC):
     """Base of every task: the part `task` of a kind defines `class Task`, derived from this one.
@@ -61,6 +59,14 @@ class Task(ABC):
     ) -> Callable[[Sequence[Mapping[str, Any]]], dict[str, Tensor]]:
         """Return the function that makes a batch of examples of `lib.data.tokens.TokenDataset`."""
 
+    def begin(self, split: str, tokens: Dataset) -> None:  # noqa: B027 most tasks need no more than batches hold
+        """Hear which split is predicted next: `validation`, or `test`, always after validation.
+
+        Args:
+            split: its name.
+            tokens: the split, in the order in which it is predicted.
+        """
+
     @abstractmethod
     def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
         """Return the scores of a split from what `prediction_step` returned for its batches."""
@@ -80,12 +86,13 @@ class Task(ABC):
         """
         raise TypeError(f"{type(self).__name__} predicts nothing, yet its parameters say `predicts`")
 
-    def evaluate(self, classifier: TextClassifier, documents: Mapping[str, pd.DataFrame]) -> Evaluation:
+    def evaluate(self, classifier: Any, documents: Mapping[str, pd.DataFrame]) -> Evaluation:
         """Do the task by a backbone that needs no training loop.
 
         Args:
-            classifier: the backbone.
-            documents: `id`, `text`, `label` and perhaps `group` of the documents by split.
+            classifier: the backbone, a `TextClassifier` or a `SpanFinder`, as the task's parameters ask for.
+            documents: `id`, `text`, `label` (of spans, an array of pairs) and perhaps `group` of the documents by
+                split.
 
         Returns:
             Predictions with a column `split`, and metrics (`eval_*` of validation, `test_*`).

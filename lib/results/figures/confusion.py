@@ -29,6 +29,7 @@ class Parameters(FigureParameters):
 
     divided: ClassVar[Literal["if_several"]] = "if_several"
     needs_predictions: ClassVar[bool] = True
+    needs_classes: ClassVar[bool] = True
 
     kind: Literal["confusion"]
     stage: str = Field(description="Stage whose predictions are drawn.")

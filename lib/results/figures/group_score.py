@@ -25,6 +25,7 @@ class Parameters(FigureParameters):
     """Accuracy on test by the number in the dataset's `group`, one line per model, one panel per dataset."""
 
     needs_predictions: ClassVar[bool] = True
+    needs_classes: ClassVar[bool] = True
     needs_groups: ClassVar[bool] = True
 
     kind: Literal["group_score"]

@@ -1,4 +1,4 @@
-"""Loss, or another column of the histories, of every epoch: against the epoch, or against the time of training."""
+"""Loss, or another column of the histories, at every evaluation: against the epoch, or the time of training."""
 
 from typing import Any, ClassVar, Literal
 
@@ -43,10 +43,10 @@ class Parameters(FigureParameters):
 
 
 def draw(settings: Parameters, scope: Scope) -> Figure:
-    """Draw a column of the histories at the end of every epoch, one panel per dataset.
+    """Draw a column of the histories at every evaluation, one panel per dataset.
 
     Lines are means over the seeds, as are the minutes; a band spans one standard deviation to either side where there
-    is more than one seed. A line is broken at an epoch that lacks the value in any seed. Models without a training loop
+    is more than one seed. A line is broken where any seed lacks the value. Models without a training loop
     are left out. An axis is logarithmic where its greatest value is more than 100 times its least.
 
     Raises:
@@ -86,13 +86,19 @@ def _curves(settings: Parameters, scope: Scope) -> pd.DataFrame:
     _require(runs[column].count() > 0, settings.stage, f"no value of {column}")
     epochs["x"] = epochs["epoch"]
     if settings.against == "minutes":
-        length = runs["epoch"].agg(lambda epoch: epoch.max() - epoch.min() + 1)
+        length = runs["epoch"].agg(lambda epoch: len(_evaluated(epoch)))
         _require(runs["seconds"].count() == length, settings.stage, "no seconds of some epoch")
         epochs["x"] = epochs.sort_values("epoch").groupby(key)["seconds"].cumsum() / 60
     cells = epochs.groupby(["dataset", "row", "epoch"])
     curves = cells.agg(x=("x", "mean"), mean=(column, "mean"), std=(column, "std"))
     curves.loc[cells[column].count() < grid["seed"].nunique(), ["mean", "std"]] = float("nan")
     return curves
+
+
+def _evaluated(epochs: pd.Series) -> list[float]:
+    """Return the epochs at which there are values, or should be: between whole ones, all are meant."""
+    whole = (epochs % 1 == 0).all()
+    return [*range(int(epochs.min()), int(epochs.max()) + 1)] if whole else sorted(set(epochs))
 
 
 def _require(present: pd.Series, stage: str, problem: str) -> None:
@@ -105,8 +111,7 @@ def _require(present: pd.Series, stage: str, problem: str) -> None:
 
 
 def _draw_curve(axes: Axes, curve: pd.DataFrame, style: dict[str, Any]) -> None:
-    epochs = curve.index.to_numpy()
-    curve = curve.reindex(range(epochs.min(), epochs.max() + 1))  # so that a missing epoch breaks the line
+    curve = curve.reindex(_evaluated(curve.index.to_series()))  # so that a missing epoch breaks the line
     axes.plot(curve["x"], curve["mean"], **style)
     if curve["std"].notna().any():
         low, high = curve["mean"] - curve["std"], curve["mean"] + curve["std"]

@@ -1,4 +1,4 @@
-"""Macro-F1 of every model with its bootstrap interval."""
+"""F1 of every model with its bootstrap interval."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal
@@ -21,7 +21,7 @@ PANEL_WIDTH, ROW_HEIGHT, MARGINS = 3.5, 0.22, 1.0
 
 
 class Parameters(FigureParameters):
-    """Macro-F1 on test with its bootstrap interval, best model first, one panel per dataset."""
+    """F1 on test with its bootstrap interval, best model first, one panel per dataset."""
 
     needs_predictions: ClassVar[bool] = True
     beside: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
@@ -37,7 +37,7 @@ class Parameters(FigureParameters):
 
 
 def draw(settings: Parameters, scope: Scope) -> Figure:
-    """Draw macro-F1 on test, the mean over seeds, with its interval, one panel per dataset, best model first.
+    """Draw F1 on test, the mean over seeds, with its interval, one panel per dataset, best model first.
 
     The intervals are those of a bootstrap over documents and, with more than one seed, over seeds. The baseline is a
     dashed line, with its interval as a band.

@@ -19,6 +19,7 @@ class Parameters(TableParameters):
 
     divided: ClassVar[Literal["always"]] = "always"
     needs_predictions: ClassVar[bool] = True
+    needs_classes: ClassVar[bool] = True
 
     kind: Literal["classes"]
     stage: str = Field(description="Stage whose runs it shows.")
@@ -44,8 +45,11 @@ def make(settings: Parameters, scope: Scope) -> Table:
     columns = {name: Column(f"{label} [%]", 2) for name, label in SCORES.items()}
     frame[list(columns)] *= 100
     (dataset,), (model,) = scope.stages[settings.stage], scope.models
-    printed = published_classes(settings.stage, dataset, model) if scope.published else pd.DataFrame()
-    if not printed.empty:
+    printed, footnote = pd.DataFrame(), None
+    if scope.published:
+        printed = published_classes(scope.published, settings.stage, dataset, model)
+    if scope.published and not printed.empty:
+        footnote = note(scope.published, grid, SCORES)
         for name in SCORES:
             frame[f"{name}_published"] = frame["label"].map(printed[f"{name}_percent"])
             columns[f"{name}_published"] = Column(f"{columns[name].label}, published", 2)
@@ -53,7 +57,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
     return Table(
         frame[["label", *shown, "support"]],
         {**columns, "support": Column("support", 0)},
-        None if printed.empty else note(grid, shown),
+        footnote,
     )
 
 

@@ -9,6 +9,7 @@ class Parameters(TaskParameters):
     """Causal language modelling: every token is predicted from those before it."""
 
     trains_on: ClassVar[Ability | None] = "past_states"
+    head: ClassVar[str | None] = "masked_lm"  # of one shape; what it sees differs
 
     kind: Literal["causal_lm"]
 

@@ -260,7 +260,8 @@ def test_script_with_articles_and_ground_truth(tmp_path):
 
 
 def test_scripts_do_not_import_torch():
-    code = "import sys, scripts.prepare_dataset, scripts.filter_corpus, scripts.download_url, scripts.download_hub\n"
+    code = "import sys, scripts.prepare_dataset, scripts.filter_corpus\n"
+    code += "import scripts.download_url, scripts.download_hub, scripts.download_model\n"
     code += "sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0
 
@@ -329,3 +330,17 @@ def test_documents_that_are_dropped_need_no_labels(tmp_path):
     prepare_dataset({"all": [path]}, tmp_path / "out", settings(**OF_WORDS, min_chars=3))
     part = summary(tmp_path / "out")["parts"]["all"]
     assert (part["read"], part["empty"], part["short"]) == (62, 1, 1)
+
+
+def test_spans_reach_the_splits_and_characters_are_counted(tmp_path):
+    rows = [{"text": f"words {n:02d} 😀", "label": [] if n % 3 else [[0, 5], [9, 12]]} for n in range(60)]
+    path = write(tmp_path / "raw.parquet", rows)
+    names = {"labels": ["outside", "inside"], "label_per": "span"}
+    prepare_dataset({"all": [path]}, tmp_path / "out", settings(**names))
+    kept = [row for rows in prepared(tmp_path / "out").values() for row in rows]
+    expected = {f"all-{n}": (row["text"], row["label"] and [[0, 5], [9, 10]]) for n, row in enumerate(rows)}
+    assert {row["id"]: (row["text"], row["label"]) for row in kept} == expected
+    assert (
+        str(pq.read_schema(tmp_path / "out/test.parquet").field("label").type) == "list<element: list<element: int64>>"
+    )
+    assert summary(tmp_path / "out")["parts"]["all"]["kept"] == {"outside": 60 * 10 - 20 * 6, "inside": 20 * 6}

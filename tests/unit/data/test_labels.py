@@ -3,14 +3,14 @@ import unicodedata
 
 from tokenizers.pre_tokenizers import WhitespaceSplit
 
-from lib.data.labels import word_starts, words
+from lib.data.labels import word_spans, words
 
 
 def test_words_are_what_white_space_separates():
     text = "  so-called\tU.S.\u00a0 \u4e2d\u6587\n[MASK]x "
     assert words(text) == ["so-called", "U.S.", "\u4e2d\u6587", "[MASK]x"]
-    assert [text[start] for start in word_starts(text)] == ["s", "U", "\u4e2d", "["]
-    assert words(" \n") == word_starts("") == []
+    assert [text[start:end] for start, end in word_spans(text)] == words(text)
+    assert words(" \n") == word_spans("") == []
 
 
 def test_white_space_is_that_of_the_tokeniser():
@@ -20,4 +20,4 @@ def test_white_space_is_that_of_the_tokeniser():
     split = WhitespaceSplit().pre_tokenize_str(text)
     assert len(split) > 20
     assert words(text) == [word for word, _ in split]
-    assert word_starts(text) == [start for _, (start, _) in split]
+    assert word_spans(text) == [span for _, span in split]

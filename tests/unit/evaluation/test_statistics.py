@@ -6,7 +6,15 @@ import pytest
 from scipy.stats import binom
 from sklearn.metrics import accuracy_score, f1_score
 
-from lib.evaluation.statistics import PairedPredictions, holm, interval, mcnemar_test, smallest_difference
+from lib.evaluation.statistics import (
+    PairedPredictions,
+    PairedSpans,
+    bootstrap_test,
+    holm,
+    interval,
+    mcnemar_test,
+    smallest_difference,
+)
 
 
 def paired(labels, predictions, documents=None, classes=None):
@@ -140,3 +148,25 @@ def test_accuracy_is_the_share_of_right_documents():
     labels, predictions = generator.integers(3, size=30), generator.integers(3, size=(1, 2, 30))
     found = paired(labels, predictions).right().mean(axis=-1)[0]
     assert found.tolist() == pytest.approx([accuracy_score(labels, each) for each in predictions[0]])
+
+
+def test_f1_of_spans_is_that_of_their_characters():
+    """As if each character were an item of two classes, of which only the one inside counts."""
+    generator = np.random.default_rng(3)
+    labels, found = generator.random((4, 30)) < 0.3, generator.random((2, 3, 4, 30)) < 0.3  # 4 documents
+    found[0, 0, 1] = labels[1]
+    spans = PairedSpans(["a", "b", "c"], (found & labels).sum(axis=-1), (found != labels).sum(axis=-1))
+    for place in itertools.product(range(2), range(3)):
+        assert spans.f1()[place] == pytest.approx(f1_score(labels.ravel(), found[place].ravel()))
+    assert (spans.right() == (found == labels).all(axis=-1)).all()
+    assert spans.right()[0, 0, 1]
+    resampled = spans.resampled_f1("spans", resamples=500)
+    assert resampled.shape == (500, 3)
+    one = PairedSpans(["c"], spans.true_positives[:, 2:], spans.wrong[:, 2:])
+    assert one.resampled_f1("spans", resamples=500)[:, 0] == pytest.approx(resampled[:, 2])
+
+
+def test_the_bootstrap_tests_on_both_sides():
+    assert bootstrap_test(np.array([1.0] * 999)) == pytest.approx(2 / 1000)
+    assert bootstrap_test(np.array([-1.0] * 989 + [0.0] * 10)) == pytest.approx(2 * 11 / 1000)
+    assert bootstrap_test(np.array([-1.0, 1.0])) == 1

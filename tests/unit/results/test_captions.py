@@ -20,7 +20,7 @@ STUDIES = sorted((ROOT / "config").glob("*.yaml"))
 NAMES = {path.stem for path in CAPTIONS}
 BENCH = {
     "attention_cost", "attention_time", "attention_memory", "training_cost", "favor_error", "lsh_recall",
-    "sequence_cost", "sequence_time", "memory_cost", "memory_length",
+    "sequence_cost", "sequence_time", "memory_cost", "memory_length", "adaptation_cost",
 }  # fmt: skip
 KINDS = {*TABLES.kinds(), *FIGURES.kinds(), *get_args(Analysis.model_fields["kind"].annotation)}
 

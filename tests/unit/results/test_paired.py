@@ -1,6 +1,6 @@
 import pandas as pd
 import pytest
-from run_records import scope_of, write_predictions, write_run
+from run_records import scope_of, write_predictions, write_run, write_spans
 
 from lib.core.errors import DataError
 from lib.results.paired import paired_predictions
@@ -83,3 +83,21 @@ def test_a_run_without_names_of_classes_is_named(tmp_path, labels):
     (folder / "config.yaml").write_text(labels)
     with pytest.raises(DataError, match=r"sdpa/imdb/seed-0/config.yaml: names no classes"):
         pair([folder], ["sdpa"])
+
+
+def test_spans_are_counted_by_document(tmp_path):
+    runs = [("sdpa", [(3, 1, 0), (0, 0, 2)]), ("favor-m64", [(1, 0, 2), (2, 4, 0)])]
+    folders = [
+        write_spans(write_run(tmp_path, "finetune", model, "imdb", seed=seed), counts)
+        for model, counts in runs
+        for seed in (0, 1)
+    ]
+    rewrite(folders[1], lambda frame: frame.iloc[::-1])
+    found = pair(folders)
+    assert found.models == ["sdpa", "favor-m64"]
+    assert found.true_positives.tolist() == [[[3, 0], [1, 2]]] * 2
+    assert found.wrong.tolist() == [[[1, 2], [2, 4]]] * 2
+    assert found.f1()[0].tolist() == pytest.approx([6 / (6 + 3), 6 / (6 + 6)])
+    rewrite(folders[3], lambda frame: frame.assign(label=[[[0, 4]]] * len(frame)))
+    with pytest.raises(DataError, match=r"favor-m64/imdb/seed-1/predictions.parquet: other test documents, or other"):
+        pair(folders)

@@ -1,9 +1,9 @@
 import pandas as pd
 import pytest
-from run_records import MODELS, write_baseline, write_run
+from run_records import MODELS, write_baseline, write_geometry, write_run
 
 from lib.core.errors import DataError
-from lib.results.records import load_histories, load_runs, select_grid
+from lib.results.records import load_geometries, load_histories, load_runs, select_grid
 
 
 def test_runs_are_one_tidy_row_each(tmp_path):
@@ -50,6 +50,18 @@ def test_histories_are_one_row_per_epoch_of_what_trained(tmp_path):
     shown = histories[["seed", "epoch", "train_loss"]].to_numpy().tolist()
     assert shown == [[1, 1, 3.5], [1, 2, 3.0], [2, 1, 2.5], [2, 2, 1.5]]
     assert histories["eval_loss"].isna().tolist() == [True, True, False, False]
+
+
+def test_tables_of_geometry_are_those_of_what_trained(tmp_path):
+    folders = [
+        write_geometry(write_run(tmp_path, "tapt", "sdpa", "imdb", seed=seed), {"symmetry": seed}, {"head": 0})
+        for seed in (1, 2)
+    ]
+    geometries = load_geometries(load_runs([*folders, write_baseline(tmp_path, "imdb", 0.8)]))
+    assert geometries[["seed", "head"]].to_numpy().tolist() == [[1, "all"], [1, "0"], [2, "all"], [2, "0"]]
+    (folders[1] / "geometry.csv").unlink()
+    with pytest.raises(DataError, match=r"seed-2/geometry.csv: not a table of geometry"):
+        load_geometries(load_runs(folders))
 
 
 def test_every_missing_or_empty_history_is_named(tmp_path):
@@ -106,3 +118,14 @@ def test_a_cell_of_two_runs_is_named():
     row = {"stage": "finetune", "model": "sdpa", "dataset": "imdb", "variant": "", "seed": 1}
     with pytest.raises(DataError, match="finetune/sdpa/imdb/seed-1: 2 records"):
         select_grid(pd.DataFrame([row, row]), "finetune", ["sdpa"], ["imdb"], [])
+
+
+def test_f1_of_spans_stands_where_others_have_macro_f1(tmp_path):
+    runs = load_runs(
+        [
+            write_run(tmp_path, "find", "sdpa", "posts", test_f1=0.5, eval_f1=0.6),
+            write_run(tmp_path, "finetune", "sdpa", "imdb", test_f1_macro=0.7),
+        ]
+    )
+    assert runs["test_f1_macro"].tolist() == [0.5, 0.7]
+    assert runs["eval_f1_macro"].tolist() == [0.6, 0.8]

@@ -106,5 +106,5 @@ def test_the_order_of_stages_and_models_outlives_json(folders):
     read = scope(json.loads(json.dumps(fields, sort_keys=True)), [folder / "run.json" for folder in folders])
     assert list(read.stages.items()) == [("tapt", ["imdb"]), ("finetune", ["imdb"])]
     assert list(read.families.items()) == [("sdpa", "sdpa"), ("gru", "recurrent")]
-    assert (read.reference, read.baseline, read.published) == ("sdpa", None, False)
+    assert (read.reference, read.baseline, read.published) == ("sdpa", None, None)
     assert len(read.runs) == len(folders)

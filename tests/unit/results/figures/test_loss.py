@@ -76,6 +76,19 @@ def test_epochs_are_whole_numbers_also_if_there_is_only_one(tmp_path):
     assert [tick for tick in axes.get_xticks() if low <= tick <= high] == [1]
 
 
+@pytest.mark.parametrize("against", ["epochs", "minutes"])
+def test_evaluations_within_epochs_stand_where_they_were(against, tmp_path):
+    folders = []
+    for seed in (0, 1):
+        folders.append(write(tmp_path, "sdpa", [], seed=seed))
+        rows = [f"{epoch},60,{loss + seed}" for epoch, loss in ((0.4, 5.0), (0.8, 3.0), (1.2, 2.0), (1.5, 1.0))]
+        (folders[-1] / HISTORY).write_text("\n".join(["epoch,seconds,train_loss", *rows]) + "\n")
+    (axes,) = drawn(folders, against=against).axes
+    line = lines_of(axes)["sdpa"]
+    assert line.get_xdata().tolist() == ([0.4, 0.8, 1.2, 1.5] if against == "epochs" else [1, 2, 3, 4])
+    assert line.get_ydata().tolist() == [5.5, 3.5, 2.5, 1.5]
+
+
 def test_a_line_breaks_where_a_seed_lacks_the_value(tmp_path):
     folders = [write(tmp_path, "sdpa", [4.0, 3.0, 2.0]), write(tmp_path, "sdpa", [4.0, "", 2.0], seed=1)]
     (axes,) = drawn(folders).axes

@@ -29,6 +29,15 @@ def test_one_column_per_model_and_a_gap_where_one_stopped_earlier(tmp_path):
     assert table(folders, ["favor-m64", "sdpa"]).to_csv() == "epoch,favor-m64,sdpa\n1,4.2500,3.5000\n2,,3.0000\n"
 
 
+def test_evaluations_within_epochs_have_rows_of_their_own(tmp_path):
+    folders = [
+        history(tmp_path, "sdpa", "epoch,train_loss\n0.5,3.5\n1,3.0\n1.25,2.5\n"),
+        history(tmp_path, "favor-m64", "epoch,train_loss\n1,4.25\n"),
+    ]
+    text = "epoch,sdpa,favor-m64\n0.50,3.5000,\n1.00,3.0000,4.2500\n1.25,2.5000,\n"
+    assert table(folders, ["sdpa", "favor-m64"]).to_csv() == text
+
+
 def test_several_seeds_give_means_and_deviations(tmp_path):
     folders = [
         history(tmp_path, "sdpa", f"epoch,train_loss,eval_loss\n1,3,{loss}\n", seed)

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from run_records import scope_of, write_baseline, write_predictions, write_run
+from run_records import scope_of, write_baseline, write_predictions, write_run, write_spans
 from studies import SMALL, changed
 
 from lib.core.configuration import load_study
@@ -150,3 +150,22 @@ def test_a_study_is_told_what_the_table_lacks():
         "other.confidence",
     ):
         assert problem in str(error.value)
+
+
+def test_spans_are_compared_by_the_bootstrap_alone(tmp_path):
+    """Of 40 documents none is right as a whole. Two models find 8 of 10 characters or 6, the baseline 5."""
+    found = {"tfidf": [5] * 40, "sdpa": [8, 6] * 20, "favor-m64": [6, 8] * 20}
+    folders = [
+        write_spans(write_run(tmp_path, "finetune", model, "imdb"), [(each, 0, 10 - each) for each in hits])
+        for model, hits in found.items()
+    ]
+    made = table(folders)
+    frame = made.frame
+    columns = ["dataset", "model", "against", "f1_difference", "low", "high", "bootstrap_p", "holm_p", "result"]
+    assert frame.columns.tolist() == columns
+    assert frame["f1_difference"].tolist() == pytest.approx([100 * (14 / 17 - 2 / 3), 0, 100 * (14 / 17 - 2 / 3)])
+    assert frame["result"].tolist() == ["better", "no difference shown", "better"]
+    assert frame["bootstrap_p"].tolist() == pytest.approx([2 / 2001, 1, 2 / 2001], abs=0.2)
+    assert frame["holm_p"].tolist()[::2] == pytest.approx([6 / 2001, 6 / 2001])
+    assert "F1 of the characters in spans" in made.note
+    assert "McNemar" not in made.note

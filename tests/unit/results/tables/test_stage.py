@@ -187,11 +187,11 @@ def test_sizes_and_whole_trainings_have_no_deviation_and_scores_of_sequences_do(
 def test_published_values_stand_beside_ours_where_there_are_any(tmp_path):
     folders = [write_run(tmp_path, "pretrain", model, "wikipedia") for model in ("sdpa", "favor-m1024")]
     stages = {"pretrain": ["wikipedia"]}
-    made = table(folders, stages, COSTS, ["sdpa", "favor-m1024"], published=True)
+    made = table(folders, stages, COSTS, ["sdpa", "favor-m1024"], published="grid")
     assert made.frame["wikipedia_loss_published"].tolist()[0] == 2.157
     assert pd.isna(made.frame["wikipedia_loss_published"].tolist()[1])
     assert "NVIDIA A100" in made.to_markdown()
-    parameters = table(folders, stages, ["parameters"], ["sdpa"], published=True)
+    parameters = table(folders, stages, ["parameters"], ["sdpa"], published="grid")
     assert parameters.to_csv() == "model,wikipedia\nsdpa,100\n"
     assert "published" not in table(folders, stages, COSTS, ["sdpa"]).to_csv()
 
@@ -251,7 +251,7 @@ def test_program_shows_published_values_if_told_to(tmp_path, make_table):
     folder = write_run(tmp_path, "finetune", "sdpa", "imdb")
     stages = [["finetune", ["imdb"]]]
     assert "imdb_published" not in make_table(stages, ["f1"], ["sdpa"], folder)[1]
-    assert "imdb_published" in make_table(stages, ["f1"], ["sdpa"], folder, published=True)[1]
+    assert "imdb_published" in make_table(stages, ["f1"], ["sdpa"], folder, published="grid")[1]
 
 
 def test_program_reads_shared_runs_and_keeps_the_order_of_stages(tmp_path, make_table):

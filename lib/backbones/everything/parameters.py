@@ -1,0 +1,16 @@
+"""Parameters of the baseline that finds everything."""
+
+from typing import Literal
+
+from lib.core.kinds import Ability, BackboneParameters
+
+
+class Parameters(BackboneParameters):
+    """Finds one span in every text: all of it."""
+
+    kind: Literal["everything"]
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """See `BackboneParameters.abilities`."""
+        return frozenset({"character_probabilities"})

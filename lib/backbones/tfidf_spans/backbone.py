@@ -1,0 +1,75 @@
+"""The baseline that finds spans: each word is judged by the characters around it."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import pandas as pd
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+from lib.backbones import contract
+from lib.backbones.tfidf_spans.parameters import Parameters
+from lib.core.errors import DataError
+
+WORD = re.compile(r"\S+")
+
+
+class Backbone(contract.SpanFinder):
+    """Short runs of characters in a window around a word, weighed by how rare they are, and one linear decision."""
+
+    parameters: Parameters
+
+    def fit(self, texts: pd.Series, inside: Sequence[np.ndarray]) -> None:
+        """See `lib.backbones.contract.SpanFinder.fit`: a word lies in a span if any of its characters does."""
+        settings = self.parameters
+        self.classifier = make_pipeline(
+            TfidfVectorizer(
+                analyzer="char",
+                ngram_range=(settings.ngram_min, settings.ngram_max),
+                max_features=settings.max_features,
+                min_df=settings.min_df,
+                sublinear_tf=True,
+                dtype=np.float32,  # half the memory of what is the largest thing here
+            ),
+            LogisticRegression(C=settings.regularization, solver="lbfgs", max_iter=settings.max_iter),
+        )
+        labels = [
+            marks[word.start() : word.end()].any()
+            for text, marks in zip(texts, inside, strict=True)
+            for word in WORD.finditer(text)
+        ]
+        if len(set(labels)) < 2:
+            raise DataError("all words of training lie in spans, or none does; expected both. Add documents.")
+        try:
+            self.classifier.fit(self._windows(texts), labels)
+        except ValueError as error:
+            raise DataError(
+                f"no n-gram around {len(labels)} words is left to count ({error}). Expected n-grams around at least "
+                f"min_df = {settings.min_df} of them. Lower min_df, or give more documents."
+            ) from error
+
+    def pieces(self, texts: pd.Series) -> list[contract.Pieces]:
+        """See `lib.backbones.contract.SpanFinder.pieces`: one for each word."""
+        words = [[word.span() for word in WORD.finditer(text)] for text in texts]
+        probabilities = iter(self.classifier.predict_proba(self._windows(texts))[:, 1].tolist())
+        return [
+            contract.Pieces(
+                [start for start, _ in of_text], [end for _, end in of_text], [next(probabilities) for _ in of_text]
+            )
+            for of_text in words
+        ]
+
+    def _windows(self, texts: Iterable[str]) -> list[str]:
+        """Return what stands around each word of all texts, itself included."""
+        reach = self.parameters.window
+        return [
+            text[max(word.start() - reach, 0) : word.end() + reach] for text in texts for word in WORD.finditer(text)
+        ]
+
+    @property
+    def weights(self) -> int:
+        """See `lib.backbones.contract.TextBackbone.weights`."""
+        regression = self.classifier[-1]
+        return regression.coef_.size + regression.intercept_.size

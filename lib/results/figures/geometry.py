@@ -1,0 +1,155 @@
+"""The geometry of attention against the steps of a training: how it changes, or that it does not."""
+
+import textwrap
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
+
+import matplotlib.style
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from pydantic import Field
+
+from lib.core.errors import DataError
+from lib.core.kinds import FigureParameters
+from lib.core.settings import check
+from lib.results.geometry import LABELS, OF_WEIGHTS, Measure, Per, Weights, at_ends, geometry_values, over_layers
+from lib.results.scope import Scope
+from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, legend_beside, line_looks, panel_grid
+
+RANDOM = "random matrices"
+NOTE_CHARACTERS = 15
+"""In an inch of a line of the note."""
+SHADE = 0.3
+"""Of all bands together, so that lines can be seen through many; a single one has half of it at most."""
+
+
+class Parameters(FigureParameters):
+    """A measure of attention by optimiser step, one line per model, one panel per dataset."""
+
+    needs_training: ClassVar[bool] = True
+    needs_geometry: ClassVar[bool] = True
+
+    kind: Literal["geometry"]
+    stage: str | list[str] = Field(
+        description="Stage whose training is drawn; it needs a section `geometry`. Of several, each model shows the "
+        "one that it passes."
+    )
+    measure: Measure = Field(
+        description="What is drawn: `symmetry` or `directionality` of the weights for queries and keys, "
+        "`upper_triangle`, the share of squared attention weights on later tokens, or `gradient_norm` of these weights."
+    )
+    weights: Weights = Field(
+        "merged",
+        description="Weights as the model has them (`merged`), their change by LoRA (`delta`), or the product of "
+        "LoRA's own matrices (`adapter`).",
+    )
+    positions: list[int] = Field(
+        [0], min_length=1, description="Positions of keys from queries, as measured; the mean over several."
+    )
+    per: Per = Field("layer", description="What mean and band are over: whole layers, or all heads of all layers.")
+
+    def stages_passed(self) -> list[str]:
+        """See the base."""
+        return [self.stage] if isinstance(self.stage, str) else []
+
+    def stages_added(self) -> list[str]:
+        """See the base."""
+        return [] if isinstance(self.stage, str) else self.stage
+
+    @check
+    def _what_is_set_does_something(self) -> Iterator[str]:
+        if self.measure not in OF_WEIGHTS:
+            for name in ("weights", "positions"):
+                value = getattr(self, name)
+                if value != type(self).model_fields[name].default:
+                    yield f"{name} = {value} does nothing with measure = '{self.measure}'. Leave it out"
+        if self.measure == "gradient_norm" and self.per == "head":
+            yield "per = 'head': gradients are measured by layer. Choose per: layer"
+
+
+def draw(settings: Parameters, scope: Scope) -> Figure:
+    """Draw a measure against the optimiser steps, one panel per dataset.
+
+    Lines are means over layers, or heads, of means over the seeds; bands span one standard deviation over the layers to
+    either side. Grey lines are the mean of random projections of the same shapes, and one deviation to either side of
+    it. Below the figure of merged symmetry stands how far at most the models' updates could have moved it.
+
+    Raises:
+        DataError: a run is missing, there twice or without its table of geometry, or nothing was measured of what is
+            asked for.
+    """
+    chosen: dict[str, Any] = {name: getattr(settings, name) for name in ("weights", "positions", "per")}
+    curves = over_layers(geometry_values(scope, list(scope.stages), settings.measure, **chosen))
+    if curves.empty:
+        raise DataError(
+            f"no run of {', '.join(scope.stages)} has {settings.measure} of weights '{settings.weights}' per "
+            f"{settings.per}. Expected some: `delta` and `adapter` need LoRA on queries or keys, `upper_triangle` "
+            "needs documents (`geometry` of the stage). Change the figure's settings."
+        )
+    random = pd.Series(dtype=float)
+    if settings.measure in OF_WEIGHTS:
+        random = geometry_values(scope, list(scope.stages), settings.measure, source="random", **chosen)
+    drawn = curves.index.unique("row")
+    look = line_looks({row: scope.families[row] for row in scope.models if row in drawn})
+    named = dict.fromkeys(dataset for of_stage in scope.stages.values() for dataset in of_stage)
+    datasets = [dataset for dataset in named if dataset in curves.index.unique("dataset")]
+    with matplotlib.style.context(STYLE):
+        figure, panels = panel_grid(len(datasets), PANEL_INCHES)
+        for axes, dataset in zip(panels, datasets, strict=True):
+            axes.set_title(dataset)
+            if len(random):
+                _draw_random(axes, random.loc[dataset])
+            for row, style in look.items():
+                if (dataset, row) in curves.index.droplevel("step"):
+                    _draw_curve(axes, curves.loc[(dataset, row)], style, min(SHADE / 2, SHADE / len(look)))
+            axes.set_xlabel("optimiser step")
+            axes.set_ylabel(_label(settings))
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        if note := _note(settings, scope):
+            wrapped = textwrap.fill(note, int(NOTE_CHARACTERS * figure.get_figwidth()), break_on_hyphens=False)
+            figure.supxlabel(wrapped, x=0.01, ha="left", fontsize=7, color=BASELINE_COLOUR)
+        handles = {line.get_label(): line for axes in panels for line in axes.lines}
+        names = [*look, *([RANDOM] if RANDOM in handles else [])]
+        legend_beside(figure, [handles[name] for name in names], names)
+    return figure
+
+
+def _label(settings: Parameters) -> str:
+    label = LABELS[settings.measure]
+    if settings.measure not in OF_WEIGHTS:
+        return label
+    of = {"merged": "of merged weights", "delta": "of LoRA's change", "adapter": "of LoRA's own matrices"}
+    where = (
+        "" if settings.positions == [0] else f",\nkeys at {', '.join(f'{place:+d}' for place in settings.positions)}"
+    )
+    return f"{label} {of[settings.weights]}{where}"
+
+
+def _draw_curve(axes: Axes, curve: pd.DataFrame, style: dict[str, Any], shade: float) -> None:
+    axes.plot(curve.index, curve["mean"], **style)
+    low, high = curve["mean"] - curve["std"], curve["mean"] + curve["std"]
+    axes.fill_between(curve.index, low, high, color=style["color"], alpha=shade, linewidth=0)
+
+
+def _draw_random(axes: Axes, values: pd.Series) -> None:
+    behind: dict[str, Any] = {"color": BASELINE_COLOUR, "zorder": 1.5}  # the lines of models
+    axes.axhline(values.mean(), linestyle="--", linewidth=1, label=RANDOM, gid=RANDOM, **behind)
+    if len(values) > 1:
+        for edge in (values.mean() - values.std(), values.mean() + values.std()):
+            axes.axhline(edge, linestyle=":", linewidth=0.8, **behind)
+
+
+def _note(settings: Parameters, scope: Scope) -> str | None:
+    """Return by how much at most the updates could have moved merged symmetry, if that is drawn and there are some."""
+    if (settings.measure, settings.weights) != ("symmetry", "merged"):
+        return None
+    bounds = geometry_values(
+        scope, list(scope.stages), "bound", weights="delta", positions=settings.positions, per=settings.per
+    )
+    if bounds.empty:
+        return None
+    greatest = at_ends(bounds)[1]["mean"].groupby("row").max()
+    moves = ", ".join(f"{row} {greatest[row]:.2g}" for row in scope.models if row in greatest)
+    return f"An update as large as the one learnt could move symmetry by at most: {moves}."

@@ -1,0 +1,1 @@
+"""Detection of spans, given in characters."""

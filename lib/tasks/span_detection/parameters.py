@@ -1,0 +1,29 @@
+"""Parameters of the detection of spans."""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from lib.core.kinds import Ability, TaskParameters
+from lib.core.settings import Probability
+
+
+class Parameters(TaskParameters):
+    """Detection of spans: from the state of each token to how likely its characters lie in a span."""
+
+    evaluates_on: ClassVar[Ability | None] = "character_probabilities"
+    labelled: ClassVar[bool] = True
+    label_per: ClassVar[Literal["document", "word", "span"]] = "span"
+    head: ClassVar[str | None] = "token_classification"
+    predicts: ClassVar[bool] = True
+    keeps: ClassVar[Literal["best", "last"]] = "best"
+    splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")
+
+    kind: Literal["span_detection"]
+    classifier_dropout: Probability = Field(0.1, description="Dropout before the projection.")
+    threshold: Literal["search", "balance"] | Annotated[float, Field(gt=0, lt=1)] = Field(
+        "search",
+        description="Probability from which a character is in a span. `search`: the best one on validation by F1 of "
+        "characters, of 0.10 to 0.50 in steps of 0.01; `balance`: that by which as many characters of validation are "
+        "found as truly lie in spans; or a number. Test has that of validation.",
+    )

@@ -1,0 +1,157 @@
+"""Detection of spans by the tokens of a text, scored by the characters.
+
+Shapes: B batch, N tokens of a window; n characters of a document.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import pandas as pd
+import torch
+from datasets import Dataset
+from scipy.special import expit
+from torch import Tensor
+from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.trainer_utils import PredictionOutput
+
+from lib.backbones.contract import Pieces, SpanFinder
+from lib.core.errors import RunError
+from lib.data.classification import TokenClassificationCollator
+from lib.data.labels import IGNORED
+from lib.data.spans import character_values, marked, spans_of
+from lib.evaluation.spans import balanced_threshold, character_counts, searched_threshold, span_metrics
+from lib.tasks import contract
+from lib.tasks.span_detection.parameters import Parameters
+
+
+class Document(NamedTuple):
+    """What is known of a document, and what was predicted."""
+
+    id: str
+    group: int | None
+    inside: np.ndarray
+    """Which characters lie in a span [n]."""
+    probabilities: np.ndarray
+    """How likely each does, in float16 [n]: what decides is what the predictions keep."""
+
+
+class Task(contract.Task):
+    """Find the spans of a document. The best epoch has the highest F1 of characters on validation.
+
+    The loss is the mean cross-entropy of tokens. A token in the overlap of windows counts in each of them.
+    """
+
+    auto_model: ClassVar[str] = "AutoModelForTokenClassification"
+    best: ClassVar[str] = "f1"
+    parameters: Parameters
+
+    def model_options(self) -> dict[str, Any]:
+        """See `lib.tasks.contract.Task.model_options`: head and names of the classes."""
+        return self.parameters.model_dump(exclude={"kind", "threshold"}) | self.class_names()
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
+        """See `lib.tasks.contract.Task.collator`."""
+        return TokenClassificationCollator(tokenizer.pad_token_id)
+
+    def begin(self, split: str, tokens: Dataset) -> None:
+        """See `lib.tasks.contract.Task.begin`: what puts windows together is in no batch."""
+        self._split, self._tokens = split, tokens
+
+    def prediction_step(self, model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> tuple[None, Tensor, Tensor]:
+        """Return by how much the score of inside exceeds that of outside [B, N], and the labels [B, N]."""
+        with torch.no_grad():
+            logits = model(**{name: value for name, value in inputs.items() if name != "labels"}).logits.float()
+        return None, logits[..., 1] - logits[..., 0], inputs["labels"]
+
+    def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
+        """Return `precision`, `recall` and `f1` of characters, the mean `loss` of tokens, on validation `threshold`.
+
+        Raises:
+            RunError: a prediction is not a finite number.
+        """
+        scores = self._scores(self._split, _stitched(self._tokens, prediction.predictions))
+        is_labelled = prediction.label_ids != IGNORED
+        margins, labels = prediction.predictions[is_labelled], prediction.label_ids[is_labelled]
+        loss = np.logaddexp(0, np.where(labels == 1, -margins, margins), dtype=np.float64).mean()
+        return scores | {"loss": float(loss)}
+
+    def predictions(self, tokens: Dataset, output: PredictionOutput) -> pd.DataFrame:
+        """See `lib.tasks.contract.Task.predictions`.
+
+        `label` and `prediction` are spans, pairs [start, end) of characters; `probabilities` are those of the
+        characters, and `true_positives`, `false_positives` and `false_negatives` numbers of characters.
+        """
+        return self._frame(_stitched(tokens, output.predictions))
+
+    def evaluate(self, classifier: SpanFinder, documents: Mapping[str, pd.DataFrame]) -> contract.Evaluation:
+        """See `lib.tasks.contract.Task.evaluate`: fitted on training, scored on validation and test."""
+        texts, spans = documents["train"]["text"], documents["train"]["label"]
+        classifier.fit(texts, [marked(pairs, len(text)) for text, pairs in zip(texts, spans, strict=True)])
+        frames: list[pd.DataFrame] = []
+        metrics: dict[str, float] = {}
+        for split, prefix in (("validation", "eval"), ("test", "test")):
+            rows = documents[split]
+            found = [
+                _document(row.id, getattr(row, "group", None), row.label, len(row.text), pieces)
+                for row, pieces in zip(rows.itertuples(), classifier.pieces(rows["text"]), strict=True)
+            ]
+            metrics |= {f"{prefix}_{name}": score for name, score in self._scores(split, found).items()}
+            frames.append(self._frame(found).assign(split=split))
+        return pd.concat(frames, ignore_index=True), metrics
+
+    def _scores(self, split: str, documents: Sequence[Document]) -> dict[str, float]:
+        """Return the scores of a split; those of validation say which threshold they chose."""
+        probabilities = np.concatenate([document.probabilities for document in documents]).astype(float)
+        inside = np.concatenate([document.inside for document in documents])
+        if not np.isfinite(probabilities).all():
+            raise RunError(
+                f"{(~np.isfinite(probabilities)).sum()} characters of {split} have probabilities that are not finite "
+                "numbers: the training has diverged. Lower the learning rate, or train in fp32 or bf16."
+            )
+        chosen: dict[str, float] = {}
+        if split == "validation":
+            wanted = self.parameters.threshold
+            choose = {"search": searched_threshold, "balance": balanced_threshold}
+            self.threshold = wanted if isinstance(wanted, float) else choose[wanted](probabilities, inside)
+            chosen = {"threshold": self.threshold}
+        return {**span_metrics(character_counts(probabilities >= self.threshold, inside)), **chosen}
+
+    def _frame(self, documents: Sequence[Document]) -> pd.DataFrame:
+        rows = []
+        for identity, group, inside, probabilities in documents:
+            found = probabilities.astype(float) >= self.threshold
+            row = {"id": identity, "label": spans_of(inside), "prediction": spans_of(found)}
+            counts = character_counts(found, inside)._asdict()
+            rows.append(
+                {**row, "probabilities": probabilities, **counts, **({} if group is None else {"group": group})}
+            )
+        return pd.DataFrame(rows)
+
+
+def _stitched(tokens: Dataset, margins: np.ndarray) -> list[Document]:
+    """Return the documents of a split, put together from what was predicted for their windows.
+
+    Args:
+        tokens: the windows [W].
+        margins: by how much the score of inside exceeds that of outside, padded [W, N].
+    """
+    windows = tokens.select_columns([name for name in tokens.column_names if name not in ("input_ids", "labels")])
+    of_document: dict[str, list[dict[str, Any]]] = {}
+    for window, found in zip(windows, margins, strict=True):
+        window["probabilities"] = expit(found[: window["length"]].astype(np.float64))
+        of_document.setdefault(window["id"], []).append(window)
+    documents = []
+    for identity, parts in of_document.items():
+        pieces = Pieces(*(np.concatenate([part[name] for part in parts]) for name in Pieces._fields))
+        whole = parts[0]
+        documents.append(_document(identity, whole.get("group"), whole["spans"], whole["characters"], pieces))
+    return documents
+
+
+def _document(
+    identity: str, group: int | None, spans: Sequence[Sequence[int]], characters: int, pieces: Pieces
+) -> Document:
+    """Return a document, its pieces put together."""
+    values = character_values(*pieces, characters).astype(np.float16)
+    return Document(identity, group, marked(spans, characters), values)
