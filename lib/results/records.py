@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from lib.core.errors import DataError
-from lib.core.record import HISTORY, read_record
+from lib.core.record import GEOMETRY, HISTORY, read_record
 from lib.core.variants import variant_name
 
 KEY = ["stage", "model", "dataset", "variant", "seed"]
@@ -17,6 +17,7 @@ KEY = ["stage", "model", "dataset", "variant", "seed"]
 def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
     """Return one row per run: the fields of its record, each metric under its own name, weights as `parameters_*`.
 
+    F1 of characters in spans (`test_f1`, `eval_f1`) also stands in the columns of macro-F1, the score of other runs.
     `variant` is the name of the run's variant. `training_seconds` is `seconds`, and missing without a training loop.
 
     Raises:
@@ -33,7 +34,8 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
         fields["variant"] = variant_name(record.variant)
         parameters = {f"parameters_{part}": number for part, number in record.parameters.items()}
         training = {"training_seconds": record.seconds if record.epochs else None}
-        rows.append({"folder": str(folder), **fields, **training, **parameters, **record.metrics})
+        scores = {f"{name}_macro": record.metrics[name] for name in ("eval_f1", "test_f1") if name in record.metrics}
+        rows.append({"folder": str(folder), **fields, **training, **parameters, **record.metrics, **scores})
     if problems:
         raise DataError("\n".join(problems))
     runs = pd.DataFrame(rows)
@@ -43,7 +45,7 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
 
 
 def load_histories(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return one row per run and epoch: what names the run, `epoch`, and what its history holds.
+    """Return one row per run and evaluation: what names the run, `epoch`, and what its history holds.
 
     Args:
         runs: frame of `load_runs`; those without a training loop have no history.
@@ -51,18 +53,37 @@ def load_histories(runs: pd.DataFrame) -> pd.DataFrame:
     Raises:
         DataError: histories are missing or damaged; all of them are named.
     """
+    return _load_tables(runs, HISTORY, "history", ["epoch"])
+
+
+def load_geometries(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that runs measured: what names the run, and the columns of `lib.training.geometry.COLUMNS`.
+
+    Args:
+        runs: frame of `load_runs`; those without a training loop measure nothing.
+
+    Raises:
+        DataError: tables are missing or damaged; all of them are named.
+    """
+    return _load_tables(runs, GEOMETRY, "table of geometry", ["step"], {"head": str})
+
+
+def _load_tables(
+    runs: pd.DataFrame, name: str, noun: str, columns: list[str], types: dict[str, type] | None = None
+) -> pd.DataFrame:
+    """Return the rows of the table called `name` of every run that trained, behind what names the run."""
     frames, problems = [], []
     for run in runs[runs["epochs"] > 0].itertuples():
-        path = Path(run.folder) / HISTORY
+        path = Path(run.folder) / name
         try:
-            history = pd.read_csv(path)
+            table = pd.read_csv(path, dtype=types)
         except (OSError, ValueError) as error:
-            problems.append(f"{path}: not a history ({error}). Delete the run's folder and run it again.")
+            problems.append(f"{path}: not a {noun} ({error}). Delete the run's folder and run it again.")
             continue
-        frames.append(history.assign(**{name: getattr(run, name) for name in KEY}))
+        frames.append(table.assign(**{field: getattr(run, field) for field in KEY}))
     if problems:
         raise DataError("\n".join(problems))
-    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*KEY, "epoch"])
+    return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame(columns=[*KEY, *columns])
 
 
 def select_grid(

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from lib.core.variants import Setting, variant_name
-from lib.results.records import load_histories, load_runs, select_grid
+from lib.results.records import load_geometries, load_histories, load_runs, select_grid
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class Scope:
     """Row that the others are compared with."""
     baseline: str | None = None
     """Model without a training loop that all others should surpass, if it passes the stages that are shown."""
-    published: bool = False
-    """Whether the printed values of the reproduced study are put beside ours."""
+    published: str | None = None
+    """Study whose printed values are put beside ours."""
     tokenised: Sequence[tuple[str, str]] = ()
     """Corpus and tokeniser of each of `files`, if these are statistics of tokenised texts."""
     files: Sequence[str | Path] = ()
@@ -49,6 +49,11 @@ class Scope:
     def histories(self) -> pd.DataFrame:
         """One row per epoch of every run, as `lib.results.records.load_histories` gives them."""
         return load_histories(self.runs)
+
+    @functools.cached_property
+    def geometries(self) -> pd.DataFrame:
+        """What the runs measured of attention, as `lib.results.records.load_geometries` gives it."""
+        return load_geometries(self.runs)
 
     @property
     def trained(self) -> list[str]:

@@ -16,6 +16,7 @@ class Parameters(TableParameters):
 
     divided: ClassVar[Literal["if_several"]] = "if_several"
     needs_predictions: ClassVar[bool] = True
+    needs_classes: ClassVar[bool] = True
     needs_groups: ClassVar[bool] = True
 
     kind: Literal["groups"]

@@ -1,4 +1,4 @@
-"""The loss, or another number of the history, of each epoch: a row per epoch, a column per model."""
+"""The loss, or another number of the history, at each evaluation: a row per evaluation, a column per model."""
 
 from typing import ClassVar, Literal
 
@@ -13,7 +13,7 @@ from lib.results.table import Column, Table
 
 
 class Parameters(TableParameters):
-    """One table per dataset: a row per epoch, a column per model that trains."""
+    """One table per dataset: a row per evaluation, a column per model that trains."""
 
     divided: ClassVar[Literal["if_several"]] = "if_several"
 
@@ -29,8 +29,8 @@ class Parameters(TableParameters):
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return a column of the history by epoch and model, unscaled.
 
-    With more than one seed these are means, with a standard deviation beside them. An epoch that a model does not have,
-    or has no value of, is a gap.
+    With more than one seed these are means, with a standard deviation beside them. An epoch at which a model was not
+    evaluated, or has no value of, is a gap.
 
     Raises:
         DataError: a run is missing or there twice, or no history has the column.
@@ -45,7 +45,8 @@ def make(settings: Parameters, scope: Scope) -> Table:
         )
     cells = epochs.groupby(["epoch", "row"])[settings.column]
     means, deviations = cells.mean().unstack("row"), cells.std().unstack("row")
-    frame, columns = pd.DataFrame({"epoch": means.index}), {"epoch": Column("epoch", 0)}
+    whole = (means.index % 1 == 0).all()
+    frame, columns = pd.DataFrame({"epoch": means.index}), {"epoch": Column("epoch", 0 if whole else 2)}
     label = settings.column.replace("_", " ")
     for model in [model for model in scope.models if model in means]:
         frame[model], columns[model] = means[model].to_numpy(), Column(f"{model} {label}", 4)

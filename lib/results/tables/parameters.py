@@ -18,6 +18,7 @@ PARTS = {
     "backbone": "backbone in all",
     "head": "head",
     "total": "all",
+    "trainable": "trained",
 }
 """Parts of a model as run records count them, and what their columns are called."""
 
@@ -36,7 +37,7 @@ class Parameters(TableParameters):
 
 
 def make(settings: Parameters, scope: Scope) -> Table:
-    """Return the number of trainable weights of each model, frozen ones included, by part and in all.
+    """Return the number of weights of each model, frozen ones included, by part and in all; `trained` with adapters.
 
     A part that no model has makes no column, and one that a model does not have, or its record does not count, is left
     empty. The seed changes no number.

@@ -24,8 +24,8 @@ class Parameters(TableParameters):
     columns: list[str] | dict[str, list[str]] = Field(
         min_length=1,
         description="What it shows of each run, or of the runs of each stage: `memory`, `minutes` (of an epoch), "
-        "`total_minutes`, `loss`, `f1`, `validation_f1`, `accuracy`, `sequence_accuracy`, `parameters`, or a metric of "
-        "the record.",
+        "`total_minutes`, `loss`, `f1` (macro-F1; of spans, that of characters), `validation_f1`, `accuracy`, "
+        "`sequence_accuracy`, `parameters`, or a metric of the record.",
     )
 
     def stages_passed(self) -> list[str]:
@@ -63,8 +63,10 @@ def make(settings: Parameters, scope: Scope) -> Table:
     quantities = list(dict.fromkeys(each for of_stage in shown.values() for each in of_stage))
     grid = pd.concat(scope.grid(stage, [each.source for each in of_stage]) for stage, of_stage in shown.items())
     cells = grid.groupby(["row", "stage", "dataset"])
+    published = pd.DataFrame()
+    if scope.published:
+        published = published_runs(scope.published).reorder_levels(["model", "stage", "dataset"])
     several_seeds = cells.size().max() > 1
-    published = published_runs().reorder_levels(["model", "stage", "dataset"])
     frame, printed = pd.DataFrame({"model": scope.models}), {}
     for stage, dataset in [(stage, dataset) for stage, datasets in scope.stages.items() for dataset in datasets]:
         place, place_label = _place(stage, dataset, scope.stages)
@@ -77,7 +79,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
             printed[name] = Column(label, each.decimals)
             if each.score and several_seeds:
                 frame[f"{name}_sd"] = values.std().reindex(rows).to_numpy() * each.factor
-            if scope.published and each.name in published:
+            if each.name in published:
                 values = published[each.name].reindex(rows)
                 if values.notna().any():
                     frame[f"{name}_published"] = values.to_numpy()
@@ -85,8 +87,10 @@ def make(settings: Parameters, scope: Scope) -> Table:
     if QUANTITIES["memory"] in quantities:
         kinds = grid.groupby("row")["peak_memory_kind"].agg(lambda kind: ", ".join(sorted(set(kind))))
         frame["memory_kind"] = kinds.reindex(scope.models).to_numpy()
-    beside = any(name.endswith("_published") for name in printed)
-    return Table(frame, printed, note(grid, [each.name for each in quantities]) if beside else None)
+    footnote = None
+    if scope.published and any(name.endswith("_published") for name in printed):
+        footnote = note(scope.published, grid, [each.name for each in quantities])
+    return Table(frame, printed, footnote)
 
 
 def _place(stage: str, dataset: str, stages: Mapping[str, Sequence[str]]) -> tuple[str, str]:

@@ -1,0 +1,25 @@
+"""What a stage measures of attention's geometry while it trains."""
+
+from pydantic import Field, NonNegativeInt, PositiveInt
+
+from lib.core.settings import Section
+
+
+class Geometry(Section):
+    """Symmetry, directionality and gradients of queries and keys, and where attention looks, during training."""
+
+    every: PositiveInt = Field(
+        description="Optimiser steps between two measurements; first weights and last ones are measured, too."
+    )
+    positions: list[int] = Field(
+        [0],
+        min_length=1,
+        description="How many tokens a key stands after its query (negative = before it), which counts where positions "
+        "are rotary; 0 = the projections alone.",
+    )
+    documents: NonNegativeInt = Field(
+        8, description="Documents of validation, the first ones, on which attention maps are measured; 0 = none."
+    )
+    length: int = Field(
+        128, ge=2, description="Tokens that longer documents are cut to there; maps are quadratic in it."
+    )

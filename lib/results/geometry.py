@@ -1,0 +1,80 @@
+"""What runs measured of attention's geometry: values by layer or head, and their means for tables and figures."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import pandas as pd
+
+from lib.core.errors import DataError
+from lib.results.records import KEY
+from lib.results.scope import Scope
+
+Measure = Literal["symmetry", "directionality", "upper_triangle", "gradient_norm"]
+Weights = Literal["merged", "delta", "adapter"]
+Per = Literal["layer", "head"]
+
+OF_WEIGHTS = ("symmetry", "directionality")
+"""Measures of weights and positions; the others are of the model as it computes."""
+LABELS = {
+    "symmetry": "symmetry",
+    "directionality": "directionality",
+    "upper_triangle": "attention to later tokens\n(share of squared weights)",
+    "gradient_norm": "gradient norm",
+}
+WHOLE = "all"
+"""In place of a head, in rows of whole layers."""
+CELL = ["dataset", "row", "step"]
+
+
+def geometry_values(
+    scope: Scope,
+    stages: Sequence[str],
+    measure: str,
+    *,
+    weights: Weights,
+    positions: Sequence[int],
+    per: Per = "layer",
+    source: Literal["model", "random"] = "model",
+) -> pd.Series:
+    """Return a measure by `dataset`, `row`, `step`, `layer` and `head`, as a mean over seeds and positions.
+
+    What is not defined, such as the symmetry of an update that is still zero, is left out, and so are models without
+    such weights.
+
+    Args:
+        scope: of the table or figure.
+        stages: names of the stages; each model has at most one of them.
+        measure: column of the tables of geometry.
+        weights: which weights; `merged` where the measure is none of weights.
+        positions: tokens from query to key.
+        per: whole layers, or each head.
+        source: models, or random projections of the same shapes.
+
+    Raises:
+        DataError: runs are missing or there twice, or did not measure at these positions.
+    """
+    grid = pd.concat(scope.grid(stage) for stage in stages)
+    rows = grid[["row", *KEY]].merge(scope.geometries, on=KEY)
+    rows = rows[
+        (rows["source"] == source) & (rows["weights"] == weights) & ((rows["head"] == WHOLE) == (per == "layer"))
+    ]
+    if measure in (*OF_WEIGHTS, "bound"):
+        if missing := sorted(set(positions) - set(rows["position"])) if len(rows) else []:
+            known = ", ".join(map(str, sorted(rows["position"].unique())))
+            raise DataError(
+                f"positions: {', '.join(map(str, missing))} were not measured at {', '.join(stages)}. Known: {known}. "
+                "Name some of these, or add them to `geometry.positions` of the stage."
+            )
+        rows = rows[rows["position"].isin(positions)]
+    return rows.dropna(subset=[measure]).groupby([*CELL, "layer", "head"])[measure].mean()
+
+
+def over_layers(values: pd.Series) -> pd.DataFrame:
+    """Return `mean` and `std` over layers, or heads, by `dataset`, `row` and `step`."""
+    return values.groupby(CELL).agg(["mean", "std"])
+
+
+def at_ends(values: pd.Series) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return `mean` and `std` over layers by `dataset` and `row`, at the first step with values and at the last."""
+    curves = over_layers(values).reset_index("step").groupby(CELL[:2])
+    return curves.first()[["mean", "std"]], curves.last()[["mean", "std"]]
