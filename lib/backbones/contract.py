@@ -6,7 +6,8 @@ A backbone of one file is read by the workflow, which must not import torch; so 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lib.core.kinds import BackboneParameters
 
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
 
     import numpy as np
     import pandas as pd
+    from numpy.typing import ArrayLike
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
+
+    from lib.core.settings.recipe import Precision
 
 
 class TokenBackbone(ABC):
@@ -63,17 +67,37 @@ class TokenBackbone(ABC):
             ConfigError: it is not.
         """
 
+    def quantize(self, model: PreTrainedModel, precision: Precision) -> None:  # noqa: B027 most backbones never are
+        """Quantise the backbone of `model`, which has its first weights, if the parameters say so.
+
+        Args:
+            model: still on a CPU.
+            precision: of the run.
+
+        Raises:
+            RunError: a package is missing.
+        """
+
     def callbacks(self, model: PreTrainedModel) -> list[TrainerCallback]:
         """Return what is to happen to `model` while it trains."""
         return []
 
 
-class TextClassifier(ABC):
-    """Classifies texts without a training loop (ability `class_probabilities`); arguments as in `TokenBackbone`."""
+class TextBackbone(ABC):
+    """Reads texts and does its task without a training loop; arguments as in `TokenBackbone`."""
 
     def __init__(self, parameters: BackboneParameters, *, seed: int) -> None:
         self.parameters = parameters
         self.seed = seed
+
+    @property
+    @abstractmethod
+    def weights(self) -> int:
+        """Number of weights that were fitted."""
+
+
+class TextClassifier(TextBackbone):
+    """Classifies texts (ability `class_probabilities`)."""
 
     @abstractmethod
     def fit(self, texts: pd.Series, labels: pd.Series) -> None:
@@ -87,7 +111,29 @@ class TextClassifier(ABC):
     def class_probabilities(self, texts: pd.Series, classes: int) -> np.ndarray:
         """Return the predicted distribution of each text [n, classes]."""
 
-    @property
+
+class Pieces(NamedTuple):
+    """Pieces of a text, such as words or tokens [m]; between them may be characters that belong to none."""
+
+    starts: ArrayLike
+    """Where each begins, in characters [m]."""
+    ends: ArrayLike
+    """Where it ends [m]."""
+    probabilities: ArrayLike
+    """How likely its characters lie in a span [m]."""
+
+
+class SpanFinder(TextBackbone):
+    """Finds spans in texts (ability `character_probabilities`)."""
+
     @abstractmethod
-    def weights(self) -> int:
-        """Number of weights that were fitted."""
+    def fit(self, texts: pd.Series, inside: Sequence[np.ndarray]) -> None:
+        """Learn from texts, and from which characters of each lie in a span, what can be learnt from them.
+
+        Raises:
+            DataError: nothing can be learnt from them.
+        """
+
+    @abstractmethod
+    def pieces(self, texts: pd.Series) -> list[Pieces]:
+        """Return the pieces of each text, and how likely each lies in a span."""

@@ -12,6 +12,7 @@ from transformers.utils import CONFIG_NAME, SAFE_WEIGHTS_NAME
 
 from lib.backbones.configuration import BackboneConfig
 from lib.core.errors import ConfigError, RunError
+from lib.core.record import ADAPTER
 
 SHOWN = 3
 """Mismatched weights that a message names."""
@@ -96,6 +97,11 @@ def _read_config(folder: Path, kind: type[BackboneConfig]) -> BackboneConfig:
 
 def _read_weights(folder: Path) -> dict[str, Tensor]:
     path = folder / SAFE_WEIGHTS_NAME
+    if not path.exists() and (folder / ADAPTER).is_dir():
+        raise RunError(
+            f"{folder}: holds adapters without the weights beside them. Expected a whole model; train with "
+            "recipe.lora.merge: true."
+        )
     try:
         return load_file(path)
     except (OSError, SafetensorError) as error:

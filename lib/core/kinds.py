@@ -19,7 +19,18 @@ from lib.core.errors import ConfigError
 from lib.core.settings import Section, check
 
 SHARED_MODULES = frozenset(
-    {"approximation", "configuration", "contract", "heads", "interface", "language_model", "loading", "registry"}
+    {
+        "adapters",
+        "approximation",
+        "configuration",
+        "contract",
+        "heads",
+        "interface",
+        "language_model",
+        "loading",
+        "projections",
+        "registry",
+    }
 )
 """Modules of an axis' folder that are no kinds."""
 
@@ -106,9 +117,12 @@ class MechanismParameters(KindParameters):
         return tokens
 
 
-Ability = Literal["states", "past_states", "class_probabilities", "attention_maps"]
+Ability = Literal[
+    "states", "past_states", "class_probabilities", "character_probabilities", "attention_maps", "queries_and_keys"
+]
 """What a backbone can do: map tokens to states that a head is trained on, to such that know nothing of later tokens,
-classify texts by itself, or show how much each token attends to each other one."""
+classify texts by itself, find spans in them by itself, show how much each token attends to each other one, or the
+projections by which it does."""
 
 VOCABULARY = 30_522
 """Tokens assumed where the vocabulary is not known yet: BERT's."""
@@ -139,6 +153,11 @@ class BackboneParameters(KindParameters):
     def held_mechanism(self) -> MechanismParameters | None:
         """The attention mechanism that it holds, if any."""
         return getattr(self, "mechanism", None)
+
+    @property
+    def quantized(self) -> bool:
+        """Whether its own weights are quantised before a training, so that only adapters beside them train."""
+        return False
 
     @property
     def family(self) -> str:
@@ -178,8 +197,10 @@ class TaskParameters(KindParameters):
     backbone does."""
     labelled: ClassVar[bool] = False
     """Whether documents need labels."""
-    label_per: ClassVar[Literal["document", "word"]] = "document"
+    label_per: ClassVar[Literal["document", "word", "span"]] = "document"
     """What bears a label, if the task needs labels."""
+    head: ClassVar[str | None] = None
+    """Name of the module with a backbone's model for the task; None = that of the task's kind."""
     predicts: ClassVar[bool] = False
     """Whether a run leaves predictions; then a model that was trained on it can be evaluated without a recipe, too."""
     keeps: ClassVar[Literal["best", "last"]] = "last"
@@ -206,9 +227,15 @@ class ResultParameters(KindParameters):
     needs_predictions: ClassVar[bool] = False
     """Whether the runs of its stages must leave predictions."""
     needs_probabilities: ClassVar[bool] = False
-    """Whether these predictions must hold probabilities, which those of words do not."""
+    """Whether these predictions must hold probabilities of classes, which only those of documents do."""
+    needs_classes: ClassVar[bool] = False
+    """Whether these predictions must be classes, which spans are not."""
     needs_training: ClassVar[bool] = False
     """Whether the runs of its stages must have a training loop, as some of them do."""
+    needs_published: ClassVar[bool] = False
+    """Whether the report must name the study whose printed values it shows."""
+    needs_geometry: ClassVar[bool] = False
+    """Whether the runs of its stages must measure the geometry of attention."""
     needs_groups: ClassVar[bool] = False
     """Whether the documents of its datasets must be in groups."""
     takes_variants: ClassVar[Literal["none", "any", "needed"]] = "none"

@@ -12,8 +12,11 @@ from lib.core.variants import Setting
 CONFIG = "config.yaml"
 MODEL = "model"
 HISTORY = "history.csv"
+GEOMETRY = "geometry.csv"
 RUN = "run.json"
 PREDICTIONS = "predictions.parquet"
+ADAPTER = "adapter"
+"""Folder inside that of a model: low-rank adapters and the head alone, as peft reads them."""
 
 
 class Parent(BaseModel):
@@ -43,9 +46,11 @@ class RunRecord(BaseModel):
     """`start` (the run whose weights it starts from), `tokenizer`, and the data by split."""
     parameters: dict[str, int]
     """Numbers of weights: `total` and, of a model with a head, `backbone` and `head`; also those of the backbone's
-    parts, see `lib.training.record.count_parameters`. Empty = unknown."""
-    epochs: int
-    """0 without a training loop; so are the next two."""
+    parts, see `lib.training.record.count_parameters`. `trainable`, of a run with adapters: those of adapters and head.
+    Empty = unknown."""
+    epochs: int | float
+    """Passes over the training documents, the last one as far as it came; 0 without a training loop. So are the next
+    two."""
     steps: int | None
     """Optimiser steps."""
     tokens: int | None
@@ -67,8 +72,8 @@ class RunRecord(BaseModel):
     imported: str | None = None
     """What a run of other people's code is called in its own records; None = it is a run of this project."""
     metrics: dict[str, float | None]
-    """`train_loss` (lowest mean of an epoch); `eval_*` (validation) and `test_*` of the model kept, as far as its task
-    scores them; `best_epoch` where the best one is kept."""
+    """`train_loss` (lowest mean of a row of the history); `eval_*` (validation) and `test_*` of the model kept, as far
+    as its task scores them; `best_epoch` where the best one is kept, a fraction if that was within an epoch."""
 
 
 def read_record(folder: str | Path) -> RunRecord:

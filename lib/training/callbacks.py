@@ -1,4 +1,4 @@
-"""What the Trainer lacks, as callbacks: keyed draws, freezing, timed checkpoints, the record of each epoch."""
+"""What the Trainer lacks, as callbacks: keyed draws, freezing, timed checkpoints, the history."""
 
 import logging
 import math
@@ -60,10 +60,11 @@ class TimedCheckpoints(TrainerCallback):
     def on_step_end(self, args, state, control, **kwargs):
         """Ask for a checkpoint when it is time.
 
-        Not at an epoch's last step: the epoch's own checkpoint follows, and one before it would lack the epoch's row
-        and evaluation, which a resumed run could not make good.
+        Not at the last step of an epoch or of the training: an evaluation with a checkpoint of its own may follow, and
+        one before it would lack the row and the evaluation, which a resumed run could not make good.
         """
-        if time.monotonic() - self.saved_at >= self.seconds and not float(state.epoch).is_integer():
+        ends = float(state.epoch).is_integer() or control.should_training_stop
+        if time.monotonic() - self.saved_at >= self.seconds and not ends:
             control.should_save = True
 
     def on_save(self, args, state, control, **kwargs):
@@ -71,8 +72,8 @@ class TimedCheckpoints(TrainerCallback):
         self.saved_at = time.monotonic()
 
 
-class EpochRecorder(TrainerCallback, ExportableState):
-    """Keep a row of figures for every epoch, through interruptions.
+class HistoryRecorder(TrainerCallback, ExportableState):
+    """Keep a row of figures for every evaluation, of the training since the one before, through interruptions.
 
     The Trainer forgets the losses and the time of an epoch's first part when it resumes in the middle.
 
@@ -121,32 +122,44 @@ class EpochRecorder(TrainerCallback, ExportableState):
 
     def on_epoch_begin(self, args, state, control, **kwargs):
         """Start the clock."""
-        self._running_since = time.perf_counter()
+        self._start_clock()
+
+    def on_step_begin(self, args, state, control, **kwargs):
+        """Start the clock again after an evaluation within an epoch."""
+        self._start_clock()
 
     def on_step_end(self, args, state, control, **kwargs):
-        """Count the optimiser step."""
+        """Count the optimiser step, and write a row if an evaluation follows; see `on_epoch_end`."""
         self.steps += 1
+        self._write_row(args, state, control, **kwargs)
 
-    def on_epoch_end(self, args, state, control, lr_scheduler, **kwargs):
-        """Write the epoch's row.
+    def on_epoch_end(self, args, state, control, **kwargs):
+        """Write a row if an evaluation follows.
 
         Raises:
-            RunError: the epoch's loss is no finite number.
+            RunError: the mean loss since the last row is no finite number.
         """
+        self._write_row(args, state, control, **kwargs)
+
+    def _write_row(self, args, state, control, *, lr_scheduler, train_dataloader, **kwargs) -> None:
+        if not control.should_evaluate:
+            return
         loss = float(self.loss) / max(self.steps, 1)
         if not math.isfinite(loss):
             raise RunError(
-                f"the training loss of epoch {len(self.rows) + 1} is {loss}; expected a finite number. Lower the "
+                f"the training loss up to step {state.global_step} is {loss}; expected a finite number. Lower the "
                 "learning rate, or use precision bf16 or fp32."
             )
         seconds = self._elapsed()
+        # Counted in optimiser steps: how documents are split into micro-batches must not change it.
+        epoch = state.global_step / math.ceil(len(train_dataloader) / args.gradient_accumulation_steps)
         rates = {group["part"]: group["lr"] for group in lr_scheduler.optimizer.param_groups}
         # The recipe's own rate: that of a part with the multiplier 1, or what a part's would be with it.
         part = max(rates, key=lambda name: (self.multipliers[name] == 1, self.multipliers[name]))
         rate = rates[part] / self.multipliers[part] if self.multipliers[part] else 0.0
         self.rows.append(
             {
-                "epoch": len(self.rows) + 1,
+                "epoch": int(epoch) if epoch.is_integer() else round(epoch, 6),
                 "step": state.global_step,
                 "seconds": seconds,
                 "tokens_per_second": (state.num_input_tokens_seen - self.tokens_before) / seconds,
@@ -156,25 +169,21 @@ class EpochRecorder(TrainerCallback, ExportableState):
             }
         )
         if any(multiplier != 1 for multiplier in self.multipliers.values()):
-            self.rows[-1] |= {f"learning_rate_{name}": rates[name] for name in self.multipliers}
+            self.rows[-1] |= {f"learning_rate_{name}": rates[name] for name in rates}
         self.tokens_before = state.num_input_tokens_seen
         self.seconds, self.loss, self.steps, self._running_since = 0.0, 0.0, 0, None
+        control.should_log = True
 
     def on_evaluate(self, args, state, control, metrics, **kwargs):
-        """Complete the epoch's row with its evaluation."""
+        """Complete the row with its evaluation."""
         figures = quality_figures(metrics, "eval")
         if self.rows and state.global_step == self.rows[-1]["step"]:
             self.rows[-1].update(figures)
             logger.info(", ".join(f"{key} {value:.6g}" for key, value in self.rows[-1].items()))
 
-    def add_test(self, epoch: int, metrics: Mapping[str, float | None]) -> None:
-        """Complete the row of the epoch that is kept with its test.
-
-        Args:
-            epoch: the epoch, counted from 1.
-            metrics: the Trainer's figures of the test.
-        """
-        self.rows[epoch - 1].update(quality_figures(metrics, "test"))
+    def _start_clock(self) -> None:
+        if self._running_since is None:
+            self._running_since = time.perf_counter()
 
     def _elapsed(self) -> float:
         running = time.perf_counter() - self._running_since if self._running_since is not None else 0.0

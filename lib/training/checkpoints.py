@@ -6,6 +6,7 @@ numbers, or it forgets the best model. Another process on the same folder is eno
 
 import json
 import logging
+import math
 import re
 import zipfile
 from pathlib import Path
@@ -45,12 +46,13 @@ def last_checkpoint(args: TrainingArguments) -> Path | None:
     return None
 
 
-def check_start(checkpoint: Path, args: TrainingArguments) -> None:
-    """Refuse a start from the training state of another run if its checkpoint is not whole, or has had all epochs.
+def check_start(checkpoint: Path, args: TrainingArguments, steps: int | None) -> None:
+    """Refuse a start from the training state of another run if its checkpoint is not whole, or has had all steps.
 
     Args:
         checkpoint: folder given as the start.
         args: the run's arguments.
+        steps: of the run's recipe; None = those of all epochs.
 
     Raises:
         RunError: the checkpoint is not whole, or there is nothing left to train.
@@ -61,13 +63,17 @@ def check_start(checkpoint: Path, args: TrainingArguments) -> None:
             f"{checkpoint}: {fault}. Expected a whole working checkpoint, since start.load_only_model_state is false; "
             "set it to true to take the weights alone, or give another checkpoint."
         )
-    trained = _read_state(checkpoint).get("epoch") or 0
-    if trained >= args.num_train_epochs:
-        raise RunError(
-            f"{checkpoint}: has been trained for {trained:g} epochs, so that recipe.epochs = {args.num_train_epochs:g} "
-            "leaves nothing to do. Expected more, since the epochs before count; raise recipe.epochs, or set "
-            "start.load_only_model_state to true to count from 1."
-        )
+    state = _read_state(checkpoint)
+    for unit, trained, limit in (
+        ("epochs", state.get("epoch") or 0, args.num_train_epochs),
+        ("steps", state.get("global_step") or 0, steps or math.inf),
+    ):
+        if trained >= limit:
+            raise RunError(
+                f"{checkpoint}: has been trained for {trained:g} {unit}, so that recipe.{unit} = {limit:g} leaves "
+                f"nothing to do. Expected more, since the {unit} before count; raise recipe.{unit}, or set "
+                "start.load_only_model_state to true to count from 1."
+            )
 
 
 def checkpoint_fault(checkpoint: Path, args: TrainingArguments) -> str | None:

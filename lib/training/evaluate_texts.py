@@ -22,7 +22,8 @@ def evaluate(run: Run, folders: RunFolders) -> Evaluated:
     start = time.perf_counter()
     task = TASKS.load(run.task.kind, "task").Task(run.task, labels=run.labels, seed=run.seed)
     backbone = BACKBONES.load(run.backbone.kind, "backbone").Backbone(run.backbone, seed=run.seed)
-    documents = {split: _read(path, len(task.labels)) for split, path in run.data.items()}
+    classes = len(task.labels) if run.task.label_per == "document" else 0
+    documents = {split: _read(path, classes) for split, path in run.data.items()}
     try:
         predictions, metrics = task.evaluate(backbone, documents)
     except DataError as error:

@@ -26,26 +26,32 @@ if TYPE_CHECKING:  # a run that does not train needs none of these
 
 
 def training_record(
-    run: Run, trainer: KeyedTrainer, history: pd.DataFrame, metrics: Mapping[str, float | None]
+    run: Run,
+    trainer: KeyedTrainer,
+    history: pd.DataFrame,
+    metrics: Mapping[str, float | None],
+    parameters: Mapping[str, int],
 ) -> RunRecord:
     """Return the record of a finished training.
 
     Args:
         run: the run's settings.
         trainer: after training.
-        history: one row per epoch.
+        history: one row per evaluation.
         metrics: scores of the model kept.
+        parameters: numbers of weights.
     """
     seconds = float(history["seconds"].sum())
+    epochs = trainer.recorder.rows[-1]["epoch"]
     tokens = int(trainer.state.num_input_tokens_seen)
     return RunRecord(
         **_described(run, trainer),
-        parameters=count_parameters(trainer.accelerator.unwrap_model(trainer.model)),
-        epochs=len(history),
+        parameters=dict(parameters),
+        epochs=epochs,
         steps=trainer.state.global_step,
         tokens=tokens,
         seconds=seconds,
-        seconds_per_epoch=seconds / len(history),
+        seconds_per_epoch=seconds / epochs,
         tokens_per_second=tokens / seconds,
         metrics=dict(metrics),
     )
@@ -81,7 +87,7 @@ def evaluation_record(
 
 
 def ordered_history(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return one row per epoch with the columns in one order; a resumed run has them as its checkpoint stored them."""
+    """Return one row per evaluation, the columns in one order; a resumed run has them as its checkpoint stored them."""
     history = pd.DataFrame(list(rows))
     names = ("epoch", "step", "seconds", "tokens_per_second", "peak_memory_mb", "train_loss")
     first = [*names, *sorted(name for name in history if name.startswith("learning_rate"))]
@@ -124,7 +130,7 @@ def _described(run: Run, trainer: KeyedTrainer | None) -> dict[str, Any]:
 
 
 def count_parameters(model: PreTrainedModel) -> dict[str, int]:
-    """Return the numbers of trainable weights of `model`, frozen ones included, buffers not.
+    """Return the numbers of weights of `model`, frozen ones included, buffers not.
 
     Args:
         model: with or without a head, on any device (also `meta`).

@@ -1,10 +1,12 @@
 """A run with a training loop, whatever its stage, task and backbone: from its settings to its record."""
 
+import importlib
 import json
 import logging
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from datasets import Dataset
@@ -16,19 +18,22 @@ from transformers.utils.logging import disable_progress_bar
 
 from lib.core.errors import RunError
 from lib.core.files import write_json
-from lib.core.record import HISTORY, MODEL, PREDICTIONS, RUN
+from lib.core.record import GEOMETRY, HISTORY, MODEL, PREDICTIONS, RUN
 from lib.core.settings.run import Run
 from lib.data.tokens import TokenDataset
 from lib.training.assembly import assemble
 from lib.training.callbacks import Freezing, TimedCheckpoints, quality_figures
 from lib.training.checkpoints import REMEDY, check_start, last_checkpoint
 from lib.training.folders import RunFolders
-from lib.training.record import ordered_history, training_record
+from lib.training.record import count_parameters, ordered_history, training_record
 from lib.training.scoring import load_split, predict_splits
 from lib.training.trackers import close_trackers, place_trackers, report_final
-from lib.training.trainer import KeyedTrainer, longest_evaluated, training_arguments
+from lib.training.trainer import KeyedTrainer, longest_evaluated, trained, training_arguments
 
 logger = logging.getLogger(__name__)
+
+MEASURING = "lib.training.geometry"
+"""What measures geometry: imported by this name, so that runs that measure none do not depend on its code."""
 
 
 def train(run: Run, out: str | Path, work: str | Path | None = None) -> None:
@@ -54,11 +59,23 @@ def train(run: Run, out: str | Path, work: str | Path | None = None) -> None:
     lengths = splits["train"]["length"][:]
     if run.start is not None and run.start.load_only_model_state:
         backbone.load_weights(model, run.start.checkpoint)
+    parameters = count_parameters(model)
+    adapters = None
+    if recipe.lora is not None:
+        backbone.quantize(model, run.precision)
+        # By a name made at run time, so that the digest of a run's code holds it only if the run has adapters.
+        adapters = importlib.import_module("lib.backbones.adapters").Adapters(
+            model, recipe.lora, seed=run.seed, start=run.start and run.start.checkpoint
+        )
+        parameters["trainable"] = sum(parameter.numel() for parameter in trained(model).values())
 
     keep = recipe.keep or [run.task.keeps]
     callbacks = [TimedCheckpoints(run.execution.checkpoint_minutes), *backbone.callbacks(model)]
     if recipe.frozen_epochs:
         callbacks.append(Freezing(recipe.freeze_layers, recipe.freezes_embeddings, recipe.frozen_epochs))
+    measuring = importlib.import_module(MEASURING) if run.geometry else None
+    if measuring is not None:
+        callbacks.append(measuring.geometry_recorder(run))
     trainer = KeyedTrainer(
         task=task,
         model=model,
@@ -80,8 +97,10 @@ def train(run: Run, out: str | Path, work: str | Path | None = None) -> None:
     _fit(trainer, run)
     # All processes of a training predict; one of them writes.
     staged = folders.stage() if trainer.is_world_process_zero() else None
-    epoch = _keep(trainer, keep, staged and staged / MODEL)
-    metrics, predictions = _scores(trainer, run, splits, epoch)
+    row = _keep(trainer, keep, staged and staged / MODEL, adapters.save if adapters else model.save_pretrained)
+    if adapters:
+        adapters.merge()
+    metrics, predictions = _scores(trainer, run, splits, row)
     if staged is None:
         return
     _save_tokenizer(tokenizer, run, staged / MODEL, longest=max(lengths))
@@ -89,7 +108,9 @@ def train(run: Run, out: str | Path, work: str | Path | None = None) -> None:
         predictions.to_parquet(staged / PREDICTIONS, index=False)
     history = ordered_history(trainer.recorder.rows)
     history.to_csv(staged / HISTORY, index=False)
-    record = training_record(run, trainer, history, metrics)
+    if measuring is not None:
+        measuring.write_geometry(trainer, staged / GEOMETRY)
+    record = training_record(run, trainer, history, metrics, parameters)
     report_final(trainer, record)
     close_trackers(trainer)
     write_json(staged / RUN, record.model_dump(mode="json"))
@@ -101,7 +122,7 @@ def _fit(trainer: KeyedTrainer, run: Run) -> None:
     checkpoint = last_checkpoint(trainer.args)
     if checkpoint is None and run.start is not None and not run.start.load_only_model_state:
         checkpoint = Path(run.start.checkpoint)
-        check_start(checkpoint, trainer.args)
+        check_start(checkpoint, trainer.args, run.recipe.steps if run.recipe else None)
     if checkpoint is not None:
         logger.info("resuming from %s", checkpoint)
     if trainer.args.disable_tqdm:
@@ -109,47 +130,50 @@ def _fit(trainer: KeyedTrainer, run: Run) -> None:
     trainer.train(resume_from_checkpoint=checkpoint)
 
 
-def _keep(trainer: KeyedTrainer, keep: Sequence[str], folder: Path | None) -> int:
-    """Save what is kept of a training, leave the first model of it in the trainer, and return its epoch.
+def _keep(
+    trainer: KeyedTrainer, keep: Sequence[str], folder: Path | None, save: Callable[[Path], object]
+) -> dict[str, Any]:
+    """Save what is kept of a training, leave the first model of it in the trainer, and return its row of the history.
 
     Args:
         trainer: after training; its model is the best one if that is kept, else the last.
         keep: what to keep, in order.
         folder: of the run's model; what comes second lies in folders of their names inside it. None saves nothing.
+        save: saves the trainer's model to a folder.
     """
     model: PreTrainedModel = trainer.accelerator.unwrap_model(trainer.model)
     models = [name for name in keep if name != "state"]
     last = last_checkpoint(trainer.args) if len(keep) > 1 else None
     if len(keep) > 1 and (last is None or int(last.name.split("-")[-1]) != trainer.state.global_step):
-        raise RunError(f"{trainer.args.output_dir}: the checkpoint of the last epoch is not there. {REMEDY}")
-    epochs = {"best": trainer.kept_epoch, "last": len(trainer.recorder.rows)}
+        raise RunError(f"{trainer.args.output_dir}: the checkpoint of the last step is not there. {REMEDY}")
+    rows = {"best": trainer.kept_row, "last": trainer.recorder.rows[-1]}
     checkpoints = {"best": trainer.state.best_model_checkpoint, "last": last}
     for name in reversed(models):
         if len(models) > 1:
-            load_model(model, Path(checkpoints[name]) / SAFE_WEIGHTS_NAME)
+            lacks_frozen = trainer.recipe is not None and trainer.recipe.lora is not None
+            load_model(model, Path(checkpoints[name]) / SAFE_WEIGHTS_NAME, strict=not lacks_frozen)
         if folder is not None:
-            model.save_pretrained(folder if name == models[0] else folder / name)
+            save(folder if name == models[0] else folder / name)
     if "state" in keep and folder is not None and last is not None:
         shutil.copytree(last, folder / "state")
-        # Whoever goes on from here compares with no earlier epochs: their models are not kept.
+        # Whoever goes on from here compares with no earlier evaluations: their models are not kept.
         path = folder / "state" / TRAINER_STATE_NAME
         forgotten = dict.fromkeys(("best_metric", "best_global_step", "best_model_checkpoint"))
         write_json(path, json.loads(path.read_text(encoding="utf-8")) | forgotten)
-    return epochs[models[0]]
+    return rows[models[0]]
 
 
 def _scores(
-    trainer: KeyedTrainer, run: Run, splits: Mapping[str, Dataset], epoch: int
+    trainer: KeyedTrainer, run: Run, splits: Mapping[str, Dataset], row: dict[str, Any]
 ) -> tuple[dict[str, float | None], pd.DataFrame | None]:
-    """Return the figures of the record, and the predictions if the task makes any."""
-    rows = trainer.recorder.rows
-    metrics: dict[str, float | None] = {"train_loss": min(row["train_loss"] for row in rows)}
+    """Return the figures of the record, and the predictions if the task makes any; the `row` kept gets its test."""
+    metrics: dict[str, float | None] = {"train_loss": min(each["train_loss"] for each in trainer.recorder.rows)}
     if trainer.args.load_best_model_at_end:
-        metrics["best_epoch"] = trainer.kept_epoch
+        metrics["best_epoch"] = trainer.kept_row["epoch"]
     if not run.task.predicts:
-        return metrics | quality_figures(rows[epoch - 1], "eval"), None
+        return metrics | quality_figures(row, "eval"), None
     scores, predictions = predict_splits(trainer, splits)
-    trainer.recorder.add_test(epoch, scores)
+    row.update(quality_figures(scores, "test"))
     return metrics | scores, predictions
 
 

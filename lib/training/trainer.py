@@ -1,5 +1,6 @@
 """The transformers Trainer with keyed data order, learning-rate multipliers and the evaluation of its task."""
 
+import importlib
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -8,20 +9,24 @@ from typing import Any
 
 import torch
 from datasets import Dataset
-from torch.utils.data import Sampler
+from torch.utils.data import DataLoader, Sampler
 from transformers import Trainer, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
-from transformers.trainer_utils import TrainOutput
+from transformers.trainer_utils import EvalLoopOutput, TrainOutput
+from transformers.training_args import OptimizerNames
 
 from lib.core.errors import RunError
+from lib.core.packages import require
 from lib.core.settings.recipe import Precision, Recipe
 from lib.core.settings.run import Run
 from lib.data.samplers import LengthGroupedSampler
 from lib.tasks.contract import Task
-from lib.training.callbacks import EpochRecorder, KeyedDraws
+from lib.training.callbacks import HistoryRecorder, KeyedDraws
 from lib.training.checkpoints import REMEDY, StartCheck, best_fault
 from lib.training.trackers import run_name
 
+SPLITS = {"eval": "validation", "test": "test"}
+"""Splits by what their scores begin with."""
 ONE_CYCLE_RISE = 25.0
 """By how much a one-cycle learning rate rises to its peak; torch's default."""
 
@@ -57,7 +62,7 @@ class KeyedTrainer(Trainer):
         }
         self.remove_callback(PrinterCallback)
         self.add_callback(KeyedDraws())
-        self.add_callback(EpochRecorder(self.multipliers))
+        self.add_callback(HistoryRecorder(self.multipliers))
 
     @property
     def gpu(self) -> str | None:
@@ -70,17 +75,17 @@ class KeyedTrainer(Trainer):
         return torch.get_num_threads()
 
     @property
-    def recorder(self) -> EpochRecorder:
-        """The record of the epochs; another object after a resume, hence looked up."""
-        return next(callback for callback in self.callback_handler.callbacks if isinstance(callback, EpochRecorder))
+    def recorder(self) -> HistoryRecorder:
+        """The record of the evaluations; another object after a resume, hence looked up."""
+        return next(callback for callback in self.callback_handler.callbacks if isinstance(callback, HistoryRecorder))
 
     @property
-    def kept_epoch(self) -> int:
-        """The epoch, counted from 1, whose weights the model has after the training."""
+    def kept_row(self) -> dict[str, Any]:
+        """The row of the history whose weights the model has after the training."""
         rows = self.recorder.rows
         if not self.args.load_best_model_at_end:
-            return rows[-1]["epoch"]
-        return next(row["epoch"] for row in rows if row["step"] == self.state.best_global_step)
+            return rows[-1]
+        return next(row for row in rows if row["step"] == self.state.best_global_step)
 
     def train(self, resume_from_checkpoint: Path | None = None, **options) -> TrainOutput:
         """Train, and make sure of where it began and, if a best model is selected, of what it ended with.
@@ -107,6 +112,17 @@ class KeyedTrainer(Trainer):
             self._require_best()
         return output
 
+    def set_initial_training_values(self, args: TrainingArguments, dataloader: DataLoader) -> tuple[Any, ...]:
+        """Return what the Trainer counts by, the number of optimiser steps last: at most those of the recipe."""
+        *values, steps = super().set_initial_training_values(args, dataloader)
+        return *values, min(steps, self.recipe.steps or steps) if self.recipe else steps
+
+    def _init_training_state(self, max_steps: int, *arguments: Any) -> tuple[int, int]:
+        """Take up a checkpoint with the intervals of this run, and do nothing more if it had all of its steps."""
+        begun = super()._init_training_state(max_steps, *arguments)
+        self.state.compute_steps(self.args, max_steps)
+        return (self.state.num_train_epochs, 0) if self.state.global_step >= max_steps else begun
+
     def _load_best_model(self) -> None:
         self._require_best()
         super()._load_best_model()
@@ -120,8 +136,21 @@ class KeyedTrainer(Trainer):
                 f"({self.state.best_metric}), which is the one to keep. {REMEDY}"
             )
 
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, torch.Tensor] | None = None) -> None:
+        """Save a checkpoint: with adapters, without the weights beside them, which the run's start holds."""
+        if self.recipe and self.recipe.lora:
+            state_dict = {name: parameter.detach() for name, parameter in trained(self.model).items()}
+        super()._save(output_dir, state_dict)
+
+    def _issue_warnings_after_load(self, load_result: Any) -> None:
+        """Warn of weights that a checkpoint should hold, see `_save`, and does not."""
+        if self.recipe and self.recipe.lora:
+            missing = [name for name in load_result.missing_keys if name in trained(self.model)]
+            load_result = load_result._replace(missing_keys=missing)
+        super()._issue_warnings_after_load(load_result)
+
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Report `logs`; at an epoch's end the epoch's row, so that trackers and CSV agree even after a resume."""
+        """Report `logs`; of the training the last row, so that trackers and CSV agree even after a resume."""
         if "loss" in logs:
             row = self.recorder.rows[-1]
             logs = logs | {"loss": row["train_loss"]}
@@ -133,16 +162,28 @@ class KeyedTrainer(Trainer):
         return LengthGroupedSampler(self.lengths, batch_size=batch_size, seed=self.args.seed)
 
     def create_optimizer(self, model=None) -> torch.optim.Optimizer:
-        """Build AdamW over all weights, with weight decay where it belongs and each weight's own learning rate."""
+        """Build AdamW over all weights that train, with weight decay where it belongs and each one's learning rate.
+
+        Raises:
+            RunError: a part that has a learning rate of its own has no weights that train.
+        """
         if self.optimizer is None:
             model = self.model if model is None else model
             decayed = set(self.get_decay_parameter_names(model))
             backbone = f"{model.base_model_prefix}."
             groups: dict[tuple[str, float], list[torch.nn.Parameter]] = {}
-            for name, parameter in model.named_parameters():
+            for name, parameter in trained(model).items():
                 decay = self.args.weight_decay if name in decayed else 0.0
                 groups.setdefault(("backbone" if name.startswith(backbone) else "head", decay), []).append(parameter)
+            for part, multiplier in self.multipliers.items():
+                if multiplier != 1 and part not in {found for found, _ in groups}:
+                    raise RunError(
+                        f"recipe.{part}_lr_multiplier: {multiplier:g} does nothing, since the {part} has no weights of "
+                        "its own that train. Leave it out."
+                    )
             optimizer, options = self.get_optimizer_cls_and_kwargs(self.args, model)
+            if self.args.optim == OptimizerNames.ADAMW_8BIT:
+                _keep_embeddings_in_32_bits(model)
             self.optimizer = optimizer(
                 [
                     {
@@ -176,6 +217,11 @@ class KeyedTrainer(Trainer):
             )
         return super().create_scheduler(num_training_steps, optimizer)
 
+    def evaluation_loop(self, dataloader, *arguments, metric_key_prefix: str = "eval", **options) -> EvalLoopOutput:
+        """Evaluate a split, which the task hears of first."""
+        self.task.begin(SPLITS[metric_key_prefix], dataloader.dataset.tokens)
+        return super().evaluation_loop(dataloader, *arguments, metric_key_prefix=metric_key_prefix, **options)
+
     def prediction_step(self, model, inputs, prediction_loss_only, ignore_keys=None):
         """Evaluate a batch as the task says."""
         found = self.task.prediction_step(model, self._prepare_inputs(inputs))
@@ -186,6 +232,19 @@ class KeyedTrainer(Trainer):
         loss = super().training_step(*arguments, **options)
         self.recorder.add_loss(loss)
         return loss
+
+
+def trained(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
+    """Return the weights of `model` that train, by name."""
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+def _keep_embeddings_in_32_bits(model: torch.nn.Module) -> None:
+    """Tell bitsandbytes to keep the moments of embeddings whole, as the Trainer's own optimiser does."""
+    manager = importlib.import_module("bitsandbytes").optim.GlobalOptimManager.get_instance()
+    for module in model.modules():
+        if isinstance(module, torch.nn.Embedding):
+            manager.register_module_override(module, "weight", {"optim_bits": 32})
 
 
 def training_arguments(
@@ -199,13 +258,15 @@ def training_arguments(
         recipe: how it trains.
         longest: the longest training document, in tokens.
         longest_evaluated: the longest of the other documents, in tokens.
-        best: metric on validation by which the best epoch is chosen, and whether greater is better; None = the last
-            epoch is kept.
+        best: metric on validation by which the best evaluation is chosen, and whether greater is better; None = the
+            last one is kept.
 
     Raises:
-        RunError: the device or the precision is not to be had here.
+        RunError: the device, the precision or the optimiser is not to be had here.
     """
     execution = run.execution
+    if recipe.optimizer == "adamw_8bit":
+        require("bitsandbytes", "recipe.optimizer: adamw_8bit")
     micro_batch = micro_batch_size(recipe.batch_size, longest, execution.micro_batch_tokens)
     metric, greater_is_better = best or (None, None)
     return TrainingArguments(
@@ -221,11 +282,13 @@ def training_arguments(
         max_grad_norm=recipe.max_grad_norm,
         per_device_train_batch_size=micro_batch,
         gradient_accumulation_steps=recipe.batch_size // micro_batch,
-        eval_strategy="epoch",
-        save_strategy="epoch",
-        # With 1, the Trainer removes the last epoch's checkpoint when another is the best.
+        **({"optim": recipe.optimizer} if recipe.optimizer != "adamw" else {}),
+        eval_strategy="steps" if recipe.evaluate_every else "epoch",
+        save_strategy="steps" if recipe.evaluate_every else "epoch",
+        **({"eval_steps": recipe.evaluate_every, "save_steps": recipe.evaluate_every} if recipe.evaluate_every else {}),
+        # With 1, the Trainer removes the last checkpoint when another is the best.
         save_total_limit=1 if best is None else 2,
-        logging_strategy="epoch",
+        logging_strategy="no",  # the history's recorder asks for it
         logging_nan_inf_filter=False,
         include_num_input_tokens_seen="non_padding",
         restore_callback_states_from_checkpoint=True,

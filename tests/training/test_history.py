@@ -9,7 +9,7 @@ import torch
 from lib.core.record import read_record
 from lib.data.tokens import load_tokens
 from lib.training import callbacks
-from lib.training.callbacks import EpochRecorder
+from lib.training.callbacks import HistoryRecorder
 from lib.training.run import train
 
 
@@ -21,13 +21,13 @@ def history(folder):
 def optimiser_rates(monkeypatch):
     """The optimiser's own learning rates at each epoch's end, group by group."""
     seen = []
-    write = EpochRecorder.on_epoch_end
+    write = HistoryRecorder.on_epoch_end
 
     def watch(self, args, state, control, **kwargs):
         seen.append({group["lr"] for group in kwargs["optimizer"].param_groups})
         write(self, args, state, control, **kwargs)
 
-    monkeypatch.setattr(EpochRecorder, "on_epoch_end", watch)
+    monkeypatch.setattr(HistoryRecorder, "on_epoch_end", watch)
     return seen
 
 
@@ -105,7 +105,7 @@ def test_speed_and_memory_of_each_epoch_survive_a_kill_in_its_middle(run_of, cor
         with pytest.raises(Killed):
             train(run, tmp_path / "out")
     state = next((tmp_path / ".out.work").glob("*/checkpoint-9/trainer_state.json"))
-    before = json.loads(state.read_text())["stateful_callbacks"]["EpochRecorder"]["attributes"]["seconds"]
+    before = json.loads(state.read_text())["stateful_callbacks"]["HistoryRecorder"]["attributes"]["seconds"]
     train(run, tmp_path / "out")
     rows, tokens = history(tmp_path / "out"), sum(load_tokens(corpus / "tokens" / "train")["length"])
     assert (rows["tokens_per_second"] * rows["seconds"]).tolist() == pytest.approx([tokens, tokens])

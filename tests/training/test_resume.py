@@ -16,6 +16,7 @@ from lib.core.record import read_record
 
 SPEED = ["seconds", "tokens_per_second", "peak_memory_mb"]
 STEPS_AN_EPOCH = 192 // 8
+ONE_CYCLE = {"schedule": "one_cycle"}
 ROOT = Path(__file__).resolve().parents[2]
 
 
@@ -24,20 +25,21 @@ def command(config, out):
 
 
 @pytest.mark.parametrize(
-    ("stage", "backbone", "schedule"),
+    ("stage", "backbone", "recipe"),
     [
-        ("pretrain", {"mechanism": {"kind": "lsh", "num_hashes": 2, "chunk_size": 8}}, "cosine"),
-        ("finetune", {"mechanism": {"kind": "favor", "nb_features": 16, "redraw_interval": 3}}, "one_cycle"),
-        ("pretrain", {"kind": "recurrent", "hidden_size": 32, "num_hidden_layers": 2}, "cosine"),
-        ("tag", {"mechanism": {"kind": "sdpa"}}, "one_cycle"),
+        ("pretrain", {"mechanism": {"kind": "lsh", "num_hashes": 2, "chunk_size": 8}}, {}),
+        ("finetune", {"mechanism": {"kind": "favor", "nb_features": 16, "redraw_interval": 3}}, ONE_CYCLE),
+        ("pretrain", {"kind": "recurrent", "hidden_size": 32, "num_hidden_layers": 2}, {}),
+        ("tag", {"mechanism": {"kind": "sdpa"}}, ONE_CYCLE | {"steps": 41, "evaluate_every": 7}),
+        ("tag", {"mechanism": {"kind": "sdpa"}}, {"lora": {"r": 4}}),
     ],
 )
-def test_a_killed_run_resumes_exactly(stage, backbone, schedule, config_file, tmp_path):
+def test_a_killed_run_resumes_exactly(stage, backbone, recipe, config_file, tmp_path):
     # A checkpoint at every step, in epochs long enough to be killed in the middle of one.
     config = config_file(
         stage,
         backbone=backbone,
-        recipe={"epochs": 2, "batch_size": 8, "schedule": schedule},
+        recipe={"epochs": 2, "batch_size": 8} | recipe,
         execution={"checkpoint_minutes": 1e-6},
     )
     environment = os.environ | {"OMP_NUM_THREADS": "1"}

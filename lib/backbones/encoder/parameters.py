@@ -58,7 +58,7 @@ class Parameters(BackboneParameters):
     @property
     def abilities(self) -> frozenset[Ability]:
         """See `BackboneParameters.abilities`."""
-        return frozenset({"states", "attention_maps"})
+        return frozenset({"states", "attention_maps", "queries_and_keys"})
 
     @check
     def _heads_divide_the_width(self) -> Iterator[str]:

@@ -12,6 +12,8 @@ from lib.backbones.pretrained.opening import Opening
 from lib.backbones.pretrained.parameters import Parameters
 from lib.backbones.pretrained.probe import probe
 from lib.backbones.pretrained.published import is_published, load_published
+from lib.backbones.pretrained.quantization import quantize
+from lib.core.settings.recipe import Precision
 
 
 class Backbone(contract.TokenBackbone):
@@ -22,18 +24,25 @@ class Backbone(contract.TokenBackbone):
     def config(self, tokenizer: PreTrainedTokenizerBase, options: dict[str, Any]) -> PretrainedConfig:
         """See `lib.backbones.contract.TokenBackbone.config`.
 
-        A published vocabulary may have more rows than its tokeniser has tokens; they stay.
+        A published vocabulary may have more rows than its tokeniser has tokens; they stay. A token that serves as
+        padding only where none is meant for it is like any other.
         """
+        padding = tokenizer.pad_token_id
         return PretrainedBackboneConfig(
             **self.parameters.model_dump(exclude={"kind"}),
             vocab_size=max(len(tokenizer), self.parameters.architecture.get("vocab_size", 0)),
-            pad_token_id=tokenizer.pad_token_id,
+            pad_token_id=None if padding == tokenizer.eos_token_id else padding,
             **options,
         )
 
     def check(self, model: PreTrainedModel) -> None:
         """See `lib.backbones.contract.TokenBackbone.check`: every layer attends in the direction asked for."""
         probe(model.base_model.inner, model.config.direction)
+
+    def quantize(self, model: PreTrainedModel, precision: Precision) -> None:
+        """See `lib.backbones.contract.TokenBackbone.quantize`."""
+        if self.parameters.quantized:
+            quantize(model, precision)
 
     def callbacks(self, model: PreTrainedModel) -> list[TrainerCallback]:
         """See `lib.backbones.contract.TokenBackbone.callbacks`: gradual attention opens."""

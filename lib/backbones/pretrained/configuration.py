@@ -1,11 +1,12 @@
 """Configuration of the models around an architecture of transformers, as saved beside their weights."""
 
+from copy import deepcopy
 from typing import Any, ClassVar
 
 from transformers import AutoConfig, PretrainedConfig
 
 from lib.backbones.configuration import BackboneConfig
-from lib.backbones.pretrained.families import FAMILIES, Direction
+from lib.backbones.pretrained.families import FAMILIES, Direction, Family
 from lib.backbones.pretrained.parameters import Parameters
 from lib.core.errors import ConfigError
 
@@ -25,6 +26,14 @@ class PretrainedBackboneConfig(BackboneConfig):
         inner = self.inner()
         self.tie_word_embeddings = bool(getattr(inner, "tie_word_embeddings", False))
         self.initializer_range = inner.initializer_range
+        for name in ("layer_norm_eps", "norm_eps"):
+            if hasattr(inner, name):  # of encoders, whose heads end in a norm, too
+                self.layer_norm_eps = getattr(inner, name)
+
+    @property
+    def family(self) -> Family:
+        """The family of the architecture."""
+        return FAMILIES[self.architecture["model_type"]]
 
     @property
     def direction(self) -> Direction:
@@ -34,17 +43,17 @@ class PretrainedBackboneConfig(BackboneConfig):
     def inner(self) -> PretrainedConfig:
         """Return the configuration of the architecture itself, switched to the direction of its attention.
 
-        It is made anew each time: some configurations change their own fields according to their switches, and would
-        change them again.
+        It is made anew each time: some configurations change their own fields according to their switches, or what
+        they were given, and would change them again.
 
         Raises:
             ConfigError: transformers refuses a field of it.
         """
-        fields = {name: value for name, value in self.architecture.items() if name != "model_type"}
-        kind = self.architecture["model_type"]
+        fields = deepcopy(self.architecture)
+        kind = fields.pop("model_type")
         special = {"pad_token_id": self.pad_token_id, "vocab_size": self.vocab_size}
         try:
-            return AutoConfig.for_model(kind, **fields | special, **FAMILIES[kind].switches[self.direction])
+            return AutoConfig.for_model(kind, **fields | special, **self.family.switches[self.direction])
         except Exception as error:  # each architecture checks its fields in its own way
             raise ConfigError(f"architecture: transformers cannot make a {kind} of it ({error}).") from error
 

@@ -1,11 +1,11 @@
-"""Families of architectures, with the public switches by which their attention is causal or bidirectional.
+"""Families of architectures: by which public switches their attention is causal or bidirectional, and what is where.
 
 No class of transformers is derived from or patched. What a switch really does differs between releases, so
 `lib.backbones.pretrained.probe` looks at every model that is made.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Direction = Literal["causal", "bidirectional"]
@@ -13,18 +13,58 @@ Direction = Literal["causal", "bidirectional"]
 
 @dataclass(frozen=True)
 class Family:
-    """How the architectures of one `model_type` are told in which directions to attend.
+    """The architectures of one `model_type`.
 
     Args:
-        switches: fields of the configuration that are set for each direction.
+        switches: fields of the configuration that are set for each direction in which it can attend.
         includes_width: whether an opened window of width w sees distance w, where a causal one ends at w - 1.
+        options: arguments of the base model's class.
+        blocks: name of the blocks in the base model.
+        attends: name of what attends in a block; a token's own state reaches another one through nothing else there.
+        words: name of the word embeddings in the base model; what they are a part of holds all first embeddings.
+        head: parts of the published language model's head, by those of ours.
+        head_activation: field of the configuration that names the activation in that head, if one does.
+        gated: whether the feed-forward layer has a third matrix, a gate.
+        eager_only: whether it has only the plain implementation of attention.
+        learns_positions: whether positions are looked up in a table, unless `position_biased_input` is false.
+        first_position: of that table, relative to the number of the padding token; None = the table begins at 0.
     """
 
     switches: Mapping[Direction, Mapping[str, Any]]
     includes_width: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
+    blocks: str = "layers"
+    attends: str = "self_attn"
+    words: str = "embed_tokens"
+    head: Mapping[str, str] = field(default_factory=lambda: {"decoder": "lm_head"})
+    head_activation: str | None = None
+    gated: bool = True
+    eager_only: bool = False
+    learns_positions: bool = False
+    first_position: int | None = None
 
 
 _BY_CAUSALITY = Family({"causal": {"is_causal": True}, "bidirectional": {"is_causal": False}}, includes_width=True)
+
+_LIKE_BERT: dict[str, Any] = {
+    "blocks": "encoder.layer",
+    "attends": "attention.self",
+    "words": "embeddings.word_embeddings",
+    "gated": False,
+    "learns_positions": True,
+}
+_HEAD_OF_BERT = {
+    "dense": "cls.predictions.transform.dense",
+    "layer_norm": "cls.predictions.transform.LayerNorm",
+    "decoder": "cls.predictions.decoder",
+}
+_ROBERTA = Family(
+    {"bidirectional": {"is_decoder": False}},
+    options={"add_pooling_layer": False},
+    head={"dense": "lm_head.dense", "layer_norm": "lm_head.layer_norm", "decoder": "lm_head.decoder"},
+    first_position=1,
+    **_LIKE_BERT,
+)
 
 FAMILIES: dict[str, Family] = {
     "llama": _BY_CAUSALITY,
@@ -37,6 +77,26 @@ FAMILIES: dict[str, Family] = {
             "causal": {"use_bidirectional_attention": False},
             "bidirectional": {"use_bidirectional_attention": True},
         }
+    ),
+    "bert": Family(
+        {"bidirectional": {"is_decoder": False}},
+        options={"add_pooling_layer": False},
+        head=_HEAD_OF_BERT,
+        head_activation="hidden_act",
+        **_LIKE_BERT,
+    ),
+    "roberta": _ROBERTA,
+    "xlm-roberta": _ROBERTA,
+    "deberta-v2": Family(
+        {"bidirectional": {}}, head=_HEAD_OF_BERT, head_activation="hidden_act", eager_only=True, **_LIKE_BERT
+    ),
+    "modernbert": Family(
+        {"bidirectional": {}},
+        includes_width=True,
+        attends="attn",
+        words="embeddings.tok_embeddings",
+        head={"dense": "head.dense", "layer_norm": "head.norm", "decoder": "decoder"},
+        head_activation="classifier_activation",
     ),
 }
 """By `model_type`."""

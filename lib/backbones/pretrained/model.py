@@ -51,7 +51,9 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
     def __init__(self, config: PretrainedBackboneConfig) -> None:
         super().__init__(config)
         self.inner: PreTrainedModel = AutoModel.from_config(
-            config.inner(), attn_implementation=config._attn_implementation
+            config.inner(),
+            attn_implementation="eager" if config.family.eager_only else config._attn_implementation,
+            **config.family.options,
         )
         self.opened = 1.0
         """Share of the tokens after it that a token sees, the nearest ones; below 1 while gradual attention opens."""
@@ -59,13 +61,13 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
 
     @property
     def embeddings(self) -> nn.Module:
-        """The word embeddings."""
-        return self.inner.get_input_embeddings()
+        """All that makes the first states: the word embeddings, and what some families add to them."""
+        return self.inner.get_submodule(self.config.family.words.partition(".")[0])
 
     @property
     def layers(self) -> nn.ModuleList:
-        """The blocks; in each of them `self_attn` attends."""
-        return self.inner.layers
+        """The blocks."""
+        return self.inner.get_submodule(self.config.family.blocks)
 
     @can_return_tuple
     def forward(
@@ -90,11 +92,13 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
         """
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("expected exactly one of input_ids and inputs_embeds.")
-        states, positions = self.embeddings(input_ids) if inputs_embeds is None else inputs_embeds, None
+        states, positions = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds, None
         if attention_mask is not None:
             # A weight of zero does not silence a value that is not finite.
             states = states.masked_fill(attention_mask[:, :, None] == 0, 0)
             positions = (attention_mask.long().cumsum(dim=1) - 1).clamp(min=0)
+            if (first := self.config.family.first_position) is not None:
+                positions += self.config.pad_token_id + first
         opening = self.config.attention == "gradual" and self.opened < 1
         outputs = self.inner(
             inputs_embeds=states,

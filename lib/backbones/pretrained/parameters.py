@@ -27,6 +27,12 @@ class Parameters(BackboneParameters):
         None, description="Optimiser steps over which `gradual` attention opens, evenly; required there."
     )
 
+    quantization: Literal["nf4"] | None = Field(
+        None,
+        description="`nf4`: once its weights are loaded, the linear layers hold them in 4 bits, by bitsandbytes, and "
+        "adapters train beside them (`recipe.lora`, with `merge: false`).",
+    )
+
     @check
     def _family_is_known(self) -> Iterator[str]:
         kind = self.architecture.get("model_type")
@@ -38,7 +44,10 @@ class Parameters(BackboneParameters):
 
     @check
     def _sizes_are_there(self) -> Iterator[str]:
-        for name in ("hidden_size", "num_hidden_layers", "intermediate_size", "num_attention_heads"):
+        names = ["hidden_size", "num_hidden_layers", "intermediate_size", "num_attention_heads"]
+        if self._learns_positions():
+            names.append("max_position_embeddings")
+        for name in names:
             if not isinstance(self.architecture.get(name), int):
                 yield f"architecture.{name}: missing, or no whole number. Copy it from the model's config.json"
 
@@ -47,6 +56,21 @@ class Parameters(BackboneParameters):
         switches = {name for family in FAMILIES.values() for fields in family.switches.values() for name in fields}
         for name in sorted(switches & set(self.architecture)):
             yield f"architecture.{name}: follows from `attention`. Leave it out"
+
+    @check
+    def _family_attends_so(self) -> Iterator[str]:
+        kind = self.architecture.get("model_type")
+        asked = {"causal", "bidirectional"} if self.attention == "gradual" else {self.attention}
+        if kind in FAMILIES and not asked <= FAMILIES[kind].switches.keys():
+            yield (
+                f"attention = {self.attention}: {kind} is an encoder, made to see both sides. Set attention: "
+                "bidirectional, or leave it out"
+            )
+
+    def _learns_positions(self) -> bool:
+        """Whether positions are looked up in a table, which ends."""
+        family = FAMILIES.get(self.architecture.get("model_type", ""))
+        return bool(family and family.learns_positions and self.architecture.get("position_biased_input", True))
 
     @check
     def _only_what_opens_takes_steps(self) -> Iterator[str]:
@@ -59,7 +83,17 @@ class Parameters(BackboneParameters):
     @property
     def abilities(self) -> frozenset[Ability]:
         """See `BackboneParameters.abilities`."""
-        return frozenset({"states", "past_states"} if self.attention == "causal" else {"states"})
+        found: set[Ability] = {"states"}
+        if self.attention == "causal":
+            found.add("past_states")
+        if "causal" in FAMILIES[self.architecture["model_type"]].switches:  # decoders have them where we look
+            found.add("queries_and_keys")
+        return frozenset(found)
+
+    @property
+    def quantized(self) -> bool:
+        """See `BackboneParameters.quantized`."""
+        return self.quantization is not None
 
     @property
     def family(self) -> str:
@@ -67,15 +101,22 @@ class Parameters(BackboneParameters):
         return f"{self.architecture['model_type']}, {self.attention}"
 
     def longest(self) -> int | None:
-        """See `BackboneParameters.longest`."""
-        return self.architecture.get("max_position_embeddings")
+        """See `BackboneParameters.longest`.
+
+        Without a table, DeBERTa takes all distances from some one on as the same, so none is too far. In the table of
+        RoBERTa, the padding token's row and the one before it belong to no token.
+        """
+        family, reach = FAMILIES[self.architecture["model_type"]], self.architecture.get("max_position_embeddings")
+        if family.learns_positions and not self._learns_positions():
+            return None
+        return reach if reach is None or family.first_position is None else reach - 2
 
     def blocks(self) -> int | None:
         """See `BackboneParameters.blocks`."""
         return self.architecture["num_hidden_layers"]
 
     def obstacles(self, before: BackboneParameters) -> Iterator[str]:
-        """See `BackboneParameters.obstacles`: all but the direction must agree."""
+        """See `BackboneParameters.obstacles`: all but the direction and the bits must agree."""
         if not isinstance(before, Parameters):
             yield from super().obstacles(before)
             return
@@ -91,5 +132,9 @@ class Parameters(BackboneParameters):
         head = size.get("head_dim") or width // heads
         keys = size.get("num_key_value_heads") or heads
         projections = 2 * width * head * (heads + keys)
-        block = projections + 2 * heads * head * tokens + 3 * width * size["intermediate_size"]
-        return size["num_hidden_layers"] * block + predicted_share * width * size.get("vocab_size", VOCABULARY)
+        family = FAMILIES[size["model_type"]]
+        block = projections + 2 * heads * head * tokens + (2 + family.gated) * width * size["intermediate_size"]
+        dense = width if "dense" in family.head else 0
+        return size["num_hidden_layers"] * block + predicted_share * width * (
+            dense + size.get("vocab_size", VOCABULARY)
+        )

@@ -28,7 +28,7 @@ def probe(model: PreTrainedModel, attention: Direction) -> None:
     """Check each layer of a model at every distance up to its window and beyond, with and without padding.
 
     Args:
-        model: base model of transformers; its blocks are `layers`, each with `self_attn`. It stays as it is.
+        model: base model of transformers, of a known family. It stays as it is.
         attention: what it is meant to be.
 
     Raises:
@@ -57,7 +57,7 @@ def probe(model: PreTrainedModel, attention: Direction) -> None:
 
 
 def _blocks(model: PreTrainedModel) -> list[nn.Module]:
-    return list(model.get_submodule("layers").children())
+    return list(model.get_submodule(FAMILIES[model.config.model_type].blocks).children())
 
 
 def _reach(config: PretrainedConfig, layer: int, attention: Direction) -> int | None:
@@ -94,7 +94,7 @@ def _compare(
 
 def _seen(model: PreTrainedModel, places: Sequence[int], length: int, mask: Tensor | None) -> list[Tensor]:
     """Return for each layer which tokens see the `places` [N]."""
-    device = next(model.parameters()).device
+    words = model.get_input_embeddings().weight
     one, other = torch.randn(2, model.config.hidden_size, generator=torch.Generator().manual_seed(0))
     states = torch.stack([one * QUIET] * length).expand(2, -1, -1).clone()
     states[1, list(places)] = other
@@ -113,11 +113,11 @@ def _seen(model: PreTrainedModel, places: Sequence[int], length: int, mask: Tens
 
     with ExitStack() as hooks, torch.no_grad():
         for block in _blocks(model):
-            attends = block.get_submodule("self_attn")
+            attends = block.get_submodule(FAMILIES[model.config.model_type].attends)
             hooks.callback(attends.register_forward_pre_hook(before, with_kwargs=True).remove)
             hooks.callback(attends.register_forward_hook(after).remove)
-        ids = torch.zeros(2, length, dtype=torch.long, device=device)
-        rows = None if mask is None else mask.expand(2, -1).to(device)
+        entering = words.new_zeros(2, length, words.shape[1])
+        rows = None if mask is None else mask.expand(2, -1).to(words.device)
         positions = None if rows is None else (rows.cumsum(dim=1) - 1).clamp(min=0)
-        model(input_ids=ids, attention_mask=rows, position_ids=positions, use_cache=False)
+        model(inputs_embeds=entering, attention_mask=rows, position_ids=positions, use_cache=False)
     return seen

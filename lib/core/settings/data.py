@@ -172,6 +172,24 @@ class Corpus(ArticleFilter, Documents):
         return ArticleFilter.model_validate(self.model_dump(include=set(ArticleFilter.model_fields)))
 
 
+class Folds(Section):
+    """Folds that somebody else drew: one validates, one tests, the others train."""
+
+    column: str = Field("fold", description="Column of the fold: a number or a name.")
+    file: str | None = Field(
+        None,
+        description="CSV file with the columns `id` and `column`, one row per document of the source; null = `column` "
+        "is one of the source's own.",
+    )
+    validation: int | str = Field(description="The fold that validates.")
+    test: int | str = Field(description="The fold that tests.")
+
+    @check
+    def _folds_differ(self) -> Iterator[str]:
+        if str(self.validation) == str(self.test):
+            yield f"validation and test are both fold {self.test}. Name two folds"
+
+
 class Split(Section):
     """How a dataset is divided into training, validation and test documents."""
 
@@ -179,6 +197,7 @@ class Split(Section):
     published: bool = Field(
         False, description="Take the parts `train`, `validation` and `test` of the source as the splits, as they are."
     )
+    folds: Folds | None = Field(None, description="Take folds as the splits, as they are; null = there are none.")
     validation: Fraction = Field(0.1, description="Share of the validation documents when all parts are joined.")
     test: Fraction = Field(0.1, description="Share of the test documents when all parts are joined.")
     join: list[Part] | None = Field(
@@ -201,27 +220,41 @@ class Split(Section):
                 "for training"
             )
 
+    @property
+    def given(self) -> str | None:
+        """The setting by which the splits are taken as they are; None = they are drawn."""
+        return "published" if self.published else "folds" if self.folds else None
+
     @check
-    def _published_splits_are_not_made(self) -> Iterator[str]:
-        for name in ("validation", "test", "join", "held_out") if self.published else ():
+    def _given_splits_are_not_drawn(self) -> Iterator[str]:
+        if self.published and self.folds:
+            yield "published and folds both say what the splits are. Leave one of them out"
+        for name in ("validation", "test", "join", "held_out") if self.given else ():
             value = getattr(self, name)
             if value != type(self).model_fields[name].default:
-                yield f"{name} = {value} does nothing with published = true. Leave one of them out"
+                by = "published = true" if self.published else "folds"
+                yield f"{name} = {value} does nothing with {by}. Leave one of them out"
 
 
 class Preparation(Reading):
     """What decides which documents of a dataset are kept, and in which split: all that its preparation reads."""
 
     label: str = Field("label", description="Column of the label: a number from 0, or one of the names in `labels`.")
-    label_per: Literal["document", "word"] = Field(
+    label_per: Literal["document", "word", "span"] = Field(
         "document",
-        description="What bears a label: a document, or each of its words, as white space separates them once `remove` "
-        "has been applied. The labels of words are a list (Parquet, JSONL); null or -100 in it = no label.",
+        description="What bears a label: a document; each of its words, as white space separates them once `remove` "
+        "has been applied; or its characters, by the spans that they lie in. The labels of words are a list (Parquet, "
+        "JSONL); null or -100 in it = no label. Spans are a list of pairs [start, end), in characters counted from 0 "
+        "(in CSV its text, such as `[(0, 12), (27, 46)]`); null or nothing = no span.",
     )
     group: str | None = Field(
         None, description="Column of a whole number, such as a distance, by which scores can be told apart."
     )
-    labels: list[str] = Field(min_length=2, description="Names of the classes, in the order of their numbers.")
+    labels: list[str] = Field(
+        min_length=2,
+        description="Names of the classes, in the order of their numbers; of spans, of what is outside and of what is "
+        "inside.",
+    )
     remove: str | None = Field(None, description="Regular expression whose matches are removed from every text.")
     min_chars: NonNegativeInt = Field(0, description="Documents with fewer characters are dropped.")
     balance: bool = Field(False, description="Draw as many documents of every class as the rarest one has.")
@@ -236,11 +269,19 @@ class Preparation(Reading):
 
     @check
     def _only_classes_are_balanced(self) -> Iterator[str]:
-        if self.balance and self.label_per == "word":
+        if self.balance and self.label_per != "document":
             yield (
-                "balance = True, but with label_per = 'word' a document has no class by which it could be drawn. Leave "
-                "balance out"
+                f"balance = True, but with label_per = '{self.label_per}' a document has no class by which it could be "
+                "drawn. Leave balance out"
             )
+
+    @check
+    def _spans_are_of_the_text_as_it_is(self) -> Iterator[str]:
+        if self.label_per == "span":
+            if len(self.labels) != 2:
+                yield f"labels = {self.labels}, but a character is outside of spans or inside. Name these two classes"
+            if self.remove is not None:
+                yield "remove would move the text away from its spans. Leave it out with label_per = 'span'"
 
     @field_validator("remove")
     @classmethod
@@ -254,14 +295,23 @@ class Preparation(Reading):
 
     @check
     def _published_splits_stay_as_they_are(self) -> Iterator[str]:
-        if self.balance and self.split.published:
-            yield "balance draws documents, but split.published takes the splits as they are. Leave one of them out"
+        if self.balance and self.split.given:
+            given = self.split.given
+            yield f"balance draws documents, but split.{given} takes the splits as they are. Leave one of them out"
 
 
 class Dataset(Preparation, Documents):
     """A labelled dataset."""
 
-    max_tokens: MaxTokens = Field(description="Tokens a document is cut to, [CLS] and [SEP] included.")
+    max_tokens: MaxTokens = Field(
+        description="Tokens a document is cut to, [CLS] and [SEP] included; where spans are labelled nothing is cut, "
+        "but longer documents become windows of so many tokens."
+    )
+    window_stride: PositiveInt | Annotated[float, Field(gt=0, lt=1)] = Field(
+        0.5,
+        description="With `label_per: span`, how far behind the one before a window begins: a number of tokens, or a "
+        "share (below 1) of the tokens that a window holds beside [CLS] and [SEP].",
+    )
 
     @property
     def preparation(self) -> Preparation:
@@ -270,46 +320,73 @@ class Dataset(Preparation, Documents):
 
     @check
     def _ground_truth_labels_documents(self) -> Iterator[str]:
-        if self.label_per == "word" and getattr(self.chosen, "ground_truth", None):
-            yield "label_per = 'word', but ground_truth holds a label per document. Leave one of them out"
+        if self.label_per != "document" and getattr(self.chosen, "ground_truth", None):
+            yield f"label_per = '{self.label_per}', but ground_truth holds a label per document. Leave one of them out"
+
+    @check
+    def _windows_cover_their_documents(self) -> Iterator[str]:
+        stride, room = self.window_stride, self.max_tokens - 2
+        if self.label_per != "span" and stride != type(self).model_fields["window_stride"].default:
+            yield f"window_stride = {stride} does nothing with label_per = '{self.label_per}'. Leave it out"
+        if self.label_per == "span" and stride > room:
+            yield (
+                f"window_stride = {stride}, but with max_tokens = {self.max_tokens} a window holds {room} tokens "
+                "beside [CLS] and [SEP], so some would be in none. Lower it, or raise max_tokens"
+            )
+
+
+BYTES = 256
+"""Tokens that a vocabulary of byte-level BPE has in any case, beside the special ones."""
+SPECIAL = 5
+"""Special tokens of a trained vocabulary."""
 
 
 class Tokenizer(Section):
-    """From texts to tokens: an existing vocabulary, or one trained on texts of the study."""
+    """From texts to tokens: an existing tokeniser, or one trained on texts of the study."""
 
-    algorithm: Literal["wordpiece", "words"] = Field(
+    algorithm: Literal["wordpiece", "words", "bpe", "published"] = Field(
         "wordpiece",
         description="`wordpiece`: as in BERT; `words`: every word of the training texts is a token, as it is and as "
-        "white space separates it; other words are [UNK].",
+        "white space separates it, other words are [UNK]; `bpe`: pairs of bytes, for texts of any script as they are; "
+        "`published`: whatever a model's own tokenizer.json describes.",
     )
     source: Literal["hub", "local", "trained"] = Field(
-        description="Where the vocabulary comes from; of `words`, `trained`."
+        description="Where it comes from; of `words` and `bpe`, `trained`; of `published`, one of the others."
     )
-    repository: str = Field("google-bert/bert-base-uncased", description="`hub`: model repository with a vocab.txt.")
+    repository: str = Field(
+        "google-bert/bert-base-uncased",
+        description="`hub`: model repository with a vocab.txt; of `published`, with a tokenizer.json.",
+    )
     revision: str = Field("main", description="`hub`: commit; a tag or branch, which may move, if `unpinned`.")
     unpinned: bool = Field(False, description="`hub`: accept a revision that may move; the download warns of it once.")
-    path: str | None = Field(None, description="`local`: a vocab.txt, one token per line.")
+    path: str | None = Field(
+        None, description="`local`: a vocab.txt, one token per line; of `published`, a folder with a tokenizer.json."
+    )
     corpus: str | None = Field(
         None,
         description="`trained`: corpus, or dataset whose training texts, it is trained on; null = the only corpus.",
     )
     vocab_size: PositiveInt = Field(30_000, description="`trained`: entries of the vocabulary, at most.")
     min_frequency: PositiveInt | None = Field(
-        None, description="`trained`: occurrences a token needs; null = 2 for `wordpiece`, 1 for `words`."
+        None, description="`trained`: occurrences a token needs; null = 1 for `words`, 2 for the others."
     )
     lowercase: bool = Field(True, description="`wordpiece`: lower the case before tokenising.")
     strip_accents: bool = Field(True, description="`wordpiece`: remove accents before tokenising.")
-    enclose: bool = Field(True, description="Put [CLS] before and [SEP] behind every document.")
+    enclose: bool = Field(
+        True,
+        description="Put [CLS] before and [SEP] behind every document; of `published`, whatever it puts there itself.",
+    )
 
     @property
     def occurrences(self) -> int:
         """Occurrences that a token of a trained vocabulary needs."""
-        return self.min_frequency or {"wordpiece": 2, "words": 1}[self.algorithm]
+        return self.min_frequency or (1 if self.algorithm == "words" else 2)
 
     @check
     def _source_is_complete(self) -> Iterator[str]:
         if self.source == "local" and self.path is None:
-            yield "source is 'local', but 'path' is missing. Give the path of a vocab.txt"
+            wanted = "a folder with a tokenizer.json" if self.algorithm == "published" else "a vocab.txt"
+            yield f"source is 'local', but 'path' is missing. Give the path of {wanted}"
         if self.source == "hub" and not self.unpinned and not re.fullmatch("[0-9a-f]{40}", self.revision):
             yield (
                 f"revision = '{self.revision}' is no commit, so the vocabulary may change. Give the commit, or set "
@@ -317,16 +394,30 @@ class Tokenizer(Section):
             )
 
     @check
-    def _words_are_taken_as_they_are(self) -> Iterator[str]:
-        if self.algorithm != "words":
-            return
-        if self.source != "trained":
+    def _source_suits_the_algorithm(self) -> Iterator[str]:
+        if self.algorithm in ("words", "bpe") and self.source != "trained":
             yield (
-                f"source is '{self.source}', but with algorithm = 'words' the vocabulary is made of the words of the "
+                f"source is '{self.source}', but with algorithm = '{self.algorithm}' the vocabulary is made from the "
                 "study's own texts. Set source: trained"
             )
-        for name in ("lowercase", "strip_accents"):
-            if not getattr(self, name):
+        if self.algorithm == "published" and self.source == "trained":
+            yield "source is 'trained', but with algorithm = 'published' nothing is. Set source: hub, or local"
+
+    @check
+    def _nothing_is_set_in_vain(self) -> Iterator[str]:
+        only = {"lowercase": ("wordpiece",), "strip_accents": ("wordpiece",), "enclose": ("wordpiece", "words", "bpe")}
+        for name, algorithms in only.items():
+            if self.algorithm not in algorithms and not getattr(self, name):
+                taken = "the tokeniser as it is" if self.algorithm == "published" else "texts as they are"
                 yield (
-                    f"{name} = False does nothing with algorithm = 'words', which takes words as they are. Leave it out"
+                    f"{name} = False does nothing with algorithm = '{self.algorithm}', which takes {taken}. Leave it "
+                    "out"
                 )
+
+    @check
+    def _bytes_fit(self) -> Iterator[str]:
+        if self.algorithm == "bpe" and self.vocab_size <= BYTES + SPECIAL:
+            yield (
+                f"vocab_size = {self.vocab_size}, but with algorithm = 'bpe' single bytes and special tokens alone are "
+                f"{BYTES + SPECIAL}. Raise it"
+            )

@@ -5,15 +5,39 @@ from typing import Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from lib.core.settings import Fraction, Section, check
+from lib.core.settings import Fraction, Probability, Section, check
 
 Precision = Literal["fp32", "bf16", "fp16"]
+
+
+class Lora(Section):
+    """Low-rank adapters train in place of the backbone's own weights, which stand still; the head trains as ever."""
+
+    r: PositiveInt = Field(64, description="Rank of the adapters.")
+    alpha: PositiveInt = Field(128, description="What the adapters add is scaled by alpha / r.")
+    dropout: Probability = Field(0.05, description="Dropout before the adapters.")
+    targets: list[str] | None = Field(
+        None,
+        min_length=1,
+        description="Last names of the linear layers that get an adapter, such as `q_proj`; null = all of the "
+        "backbone, which in a decoder are queries, keys, values, output, gate, up and down.",
+    )
+    merge: bool = Field(
+        True,
+        description="Add the adapters to the weights of the model that is kept, so that it can be used as any other; "
+        "false leaves those weights out: only adapters and head are kept, in `model/adapter`.",
+    )
 
 
 class Recipe(Section):
     """AdamW, and a learning rate that rises to its peak and falls to a minimum."""
 
     epochs: PositiveInt = Field(description="Passes over the training documents.")
+    steps: PositiveInt | None = Field(
+        None,
+        description="Optimiser steps after which the training ends, even within an epoch, and to which the schedule "
+        "counts; null = those of all epochs, which are never exceeded.",
+    )
     learning_rate: PositiveFloat = Field(description="Peak learning rate.")
     min_lr_ratio: Fraction = Field(description="Final learning rate as a share of the peak.")
     batch_size: PositiveInt = Field(description="Documents per optimiser step.")
@@ -23,6 +47,9 @@ class Recipe(Section):
         "a cosine, from 1/25 of the peak, while AdamW's first momentum falls from 0.95 to 0.85 and rises again.",
     )
     warmup_ratio: Fraction = Field(0.1, description="Share of the steps that warm up.")
+    optimizer: Literal["adamw", "adamw_8bit"] = Field(
+        "adamw", description="`adamw_8bit` keeps AdamW's moments in 8 bits, but for embeddings, by bitsandbytes."
+    )
     weight_decay: NonNegativeFloat = Field(0.01, description="Weight decay, not on norms and biases.")
     max_grad_norm: NonNegativeFloat = Field(1.0, description="Gradient norm above which gradients are clipped; 0 = no.")
     freeze_layers: NonNegativeInt = Field(0, description="Lowest blocks of the backbone that are frozen at first.")
@@ -32,10 +59,16 @@ class Recipe(Section):
     freeze_epochs: NonNegativeInt | None = Field(None, description="Epochs until the thaw; null = floor(epochs / 2).")
     head_lr_multiplier: NonNegativeFloat = Field(1.0, description="Factor on the learning rate of the task's head.")
     backbone_lr_multiplier: NonNegativeFloat = Field(1.0, description="Factor on the learning rate of the backbone.")
+    lora: Lora | None = Field(None, description="Low-rank adapters; null = all weights train.")
+    evaluate_every: PositiveInt | None = Field(
+        None,
+        description="Optimiser steps between evaluations, each of which makes a row of the history and may be the "
+        "best; the last step has one, too. null = evaluate at each epoch's end.",
+    )
     keep: list[Literal["best", "last", "state"]] | None = Field(
         None,
-        description="What to keep of the training. `best`: the epoch with the best score on validation; `last`: the "
-        "last one; `state`: the last one with its optimiser, to go on from. The first of `best` and `last` is the "
+        description="What to keep of the training. `best`: the evaluation with the best score on validation; `last`: "
+        "the last one; `state`: the last one with its optimiser, to go on from. The first of `best` and `last` is the "
         "run's model, others lie in folders of their names inside it. null = as the task says: `last` for `masked_lm`, "
         "`best` for `sequence_classification`.",
     )
@@ -55,6 +88,24 @@ class Recipe(Section):
         if self.keep is not None and len(set(self.keep)) < len(self.keep):
             yield f"keep = {self.keep} names something twice. Name each once"
 
+    @check
+    def _adapters_train_alone(self) -> Iterator[str]:
+        if self.lora is None:
+            return
+        if self.freezes:
+            yield "freeze_layers and freeze_embeddings do nothing beside lora, which freezes it all. Leave them out"
+        if self.backbone_lr_multiplier == 0:
+            yield "backbone_lr_multiplier = 0 keeps the adapters of lora from training. Raise it, or leave lora out"
+        if "state" in (self.keep or ()):
+            yield (
+                f"keep = {self.keep}: with lora there is no 'state' to go on from, since checkpoints lack the weights "
+                "that stand still. Leave it out, and start from the model"
+            )
+
+    def passes(self, documents: float) -> float:
+        """Return how often a training sees each of its `documents`: as many epochs as `steps` allows."""
+        return self.epochs if self.steps is None else min(self.epochs, self.steps * self.batch_size / documents)
+
     @property
     def freezes_embeddings(self) -> bool:
         """Whether the embeddings are frozen at first."""
@@ -71,3 +122,21 @@ class Recipe(Section):
         if not self.freezes:
             return 0
         return self.epochs // 2 if self.freeze_epochs is None else self.freeze_epochs
+
+
+def obstacle_of_quantized(recipe: Recipe | None) -> str | None:
+    """Return why a backbone whose own weights are quantised cannot be trained by `recipe`, if anything is in the way.
+
+    Args:
+        recipe: of a run; None = it does not train.
+    """
+    if recipe is None:
+        return "is quantised, which is for training. Leave quantization out, or give a recipe with lora"
+    if recipe.lora is None:
+        return "is quantised, so that its weights cannot train. Give recipe.lora, or leave quantization out"
+    if recipe.lora.merge:
+        return (
+            "is quantised, so that adapters cannot be added to its weights exactly. Set recipe.lora.merge: false, or "
+            "leave quantization out"
+        )
+    return None

@@ -8,7 +8,8 @@ from pydantic import Field
 from lib.core.kinds import AnyBackbone, AnyTask
 from lib.core.settings import Section, check
 from lib.core.settings.execution import Training
-from lib.core.settings.recipe import Precision, Recipe
+from lib.core.settings.geometry import Geometry
+from lib.core.settings.recipe import Precision, Recipe, obstacle_of_quantized
 from lib.core.variants import Setting
 
 
@@ -46,6 +47,9 @@ class Run(Section):
         description="Tokenised splits (folders), or prepared ones (Parquet files) for a backbone that reads texts."
     )
     recipe: Recipe | None = Field(None, description="How it trains; null = it does not.")
+    geometry: Geometry | None = Field(
+        None, description="What is measured of attention while it trains, written to `geometry.csv`; null = nothing."
+    )
     start: Start | None = Field(None, description="Where first weights come from; null = they are drawn.")
     execution: Training = Field(default_factory=Training, description="How the work is done; changes no number.")
 
@@ -69,8 +73,22 @@ class Run(Section):
             yield f"the backbone {self.backbone.kind} cannot evaluate without a recipe the task {task.kind}"
         if not self.trains and self.reads_tokens and self.start is None:
             yield "start is missing. Give a model with a head for the task, since without a recipe none is trained"
+        if self.recipe and self.recipe.lora:
+            if self.start is None and not self.recipe.lora.merge:
+                yield "recipe.lora.merge: false would lose the weights that were drawn, without a start. Set it to true"
+            if self.start is not None and not self.start.load_only_model_state:
+                yield (
+                    "start.load_only_model_state: false does not go with recipe.lora, since a checkpoint with adapters "
+                    "lacks the weights that stand still. Start from a model, and set it to true"
+                )
+        if self.backbone.quantized and (obstacle := obstacle_of_quantized(self.recipe)):
+            yield f"the backbone {self.backbone.kind} {obstacle}"
         if self.reads_tokens and self.tokenizer is None:
             yield "tokenizer is missing. Give the folder of the tokeniser"
+        if self.geometry is not None and not self.trains:
+            yield "geometry is measured while a run trains, but there is no recipe. Leave it out"
+        if self.geometry is not None and "queries_and_keys" not in abilities:
+            yield f"geometry: the backbone {self.backbone.kind} has no queries and keys to measure. Leave it out"
         if task.labelled and not self.labels:
             yield f"labels are missing. The task {task.kind} needs the names of the classes"
         needed = task.splits_read(fits=self.trains or not self.reads_tokens)

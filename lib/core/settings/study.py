@@ -14,7 +14,8 @@ from lib.core.kinds import AnyBackbone, AnyMechanism, AnyTask, BackboneParameter
 from lib.core.settings import Section, check, sentences, whole, without_null
 from lib.core.settings.data import Corpus, Dataset, GeneratedSource, Tokenizer
 from lib.core.settings.execution import Execution
-from lib.core.settings.recipe import Precision, Recipe
+from lib.core.settings.geometry import Geometry
+from lib.core.settings.recipe import Precision, Recipe, obstacle_of_quantized
 from lib.core.settings.report import Analysis, Report
 from lib.core.variants import Setting, laid_over, short_name, spelled, variant_name
 
@@ -33,7 +34,16 @@ class ForeignStart(Section):
         None, description="Folder with the weights: the `model` of a run of another study, or any local folder."
     )
     repository: str | None = Field(None, description="`owner/name` of a model repository on the Hugging Face hub.")
-    revision: str | None = Field(None, description="Commit of the repository.")
+    revision: str | None = Field(None, description="Commit; a tag or branch, which may move, if `unpinned`.")
+    unpinned: bool = Field(False, description="Accept a revision that may move; the download warns of it once.")
+
+    @check
+    def _revision_is_pinned(self) -> Iterator[str]:
+        if self.revision is not None and not self.unpinned and not re.fullmatch("[0-9a-f]{40}", self.revision):
+            yield (
+                f"revision = '{self.revision}' is no commit, so the weights may change from one download to the next. "
+                "Give the commit (40 hexadecimal digits), or set unpinned: true"
+            )
 
     @check
     def _one_place(self) -> Iterator[str]:
@@ -104,6 +114,15 @@ class Work(Section):
         """What is kept of the training."""
         return (self.recipe and self.recipe.keep) or [self.task.keeps]
 
+    @property
+    def lack_of_model(self) -> str | None:
+        """Why no other run can take over what it leaves; None = it leaves a whole model."""
+        if self.recipe is None:
+            return "has no recipe and so leaves no model"
+        if self.recipe.lora and not self.recipe.lora.merge:
+            return "leaves adapters without the weights beside them (recipe.lora.merge: false)"
+        return None
+
 
 class Stage(Section):
     """A step in a model's life."""
@@ -123,6 +142,11 @@ class Stage(Section):
         min_length=1,
         description="Seeds of its runs; null = those of the study. Where the stage that it starts from lacks a seed, a "
         "run starts from the one of that stage's first seed.",
+    )
+    geometry: Geometry | None = Field(
+        None,
+        description="What its runs measure of attention while they train, as far as their backbones have queries and "
+        "keys; null = nothing.",
     )
     variants: dict[VariedSetting, Annotated[list[Setting], Field(min_length=1)]] = Field(
         default_factory=dict,
@@ -157,6 +181,11 @@ class Stage(Section):
     def combinations(self) -> list[dict[str, Setting]]:
         """Return the settings of every variant, in order: the last setting runs fastest; without variants {} alone."""
         return [dict(zip(self.variants, values, strict=True)) for values in itertools.product(*self.variants.values())]
+
+    @check
+    def _what_is_measured_trains(self) -> Iterator[str]:
+        if self.geometry is not None and not any(work.recipe for work in whole(self.data).values()):
+            yield "geometry: is measured while models train, but the stage has no recipe. Add one, or leave it out"
 
     @check
     def _variants_have_names(self) -> Iterator[str]:
@@ -302,6 +331,11 @@ class Experiment(Section):
         """Whether a run has a training loop."""
         work = self.stages[stage].data[dataset]
         return work.recipe is not None and work.task.trains_on in self.backbone_at(model, stage).abilities
+
+    def measures(self, model: str, stage: str, dataset: str) -> bool:
+        """Whether a run measures the geometry of attention."""
+        asked, abilities = self.stages[stage].geometry, self.backbone_at(model, stage).abilities
+        return asked is not None and "queries_and_keys" in abilities and self.trains(model, stage, dataset)
 
     def splits(self, model: str, stage: str, dataset: str) -> tuple[str, ...]:
         """Return the splits that a run reads."""
@@ -580,10 +614,12 @@ class Experiment(Section):
                 continue
             for entry in whole(self.stages[stage].data):
                 before = self.parent_dataset(parent, entry)
-                if before in whole(self.stages[parent].data) and not self.stages[parent].data[before].recipe:
+                if before not in whole(self.stages[parent].data):
+                    continue
+                if lacking := self.stages[parent].data[before].lack_of_model:
                     yield (
-                        f"stages.{stage}.data.{entry}: {name} starts from {parent}, which has no recipe and so leaves "
-                        f"no model. Start from a stage before it, or let {name} skip {parent}"
+                        f"stages.{stage}.data.{entry}: {name} starts from {parent}, which {lacking}. Start from a "
+                        f"stage before it, or let {name} skip {parent}"
                     )
 
     @check
@@ -626,6 +662,16 @@ class Experiment(Section):
                         f"stages.{stage}.data.{entry}.recipe.freeze_layers: {max(frozen)} is too many, since the "
                         f"backbone {backbone} has {blocks} blocks to freeze. Freeze fewer"
                     )
+
+    @check
+    def _quantised_backbones_train_adapters(self) -> Iterator[str]:
+        for name, stage in self._passages():
+            if not self.backbone_at(name, stage).quantized:
+                continue
+            backbone, _ = self._names_at(name, stage)
+            for entry, work in whole(self.stages[stage].data).items():
+                if obstacle := obstacle_of_quantized(work.recipe):
+                    yield f"stages.{stage}.data.{entry}: the backbone {backbone} {obstacle}"
 
     def _works(self, stage: str, entry: str) -> Iterator[Work]:
         """Yield all that a stage may come to do on an entry: its variants, or what it takes from those of another."""
@@ -733,6 +779,8 @@ class Study(Section):
             yield f"{model} has a backbone of kind {backbone.kind}, which gives no {analysis.needs.replace('_', ' ')}"
         elif not self.experiment.trains(model, analysis.stage, dataset):
             yield f"{model} does not train at {analysis.stage}, which therefore leaves no model of it"
+        elif lacking := self.experiment.stages[analysis.stage].data[dataset].lack_of_model:
+            yield f"{model} cannot be looked at, since {analysis.stage} {lacking}"
         elif analysis.kind == "gradients" and reach is not None and analysis.length > reach:
             yield f"positions of {model} reach {reach} tokens, but length = {analysis.length}"
 
@@ -832,6 +880,12 @@ class Study(Section):
                 yield f"{place}.stage: no model passes {' and '.join(stages)}. Name others"
 
     @check
+    def _printed_values_are_of_a_study(self) -> Iterator[str]:
+        for place, settings in self._results():
+            if settings.needs_published and self.report.published is None:
+                yield f"{place}: shows printed values, but report.published is null. Name the study that printed them"
+
+    @check
     def _comparisons_have_a_reference(self) -> Iterator[str]:
         reference, models = self.report.reference, whole(self.experiment.models)
         for place, settings in self._results():
@@ -864,11 +918,33 @@ class Study(Section):
                     yield f"{place}.stage: no model trains at {stage}. Name another stage"
 
     @check
+    def _results_find_geometry(self) -> Iterator[str]:
+        experiment, passing = self.experiment, set(self.experiment._passages())
+        for place, settings in self._results():
+            for stage in [*settings.stages_passed(), *settings.stages_added()] if settings.needs_geometry else []:
+                if stage not in whole(experiment.stages):
+                    continue
+                if experiment.stages[stage].geometry is None:
+                    yield f"{place}: shows geometry, but stages.{stage}.geometry is null. Set it, or take this out"
+                    continue
+                for model in [each for each in settings.models or experiment.models if (each, stage) in passing]:
+                    backbone = experiment.backbone_at(model, stage)
+                    if "states" in backbone.abilities and "queries_and_keys" not in backbone.abilities:
+                        yield (
+                            f"{place}.models: {model} has a backbone of kind {backbone.kind}, which has no queries and "
+                            "keys to measure. Name the other models"
+                        )
+
+    @check
     def _imported_runs_hold_what_is_shown(self) -> Iterator[str]:
         if self.execution.runs == "imported":
             for place, settings in self._results():
-                if settings.needs_predictions:
-                    yield f"{place}: needs predictions, which imported runs do not leave. Take it out (null)"
+                for needed, name in (
+                    (settings.needs_predictions, "predictions"),
+                    (settings.needs_geometry, "geometry"),
+                ):
+                    if needed:
+                        yield f"{place}: needs {name}, which imported runs do not leave. Take it out (null)"
             for name in self.report.analyses:
                 yield f"report.analyses.{name}: needs models, which imported runs do not leave. Take it out (null)"
 
@@ -894,7 +970,9 @@ class Study(Section):
             for stage, entry, work in works:
                 if not work.task.predicts:
                     yield f"{place}: {work.task.kind}, the task of {stage}, leaves no predictions. Leave it out"
-                elif settings.needs_probabilities and work.task.label_per == "word":
+                elif settings.needs_classes and work.task.label_per == "span":
+                    yield f"{place}: {work.task.kind}, the task of {stage}, predicts no classes. Leave it out"
+                elif settings.needs_probabilities and work.task.label_per != "document":
                     yield f"{place}: {work.task.kind}, the task of {stage}, leaves no probabilities. Leave it out"
                 elif settings.needs_groups and entry in datasets and datasets[entry].group is None:
                     yield (

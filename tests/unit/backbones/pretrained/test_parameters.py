@@ -4,7 +4,10 @@ import re
 
 import pytest
 from pydantic import ValidationError
+from tokenizers import Tokenizer, models
+from transformers import PreTrainedTokenizerFast
 
+from lib.backbones.pretrained.backbone import Backbone
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.parameters import Parameters
 from lib.core.errors import ConfigError
@@ -35,10 +38,36 @@ def refused(**values):
         ({"hidden_size": None}, "architecture.hidden_size: missing, or no whole number. Copy it from"),
         ({"is_causal": False}, "architecture.is_causal: follows from `attention`. Leave it out"),
         ({"use_bidirectional_attention": True}, "architecture.use_bidirectional_attention: follows from `attention`"),
+        ({"model_type": "xlm-roberta"}, "architecture.max_position_embeddings: missing"),
+        ({"model_type": "deberta-v2"}, "architecture.max_position_embeddings: missing"),
     ],
 )
 def test_what_an_architecture_must_say(changes, expected):
     assert re.search(expected, refused(architecture=SIZES | changes))
+
+
+@pytest.mark.parametrize("attention", ["causal", "gradual"])
+def test_an_encoder_cannot_be_made_causal(attention):
+    """Its weights have never been without the tokens that follow."""
+    bert = SIZES | {"model_type": "bert", "max_position_embeddings": 64}
+    steps = {"opening_steps": 5} if attention == "gradual" else {}
+    message = refused(architecture=bert, attention=attention, **steps)
+    assert f"attention = {attention}: bert is an encoder, made to see both sides. Set attention: bidirec" in message
+
+
+@pytest.mark.parametrize(
+    ("changes", "longest"),
+    [
+        ({"model_type": "llama"}, 64),
+        ({"model_type": "bert"}, 64),
+        ({"model_type": "roberta"}, 62),  # its tables of 514 rows serve 512 tokens
+        ({"model_type": "deberta-v2"}, 64),
+        ({"model_type": "deberta-v2", "position_biased_input": False}, None),
+        ({"model_type": "modernbert"}, 64),
+    ],
+)
+def test_tables_of_positions_end(changes, longest):
+    assert Parameters(architecture=SIZES | {"max_position_embeddings": 64} | changes).longest() == longest
 
 
 def test_all_problems_in_one_message():
@@ -65,6 +94,16 @@ def test_a_saved_configuration_opens_windows_once(tmp_path):
     assert config.parameters == Parameters(architecture=SIZES | {"sliding_window": 512})
 
 
+@pytest.mark.parametrize(("padding", "expected"), [("<pad>", 1), ("<eos>", None)])
+def test_a_token_that_only_serves_as_padding_has_an_embedding_that_learns(padding, expected, tmp_path):
+    core = Tokenizer(models.WordLevel({"<eos>": 0, "<pad>": 1, "a": 2}))
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="<eos>", pad_token=padding)
+    config = Backbone(Parameters(architecture=SIZES | {"vocab_size": 9}), seed=0).config(tokenizer, {})
+    config.save_pretrained(tmp_path)
+    for each in (config, PretrainedBackboneConfig.from_pretrained(tmp_path)):
+        assert (each.vocab_size, each.pad_token_id, each.inner().pad_token_id) == (9, expected, expected)
+
+
 def test_weights_move_between_directions_but_not_between_architectures():
     causal, opened = (Parameters(architecture=SIZES, attention=way) for way in ("causal", "bidirectional"))
     assert not list(opened.obstacles(causal))
@@ -78,3 +117,18 @@ def test_products_are_those_of_the_matrices():
     scores = 2 * 16 * 10
     feed_forward = 3 * 16 * 32
     assert parameters.products_per_token(10, 0.5) == 2 * (attention + scores + feed_forward) + 0.5 * 16 * 100
+    plain = SIZES | {"model_type": "bert", "max_position_embeddings": 64, "vocab_size": 100, "num_key_value_heads": 4}
+    attention, feed_forward, head = 4 * 16 * 16, 2 * 16 * 32, 16 * 16 + 16 * 100
+    products = Parameters(architecture=plain).products_per_token(10, 0.5)
+    assert products == 2 * (attention + scores + feed_forward) + 0.5 * head
+
+
+def test_what_is_nested_in_an_architecture_stays_as_it_was_given():
+    """Configurations of transformers write into the mapping by which positions are stretched."""
+    stretched = {"rope_type": "llama3", "factor": 32.0, "high_freq_factor": 4.0, "low_freq_factor": 1.0}
+    stretched |= {"original_max_position_embeddings": 16}
+    sizes = {name: value for name, value in SIZES.items() if name != "model_type"}
+    architecture = {"model_type": "llama", **sizes, "rope_scaling": dict(stretched), "rope_theta": 500_000.0}
+    config = PretrainedBackboneConfig(architecture=architecture)
+    assert config.inner().rope_parameters == stretched | {"rope_theta": 500_000.0}
+    assert config.architecture["rope_scaling"] == stretched

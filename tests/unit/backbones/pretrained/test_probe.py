@@ -20,20 +20,32 @@ SIZES = {
 }
 WINDOWED = {"sliding_window": 6, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
 USED = {"use_sliding_window": True, "sliding_window": 6, "max_window_layers": 1}
-EXTRA = {"gemma3_text": WINDOWED, "mistral": {"sliding_window": 6}, "qwen2": USED, "qwen3": USED}
+DISTANCES = {"relative_attention": True, "position_buckets": 4, "position_biased_input": False, "type_vocab_size": 0}
+EXTRA = {
+    "gemma3_text": WINDOWED,
+    "mistral": {"sliding_window": 6},
+    "qwen2": USED,
+    "qwen3": USED,
+    "deberta-v2": DISTANCES | {"norm_rel_ebd": "layer_norm", "share_att_key": True, "pos_att_type": "p2c|c2p"},
+    "modernbert": {"local_attention": 12},
+}
 every_family = pytest.mark.parametrize("family", FAMILIES)
+every_decoder = pytest.mark.parametrize("family", [name for name in FAMILIES if "causal" in FAMILIES[name].switches])
 every_direction = pytest.mark.parametrize("direction", ["causal", "bidirectional"])
+every_case = pytest.mark.parametrize(
+    ("family", "direction"), [(name, direction) for name, family in FAMILIES.items() for direction in family.switches]
+)
 
 
 def build(family, direction, implementation="sdpa", dtype=torch.float32, **changes):
+    implementation = "eager" if FAMILIES[family].eager_only else implementation
     fields = SIZES | EXTRA.get(family, {}) | FAMILIES[family].switches[direction] | changes
     torch.manual_seed(0)
     model = AutoModel.from_config(AutoConfig.for_model(family, **fields), attn_implementation=implementation)
     return model.to(dtype)
 
 
-@every_family
-@every_direction
+@every_case
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("implementation", ["sdpa", "eager"])
 def test_every_family_attends_as_its_switches_say(family, direction, dtype, implementation):
@@ -57,10 +69,16 @@ def test_a_family_without_windows(direction):
     probe(build("mistral", direction, sliding_window=None), direction)
 
 
-@every_family
+@every_decoder
 def test_the_other_direction_is_refused_with_the_layer(family):
     with pytest.raises(ConfigError, match=r"layers\.0 of .*: a token does not see the one 1 after it.*bidirectional"):
         probe(build(family, "causal"), "bidirectional")
+    with pytest.raises(ConfigError, match=r"layers\.0 of .*: a token sees the one 1 after it.*should be causal"):
+        probe(build(family, "bidirectional"), "causal")
+
+
+@pytest.mark.parametrize("family", [name for name, family in FAMILIES.items() if "causal" not in family.switches])
+def test_an_encoder_is_not_taken_for_causal(family):
     with pytest.raises(ConfigError, match=r"layers\.0 of .*: a token sees the one 1 after it.*should be causal"):
         probe(build(family, "bidirectional"), "causal")
 

@@ -1,0 +1,131 @@
+"""Low-rank adapters in the linear layers of a backbone, by peft: they train, and the weights beside them stand still.
+
+While a model trains it holds peft's own layers (`peft.tuners.lora.LoraLayer`, adapter `default`) in place of its linear
+ones. What is saved of it has no trace of them: the adapters are added to the weights.
+
+Source: Hu et al. 2022, "LoRA: Low-Rank Adaptation of Large Language Models".
+"""
+
+import copy
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from peft import LoraConfig, inject_adapter_in_model
+from peft.tuners.lora import LoraLayer
+from peft.utils import SAFETENSORS_WEIGHTS_NAME
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from lib.core.errors import RunError
+from lib.core.randomness import derive_seed
+from lib.core.record import ADAPTER
+from lib.core.settings.recipe import Lora
+
+NAME = "default"
+"""What peft calls the adapters."""
+
+
+class Adapters:
+    """The adapters of a model, which this puts in; at first they change nothing.
+
+    Args:
+        model: with its task's head and first weights; it stays the same object. All of its backbone but the adapters
+            stops training, the head trains on.
+        settings: of the adapters.
+        seed: of the run.
+        start: where the first weights come from, noted beside the adapters; None = they are drawn.
+
+    Raises:
+        RunError: a target is no linear layer of the backbone, or there is none.
+    """
+
+    def __init__(self, model: PreTrainedModel, settings: Lora, *, seed: int, start: str | None) -> None:
+        self.model = model
+        self.settings = settings
+        prefix = model.base_model_prefix
+        targets = _targets(model, settings)
+        self.config = LoraConfig(
+            r=settings.r,
+            lora_alpha=settings.alpha,
+            lora_dropout=settings.dropout,
+            target_modules=rf"{prefix}\.(.+\.)?({'|'.join(map(re.escape, targets))})",
+            base_model_name_or_path=start,
+        )
+        inject_adapter_in_model(self.config, model, NAME)
+        for name, parameter in model.named_parameters():
+            if not name.startswith(f"{prefix}."):
+                parameter.requires_grad_(True)
+        for name, layer in self._layers():
+            draws = torch.Generator().manual_seed(derive_seed("adapter", seed, name))
+            nn.init.kaiming_uniform_(layer.lora_A[NAME].weight, a=math.sqrt(5), generator=draws)  # as peft does
+
+    def save(self, folder: Path) -> None:
+        """Save the model as if it had never had adapters, if they are to be merged, and the adapters alone.
+
+        Args:
+            folder: of the model; the adapters go to `ADAPTER` inside it, together with the head.
+        """
+        if self.settings.merge:
+            self.model.save_pretrained(folder, state_dict=self._merged())
+        else:
+            self.model.config.save_pretrained(folder)
+        self._save_alone(folder / ADAPTER)
+
+    def merge(self) -> None:
+        """Add the adapters to the weights, if they are to be merged: the model is then the one that is saved."""
+        if self.settings.merge:
+            for _, layer in self._layers():
+                layer.merge()
+
+    def _layers(self) -> Iterator[tuple[str, Any]]:
+        """Yield peft's layers with their names."""
+        for name, module in self.model.named_modules():
+            if isinstance(module, LoraLayer):
+                yield name, module
+
+    def _merged(self) -> dict[str, Tensor]:
+        """Return the weights under the names that they have without adapters, these added."""
+        weights = {
+            name.replace(".base_layer.", "."): tensor
+            for name, tensor in self.model.state_dict().items()
+            if ".lora_" not in name
+        }
+        for name, layer in self._layers():
+            weights[f"{name}.weight"] = (weights[f"{name}.weight"] + layer.get_delta_weight(NAME)).cpu()
+        return weights
+
+    def _save_alone(self, folder: Path) -> None:
+        """Save adapters and head in peft's own layout, which fits the model that the run started from."""
+        own = [name for name, parameter in self.model.named_parameters() if parameter.requires_grad]
+        head = sorted({name.rpartition(".")[0] for name in own if ".lora_" not in name})
+        state = {name: self.model.get_parameter(name).detach() for name in own if ".lora_" in name}
+        for owner in head:  # peft asks for all weights of a module, tied ones too
+            weights = self.model.get_submodule(owner).state_dict()
+            state |= {f"{owner}.{name}": tensor.clone() for name, tensor in weights.items()}
+        folder.mkdir()
+        save_file(
+            {f"base_model.model.{name.replace(f'.{NAME}.', '.')}": tensor for name, tensor in state.items()},
+            folder / SAFETENSORS_WEIGHTS_NAME,
+            metadata={"format": "pt"},
+        )
+        config = copy.copy(self.config)
+        config.modules_to_save, config.inference_mode = head or None, True
+        config.save_pretrained(str(folder))
+
+
+def _targets(model: PreTrainedModel, settings: Lora) -> list[str]:
+    """Return the last names of the linear layers that get adapters."""
+    named = model.base_model.named_modules()
+    layers = sorted({name.rpartition(".")[2] for name, module in named if isinstance(module, nn.Linear)})
+    unknown = [target for target in settings.targets or () if target not in layers]
+    if unknown or not layers:
+        raise RunError(
+            f"recipe.lora.targets: {', '.join(unknown) or 'null'} names no linear layer of "
+            f"{type(model.base_model).__name__}. Known: {', '.join(layers) or 'none. Leave recipe.lora out'}."
+        )
+    return settings.targets or layers

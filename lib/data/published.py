@@ -1,0 +1,85 @@
+"""Published models on the Hugging Face hub: which files of a repository make up a model, or a tokeniser."""
+
+import contextlib
+import functools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from lib.core.errors import DownloadError
+from lib.core.files import atomic_path
+from lib.data.sources import NoSuchFileError, download_hub
+
+CONFIG = "config.json"
+TOKENIZER = "tokenizer.json"
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+"""Names of a model's weights, the one to be preferred first. Weights in shards have an index instead."""
+BESIDE = ("tokenizer_config.json", "special_tokens_map.json", CONFIG)
+"""What may stand beside a tokeniser and tell which of its tokens are special."""
+
+
+def download_model(repository: str, folder: str | Path, *, revision: str, **patience: Any) -> None:
+    """Fetch configuration and weights of a model to `folder`, whole or not at all.
+
+    Files that came before a break stay in the cache of `huggingface_hub`, so another call fetches only the others.
+
+    Args:
+        repository: `owner/name`.
+        folder: to appear.
+        revision: commit, tag or branch; all files are of the same commit.
+        patience: `attempts` and `pause_s` of `lib.data.sources.download_hub`.
+
+    Raises:
+        DownloadError: as `download_hub` raises it; or the repository holds no weights, or a damaged index of them.
+    """
+    fetch: Callable[..., str] = functools.partial(download_hub, repository, repo_type="model", **patience)
+    with atomic_path(folder) as partial:
+        commit = fetch(CONFIG, partial / CONFIG, revision=revision)
+        for name in [form for weights in WEIGHTS for form in (weights, f"{weights}.index.json")]:
+            with contextlib.suppress(NoSuchFileError):
+                fetch(name, partial / name, revision=commit)
+                break
+        else:
+            raise DownloadError(
+                f"{repository}, revision {revision}: holds neither {' nor '.join(WEIGHTS)}, in one piece or in shards. "
+                "Expected the weights of a model of transformers. Name another repository or revision."
+            )
+        for shard in _shards(partial / name) if name.endswith(".index.json") else ():
+            fetch(shard, partial / shard, revision=commit)
+
+
+def download_tokenizer(repository: str, folder: str | Path, *, revision: str, **patience: Any) -> None:
+    """Fetch a fast tokeniser to `folder`, whole or not at all; arguments as of `download_model`.
+
+    Raises:
+        DownloadError: as `download_hub` raises it; or the tokeniser is a slow one.
+    """
+    fetch: Callable[..., str] = functools.partial(download_hub, repository, repo_type="model", **patience)
+    with atomic_path(folder) as partial:
+        try:
+            commit = fetch(TOKENIZER, partial / TOKENIZER, revision=revision)
+        except NoSuchFileError as error:
+            raise DownloadError(
+                f"{repository}, revision {revision}: holds no {TOKENIZER}, so its tokeniser is a slow one, which does "
+                "not say where in a text a token stands. Convert it where sentencepiece is installed, with "
+                f"AutoTokenizer.from_pretrained('{repository}').save_pretrained('FOLDER'), and give the tokeniser "
+                f"source: local and path: FOLDER. ({error})"
+            ) from error
+        for name in BESIDE:
+            with contextlib.suppress(NoSuchFileError):
+                fetch(name, partial / name, revision=commit)
+
+
+def _shards(index: Path) -> list[str]:
+    """Return the files that an index names."""
+    try:
+        shards = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise DownloadError(
+            f"{index.name}: not an index of weights ({error!r}). Expected the shard of every weight. Name "
+            "another revision."
+        ) from error
+    if strange := [shard for shard in shards if Path(shard).name != shard]:
+        raise DownloadError(f"{index.name}: names the shard {strange[0]!r}; expected a file beside it.")
+    return shards

@@ -1,0 +1,126 @@
+"""Weights in four bits, with adapters beside them."""
+
+import copy
+
+import pytest
+import torch
+from peft import PeftModel
+from peft.tuners.lora import LoraLayer
+from transformers import AutoModelForMaskedLM
+
+from lib.backbones.adapters import Adapters
+from lib.backbones.pretrained.backbone import Backbone
+from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
+from lib.backbones.pretrained.parameters import Parameters
+from lib.core import packages
+from lib.core.errors import RunError
+from lib.core.settings.recipe import Lora
+
+SIZES = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "max_position_embeddings": 64,
+    "attention_bias": True,
+    "tie_word_embeddings": True,
+}
+IDS = torch.arange(1, 21).view(2, 10)
+
+
+@pytest.fixture
+def backbone():
+    return Backbone(Parameters(architecture=SIZES | {"model_type": "llama"}, quantization="nf4"), seed=0)
+
+
+@pytest.fixture
+def plain(backbone):
+    config = PretrainedBackboneConfig(**backbone.parameters.model_dump(exclude={"kind"}), vocab_size=40, pad_token_id=0)
+    torch.manual_seed(0)
+    return AutoModelForMaskedLM.from_config(config).eval()
+
+
+@pytest.fixture
+def nf4():
+    return pytest.importorskip("bitsandbytes").functional
+
+
+@pytest.fixture
+def quantized(backbone, plain, nf4):
+    model = copy.deepcopy(plain)
+    backbone.quantize(model, "fp32")
+    return model
+
+
+def linear_layers(model):
+    return {name: each for name, each in model.base_model.named_modules() if isinstance(each, torch.nn.Linear)}
+
+
+def test_linear_layers_hold_the_nearest_of_sixteen_values(plain, quantized, nf4):
+    values = nf4.get_4bit_type("nf4", device="cpu")
+    assert linear_layers(quantized).keys() == linear_layers(plain).keys()
+    for name, layer in linear_layers(quantized).items():
+        exact = linear_layers(plain)[name].weight.data
+        scales = exact.flatten().view(-1, 64).abs().amax(dim=1, keepdim=True)
+        shares = exact.flatten().view(-1, 64) / scales
+        nearest = values[(shares[..., None] - values).abs().argmin(dim=-1)] * scales
+        found = nf4.dequantize_4bit(layer.weight.data, layer.weight.quant_state)
+        torch.testing.assert_close(found, nearest.view_as(exact))
+        assert layer.weight.element_size() * layer.weight.numel() * 8 == exact.numel() * 4
+    same = {name: tensor for name, tensor in quantized.named_parameters() if "_proj.weight" not in name}
+    assert {name.rpartition(".")[2] for name in same} == {"weight", "bias"}
+    assert all(torch.equal(tensor, plain.get_parameter(name)) for name, tensor in same.items())
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
+def test_layers_compute_in_the_precision_of_the_run(precision, backbone, plain, nf4):
+    backbone.quantize(plain, precision)
+    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+    assert {layer.compute_dtype for layer in linear_layers(plain).values()} == {dtype}
+
+
+def test_an_evaluation_between_takes_no_gradient_away(quantized):
+    """On CPUs with bf16 in AVX-512, bitsandbytes packs weights in evaluation such that training has no gradients."""
+
+    def gradients():
+        quantized.train()
+        quantized.zero_grad()
+        quantized(IDS).logits.square().sum().backward()
+        named = quantized.named_parameters()
+        return {name: parameter.grad.clone() for name, parameter in named if parameter.grad is not None}
+
+    before = gradients()
+    with torch.no_grad():
+        quantized.eval()(IDS)
+    after = gradients()
+    assert before.keys() == after.keys() >= {"pretrained.inner.embed_tokens.weight"}
+    assert all(torch.equal(gradient, after[name]) for name, gradient in before.items())
+
+
+def test_adapters_train_beside_them_and_are_loaded_onto_the_same_bits(backbone, plain, quantized, tmp_path):
+    adapters = Adapters(quantized, Lora(r=4, merge=False), seed=0, start="the/start")
+    layers = [module for module in quantized.modules() if isinstance(module, LoraLayer)]
+    assert len(layers) == 2 * 7
+    for layer in layers:
+        torch.nn.init.normal_(layer.lora_B["default"].weight, std=0.1)
+    quantized.train()(IDS).logits.sum().backward()
+    assert all(layer.lora_A["default"].weight.grad.abs().sum() > 0 for layer in layers)
+    expected = quantized.eval()(IDS).logits
+    adapters.save(tmp_path / "model")
+    assert [path.name for path in (tmp_path / "model").glob("**/*.safetensors")] == ["adapter_model.safetensors"]
+
+    backbone.quantize(plain, "fp32")
+    found = PeftModel.from_pretrained(plain, tmp_path / "model" / "adapter").eval()
+    torch.testing.assert_close(found(IDS).logits, expected, rtol=0, atol=1e-6)
+
+
+def test_without_the_package_it_says_which(backbone, plain, monkeypatch):
+    monkeypatch.setattr(packages, "find_spec", lambda name: None)
+    with pytest.raises(RunError, match="quantization: nf4 needs the package bitsandbytes, which is not installed"):
+        backbone.quantize(plain, "fp32")
+
+
+def test_a_backbone_that_is_not_quantised_stays_as_it_is(plain):
+    before = list(plain.modules())
+    Backbone(Parameters(architecture=SIZES | {"model_type": "llama"}), seed=0).quantize(plain, "fp32")
+    assert list(plain.modules()) == before

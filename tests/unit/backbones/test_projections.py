@@ -1,0 +1,250 @@
+"""Forms of live layers equal dense matrices made by hand, for every family, with updates, rotations and norms."""
+
+import pytest
+import torch
+from peft import LoraConfig, inject_adapter_in_model
+from torch import nn
+from transformers import AutoModel
+
+from lib.backbones.encoder import projections as of_encoder
+from lib.backbones.encoder.configuration import EncoderConfig
+from lib.backbones.encoder.model import EncoderModel
+from lib.backbones.encoder.positions import rotate
+from lib.backbones.pretrained import projections as of_pretrained
+from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
+from lib.backbones.pretrained.families import FAMILIES
+from lib.backbones.pretrained.model import PretrainedBackboneModel
+from lib.backbones.projections import Projections, gradient_norm
+from lib.core.errors import ConfigError
+
+SIZES = {
+    "hidden_size": 24,
+    "intermediate_size": 32,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "initializer_range": 0.3,
+}
+WINDOWED = {"sliding_window": 6, "layer_types": ["sliding_attention", "full_attention"]}
+EXTRA = {"gemma3_text": WINDOWED}
+TOKENS = torch.arange(3, 23)[None]
+every_family = pytest.mark.parametrize("family", FAMILIES)
+
+
+def decoder(family, **changes):
+    torch.manual_seed(0)
+    architecture = {"model_type": family, **SIZES, **EXTRA.get(family, {})}
+    fields = {"attention": "bidirectional", "vocab_size": 50, "pad_token_id": 0} | changes
+    model = PretrainedBackboneModel(PretrainedBackboneConfig(architecture=architecture, **fields)).eval()
+    for name, parameter in model.named_parameters():
+        if name.endswith(("q_norm.weight", "k_norm.weight")):
+            nn.init.normal_(parameter, 0.5, 0.5)
+        if name.endswith("proj.bias"):
+            nn.init.zeros_(parameter)  # of Qwen 2; no part of a form
+    return model
+
+
+def encoder(mechanism="sdpa", **changes):
+    torch.manual_seed(0)
+    extra = {"num_hashes": 2, "chunk_size": 8} if mechanism == "lsh" else {}
+    fields = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 32}
+    fields |= {"vocab_size": 50, "mechanism": {"kind": mechanism, **extra}, "initializer_range": 0.3} | changes
+    return EncoderModel(EncoderConfig(**fields)).eval()
+
+
+def adapted(model, targets=("q_proj", "k_proj"), **changes):
+    """The model with LoRA whose matrices are drawn."""
+    config = LoraConfig(r=3, lora_alpha=6, target_modules=list(targets), **changes)
+    inject_adapter_in_model(config, model)
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            nn.init.normal_(parameter, std=0.2)
+    return model
+
+
+def dense(form):
+    left, right = form
+    return left.mT @ right
+
+
+def weight_of(module):
+    """The weight by which a projection, whatever wraps it, really multiplies [out, in]."""
+    linear = getattr(module, "base_layer", module)
+    return (module(torch.eye(linear.in_features)) - module(torch.zeros(1, linear.in_features))).T.detach().double()
+
+
+@every_family
+@pytest.mark.parametrize("lora", [False, True])
+@pytest.mark.parametrize("position", [0, 3, -7])
+def test_forms_are_the_scores_of_the_model_itself(family, lora, position, monkeypatch):
+    """What attention multiplies, for two tokens that far apart, but for the lengths that norms divide by."""
+    model = decoder(family)
+    if lora:
+        adapted(model)
+    seen, states = [], []
+    layers = of_pretrained.attention_layers(model)
+    for block in model.layers:
+        block.self_attn.register_forward_pre_hook(
+            lambda module, arguments, named: states.append(named["hidden_states"]), with_kwargs=True
+        )
+    monkeypatch.setattr(
+        "transformers.integrations.sdpa_attention.torch.nn.functional.scaled_dot_product_attention",
+        lambda query, key, *arguments, **named: seen.append((query, key)) or query,
+    )
+    model(input_ids=TOKENS)
+    monkeypatch.undo()
+    assert len(seen) == len(layers) == 2
+    for layer, (query, key), entered in zip(layers, seen, states, strict=True):
+        matrices = dense(Projections.read(layer).form("merged", position))
+        here, there = (10, 10 + position) if position >= 0 else (10 - position, 10)
+        first, second = entered[0, here].double(), entered[0, there].double()
+        key = key.repeat_interleave(query.shape[1] // key.shape[1], 1)
+        found = torch.einsum("hd,hd->h", query[0, :, here].double(), key[0, :, there].double())
+        if layer.norms is not None:
+            lengths = [
+                weight_of(module).matmul(state).view(-1, layer.head_size).square().mean(1).sqrt()
+                for module, state in ((layer.query, first), (layer.key, second))
+            ]
+            found = found * lengths[0] * lengths[1].repeat_interleave(2)
+        torch.testing.assert_close(torch.einsum("i,hij,j->h", first, matrices, second), found, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("position", [0, 5, -2])
+def test_forms_of_the_encoder_turn_as_its_positions_do(position):
+    model = encoder()
+    layer = of_encoder.attention_layers(model)[1]
+    assert layer.query is model.layers[1].attention.query
+    matrices = dense(Projections.read(layer).form("merged", position))
+    state, other = torch.randn(2, 24)
+    places = {"query": 6, "key": 6 + position}
+    turned = {}
+    for name, vector in (("query", state), ("key", other)):
+        heads = (getattr(layer, name).weight @ vector).view(1, 3, 1, 8)
+        cosines, sines = model.phases(20, torch.device("cpu"))
+        place = places[name]
+        turned[name] = rotate(heads, cosines[place : place + 1], sines[place : place + 1])[0, :, 0]
+    expected = (turned["query"] * turned["key"]).sum(1).double()
+    found = torch.einsum("i,hij,j->h", state.double(), matrices, other.double())
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@every_family
+@pytest.mark.parametrize("position", [0, 4])
+@pytest.mark.parametrize("targets", [("q_proj", "k_proj"), ("q_proj",), ("k_proj",)])
+def test_an_update_is_what_the_model_has_less_what_it_had(family, position, targets):
+    model = decoder(family)
+    before = [Projections.read(layer).form("merged", position) for layer in of_pretrained.attention_layers(model)]
+    for layer, old in zip(of_pretrained.attention_layers(adapted(model, targets)), before, strict=True):
+        read = Projections.read(layer)
+        assert read.kinds == ("merged", "delta", "adapter")
+        delta = read.form("delta", position)
+        assert delta[0].shape[1] == 3 * len(targets)  # its rank
+        torch.testing.assert_close(dense(delta), dense(read.form("merged", position)) - dense(old))
+        for weights in read.kinds:
+            whole = read.form(weights, position, whole=True)
+            torch.testing.assert_close(dense(whole)[0], dense(read.form(weights, position)).sum(0))
+            assert (
+                whole[0].shape[1] == {"merged": 16, "delta": 3 * len(targets), "adapter": len(read.query.down)}[weights]
+            )
+
+
+@pytest.mark.parametrize("targets", [("q_proj", "k_proj"), ("q_proj",), ("k_proj",)])
+def test_the_product_of_the_updates_alone(targets):
+    model = adapted(decoder("llama"), targets)
+    for layer in of_pretrained.attention_layers(model):
+        query, key = (
+            (weight_of(module) - weight_of(getattr(module, "base_layer", module))).unflatten(0, (-1, 8))
+            for module in (layer.query, layer.key)
+        )
+        found = dense(Projections.read(layer).form("adapter"))
+        torch.testing.assert_close(found, query.mT @ key.repeat_interleave(2, 0), rtol=1e-4, atol=1e-5)
+        assert bool(found.any()) == (len(targets) == 2)
+
+
+def test_shared_queries_and_keys_share_their_draw():
+    (layer, _) = of_encoder.attention_layers(encoder("lsh"))
+    read = Projections.read(layer)
+    for each in (read, read.drawn(torch.Generator().manual_seed(1))):
+        matrices = dense(each.form("merged"))
+        torch.testing.assert_close(matrices, matrices.mT)
+        torch.testing.assert_close(dense(each.form("merged", 3)), dense(each.form("merged", -3)).mT)
+
+
+def test_positions_that_do_not_turn_change_nothing():
+    layer = of_encoder.attention_layers(encoder(position_embedding_type="sinusoidal"))[0]
+    read = Projections.read(layer)
+    assert torch.equal(dense(read.form("merged", 9)), dense(read.form("merged")))
+
+
+def test_draws_have_the_same_shapes_and_depend_on_their_generator_alone():
+    read = Projections.read(of_pretrained.attention_layers(adapted(decoder("llama")))[0])
+    state = torch.get_rng_state()
+    first, second = (read.drawn(torch.Generator().manual_seed(5)) for _ in range(2))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert [each.shape for each in first.query] == [each.shape for each in read.query]
+    assert all(torch.equal(one, other) for one, other in zip(first.key, second.key, strict=True))
+    assert not torch.equal(first.query.base[:2], first.key.base)
+
+
+def test_an_update_that_is_merged_into_the_base_counts_once():
+    model = adapted(decoder("llama"))
+    layer = of_pretrained.attention_layers(model)[0]
+    expected = dense(Projections.read(layer).form("merged"))
+    for module in layer.modules():
+        module.merge()
+    read = Projections.read(layer)
+    assert read.kinds == ("merged",)
+    torch.testing.assert_close(dense(read.form("merged")), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_an_adapter_that_is_no_product_is_refused():
+    layer = of_pretrained.attention_layers(adapted(decoder("llama"), use_dora=True))[0]
+    with pytest.raises(ConfigError, match="adapter default is .*Dora.*Expected plain LoRA"):
+        Projections.read(layer)
+
+
+def test_gradients_of_queries_and_keys_alone():
+    model = adapted(decoder("llama"))
+    layers = of_pretrained.attention_layers(model)
+    assert gradient_norm(layers[0]) == 0
+    model(input_ids=TOKENS).last_hidden_state.square().sum().backward()
+    wanted = [
+        parameter.grad.norm()
+        for name, parameter in model.named_parameters()
+        if parameter.grad is not None and "layers.1.self_attn" in name and ("q_proj" in name or "k_proj" in name)
+    ]
+    assert len(wanted) == 4  # the base is frozen
+    assert gradient_norm(layers[1]) == pytest.approx(float(torch.stack(wanted).norm()))
+
+
+@every_family
+def test_maps_are_those_of_eager_attention_and_leave_the_model_as_it_was(family):
+    model = decoder(family)
+    before = model(input_ids=TOKENS).last_hidden_state
+    maps = of_pretrained.attention_maps(model, TOKENS)
+    assert [each.shape for each in maps] == [(4, 20, 20)] * 2
+    torch.testing.assert_close(maps[0].sum(-1), torch.ones(4, 20))
+    assert model.inner.config._attn_implementation == "sdpa"
+    assert torch.equal(model(input_ids=TOKENS).last_hidden_state, before)
+    inner = AutoModel.from_config(model.inner.config, attn_implementation="eager").eval()
+    inner.load_state_dict(model.inner.state_dict())
+    expected = inner(inputs_embeds=model.embeddings(TOKENS), output_attentions=True).attentions
+    torch.testing.assert_close(torch.stack(maps), torch.cat(expected))
+
+
+def test_a_quantised_base_is_dequantised():
+    bitsandbytes = pytest.importorskip("bitsandbytes", reason="bitsandbytes is not installed")
+    linear = nn.Linear(64, 64, bias=False)
+    quantised = bitsandbytes.nn.Linear4bit(64, 64, bias=False, quant_type="nf4", compute_dtype=torch.float32)
+    quantised.load_state_dict(linear.state_dict())
+    quantised.to("cpu")
+    holder = nn.ModuleDict({"q_proj": quantised, "k_proj": nn.Linear(64, 64, bias=False)})
+    layer = of_pretrained.AttentionLayer(holder["q_proj"], holder["k_proj"], 32, None)
+    found = Projections.read(layer).query.base.flatten(0, 1)
+    used = weight_of(holder["q_proj"])
+    torch.testing.assert_close(found, used, rtol=1e-3, atol=1e-4)
+    assert 0.01 < float((found - linear.weight.detach().double()).norm() / found.norm()) < 0.2
+    adapted(holder)
+    read = Projections.read(of_pretrained.AttentionLayer(holder["q_proj"], holder["k_proj"], 32, None))
+    torch.testing.assert_close(read.query.weight.flatten(0, 1), weight_of(holder["q_proj"]), rtol=1e-3, atol=1e-4)
