@@ -80,8 +80,11 @@ def test_a_model_from_another_studys_run_needs_no_pretraining(project):
 def test_a_model_of_the_hub_is_downloaded_once(project):
     revision = "86b5e0934494bd15c9632b12f734a8a67f723594"
     start = {"repository": "owner/name", "revision": revision}
-    output = planned(project, one_model({"mechanism": "sdpa", "skip": ["pretrain"], "start": start}))
+    own = {"algorithm": "published", "source": "hub"} | start
+    model = {"mechanism": "sdpa", "skip": ["pretrain"], "start": start, "tokenizer": "own"}
+    output = planned(project, one_model(model, tokenizers={"own": own}))
     assert jobs_of(output)["download_model"] == 1
+    assert jobs_of(output)["download_tokenizer"] == 1
     assert f"resources/models/owner/name/{revision}" in output
 
 
@@ -110,9 +113,10 @@ def test_a_study_of_its_own_inherits_nothing(project, alone):
 
 
 @pytest.mark.parametrize(
-    ("study", "models", "datasets"), [("demo", 9, 3), ("demo_recurrent", 9 + 3, 3), ("small", 9, 3)]
+    ("study", "models", "tuned"),
+    [("demo", 9, 3), ("demo_recurrent", 9 + 3, 3), ("small", 9, 2 + 2 + 1)],  # runs of the last stage, by dataset
 )
-def test_the_shipped_studies_can_be_planned(project, study, models, datasets):
+def test_the_shipped_studies_can_be_planned(project, study, models, tuned):
     for name in (
         "wikipedia/en-sample.parquet",
         "imdb/train.parquet",
@@ -125,8 +129,8 @@ def test_the_shipped_studies_can_be_planned(project, study, models, datasets):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
     jobs = jobs_of(project.snakemake("-n", "--configfile", f"config/{study}.yaml").stdout)
-    assert (jobs["train"], jobs["train_and_predict"]) == (models + models * datasets, models * datasets)
-    assert jobs["evaluate"] == datasets
+    assert (jobs["train"], jobs["train_and_predict"]) == (models + models * 3, models * tuned)
+    assert jobs["evaluate"] == tuned
 
 
 @pytest.mark.parametrize(
@@ -140,6 +144,18 @@ def test_the_shipped_studies_can_be_planned(project, study, models, datasets):
 def test_the_toy_studies_can_be_planned(project, study, trained, evaluated):
     jobs = jobs_of(project.snakemake("-n", "--configfile", f"config/{study}.yaml").stdout)
     assert (jobs["train_and_predict"], jobs.get("evaluate_model", 0)) == (trained, evaluated)
+
+
+def test_the_study_of_decoders_can_be_planned_on_a_cluster(project):
+    for name in ("unlp2025/train.parquet", "unlp2025/cv_split.csv", "mdeberta-tokenizer/tokenizer.json"):
+        path = project.folder / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    output = project.snakemake("-n", "--profile", "slurm", "--configfile", "config/decoders.yaml").stdout
+    jobs = jobs_of(output)
+    trained = ("train_and_measure", "train_measure_and_predict", "train_and_predict")
+    assert [jobs[name] for name in trained] == [8, 12, 1]  # adapted; decoders; mDeBERTa
+    assert (jobs["evaluate"], jobs["download_model"], jobs["download_tokenizer"]) == (2, 3, 2)
 
 
 @pytest.mark.parametrize(
