@@ -22,6 +22,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         parser.add_argument(f"--{split}", required=True, metavar="FILE", help=f"prepared documents of {split}")
     parser.add_argument("--tokenizer", required=True, metavar="FOLDER", help="the tokeniser's folder")
     parser.add_argument("--max-tokens", required=True, type=int, help="tokens that a document is cut to")
+    parser.add_argument(
+        "--window-stride",
+        default=0.5,
+        type=float,
+        help="where spans are labelled, how far behind the one before a window begins: tokens, or a share below 1",
+    )
     parser.add_argument("--out", required=True, metavar="FOLDER", help="folder of the splits' folders")
     parser.add_argument("--lengths", required=True, metavar="FILE", help="JSON file of the statistics")
     arguments = parser.parse_args(argv)
@@ -29,6 +35,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         {split: getattr(arguments, split) for split in SPLITS},
         TextTokenizer.load(arguments.tokenizer),
         max_tokens=arguments.max_tokens,
+        window_stride=arguments.window_stride,
         folder=arguments.out,
         lengths=arguments.lengths,
     )

@@ -1,7 +1,7 @@
-"""Make the tokeniser's folder, from an existing vocabulary or by training one on prepared texts.
+"""Make the tokeniser's folder, from an existing vocabulary or tokeniser or by training one on prepared texts.
 
-In: a vocab.txt (--vocabulary), or Parquet files with a column `text` (--texts). Out: a folder with tokenizer.json,
-tokenizer_config.json and, of WordPiece, vocab.txt.
+In: a vocab.txt (--vocabulary), a folder with a tokenizer.json (--published), or Parquet files with a column `text`
+(--texts). Out: a folder with tokenizer.json, tokenizer_config.json and, of WordPiece, vocab.txt.
 """
 
 import argparse
@@ -15,17 +15,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     from lib.core.settings.data import Tokenizer
     from lib.data.tokenizer import TextTokenizer
-    from lib.data.tokenizing import train_tokenizer
+    from lib.data.tokenizing import StoredTexts, train_tokenizer
 
     parser = program.parser(__doc__)
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--vocabulary", metavar="FILE", help="vocab.txt, one token per line")
+    source.add_argument("--published", metavar="FOLDER", help="tokenizer.json and what stands beside it")
     source.add_argument("--texts", nargs="+", metavar="FILE", help="Parquet files to train on")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="folder to make")
     fields = Tokenizer.model_fields
     parser.add_argument(
         "--algorithm",
-        choices=["wordpiece", "words"],
+        choices=["wordpiece", "words", "bpe"],
         default=fields["algorithm"].default,
         help=fields["algorithm"].description,
     )
@@ -40,11 +41,14 @@ def main(argv: Sequence[str] | None = None) -> None:
             help=fields[name].description,
         )
     arguments = parser.parse_args(argv)
+    if arguments.published:
+        TextTokenizer.from_published(arguments.published, arguments.out)
+        return
     values = {name: value for name, value in vars(arguments).items() if name in fields}
     values |= {"source": "local" if arguments.vocabulary else "trained", "path": arguments.vocabulary}
     settings = program.read_settings(Tokenizer, values)
     if settings.path is None:
-        train_tokenizer(arguments.texts, settings, arguments.out)
+        train_tokenizer(StoredTexts(arguments.texts), settings, arguments.out)
     else:
         TextTokenizer.from_vocabulary(
             settings.path, arguments.out, settings.lowercase, settings.strip_accents, settings.enclose

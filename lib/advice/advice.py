@@ -112,7 +112,10 @@ def advise(question: Question, name: str = "config/texts.yaml") -> tuple[str, st
                 steps[model].cost(machine, settings, np.minimum(lengths, limit), documents, masked=masked)
                 for settings, masked in zip(recipes, (True, False), strict=True)
             )
-            seconds = adaptation.seconds * recipes[0].epochs + classification.seconds * recipes[1].epochs
+            seconds = sum(
+                cost.seconds * settings.passes(documents)
+                for cost, settings in zip((adaptation, classification), recipes, strict=True)
+            )
             f1 = scores.by_model.get(model) if scores else None
             choices.append(Choice(model, limit, adaptation, classification, seconds / 3600, f1))
         table.append(Limit(limit, *lost(lengths, limit), scores, choices))
@@ -199,7 +202,8 @@ def _costs_before(
             parts = (experiment.corpora[entry].short, experiment.corpora[entry].long)
             lengths = np.repeat([part.max_tokens for part in parts], [part.articles for part in parts])
             cost = steps.cost(machine, work.recipe, lengths, len(lengths), masked=True)
-            yield wording.before(stage, entry, work.recipe.epochs, cost.seconds * work.recipe.epochs)
+            passes = work.recipe.passes(len(lengths))
+            yield wording.before(stage, entry, passes, cost.seconds * passes)
 
 
 def _execution(file: Path, taken: Choice, machine: Machine) -> dict[str, Any]:

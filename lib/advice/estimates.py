@@ -128,7 +128,9 @@ class ModelSteps:
         simulated = min(documents, SIMULATED)
         like = np.quantile(lengths, (np.arange(simulated) + 0.5) / simulated).round().astype(int).tolist()
         batch_sizes, batch_lengths = micro_batches(like, recipe.batch_size, micro_batch)
-        computing = self.seconds(batch_sizes, batch_lengths, masked=masked) * self._share_of_work(steps, recipe)
+        computing = self.seconds(batch_sizes, batch_lengths, masked=masked) * self._share_of_work(
+            steps, recipe, documents
+        )
         updating = -(-simulated // recipe.batch_size) * steps.optimiser_seconds
         return Cost(
             seconds=(computing + updating) * documents / simulated,
@@ -138,12 +140,12 @@ class ModelSteps:
             reduced=micro_batch < most,
         )
 
-    def _share_of_work(self, steps: Steps, recipe: Recipe) -> float:
+    def _share_of_work(self, steps: Steps, recipe: Recipe, documents: int) -> float:
         """Return the time of a step over that of one in which nothing is frozen, the mean over all epochs."""
         # Only below embeddings that are frozen, too, there is no backward pass.
         idle = recipe.freeze_layers / self.blocks if recipe.freezes_embeddings and self.blocks else 0.0
         frozen = 1 - (1 - steps.forward_share) * idle
-        return 1 - (1 - frozen) * recipe.frozen_epochs / recipe.epochs
+        return 1 - (1 - frozen) * min(1.0, recipe.frozen_epochs / recipe.passes(documents))
 
 
 def micro_batches(lengths: Sequence[int], batch_size: int, micro_batch: int) -> tuple[np.ndarray, np.ndarray]:

@@ -70,7 +70,7 @@ def _own(plan: Plan, stage: str) -> list[Scores]:
 
 def _published() -> list[Scores]:
     name = QUANTITIES["f1"].name
-    rows = published_runs().reset_index()
+    rows = published_runs("grid").reset_index()
     rows = rows[(rows["stage"] == "finetune") & rows[name].notna() & rows["dataset"].isin(PUBLISHED_TOKENS)]
     return [
         Scores(_by_model(own, name), str(dataset), PUBLISHED_TOKENS[str(dataset)], "published, 1 seed")

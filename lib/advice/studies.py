@@ -165,7 +165,7 @@ class OwnStudy:
             entry = template(experiment, stage, self.limit)
             written = raw["experiment"]["stages"][stage]["data"][entry] or {}
             values["stages"][stage] = {"data": {TEXTS: written}}
-        report: dict[str, Any] = {"published": False, "reference": None}
+        report: dict[str, Any] = {"published": None, "reference": None}
         if base.report.baseline not in kept:
             report["baseline"] = None
         return {"experiment": values, "report": report, "execution": dict(self.execution)}
@@ -173,7 +173,8 @@ class OwnStudy:
     def _tokenizers(self, experiment: Experiment) -> dict[str, Any]:
         """Return what differs of the tokenisers."""
         if self.vocabulary is not None:
-            return {name: {"source": "local", "path": self.vocabulary} for name in experiment.tokenizers}
+            own = {"source": "local", "algorithm": "wordpiece", "path": self.vocabulary}
+            return {name: dict(own) for name in experiment.tokenizers}
         # Without labels, the texts are a second corpus, so a tokeniser has to say which one it is trained on.
         return {
             name: {"corpus": next(iter(experiment.corpora))}

@@ -10,9 +10,11 @@ from tqdm import tqdm
 
 from lib.core.errors import DownloadError
 from lib.core.randomness import derive_seed
+from lib.data.published import download_tokenizer
 from lib.data.readers import read_records
 from lib.data.sources import download_hub
 from lib.data.tokenizer import TextTokenizer
+from lib.data.tokenizing import train_tokenizer
 from lib.workflow.plan import Plan
 
 WHOLE = 2**31
@@ -86,20 +88,22 @@ def find_tokenizer(plan: Plan, name: str, folder: Path, texts: Sequence[str], vo
         ProjectError: a vocabulary cannot be fetched or read.
     """
     settings, made = plan.experiment.tokenizers[name], Path(plan.tokenizer_folder(name))
-    spelling = (settings.lowercase, settings.strip_accents, settings.enclose)
     if vocabulary is None and (made / "tokenizer.json").is_file():
         return made
     if vocabulary is None and settings.source == "trained":
-        if settings.algorithm == "words":
-            TextTokenizer.train_words(folder, texts, settings.vocab_size, settings.occurrences, settings.enclose)
-        else:
-            TextTokenizer.train(folder, texts, settings.vocab_size, settings.occurrences, *spelling)
+        train_tokenizer(texts, settings, folder)
         return folder
-    source = Path(vocabulary or plan.tokenizer_sources(name)[0])
-    if vocabulary is None and settings.source == "hub" and not source.is_file():
+    source, published = Path(vocabulary or plan.tokenizer_sources(name)[0]), settings.algorithm == "published"
+    if vocabulary is None and settings.source == "hub" and not source.exists():
         try:
-            download_hub(settings.repository, "vocab.txt", source, revision=settings.revision, repo_type="model")
+            if published:
+                download_tokenizer(settings.repository, source, revision=settings.revision)
+            else:
+                download_hub(settings.repository, "vocab.txt", source, revision=settings.revision, repo_type="model")
         except DownloadError as error:
             raise DownloadError(f"{error} Or name a vocab.txt of your own with --vocabulary.") from error
-    TextTokenizer.from_vocabulary(source, folder, *spelling)
+    if vocabulary is None and published:
+        TextTokenizer.from_published(source, folder)
+    else:
+        TextTokenizer.from_vocabulary(source, folder, settings.lowercase, settings.strip_accents, settings.enclose)
     return folder

@@ -114,7 +114,7 @@ def advice(taken: Choice, table: Sequence[Limit], points: float, baseline: str |
     return sentence
 
 
-def before(stage: str, corpus: str, epochs: int, seconds: float) -> str:
+def before(stage: str, corpus: str, epochs: float, seconds: float) -> str:
     """Return what a stage before the adaptation takes."""
     return (
         f"Before that, {stage} on {corpus} ({_counted(epochs, 'epoch')}) takes at most about {duration(seconds)}; "

@@ -1,11 +1,12 @@
 """Prepared parts: Parquet files with the columns `id`, `text` and `label`, whatever the raw format was.
 
-`label` is the number of the class, or a list of them with one entry per word (-100 = none); it is null throughout in a
-corpus, which has none. Documents that belong to groups have them in a further column `group`.
+`label` is the number of the class, or a list of them with one entry per word (-100 = none), or a list of spans, pairs
+[start, end) of characters; it is null throughout in a corpus, which has none. Documents that belong to groups have them
+in a further column `group`.
 """
 
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,14 +15,18 @@ SCHEMA = pa.schema([("id", pa.string()), ("text", pa.string()), ("label", pa.int
 """Of documents with a label each, or none, that belong to no group."""
 
 
-def part_schema(*, per_word: bool, grouped: bool) -> pa.Schema:
+LABELS = {"document": pa.int64(), "word": pa.list_(pa.int64()), "span": pa.list_(pa.list_(pa.int64()))}
+"""Type of the labels by what bears them."""
+
+
+def part_schema(*, label_per: Literal["document", "word", "span"], grouped: bool) -> pa.Schema:
     """Return the schema of a part.
 
     Args:
-        per_word: whether each word has a label, and not the document.
+        label_per: what bears a label.
         grouped: whether documents belong to groups.
     """
-    schema = SCHEMA.set(2, pa.field("label", pa.list_(pa.int64()))) if per_word else SCHEMA
+    schema = SCHEMA.set(2, pa.field("label", LABELS[label_per]))
     return schema.append(pa.field("group", pa.int64())) if grouped else schema
 
 
@@ -49,7 +54,7 @@ class PartWriter:
         self._characters = 0
         self._columns: list[list[Any]] = [[] for _ in self._schema]
 
-    def write(self, id: str, text: str, label: int | list[int] | None, *group: int) -> None:
+    def write(self, id: str, text: str, label: int | list[Any] | None, *group: int) -> None:
         """Append one document; it has a group if the part has groups."""
         for column, value in zip(self._columns, (id, text, label, *group), strict=True):
             column.append(value)

@@ -17,6 +17,7 @@ import tempfile
 import xml.sax
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, cast
@@ -28,6 +29,7 @@ from defusedxml import DefusedXmlException
 
 from lib.core.errors import DataError
 from lib.data.labels import IGNORED
+from lib.data.spans import Span, clean_spans, parse_spans
 
 logger = logging.getLogger(__name__)
 
@@ -45,10 +47,12 @@ class Record(NamedTuple):
     part: str
     id: str
     text: str
-    label: int | list[int] | None
-    """Number of the class, or one per word (-100 = none); None where no label was asked for."""
+    label: int | list[int] | list[Span] | None
+    """Number of the class, or one per word (-100 = none), or spans; None where no label was asked for."""
     group: int | None = None
     """Number by which scores can be told apart; None where none was asked for."""
+    fold: Any = None
+    """As it is in the file; None where none was asked for."""
 
 
 class _Columns(NamedTuple):
@@ -58,6 +62,7 @@ class _Columns(NamedTuple):
     text: str
     label: str | None
     group: str | None = None
+    fold: str | None = None
 
 
 def read_records(
@@ -67,8 +72,9 @@ def read_records(
     id: str | None = None,
     label: str | None = None,
     labels: Sequence[str] = (),
-    label_per: Literal["document", "word"] = "document",
+    label_per: Literal["document", "word", "span"] = "document",
     group: str | None = None,
+    fold: str | None = None,
     ground_truth: Mapping[str, Sequence[str | Path]] | None = None,
 ) -> Iterator[Record]:
     """Yield the documents of `files`, part by part, in file order.
@@ -84,13 +90,15 @@ def read_records(
             name stands for the class of that name; otherwise it is a number from 0 or, of two classes, true or false.
             Where a name is the number of another class, as in `["1", "0"]`, labels must be names.
         label_per: what bears a label. Those of words are a list (Parquet, JSONL), each entry by the same rule; null or
-            -100 = no label.
+            -100 = no label. Spans are cleaned as by `lib.data.spans.clean_spans`, and the log says how many were.
         group: column of a whole number; None reads none.
+        fold: column of the fold; None reads none.
         ground_truth: ground-truth XML files by part; they label the XML articles of that part.
 
     Raises:
         DataError: a file is missing, damaged, of an unknown format, without a named column, or holds no text at all; a
-            label or group is missing or unknown; an id comes twice; a ground truth does not match its articles.
+            label or group is missing or unknown; a span is none, inverted, or outside of its text; an id comes twice;
+            a ground truth does not match its articles.
     """
     classes = _Classes(label, labels) if label is not None else None
     seen: set[str] = set()
@@ -99,8 +107,11 @@ def read_records(
         number = itertools.count()
         for path in map(Path, paths):
             rows = blank = 0
-            columns = _Columns(id, text, None if truth.paths else label, group)
-            for rows, (raw_id, raw_text, raw_label, raw_group) in enumerate(_read_file(path, columns), start=1):
+            repaired: Counter[str] = Counter()
+            columns = _Columns(id, text, None if truth.paths else label, group, fold)
+            for rows, (raw_id, raw_text, raw_label, raw_group, raw_fold) in enumerate(
+                _read_file(path, columns), start=1
+            ):
                 where = f"{path}, document {rows}"
                 identity = f"{part}-{next(number)}"
                 if id is not None or raw_id is not None:
@@ -113,14 +124,25 @@ def read_records(
                     seen.add(identity)
                 body = _body(raw_text, where)
                 blank += not body or body.isspace()
-                known: int | list[int] | None = None
+                known: int | list[int] | list[Span] | None = None
                 if classes is not None and truth.paths:
                     known = truth.label(identity, where)
+                elif label is not None and label_per == "span":
+                    known, counts = _spans(raw_label, label, len(body), f"{where} ({identity!r})")
+                    repaired.update(counts)
                 elif classes is not None:
                     known = (classes.numbers if label_per == "word" else classes.number)(raw_label, where)
                 if rows % _PROGRESS_ROWS == 0:
                     logger.info("%s: %d documents", path, rows)
-                yield Record(part, identity, body, known, None if group is None else _group(raw_group, group, where))
+                number_of_group = None if group is None else _group(raw_group, group, where)
+                yield Record(part, identity, body, known, number_of_group, raw_fold)
+            if repaired.total():
+                logger.warning(
+                    "%s: spans: clipped %d that overran their text, dropped %d without a character, united %d with the "
+                    "one that they overlap or touch",
+                    path,
+                    *(repaired[name] for name in ("clipped", "empty", "united")),
+                )
             if rows == blank:
                 what = "holds no document" if rows == 0 else f"all {rows} texts are empty"
                 raise DataError(f"{path}: {what}. Expected documents with text; check the file and 'text: {text}'.")
@@ -195,7 +217,7 @@ class _Truth:
         if classes is None:
             return
         for path in map(Path, paths):
-            for row, (identity, _, hyperpartisan, _) in enumerate(_read_file(path, _Columns(None, "", None)), start=1):
+            for row, (identity, _, hyperpartisan, *_) in enumerate(_read_file(path, _Columns(None, "", None)), start=1):
                 where = f"{path}, entry {row}"
                 identity = _identity(identity, where)
                 if identity in self._labels:
@@ -232,6 +254,17 @@ def _identity(value: Any, where: str) -> str:
     return str(value)
 
 
+def _spans(value: Any, column: str, characters: int, where: str) -> tuple[list[Span], Counter[str]]:
+    try:
+        spans = parse_spans(value)
+    except ValueError as error:
+        raise DataError(
+            f"{where}: {error}. Expected spans such as [[0, 12], [27, 46]], in characters. Check the file and "
+            f"'label: {column}'."
+        ) from error
+    return clean_spans(spans, characters, where)
+
+
 def _group(value: Any, column: str, where: str) -> int:
     # What is written like a whole number is one, since CSV holds nothing but text.
     with contextlib.suppress(ValueError):
@@ -252,7 +285,7 @@ def _body(value: Any, where: str) -> str:
 
 
 def _read_file(path: Path, columns: _Columns) -> Iterator[tuple[Any, ...]]:
-    """Yield (id, text, label, group) of each document as the format gives them."""
+    """Yield (id, text, label, group, fold) of each document as the format gives them."""
     row = 0
     try:
         with _opened(path) as (suffix, stream):
@@ -328,7 +361,7 @@ def _require(names: Sequence[str], columns: _Columns, where: str) -> None:
     if missing := [name for name in columns if name is not None and name not in names]:
         raise DataError(
             f"{where}: has no column {', '.join(map(repr, missing))}; it has {', '.join(map(repr, names))}. Set "
-            "'text', 'id', 'label' and 'group' to the names of its columns."
+            "'text', 'id', 'label', 'group' and 'split.folds.column' to the names of its columns."
         )
 
 
@@ -382,13 +415,13 @@ def _read_jsonl(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tu
 
 
 def _read_text(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tuple[Any, ...]]:
-    if columns.id is not None or columns.label is not None or columns.group is not None:
+    if any(name is not None for name in (columns.id, columns.label, columns.group, columns.fold)):
         raise DataError(
-            f"{path}: plain text has one document per line, no ids, no labels and no groups. Set 'id' and 'group' "
-            "to null; for labelled documents use Parquet, CSV or JSONL."
+            f"{path}: plain text has one document per line, no ids, no labels, no groups and no folds. Set 'id' and "
+            "'group' to null; for labelled documents use Parquet, CSV or JSONL."
         )
     for line in io.TextIOWrapper(stream, "utf-8-sig"):
-        yield None, line.rstrip("\n"), None, None
+        yield None, line.rstrip("\n"), None, None, None
 
 
 def _read_xml(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tuple[Any, ...]]:
@@ -396,6 +429,8 @@ def _read_xml(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tupl
         raise DataError(f"{path}: the XML of the articles holds no labels. Name its 'ground_truth' in the source.")
     if columns.group is not None:
         raise DataError(f"{path}: the XML of the articles holds no groups. Set 'group' to null.")
+    if columns.fold is not None:
+        raise DataError(f"{path}: the XML of the articles holds no folds. Name a file of them in 'split.folds.file'.")
     parser = defusedxml.sax.make_parser()
     articles = _Articles()
     parser.setContentHandler(articles)
@@ -403,7 +438,7 @@ def _read_xml(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tupl
     while chunk := stream.read(_BUFFER_BYTES):
         parser.feed(chunk)
         found = found or bool(articles.finished)
-        yield from ((*article, None) for article in articles.finished)
+        yield from ((*article, None, None) for article in articles.finished)
         articles.finished.clear()
     parser.close()
     if not found:

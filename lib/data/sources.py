@@ -14,6 +14,8 @@ from pathlib import Path
 import requests
 from huggingface_hub import constants, hf_hub_download
 from huggingface_hub.errors import (
+    EntryNotFoundError,
+    GatedRepoError,
     HfHubHTTPError,
     HFValidationError,
     RemoteEntryNotFoundError,
@@ -35,6 +37,10 @@ _TIMEOUT_S = (10, 60)
 _PASSING_FAULTS = (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError)
 
 
+class NoSuchFileError(DownloadError):
+    """A repository has no file of that name; without a network, the cache has none."""
+
+
 def download_hub(
     repository: str,
     path: str,
@@ -44,8 +50,8 @@ def download_hub(
     repo_type: str = "dataset",
     attempts: int = 4,
     pause_s: float = 2.0,
-) -> None:
-    """Fetch one file of a hub repository to `target`.
+) -> str:
+    """Fetch one file of a hub repository to `target`, and return the commit that it is of.
 
     The work is that of `huggingface_hub`, so its cache, tokens (`HF_TOKEN`), mirrors (`HF_ENDPOINT`) and offline mode
     apply. The cached file is linked to the target, or copied where the cache is on another file system. A revision that
@@ -61,24 +67,18 @@ def download_hub(
         pause_s: seconds before the second try, doubled before each later one.
 
     Raises:
-        DownloadError: repository, revision or file do not exist or need a token; the hub cannot be reached; the
-            content is not the announced one.
+        NoSuchFileError: the file does not exist.
+        DownloadError: repository or revision do not exist or need a token; the hub cannot be reached; the content is
+            not the announced one.
     """
     place = f"{repository}, revision {revision}, file {path} ({constants.ENDPOINT})"
     try:
         cached = _retrying(_hub_fault_may_pass, attempts, pause_s)(
             hf_hub_download, repository, path, repo_type=repo_type, revision=revision
         )
-    except (RepositoryNotFoundError, RevisionNotFoundError, RemoteEntryNotFoundError) as error:
-        raise DownloadError(
-            f"{place}: the hub has no such {_missing_thing(error)}, or not for you. Check the spelling in the "
-            f"configuration; for a private or gated repository set HF_TOKEN. ({_first_line(error)})"
-        ) from error
     except Exception as error:  # whichever HTTP client the library is built on brings its own errors
-        raise DownloadError(
-            f"{place}: cannot be fetched ({_first_line(error)}). Check the connection and HF_ENDPOINT, and run again; "
-            "or download the file by other means and name it as a local source."
-        ) from error
+        page = f"{constants.ENDPOINT}/{'datasets/' if repo_type == 'dataset' else ''}{repository}"
+        raise _explained(error, place, page) from error
     blob = Path(cached).resolve()
     # The cache names a large file by its sha256, which the library does not compare after a plain transfer.
     if re.fullmatch("[0-9a-f]{64}", blob.name) and (found := _sha256(blob)) != blob.name:
@@ -92,8 +92,8 @@ def download_hub(
             os.link(blob, partial)
         except OSError:
             shutil.copyfile(blob, partial)
+    commit = Path(cached).as_posix().partition("/snapshots/")[2].partition("/")[0]
     if not re.fullmatch(_COMMIT, revision):
-        commit = Path(cached).as_posix().partition("/snapshots/")[2].partition("/")[0]
         logger.warning(
             "%s: the revision is not a commit, so the same configuration may fetch other content later. Fetched commit "
             "%s. To pin it, set 'revision: %s' beside 'repository: %s' in the configuration.",
@@ -102,6 +102,7 @@ def download_hub(
             commit,
             repository,
         )
+    return commit
 
 
 def download_url(
@@ -236,18 +237,51 @@ def _url_fault_may_pass(error: BaseException) -> bool:
 
 
 def _hub_fault_may_pass(error: BaseException) -> bool:
-    if isinstance(error, HfHubHTTPError):
-        return _status_may_pass(error.response.status_code)
+    if (answer := _answer(error)) is not None:
+        return _status_may_pass(answer.response.status_code)
     return isinstance(error, Exception) and not isinstance(error, HFValidationError) and not constants.is_offline_mode()
+
+
+def _answer(error: BaseException) -> HfHubHTTPError | None:
+    """Return what the hub answered, which the library may hide behind a file that is not in the cache."""
+    return next((each for each in (error, error.__cause__) if isinstance(each, HfHubHTTPError)), None)
+
+
+def _explained(error: Exception, place: str, page: str) -> DownloadError:
+    """Return what is wrong with fetching the file at `place` of the repository that `page` shows."""
+    answer = _answer(error)
+    if answer is not None and _asks_for_a_token(answer):
+        return DownloadError(
+            f"{place}: the hub gives this file only to those who are allowed to read it, and say so by a token. Accept "
+            f"the licence on {page} with your account, make a token that may read it on {constants.ENDPOINT}/settings/"
+            f"tokens, and run again with HF_TOKEN set to it, or after `hf auth login`. ({_first_line(answer)})"
+        )
+    things = {
+        RepositoryNotFoundError: "repository",
+        RevisionNotFoundError: "revision",
+        RemoteEntryNotFoundError: "file",
+    }
+    for kind, thing in things.items():
+        if isinstance(error, kind):
+            return (NoSuchFileError if thing == "file" else DownloadError)(
+                f"{place}: the hub has no such {thing}, or not for you. Check the spelling in the configuration; for a "
+                f"private or gated repository set HF_TOKEN. ({_first_line(error)})"
+            )
+    uncached = isinstance(error, EntryNotFoundError) and constants.is_offline_mode()
+    return (NoSuchFileError if uncached else DownloadError)(
+        f"{place}: cannot be fetched ({_first_line(error)}). Check the connection and HF_ENDPOINT, and run again; or "
+        "download the file by other means and name it as a local source."
+    )
+
+
+def _asks_for_a_token(answer: HfHubHTTPError) -> bool:
+    if isinstance(answer, RepositoryNotFoundError):  # answered with 401, too, whether there is one or not
+        return isinstance(answer, GatedRepoError)
+    return answer.response.status_code in (requests.codes.unauthorized, requests.codes.forbidden)
 
 
 def _status_may_pass(status: int) -> bool:
     return status in (requests.codes.request_timeout, requests.codes.too_many_requests) or status >= 500
-
-
-def _missing_thing(error: Exception) -> str:
-    kinds = {RepositoryNotFoundError: "repository", RevisionNotFoundError: "revision", RemoteEntryNotFoundError: "file"}
-    return next(name for kind, name in kinds.items() if isinstance(error, kind))
 
 
 def _first_line(error: BaseException) -> str:

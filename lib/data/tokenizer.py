@@ -1,6 +1,6 @@
 """The tokeniser: training, loading, and text to token ids. Storing tokenised corpora is `tokenizing`.
 
-It makes WordPiece tokens as BERT's, or takes whole words as they are.
+It makes WordPiece tokens as BERT's, takes whole words or bytes as they are, or is a fast tokeniser that was published.
 """
 
 import json
@@ -9,24 +9,38 @@ from bisect import bisect
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from tokenizers import Encoding, Tokenizer, models, pre_tokenizers, processors, trainers
+from tokenizers import Encoding, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import atomic_path
-from lib.data.labels import word_starts, words
+from lib.data.labels import word_spans, words
 
 VOCABULARY = "vocab.txt"
+PUBLISHED = "tokenizer.json"
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _INPUTS = ["input_ids", "attention_mask"]
+_NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+"""What transformers calls special tokens."""
 # A cut at one of these never joins, splits or renormalises words: BERT's normaliser turns them into spaces.
 # Other characters that Python calls white space (vertical tab, U+001C, ...) it deletes, which joins the words.
 _BREAK = re.compile("[ \t\n\r]")
 _CHARACTERS_PER_TOKEN = 6
 _ALPHABET = 1000
 """Characters of a trained vocabulary, at most; rarer ones become [UNK]. The usual limit of BERT's trainer."""
+
+
+class Window(NamedTuple):
+    """Consecutive tokens of a text, enclosed as the tokeniser encloses texts."""
+
+    ids: list[int]
+    """Of the tokens [m]."""
+    starts: list[int]
+    """Where each token begins in the text, in characters [m]."""
+    ends: list[int]
+    """Where it ends [m]; one that stands for no character, such as [CLS] or a space, ends where it begins."""
 
 
 class TextTokenizer:
@@ -38,11 +52,6 @@ class TextTokenizer:
 
     def __init__(self, backend: PreTrainedTokenizerFast) -> None:
         self.backend = backend
-
-    @property
-    def encloses(self) -> bool:
-        """Whether [CLS] and [SEP] stand around every text."""
-        return self.backend.num_special_tokens_to_add() > 0
 
     @classmethod
     def train(
@@ -114,6 +123,83 @@ class TextTokenizer:
         return cls(_wrapped(core, enclose))._save(tokenizer_dir)
 
     @classmethod
+    def train_bytes(
+        cls,
+        tokenizer_dir: str | Path,
+        texts: Iterable[str],
+        vocab_size: int = 30_000,
+        min_frequency: int = 2,
+        enclose: bool = True,
+    ) -> "TextTokenizer":
+        """Train byte-level BPE and save it as a folder without vocab.txt.
+
+        Texts are taken as they are, in any script: the tokens of one give it back to the letter. Arguments and errors
+        are those of `train`; single bytes are tokens however rare they are.
+
+        Source: Radford et al., GPT-2 (2019), section 2.2.
+        """
+        _require_several(texts)
+        texts = list(texts) if isinstance(texts, Iterator) else texts
+        _require_words(next((text for text in texts if words(text)), ""), tokenizer_dir)
+        core = Tokenizer(models.BPE())
+        core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        core.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(
+            vocab_size=vocab_size,
+            min_frequency=min_frequency,
+            special_tokens=list(SPECIAL_TOKENS),
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            show_progress=False,
+        )
+        core.train_from_iterator(texts, trainer)
+        return cls(_wrapped(core, enclose))._save(tokenizer_dir)
+
+    @classmethod
+    def from_published(cls, published: str | Path, tokenizer_dir: str | Path) -> "TextTokenizer":
+        """Save the folder of a tokeniser as its tokenizer.json describes it, and return it.
+
+        Which tokens are special, the files beside it say, or the class of transformers that they name. If none is meant
+        for padding, the end-of-text token is taken: batches say by their masks what is padding, and not by the token.
+
+        Args:
+            published: folder as transformers saves a tokeniser, or as a repository of the hub holds it.
+            tokenizer_dir: folder to appear.
+
+        Raises:
+            DataError: the tokeniser is a slow one, cannot be read, or has no token that could serve as padding.
+        """
+        from transformers import AutoTokenizer  # it imports torch
+
+        folder = Path(published)
+        if not (folder / PUBLISHED).is_file():
+            raise DataError(
+                f"{folder}: holds no {PUBLISHED}. Expected a folder with a fast tokeniser. If there is a slow one, "
+                f"convert it where sentencepiece is installed: AutoTokenizer.from_pretrained('{folder}')"
+                ".save_pretrained('FOLDER')."
+            )
+        try:
+            core = Tokenizer.from_file(str(folder / PUBLISHED))
+            names = AutoTokenizer.from_pretrained(folder, local_files_only=True).special_tokens_map
+        except Exception as error:  # the library raises bare Exception on a broken file
+            raise DataError(f"{folder}: not a tokeniser ({error}). Expected {PUBLISHED} beside its config.") from error
+        core.no_padding()
+        core.no_truncation()
+        added = {token.content: token for token in core.get_added_tokens_decoder().values()}
+        special = {
+            name: added.get(names[name], names[name])
+            for name in _NAMES
+            if name in names and core.token_to_id(names[name]) is not None
+        }
+        if "pad_token" not in special and "eos_token" not in special:
+            raise DataError(
+                f"{folder}: names neither a padding token nor an end-of-text token. Set 'pad_token' in its "
+                "tokenizer_config.json to any token that texts do not need."
+            )
+        special.setdefault("pad_token", special.get("eos_token"))
+        backend = PreTrainedTokenizerFast(tokenizer_object=core, model_input_names=_INPUTS, **special)
+        return cls(backend)._save(tokenizer_dir)
+
+    @classmethod
     def from_vocabulary(
         cls,
         vocabulary: str | Path | dict[str, int],
@@ -172,7 +258,8 @@ class TextTokenizer:
         """Return the first ids of each text, without tokenising what is cut off anyway.
 
         A text is first cut at white space after about as many characters as `max_tokens` tokens need. If the
-        cut gives fewer ids, it is doubled. The ids are those of the whole text, truncated.
+        cut gives fewer ids, it is doubled. The ids are those of the whole text, truncated. Where white space is no sure
+        end of a token, as with most published tokenisers, texts are tokenised whole.
 
         Args:
             texts: the texts themselves, not paths of files.
@@ -191,7 +278,8 @@ class TextTokenizer:
         """Return the ids of `encode_ragged`, and which word each begins.
 
         Words are what white space separates, whatever finer units the tokeniser knows: of "so-called", however many
-        tokens it becomes, the first one begins the word.
+        tokens it becomes, the first one begins the word. White space may be part of a token, or one by itself, which
+        then begins no word.
 
         Args:
             texts: the texts themselves, not paths of files.
@@ -210,6 +298,47 @@ class TextTokenizer:
         begun = [_words_begun(encoding, text) for encoding, text in zip(encodings, texts, strict=True)]
         return [encoding.ids for encoding in encodings], begun
 
+    def encode_windows(self, texts: Sequence[str], max_tokens: int, stride: float) -> list[list[Window]]:
+        """Return the whole of each text as windows, each at most `max_tokens` long, which overlap.
+
+        Places are those of the text as it is given, whatever the tokeniser makes of it before it looks for tokens.
+        White space at the edges of a token is not of it: some tokenisers take it along, which moves no place here. The
+        last window ends with the text.
+
+        Args:
+            texts: the texts themselves, not paths of files.
+            max_tokens: ids of a window, [CLS] and [SEP] included.
+            stride: how far behind the one before a window begins: a number of tokens, or a share below 1 of those that
+                fit beside [CLS] and [SEP].
+
+        Raises:
+            ConfigError: `max_tokens` leaves no room for a token, or the windows leave some out, or the tokeniser is a
+                slow one, which knows no places.
+            DataError: the texts are a single string.
+        """
+        _require_several(texts)
+        if not self.backend.is_fast:
+            raise ConfigError(
+                f"tokenizer: {type(self.backend).__name__} is a slow tokeniser, which does not say where in a text its "
+                "tokens stand, so spans would be lost. Expected a fast one, with a tokenizer.json. Name another."
+            )
+        room = max_tokens - self.backend.num_special_tokens_to_add()
+        step = max(1, int(stride * room)) if stride < 1 else int(stride)
+        if step > room:
+            raise ConfigError(
+                f"window_stride = {stride}: a window of max_tokens = {max_tokens} holds {room} tokens of a text, so "
+                "some would be in none. Lower it, or raise max_tokens."
+            )
+        core: Tokenizer = self.backend.backend_tokenizer
+        core.no_padding()
+        core.enable_truncation(max_tokens, stride=room - step)
+        encodings = core.encode_batch(list(texts))
+        core.no_truncation()
+        return [
+            [_window(part, text) for part in (whole, *whole.overflowing)]
+            for whole, text in zip(encodings, texts, strict=True)
+        ]
+
     def _encodings(
         self, texts: Sequence[str], max_tokens: int, method: Literal["encode_batch", "encode_batch_fast"]
     ) -> list[Encoding]:
@@ -221,7 +350,7 @@ class TextTokenizer:
         core.enable_truncation(max_tokens)
         found: dict[int, Encoding] = {}
         pending = list(range(len(texts)))
-        characters = _CHARACTERS_PER_TOKEN * max_tokens
+        characters = _CHARACTERS_PER_TOKEN * max_tokens if _splits_at_breaks(core) else max(map(len, texts), default=0)
         while pending:
             ends = [_end_of_cut(texts[i], characters) for i in pending]
             encodings = getattr(core, method)([texts[i][:end] for i, end in zip(pending, ends, strict=True)])
@@ -289,16 +418,35 @@ def _wrapped(core: Tokenizer, enclose: bool) -> PreTrainedTokenizerFast:
     return PreTrainedTokenizerFast(tokenizer_object=core, model_input_names=_INPUTS, **names)
 
 
+def _window(encoding: Encoding, text: str) -> Window:
+    starts, ends = [], []
+    for start, end in encoding.offsets:
+        token = text[start:end]
+        starts.append(end - len(token.lstrip()))
+        ends.append(max(starts[-1], start + len(token.rstrip())))
+    return Window(encoding.ids, starts, ends)
+
+
+def _splits_at_breaks(core: Tokenizer) -> bool:
+    """Whether a text can be cut at a break without any change to the tokens before it."""
+    return isinstance(core.pre_tokenizer, pre_tokenizers.BertPreTokenizer | pre_tokenizers.WhitespaceSplit) and (
+        core.normalizer is None or isinstance(core.normalizer, normalizers.BertNormalizer)
+    )
+
+
 def _words_begun(encoding: Encoding, text: str) -> list[int | None]:
     """Return the number of the word that each token begins; None for one that begins none."""
-    starts = word_starts(text)
+    spans = word_spans(text)
+    ends = [end for _, end in spans]
     begun: list[int | None] = []
     last = -1
-    for (start, _), sequence in zip(encoding.offsets, encoding.sequence_ids, strict=True):
-        # What encloses a text belongs to none.
-        number = last if sequence is None else bisect(starts, start) - 1
+    for (start, end), sequence in zip(encoding.offsets, encoding.sequence_ids, strict=True):
+        number = bisect(ends, start)  # the first word that is not over where the token begins
+        # What encloses a text belongs to no word, and neither does white space.
+        if sequence is None or number == len(spans) or spans[number][0] >= end:
+            number = last
         begun.append(number if number > last else None)
-        last = number
+        last = max(last, number)
     return begun
 
 

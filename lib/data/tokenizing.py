@@ -2,7 +2,8 @@
 
 A split is a folder that `datasets.load_from_disk` opens. Beside the splits stand the statistics of their lengths,
 `{split: {max_tokens, documents, mean, std, median, min, max, at_limit}}`, in tokens; `at_limit` is the share of
-documents that fill `max_tokens`. A corpus has `train_short` and `train_long` besides `train`.
+documents that fill `max_tokens`. Where spans are labelled, windows stand in the place of documents, in splits and
+statistics alike. A corpus has `train_short` and `train_long` besides `train`.
 """
 
 import contextlib
@@ -25,6 +26,7 @@ from lib.core.files import atomic_path, write_json
 from lib.core.settings.data import Slice, Tokenizer
 from lib.data.labels import IGNORED
 from lib.data.padding import pad_ids
+from lib.data.spans import marked, token_labels
 from lib.data.tokenizer import TextTokenizer, require_room
 from lib.data.tokens import load_tokens
 
@@ -48,30 +50,24 @@ class StoredTexts:
         return (row["text"] for row in _read(self._paths, ["text"]))
 
 
-def train_tokenizer(shards: Sequence[str | Path], settings: Tokenizer, target: str | Path) -> None:
-    """Train a vocabulary on prepared Parquet files and save the tokeniser's folder.
+def train_tokenizer(texts: Iterable[str], settings: Tokenizer, target: str | Path) -> None:
+    """Train a vocabulary and save the tokeniser's folder.
 
     Args:
-        shards: files with a column `text`.
+        texts: the texts themselves.
         settings: what is a token, size of the vocabulary, frequency, case and accents, enclosing tokens.
         target: folder to appear.
 
     Raises:
-        DataError: a file cannot be read, or none holds a word.
+        DataError: a file of the texts cannot be read, or none holds a word.
     """
-    texts = StoredTexts(shards)
+    sizes = (settings.vocab_size, settings.occurrences)
     if settings.algorithm == "words":
-        TextTokenizer.train_words(target, texts, settings.vocab_size, settings.occurrences, settings.enclose)
-        return
-    TextTokenizer.train(
-        target,
-        texts,
-        settings.vocab_size,
-        settings.occurrences,
-        settings.lowercase,
-        settings.strip_accents,
-        settings.enclose,
-    )
+        TextTokenizer.train_words(target, texts, *sizes, settings.enclose)
+    elif settings.algorithm == "bpe":
+        TextTokenizer.train_bytes(target, texts, *sizes, settings.enclose)
+    else:
+        TextTokenizer.train(target, texts, *sizes, settings.lowercase, settings.strip_accents, settings.enclose)
 
 
 def tokenize_corpus(
@@ -133,21 +129,27 @@ def tokenize_dataset(
     max_tokens: int,
     folder: str | Path,
     lengths: str | Path,
+    window_stride: float = 0.5,
 ) -> None:
     """Tokenise the splits of a labelled dataset.
 
-    Labels of words go to the first token of each word; the other tokens, and words that are cut off, have none.
+    Labels of words go to the first token of each word; the other tokens, and words that are cut off, have none. Where
+    spans are labelled, every token has a label (`lib.data.spans.token_labels`), and nothing is cut off: a document
+    becomes one or more windows, whose rows share its `id` and hold what puts them together again.
 
     Args:
         sources: prepared Parquet file (`id`, `text`, `label`, perhaps `group`) of each split.
         tokenizer: tokeniser.
-        max_tokens: tokens a document is cut to, [CLS] and [SEP] included.
+        max_tokens: tokens a document is cut to, or of a window, [CLS] and [SEP] included.
         folder: where the folders of the splits appear.
         lengths: JSON file of the statistics to appear.
+        window_stride: how far behind the one before a window begins, see `TextTokenizer.encode_windows`.
 
     Raises:
-        ConfigError: `max_tokens` leaves no room for [CLS] and [SEP].
-        DataError: a file cannot be read or is empty, a document has no label or no token, or no token has a label.
+        ConfigError: `max_tokens` leaves no room for [CLS] and [SEP], or windows leave tokens out, or the tokeniser
+            knows no places in texts, which spans need.
+        DataError: a file cannot be read or is empty, a document has no label or no token, or no token has a label, or
+            none lies in a span.
     """
     statistics = {}
     with contextlib.ExitStack() as stack:
@@ -155,19 +157,25 @@ def tokenize_dataset(
             target = stack.enter_context(atomic_path(Path(folder) / split))
             with _opened(source, ["id", "text", "label"]) as file:
                 prepared = file.schema_arrow
-            written = _write([(_read([source], prepared.names), max_tokens)], tokenizer, target, prepared)
+            rows = [(_read([source], prepared.names), max_tokens)]
+            written = _write(rows, tokenizer, target, prepared, window_stride)
             (split_lengths,) = written.lengths
             if not split_lengths.size:
                 raise DataError(f"{source}: holds no document. Prepare the dataset again.")
-            if _per_word(prepared) and not written.labelled:
+            if _label_per(prepared) == "word" and not written.labelled:
                 raise DataError(
                     f"{source}: none of its {written.labels:,} labels belongs to one of the first {max_tokens} tokens "
                     "of a document. Raise max_tokens, or check the labels."
                 )
+            if _label_per(prepared) == "span" and not written.labelled:
+                raise DataError(
+                    f"{source}: none of its {written.labels:,} spans holds a token, so there is nothing to learn or to "
+                    "score. Check the column of the spans, and which documents are in this split."
+                )
             if written.labelled < written.labels:
                 logger.warning(
-                    "%s: %d of %d labels have no token, since their words lie behind the first %d tokens or hold no "
-                    "character that the tokeniser keeps",
+                    "%s: %d of %d labels have no token, since their words lie behind the first %d tokens (spans never "
+                    "do) or hold no character that the tokeniser keeps",
                     source,
                     written.labels - written.labelled,
                     written.labels,
@@ -196,12 +204,17 @@ def export_tensors(tokens: str | Path, target: str | Path, max_tokens: int, toke
     """
     require_room(max_tokens)
     split = load_tokens(tokens).with_format("numpy")
-    body = max_tokens - 1 if tokenizer.encloses else max_tokens
+    rows = split["input_ids"][:]
+    end = tokenizer.backend.sep_token_id
+    closed = [len(row) > max_tokens and row[-1] == end for row in rows]
 
     def cut(rows: Iterable[Sequence[int]]) -> list[Sequence[int]]:
-        return [row if len(row) <= max_tokens else [*row[:body], *row[-1:][: max_tokens - body]] for row in rows]
+        return [
+            [*row[: max_tokens - 1], row[-1]] if keeps_end else row[:max_tokens]
+            for row, keeps_end in zip(rows, closed, strict=True)
+        ]
 
-    ids, is_real = pad_ids(cut(split["input_ids"]), max_tokens, tokenizer.backend.pad_token_id)
+    ids, is_real = pad_ids(cut(rows), max_tokens, tokenizer.backend.pad_token_id)
     tensors = [ids, is_real == 0]
     if "label" in split.column_names:
         tensors.append(torch.as_tensor(np.asarray(split["label"]), dtype=torch.long))
@@ -231,19 +244,23 @@ def _opened(path: str | Path, columns: list[str]) -> Iterator[pq.ParquetFile]:
         raise DataError(f"{path}: cannot be read as Parquet ({error}). Prepare the corpus again.") from error
 
 
-def _per_word(prepared: pa.Schema) -> bool:
-    return pa.types.is_list(prepared.field("label").type)
+def _label_per(prepared: pa.Schema) -> str:
+    """Return what bears a label in a prepared file."""
+    found = prepared.field("label").type
+    if not pa.types.is_list(found):
+        return "document"
+    return "span" if pa.types.is_list(found.value_type) else "word"
 
 
 class _Written(NamedTuple):
     """What a split was made of."""
 
     lengths: list[np.ndarray]
-    """Tokens of each document, by part."""
+    """Tokens of each document or window, by part."""
     labels: int
-    """Labels of words."""
+    """Labels of words, or spans."""
     labelled: int
-    """Tokens that bear one of them."""
+    """Those of them that a token bears, or spans that hold one."""
 
 
 def _write(
@@ -251,6 +268,7 @@ def _write(
     tokenizer: TextTokenizer,
     folder: Path,
     prepared: pa.Schema | None = None,
+    window_stride: float = 0.5,
 ) -> _Written:
     """Write the rows of `parts` (rows, max_tokens) one after the other as a split.
 
@@ -259,12 +277,16 @@ def _write(
         tokenizer: tokeniser.
         folder: to appear.
         prepared: schema of the rows of a labelled dataset; None = they have no labels.
+        window_stride: of windows, where spans are labelled.
     """
-    per_word = prepared is not None and _per_word(prepared)
+    label_per = "document" if prepared is None else _label_per(prepared)
     fields = [("id", pa.string()), ("input_ids", pa.list_(pa.int32())), ("length", pa.int32())]
     if prepared is not None:
-        fields.append(("labels", pa.list_(pa.int64())) if per_word else ("label", pa.int64()))
+        fields.append(("label", pa.int64()) if label_per == "document" else ("labels", pa.list_(pa.int64())))
         fields += [("group", pa.int64())] if "group" in prepared.names else []
+    if label_per == "span":
+        fields += [(name, pa.list_(pa.int32())) for name in ("starts", "ends")]
+        fields += [("spans", pa.list_(pa.list_(pa.int64()))), ("characters", pa.int32())]
     schema = pa.schema(fields)
     stream = folder.parent / "tokens.arrow"
     lengths = []
@@ -273,10 +295,16 @@ def _write(
         for rows, max_tokens in parts:
             of_part = array("i")
             while batch := list(islice(rows, _BATCH)):
-                columns = _tokenised(batch, tokenizer, max_tokens, schema.names)
-                if per_word:
+                if label_per == "span":
+                    columns, with_token = _windows(batch, tokenizer, max_tokens, window_stride, schema.names)
+                    labels += sum(len(row["label"]) for row in batch)
+                    labelled += with_token
+                else:
+                    columns = _tokenised(batch, tokenizer, max_tokens, schema.names)
+                if label_per == "word":
                     labels += sum(label != IGNORED for row in batch for label in row["label"])
                     labelled += sum(label != IGNORED for row in columns["labels"] for label in row)
+                _require_tokens(columns)
                 writer.write_batch(pa.RecordBatch.from_pydict(columns, schema))
                 of_part.extend(columns["length"])
             lengths.append(np.array(of_part))
@@ -305,12 +333,39 @@ def _tokenised(
     if "label" in names:
         columns["label"] = [_label(row) for row in rows]
     columns["length"] = [len(ids) for ids in columns["input_ids"]]
+    return columns
+
+
+def _windows(
+    rows: Sequence[Mapping[str, Any]],
+    tokenizer: TextTokenizer,
+    max_tokens: int,
+    stride: float,
+    names: Sequence[str],
+) -> tuple[dict[str, list[Any]], int]:
+    """Return the columns `names` of a split for the windows of some documents, and how many spans hold a token."""
+    columns: dict[str, list[Any]] = {name: [] for name in names}
+    with_token = 0
+    encoded = tokenizer.encode_windows([row["text"] for row in rows], max_tokens, stride)
+    for row, windows in zip(rows, encoded, strict=True):
+        spans, characters = _label(row), len(row["text"])
+        inside, read = marked(spans, characters), np.zeros(characters, bool)
+        for ids, starts, ends in windows:
+            found = {"input_ids": ids, "length": len(ids), "starts": starts, "ends": ends, "spans": spans}
+            found |= {"labels": token_labels(starts, ends, inside), "characters": characters}
+            for name in names:
+                columns[name].append(found[name] if name in found else row[name])
+            read |= marked(zip(starts, ends, strict=True), characters)
+        with_token += sum(bool(read[start:end].any()) for start, end in spans)
+    return columns, with_token
+
+
+def _require_tokens(columns: Mapping[str, Sequence[Any]]) -> None:
     if 0 in columns["length"]:
         raise DataError(
             f"document {columns['id'][columns['length'].index(0)]}: has no token, since its text holds no character "
             "that the tokeniser keeps. Remove it, or set the tokeniser's 'enclose' to true."
         )
-    return columns
 
 
 def _label(row: Mapping[str, Any]) -> Any:

@@ -18,8 +18,10 @@ EVALUATION = "evaluation"
 def load_tokens(folder: str | Path) -> Dataset:
     """Return a tokenised split, memory-mapped.
 
-    It has the columns `id`, `input_ids`, `length`, if labelled `label` or, for words, `labels` (one per token, -100 =
-    none), and, if documents belong to groups, `group`.
+    It has the columns `id`, `input_ids`, `length`, if labelled `label` or, for words and spans, `labels` (one per
+    token, -100 = none), and, if documents belong to groups, `group`. Where spans are labelled, a row is a window of a
+    document; `starts` and `ends` say where its tokens stand in the text, in characters, `spans` and `characters` are
+    the true spans of the whole document and its length.
 
     Raises:
         DataError: the folder is not such a split.
@@ -42,9 +44,13 @@ class TokenDataset(torch.utils.data.Dataset[dict[str, Any]]):
 
     Args:
         tokens: a split that `load_tokens` returned.
+
+    Attributes:
+        tokens: the same.
     """
 
     def __init__(self, tokens: Dataset) -> None:
+        self.tokens = tokens
         names = [name for name in ("id", "input_ids", "label", "labels") if name in tokens.column_names]
         self._rows = tokens.select_columns(names).with_format("arrow")
 

@@ -1,7 +1,7 @@
 """What the generators of toy tasks share: published splits of sizes that are asked for, and how rows become tables.
 
 A text is a line of words. `label` is a number per document, or a list with one number per word, in which `IGNORED`
-stands for none.
+stands for none, or a list of spans.
 """
 
 import random
@@ -17,7 +17,8 @@ FILES = {part: [f"{part}.parquet"] for part in SPLITS}
 GROUND_TRUTH: dict[str, list[str]] = {}
 
 Value = TypeVar("Value")
-Row = tuple[str, int | list[int]] | tuple[str, int | list[int], int]
+Label = int | list[int] | list[list[int]]
+Row = tuple[str, Label] | tuple[str, Label, int]
 """Text, label, and group if the task has groups."""
 
 

@@ -13,7 +13,7 @@ from lib.core.files import read_mapping
 from lib.core.generated import PACKAGE, RAW_FILES, options_class
 from lib.core.inputs import resolve_paths
 from lib.core.kinds import BACKBONES, FIGURES, MECHANISMS, TABLES, TASKS, Axis, ResultParameters
-from lib.core.record import CONFIG, HISTORY, MODEL, PREDICTIONS, RUN
+from lib.core.record import CONFIG, GEOMETRY, HISTORY, MODEL, PREDICTIONS, RUN
 from lib.core.settings.data import Corpus, Dataset, GeneratedSource, HubSource, RemoteFile
 from lib.core.settings.study import Study, Work
 from lib.core.variants import Setting, variant_name
@@ -113,6 +113,10 @@ class Plan:
         """Whether a run leaves predictions."""
         return self.experiment.stages[key.stage].data[key.dataset].task.predicts
 
+    def measures(self, key: Key) -> bool:
+        """Whether a run measures the geometry of attention."""
+        return self.experiment.measures(key.model, key.stage, key.dataset)
+
     def work(self, key: Key) -> Work:
         """Return what a run does: that of its stage on its dataset, with the settings of its variant."""
         return self.experiment.stages[key.stage].data[key.dataset].with_settings(self.variant(key))
@@ -131,8 +135,8 @@ class Plan:
         return f"{self.results}/runs/{self.place(key)}/seed-{key.seed}"
 
     def record(self, key: Key, *names: str) -> dict[str, str]:
-        """Return the files of a run's record, by name: `config`, `run`, and those of `history`, `predictions` asked."""
-        files = {"config": CONFIG, "history": HISTORY, "run": RUN, "predictions": PREDICTIONS}
+        """Return the files of a run's record, by name: `config`, `run`, and those of the others asked."""
+        files = {"config": CONFIG, "history": HISTORY, "geometry": GEOMETRY, "run": RUN, "predictions": PREDICTIONS}
         return {name: f"{self.folder(key)}/{file}" for name, file in files.items() if name in ("config", "run", *names)}
 
     def model_folder(self, key: Key) -> str:
@@ -238,6 +242,10 @@ class Plan:
         if self.trains(key):
             assert work.recipe is not None
             settings["recipe"] = work.recipe.model_dump(mode="json") | {"keep": work.keep}
+        if self.measures(key):
+            geometry = experiment.stages[key.stage].geometry
+            assert geometry is not None
+            settings["geometry"] = geometry.model_dump(mode="json")
         return as_json(settings)
 
     @property
@@ -247,24 +255,29 @@ class Plan:
 
     def run_code(self, key: Key) -> str:
         """Return the digest of the code that a run executes."""
-        task = self.experiment.stages[key.stage].data[key.dataset].task.kind
+        task = self.experiment.stages[key.stage].data[key.dataset].task
         backbone = self.experiment.backbone_at(key.model, key.stage)
         modules = [
-            TASKS.module(task, "task"),
-            TASKS.module(task, "parameters"),
+            TASKS.module(task.kind, "task"),
+            TASKS.module(task.kind, "parameters"),
             BACKBONES.module(backbone.kind, "backbone"),
             BACKBONES.module(backbone.kind, "parameters"),
         ]
         # The backbone's model for a task is made through transformers' Auto classes, which no import names.
         is_package = BACKBONES.module(backbone.kind, "backbone").endswith(".backbone")
-        if is_package and find_spec(model := f"{BACKBONES.package}.{backbone.kind}.{task}"):
+        if is_package and find_spec(model := f"{BACKBONES.package}.{backbone.kind}.{task.head or task.kind}"):
             modules.append(model)
         if self.trains(key):
             modules += ["lib.core.settings.run", "lib.core.settings.recipe"]
+            recipe = self.work(key).recipe
+            if recipe and recipe.lora:
+                modules.append("lib.backbones.adapters")
         elif self.reads_tokens(key):
             modules += ["lib.core.settings.run", "lib.training.evaluate_tokens"]
         else:
             modules.append("lib.training.evaluate_texts")
+        if self.measures(key):
+            modules += ["lib.training.geometry", BACKBONES.module(backbone.kind, "projections")]
         if mechanism := backbone.held_mechanism:
             modules += [MECHANISMS.module(mechanism.kind, part) for part in ("mechanism", "parameters")]
         return code_digest("scripts/train.py" if self.trains(key) else "scripts/evaluate.py", *modules)
@@ -275,7 +288,7 @@ class Plan:
         corpus = self.experiment.corpus(key.dataset)
         estimate = training_minutes(
             backbone=self.experiment.backbone_at(key.model, key.stage),
-            epochs=work.recipe.epochs if work.recipe else 1,  # which takes longer than predicting the other documents
+            recipe=work.recipe,
             predicted_share=work.task.predicted_share(),
             max_tokens=corpus.max_tokens,
             token_lengths=self.token_lengths(key.dataset, self.experiment.tokenizer_of(key.model, key.dataset)),
@@ -314,6 +327,15 @@ class Plan:
         if settings.source == "hub":
             return {part: [f"{folder}/{path}" for path in paths] for part, paths in entries.items()}
         return {part: [f"{folder}/{_file_name(file)}" for file in files] for part, files in entries.items()}
+
+    def fold_file(self, dataset: str) -> list[str]:
+        """Return the file that says which fold each document is in, if there is one.
+
+        Raises:
+            DataError: it is missing.
+        """
+        folds = self.experiment.datasets[dataset].split.folds
+        return [str(path) for path in resolve_paths([folds.file])] if folds and folds.file else []
 
     def generator(self, corpus: str) -> str:
         """Return the name of the generator of a generated corpus."""
@@ -409,9 +431,11 @@ class Plan:
         return f"{self.results}/tokenizers/{tokenizer}"
 
     def tokenizer_sources(self, tokenizer: str) -> list[str]:
-        """Return the files that a tokeniser is made from: a vocabulary, or texts to train one on."""
+        """Return what a tokeniser is made from: a vocabulary, a published tokeniser, or texts to train one on."""
         settings = self.experiment.tokenizers[tokenizer]
         if settings.source == "hub":
+            if settings.algorithm == "published":
+                return [f"{self.resources}/tokenizers/{tokenizer}"]
             return [f"{self.resources}/vocabularies/{tokenizer}/vocab.txt"]
         if settings.source == "local":
             assert settings.path is not None
@@ -422,6 +446,8 @@ class Plan:
     def tokenizer_options(self, tokenizer: str) -> list[str]:
         """Return the options that make a tokeniser; the files that it is made from come after them."""
         settings = self.experiment.tokenizers[tokenizer]
+        if settings.algorithm == "published":
+            return ["--published"]
         switches = [
             f"--{'' if getattr(settings, name) else 'no-'}{name.replace('_', '-')}"
             for name in ("lowercase", "strip_accents", "enclose")

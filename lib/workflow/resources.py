@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 from lib.core.kinds import BackboneParameters
+from lib.core.settings.recipe import Recipe
 
 # An A100 reaches about a tenth of its nominal 312 TFLOP/s in bf16 on an encoder this small; a slower card
 # raises `execution.job.runtime_scale`.
@@ -16,7 +17,7 @@ ASSUMED_DOCUMENTS = 50_000
 def training_minutes(
     *,
     backbone: BackboneParameters,
-    epochs: int,
+    recipe: Recipe | None,
     predicted_share: float,
     max_tokens: int,
     token_lengths: str | Path,
@@ -25,7 +26,7 @@ def training_minutes(
 
     Args:
         backbone: what is trained.
-        epochs: passes over the training documents.
+        recipe: how it trains; None = it predicts other documents, which takes no longer than an epoch.
         predicted_share: share of the tokens for which scores over the vocabulary are computed.
         max_tokens: longest document, in tokens.
         token_lengths: statistics of the tokenised splits; before they exist, `ASSUMED_DOCUMENTS` full-length
@@ -34,9 +35,10 @@ def training_minutes(
     path = Path(token_lengths)
     if path.is_file():
         train = json.loads(path.read_text(encoding="utf-8"))["train"]
-        tokens = train["documents"] * train["mean"]
+        documents, length = train["documents"], train["mean"]
     else:
-        tokens = ASSUMED_DOCUMENTS * max_tokens
+        documents, length = ASSUMED_DOCUMENTS, max_tokens
+    tokens = documents * length * (recipe.passes(documents) if recipe else 1)
     # Two operations per multiplication, forward once and backward twice.
-    operations = 6 * tokens * epochs * backbone.products_per_token(max_tokens, predicted_share)
+    operations = 6 * tokens * backbone.products_per_token(max_tokens, predicted_share)
     return START_UP_MINUTES + round(SAFETY * operations / FLOPS_PER_SECOND / 60)

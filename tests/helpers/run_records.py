@@ -9,7 +9,7 @@ import pandas as pd
 import yaml
 
 from lib.core.files import write_json
-from lib.core.record import CONFIG, HISTORY, PREDICTIONS, RUN, RunRecord
+from lib.core.record import CONFIG, GEOMETRY, HISTORY, PREDICTIONS, RUN, RunRecord
 from lib.core.variants import variant_name
 from lib.results.scope import Scope
 
@@ -67,6 +67,19 @@ def write_predictions(folder: Path, names: Sequence[str], labels: Sequence[int],
     return folder
 
 
+def write_spans(folder: Path, counts: Sequence[tuple[int, int, int]]) -> Path:
+    """Write spans of test documents, told by counts of characters (true and false positives, false negatives)."""
+    names = ["true_positives", "false_positives", "false_negatives"]
+    rows = pd.DataFrame(counts, columns=names)
+    rows["label"] = [[[0, right + missed]] for right, _, missed in counts]
+    rows["prediction"] = [
+        [[missed, missed + right + wrong]] if right + wrong else [] for right, wrong, missed in counts
+    ]
+    rows.insert(0, "id", [f"d{number}" for number in range(len(rows))])
+    rows.assign(split="test").to_parquet(folder / PREDICTIONS, index=False)
+    return folder
+
+
 def write_group_predictions(folder: Path, documents: Sequence[tuple[int, Any, Any]]) -> Path:
     """Write test documents (group, label, prediction), and wrong ones of validation, to a run's folder."""
     rows = pd.DataFrame(documents, columns=["group", "label", "prediction"])
@@ -75,6 +88,14 @@ def write_group_predictions(folder: Path, documents: Sequence[tuple[int, Any, An
     )
     table = pd.concat([nothing_right.assign(split="validation"), rows.assign(split="test")], ignore_index=True)
     table.to_parquet(folder / PREDICTIONS, index=False)
+    return folder
+
+
+def write_geometry(folder: Path, *rows: Mapping[str, Any]) -> Path:
+    """Write what a run measured to its folder; a row without them is of merged weights of whole layer 0 at step 0."""
+    usual = {"step": 0, "source": "model", "weights": "merged", "position": 0, "layer": 0, "head": "all"}
+    names = ("symmetry", "directionality", "norm", "bound", "upper_triangle", "gradient_norm")
+    pd.DataFrame([usual | dict.fromkeys(names) | row for row in rows]).to_csv(folder / GEOMETRY, index=False)
     return folder
 
 

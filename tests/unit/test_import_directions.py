@@ -80,7 +80,7 @@ def modules_of(program):
 
 def test_what_draws_and_sums_up_does_not_import_what_measures():
     """So that editing a figure makes no measurement stale, nor the other way about."""
-    costs = {"attention_cost", "training_cost", "sequence_cost", "memory_cost"}
+    costs = {"attention_cost", "training_cost", "sequence_cost", "memory_cost", "adaptation_cost"}
     measuring = {*costs, "approximation", "implementations", "cost"}
     for program in ("measure_figure", "measure_summary", "cost_page"):
         assert not modules_of(program) & measuring, program

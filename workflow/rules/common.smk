@@ -22,6 +22,8 @@ try:
     plan = Plan(load_study(layers))
     for name in plan.corpora:
         plan.raw_files(name)
+    for name in plan.experiment.datasets:
+        plan.fold_file(name)
     plan.check_imported()
 except ProjectError as error:
     raise WorkflowError(str(error))

@@ -34,6 +34,7 @@ rule prepare_dataset:
     input:
         files=lambda w: [path for paths in plan.raw_files(w.corpus).values() for path in paths],
         ground_truth=lambda w: [path for paths in plan.raw_files(w.corpus, "ground_truth").values() for path in paths],
+        folds=lambda w: plan.fold_file(w.corpus),
     output:
         **{split: plan.prepared("{corpus}", split) for split in SPLITS},
         summary=plan.prepared_summary("{corpus}"),
@@ -124,11 +125,12 @@ rule tokenize_dataset:
         runtime=240,
     params:
         max_tokens=lambda w: plan.experiment.datasets[w.corpus].max_tokens,
+        window_stride=lambda w: plan.experiment.datasets[w.corpus].window_stride,
         folder=subpath(output.lengths, parent=True),
         code=code_digest("scripts/tokenize_dataset.py"),
     message:
         "tokenise {wildcards.corpus} with {wildcards.tokenizer}"
     shell:
         "python scripts/tokenize_dataset.py --train {input.train} --validation {input.validation} --test {input.test}"
-        " --tokenizer {input.tokenizer} --max-tokens {params.max_tokens}"
+        " --tokenizer {input.tokenizer} --max-tokens {params.max_tokens} --window-stride {params.window_stride}"
         " --out {params.folder} --lengths {output.lengths} > {log} 2>&1"

@@ -79,6 +79,22 @@ rule download_vocabulary:
         " --revision {params.revision:q} --file vocab.txt --out {output} > {log} 2>&1"
 
 
+rule download_tokenizer:
+    output:
+        directory(f"{plan.resources}/tokenizers/{{tokenizer}}"),
+    log:
+        plan.log("download/tokenizers/{tokenizer}"),
+    localrule: True
+    params:
+        repository=lambda w: plan.experiment.tokenizers[w.tokenizer].repository,
+        revision=lambda w: plan.experiment.tokenizers[w.tokenizer].revision,
+    message:
+        "download the tokeniser of {params.repository}"
+    shell:
+        "python scripts/download_model.py --tokenizer --repository {params.repository:q}"
+        " --revision {params.revision:q} --out {output:q} > {log} 2>&1"
+
+
 rule download_model:
     output:
         directory(f"{plan.resources}/models/{{repository}}/{{revision}}"),
@@ -91,6 +107,5 @@ rule download_model:
     message:
         "download the model {wildcards.repository}"
     shell:
-        "for file in config.json model.safetensors; do python scripts/download_hub.py --type model"
-        " --repository {wildcards.repository:q} --revision {wildcards.revision:q} --file $file --out {output}/$file"
-        " || exit 1; done > {log} 2>&1"
+        "python scripts/download_model.py --repository {wildcards.repository:q} --revision {wildcards.revision:q}"
+        " --out {output:q} > {log:q} 2>&1"

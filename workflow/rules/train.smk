@@ -22,7 +22,7 @@ rule train:
     benchmark:
         plan.benchmark("{stage}/{model}/{dataset}/seed-{seed}")
     wildcard_constraints:
-        **only([run for run in TRAINED if not plan.predicts(run)]),
+        **only([run for run in TRAINED if not plan.predicts(run) and not plan.measures(run)]),
     threads: JOB.cpus_per_task
     resources:
         runtime=training_runtime,
@@ -50,4 +50,21 @@ use rule train as train_and_predict with:
         **plan.record(RUN, "history", "predictions"),
         model=directory(plan.model_folder(RUN)),
     wildcard_constraints:
-        **only([run for run in TRAINED if plan.predicts(run)]),
+        **only([run for run in TRAINED if plan.predicts(run) and not plan.measures(run)]),
+
+
+# And for stages that measure geometry.
+use rule train as train_and_measure with:
+    output:
+        **plan.record(RUN, "history", "geometry"),
+        model=directory(plan.model_folder(RUN)),
+    wildcard_constraints:
+        **only([run for run in TRAINED if not plan.predicts(run) and plan.measures(run)]),
+
+
+use rule train as train_measure_and_predict with:
+    output:
+        **plan.record(RUN, "history", "geometry", "predictions"),
+        model=directory(plan.model_folder(RUN)),
+    wildcard_constraints:
+        **only([run for run in TRAINED if plan.predicts(run) and plan.measures(run)]),

@@ -61,6 +61,15 @@ def test_a_vocabulary_that_the_study_trains_is_trained_on_the_texts_until_the_st
     assert find_tokenizer(own, "wordpiece", tmp_path / "again", ["good good film"], None) == made
 
 
+def test_a_published_tokeniser_is_taken_as_it_is(tmp_path):
+    TextTokenizer.train_bytes(tmp_path / "there", ["good film"] * 3)
+    published = {"algorithm": "published", "source": "local", "path": str(tmp_path / "there")}
+    results = {"execution": {"results": str(tmp_path / "results")}}
+    own = Plan(study(("tokenizers/wordpiece", published), layers=[("own.yaml", results)]))
+    folder = find_tokenizer(own, "wordpiece", tmp_path / "made", ["good good film"], None)
+    assert token_lengths(["good film"], TextTokenizer.load(folder)).tolist() == [4]
+
+
 def test_long_documents_are_counted_whole(tmp_path):
     tokenizer = TextTokenizer.train(tmp_path / "made", ["good film"] * 3)
     assert token_lengths(["good " * 5000], tokenizer).tolist() == [5002]

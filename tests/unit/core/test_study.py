@@ -66,7 +66,7 @@ def test_the_small_real_study_has_the_grid_on_the_users_own_files(shipped):
     corpora = [*small.experiment.corpora.values(), *small.experiment.datasets.values()]
     assert {corpus.source for corpus in corpora} == {"local"}
     assert all(part.recipe.freeze_layers == 0 for part in small.experiment.stages["finetune"].data.values())
-    assert (small.execution.results, small.report.published) == ("results/small", False)
+    assert (small.execution.results, small.report.published) == ("results/small", None)
 
 
 def test_every_shipped_study_has_results_of_its_own(repository):
@@ -93,8 +93,31 @@ def toy(generator, documents, **options):
 ENCODER = {"kind": "encoder", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
 SHA = "0" * 40
 
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 8,
+    "intermediate_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+}
+LORA = "experiment/stages/pretrain/recipe/lora"
+
 # What is wrong with one section, whatever the others say.
 BAD = {
+    "adapters of no rank": ([(LORA, {"r": 0})], "stages.pretrain.recipe.lora.r.*greater than 0. Found 0"),
+    "adapters in nothing": ([(LORA, {"targets": []})], "stages.pretrain.recipe.lora.targets.*at least 1"),
+    "adapters beside frozen blocks": (
+        [(LORA, {}), ("experiment/stages/pretrain/recipe/freeze_layers", 1)],
+        "stages.pretrain.*: freeze_layers and freeze_embeddings do nothing beside lora.*Leave them out",
+    ),
+    "adapters that stand still": (
+        [(LORA, {}), ("experiment/stages/pretrain/recipe/backbone_lr_multiplier", 0)],
+        "stages.pretrain.*: backbone_lr_multiplier = 0 keeps the adapters of lora from training",
+    ),
+    "adapters with a state": (
+        [(LORA, {}), ("experiment/stages/pretrain/recipe/keep", ["last", "state"])],
+        r"stages.pretrain.*: keep = \['last', 'state'\]: with lora there is no 'state'",
+    ),
     "unknown key": (
         [("experiment/backbones/encoder/hiden_size", 64)],
         "experiment.backbones.encoder.hiden_size: unknown key",
@@ -118,7 +141,7 @@ BAD = {
     ),
     "unknown task": (
         [("experiment/stages/tapt/task/kind", "nsp")],
-        "stages.tapt.task: .*'nsp' is not a known task.*masked_lm, sequence_classification, token_classification",
+        "stages.tapt.task: .*'nsp' is not a known task.*masked_lm, sequence_classification, span_detection, token_cl",
     ),
     "a mechanism without a kind": (
         [("experiment/mechanisms/sdpa", {"use_native_sdpa": True})],
@@ -187,6 +210,10 @@ BAD = {
         [("experiment/models/sdpa/start", {"repository": "b/c"})],
         "models.sdpa.start: a repository needs a revision",
     ),
+    "weights that may move": (
+        [("experiment/models/sdpa/start", {"repository": "b/c", "revision": "main"})],
+        "models.sdpa.start: revision = 'main' is no commit.*unpinned: true",
+    ),
     "a document of [CLS] only": (
         [("experiment/datasets/imdb/max_tokens", 1)],
         "datasets.imdb.max_tokens: .*equal to 2",
@@ -227,6 +254,26 @@ BAD = {
     "words that are not the study's own": (
         [("experiment/tokenizers/wordpiece", {"source": "local", "path": "vocab.txt", "algorithm": "words"})],
         "tokenizers.wordpiece: source is 'local', but with algorithm = 'words'.*Set source: trained",
+    ),
+    "bytes that are not the study's own": (
+        [("experiment/tokenizers/wordpiece", {"source": "hub", "revision": SHA, "algorithm": "bpe"})],
+        "tokenizers.wordpiece: source is 'hub', but with algorithm = 'bpe'.*Set source: trained",
+    ),
+    "fewer tokens than bytes": (
+        [("experiment/tokenizers/wordpiece", {"source": "trained", "vocab_size": 200, "algorithm": "bpe"})],
+        "tokenizers.wordpiece: vocab_size = 200, but .* single bytes and special tokens alone are 261. Raise it",
+    ),
+    "a published tokeniser that is trained": (
+        [("experiment/tokenizers/wordpiece", {"source": "trained", "algorithm": "published"})],
+        "tokenizers.wordpiece: source is 'trained', but with algorithm = 'published' nothing is",
+    ),
+    "a published tokeniser without its folder": (
+        [("experiment/tokenizers/wordpiece", {"source": "local", "algorithm": "published"})],
+        "tokenizers.wordpiece: source is 'local', but 'path' is missing. Give the path of a folder with a tokenizer",
+    ),
+    "a published tokeniser that may move": (
+        [("experiment/tokenizers/wordpiece", {"source": "hub", "repository": "a/b", "algorithm": "published"})],
+        "tokenizers.wordpiece: revision = 'main' is no commit",
     ),
     "a table of an unknown kind": (
         [("report/tables/f1", {"kind": "pivot", "stage": "finetune"})],
@@ -320,6 +367,19 @@ IDLE = {
     "a stabilised relu": (
         [("experiment/mechanisms/favor-m64/phi", "relu"), ("experiment/mechanisms/favor-m64/stabilize", False)],
         "stabilize = False does nothing with phi = 'relu'",
+    ),
+    "the case of bytes": (
+        [("experiment/tokenizers/wordpiece", {"source": "trained", "algorithm": "bpe", "lowercase": False})],
+        "lowercase = False does nothing with algorithm = 'bpe', which takes texts as they are. Leave it out",
+    ),
+    "a published tokeniser without what encloses": (
+        [
+            (
+                "experiment/tokenizers/wordpiece",
+                {"source": "local", "path": "a", "algorithm": "published", "enclose": False},
+            )
+        ],
+        "enclose = False does nothing with algorithm = 'published', which takes the tokeniser as it is",
     ),
     "a thaw without freezing": (
         [("experiment/stages/finetune/recipe/freeze_epochs", 1)],
@@ -446,6 +506,12 @@ IDLE = {
 }
 
 # What does not fit together.
+SPANS = [
+    *((f"experiment/datasets/{name}/label_per", "span") for name in ("imdb", "arxiv")),
+    ("experiment/stages/finetune/task", {"kind": "span_detection"}),
+    ("experiment/models/tfidf", DELETE),
+]
+"""Changes by which the study looks for spans."""
 SKIP_TFIDF = ("experiment/models/tfidf", DELETE)
 PROBE = {"start": "finetune", "task": {"kind": "sequence_classification"}, "data": {"imdb": {}}}
 SDPA = SMALL["experiment"]["models"]["sdpa"]
@@ -486,6 +552,46 @@ GRAPH = {
             ("experiment/datasets/imdb/local", {"files": {"train": ["a.xml"]}, "ground_truth": {"train": ["b.xml"]}}),
         ],
         "datasets.imdb: label_per = 'word', but ground_truth holds a label per document",
+    ),
+    "spans of more than two classes": (
+        [*SPANS, ("experiment/datasets/imdb/labels", ["a", "b", "c"])],
+        r"datasets.imdb: labels = \['a', 'b', 'c'\], but a character is outside of spans or inside",
+    ),
+    "spans of texts that are changed": (
+        [*SPANS, ("experiment/datasets/imdb/remove", "<br>")],
+        "datasets.imdb: remove would move the text away from its spans",
+    ),
+    "windows that leave tokens out": (
+        [*SPANS, ("experiment/datasets/imdb/window_stride", 127)],
+        "datasets.imdb: window_stride = 127, but with max_tokens = 128 a window holds 126 tokens beside",
+    ),
+    "windows of documents": (
+        [("experiment/datasets/imdb/window_stride", 0.25)],
+        "datasets.imdb: window_stride = 0.25 does nothing with label_per = 'document'",
+    ),
+    "balanced folds": (
+        [
+            ("experiment/datasets/imdb/split", {"folds": {"validation": 1, "test": 2}}),
+            ("experiment/datasets/imdb/balance", True),
+        ],
+        "datasets.imdb: balance draws documents, but split.folds takes the splits as they are",
+    ),
+    "spans to be found in labelled documents": (
+        [("experiment/stages/finetune/task", {"kind": "span_detection"}), SKIP_TFIDF],
+        "stages.finetune.data.imdb: span_detection needs a label per span, but imdb has one per document. Set "
+        "datasets.imdb.label_per: span",
+    ),
+    "spans to be found by what classifies": (
+        [*SPANS, ("experiment/models/tfidf", {"backbone": "tfidf", "skip": ["pretrain", "tapt"]})],
+        "models.tfidf: its backbone tfidf cannot do span_detection, the task of finetune",
+    ),
+    "classes of spans": (
+        [
+            *SPANS,
+            ("report/tables/x", {"kind": "classes", "stage": "finetune", "models": ["sdpa"]}),
+            ("report/figures/y", {"kind": "calibration", "stage": "finetune"}),
+        ],
+        "(?s)tables.x: span_detection, the task of finetune, predicts no classes.*figures.y: .*leaves no probabilities",
     ),
     "words to be labelled in labelled documents": (
         [("experiment/stages/finetune/task", {"kind": "token_classification"}), SKIP_TFIDF],
@@ -550,6 +656,10 @@ GRAPH = {
             ("experiment/models/tfidf/skip", ["pretrain", "tapt", "probe"]),
         ],
         "stages.probe.data.more: has no recipe, .* but finetune trains 2 labels on imdb, not 3",
+    ),
+    "a start from adapters alone": (
+        [("experiment/stages/pretrain/recipe/lora", {"merge": False})],
+        "stages.tapt.data.imdb: sdpa starts from pretrain, which leaves adapters without the weights beside them",
     ),
     "a start from what does not train": (
         [
@@ -743,6 +853,22 @@ GRAPH = {
         ],
         "report.analyses.x: there is no model to look at: tfidf has a backbone of kind tfidf, which gives no states",
     ),
+    "a quantised backbone whose weights were to train": (
+        [
+            ("experiment/backbones/decoder", {"kind": "pretrained", "quantization": "nf4", "architecture": LLAMA}),
+            ("experiment/models/decoder", {"backbone": "decoder"}),
+            ("experiment/stages/finetune/recipe/lora", {"merge": True}),
+        ],
+        "(?s)stages.pretrain.data.wikipedia: the backbone decoder is quantised, so that its weights cannot train. Give "
+        "recipe.lora.*stages.finetune.data.imdb: the backbone decoder is quantised, so that adapters cannot be added",
+    ),
+    "a look at adapters alone": (
+        [
+            ("report/analyses/x", {"kind": "heads", "stage": "finetune", "dataset": "imdb", "models": ["sdpa"]}),
+            ("experiment/stages/finetune/recipe/lora", {"merge": False}),
+        ],
+        "report.analyses.x.models: sdpa cannot be looked at, since finetune leaves adapters without",
+    ),
     "gradients beyond all positions": (
         [
             ("report/analyses/x", {"kind": "gradients", "stage": "pretrain", "models": ["favor-m64"]}),
@@ -867,6 +993,12 @@ def test_all_problems_come_in_one_message_whatever_is_wrong_itself(wrong):
     absent = [expected for expected in TOGETHER if expected.strip() and expected not in message]
     assert not absent, message
     assert place.replace("/", ".") in message
+
+
+def test_printed_values_need_the_study_that_printed_them():
+    table = ("report/tables/published", {"kind": "published", "stages": ["pretrain"]})
+    assert "report.tables.published: shows printed values, but report.published is null" in message_of(table)
+    load_study([("small.yaml", changed(SMALL, table, ("report/published", "grid")))])
 
 
 def test_a_comparison_needs_a_reference_that_passes_its_stages(monkeypatch):
@@ -1014,6 +1146,22 @@ def test_idle_settings_are_fine_where_they_are_read():
         ("backbones/encoder/max_position_embeddings", 128),
         ("datasets/imdb/max_tokens", 128),
     )
+
+
+def test_a_task_of_spans_on_labelled_spans():
+    """Tasks without labels read the windows as any text; two baselines need no training."""
+    experiment = study(
+        *((place.removeprefix("experiment/"), value) for place, value in SPANS),
+        ("backbones/words", {"kind": "tfidf_spans"}),
+        ("backbones/all", {"kind": "everything"}),
+        *((f"models/{name}", {"backbone": name, "skip": ["pretrain", "tapt"]}) for name in ("words", "all")),
+        ("datasets/imdb/window_stride", 64),
+        ("datasets/imdb/split", {"folds": {"file": "folds.csv", "validation": 4, "test": 3}}),
+    ).experiment
+    work = experiment.stages["finetune"].data["imdb"]
+    assert (work.task.label_per, work.task.threshold, work.keep) == ("span", "search", ["best"])
+    assert [experiment.trains(name, "finetune", "imdb") for name in ("sdpa", "words", "all")] == [True, False, False]
+    assert (experiment.datasets["imdb"].window_stride, experiment.datasets["arxiv"].window_stride) == (64, 0.5)
 
 
 def test_a_task_of_words_on_labelled_words():

@@ -412,3 +412,44 @@ def test_another_group_is_refused(tmp_path, value):
 def test_formats_without_groups_say_so(tmp_path):
     refuse(write(tmp_path, ".txt", "x\n"), "no groups", group="far")
     refuse(write(tmp_path, ".xml", ARTICLES), "holds no groups. Set 'group' to null", group="far")
+
+
+OF_SPANS = {"label": "spans", "labels": ["outside", "inside"], "label_per": "span"}
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_spans_are_pairs_or_their_text(tmp_path, suffix, caplog):
+    """The second one overruns its text, the third touches the first, the last holds nothing."""
+    spans = [[[3, 5], [8, 14], [5, 7], [10, 10]], None]
+    rows = [{"text": "some words", "spans": str(each) if suffix == ".csv" else each} for each in spans]
+    rows[1]["spans"] = "" if suffix == ".csv" else None
+    path = write(tmp_path, suffix, FORMATS[suffix](rows))
+    assert [record.label for record in read(path, **OF_SPANS)] == [[(3, 7), (8, 10)], []]
+    counts = "clipped 1 that overran their text, dropped 1 without a character, united 1 with the one"
+    assert f"{path}: spans: {counts}" in caplog.text
+    read(write(tmp_path, suffix, FORMATS[suffix](rows[1:])), **OF_SPANS)
+    assert caplog.text.count("spans:") == 1
+
+
+@pytest.mark.parametrize(
+    ("spans", "match"),
+    [
+        ([[4, 2]], r"document 1 \('x'\): the span \[4, 2\] ends before it begins"),
+        (
+            [[0, 2], [11, 12]],
+            r"document 1 \('x'\): the span \[11, 12\] lies outside of its text, which has 10 characters",
+        ),
+        ("everywhere", r"document 1 \('x'\): 'everywhere' is no list of pairs.*Check the file and 'label: spans'"),
+        ([[0.5, 2]], r"\[0.5, 2\] is no pair of whole numbers"),
+    ],
+)
+def test_other_spans_are_refused(tmp_path, spans, match):
+    path = write(tmp_path, ".jsonl", jsonl_bytes([{"name": "x", "text": "some words", "spans": spans}]))
+    refuse(path, match, id="name", **OF_SPANS)
+
+
+def test_folds_come_as_they_are_from_formats_that_have_columns(tmp_path):
+    path = write(tmp_path, ".jsonl", jsonl_bytes([{"text": "x", "part": 3}, {"text": "y", "part": "four"}]))
+    assert [record.fold for record in read(path, fold="part")] == [3, "four"]
+    refuse(write(tmp_path, ".txt", "x\n"), "no folds", fold="part")
+    refuse(write(tmp_path, ".xml", ARTICLES), "holds no folds. Name a file", fold="part")

@@ -1,6 +1,7 @@
 """Downloads, against a server on loopback that behaves like the hub and like a download site."""
 
 import hashlib
+import json
 import os
 import random
 import subprocess
@@ -18,6 +19,7 @@ ROOT = Path(__file__).parents[3]
 CONTENT = random.Random(0).randbytes(700_001)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
 COMMIT = "a" * 40
+GATED = {"X-Error-Code": "GatedRepo", "X-Error-Message": "Access to model owner/gated is restricted"}
 
 
 class Site(ThreadingHTTPServer):
@@ -32,6 +34,7 @@ class Site(ThreadingHTTPServer):
         self.resumes = True
         self.etag = '"v1"'
         self.requests = []
+        self.models = {}  # files by name, of each repository
         self.url = f"http://127.0.0.1:{self.server_port}"
 
     def handle_error(self, request, client_address):
@@ -57,16 +60,26 @@ class Handler(BaseHTTPRequestHandler):
         if isinstance(fault, str):
             return self.say(int(fault))
         if "/resolve/" in self.path:
-            return self.answer_as_hub(body)
+            return self.answer_as_hub(body, fault)
         if self.path not in site.files:
             return self.say(404)
         return self.send(site.files[self.path], body, fault, {"ETag": site.etag})
 
-    def answer_as_hub(self, body):
+    def answer_as_hub(self, body, cut):
         """/datasets/<owner>/<name>/resolve/<revision>/<path>, models without /datasets."""
         repository, _, rest = self.path.removeprefix("/datasets").partition("/resolve/")
         revision, _, name = rest.partition("/")
         common = {"X-Repo-Commit": COMMIT}
+        if repository == "/owner/gated":
+            allowed = self.headers.get("Authorization") == "Bearer hf_good"
+            status = 401 if "Authorization" not in self.headers else 403
+            return self.send(b"{}", body, None, common | {"ETag": '"c"'}) if allowed else self.say(status, GATED)
+        if repository == "/owner/narrow":  # a token that may not read it
+            return self.say(403, {"X-Error-Message": "Please enable access to public gated repositories"})
+        if (files := self.server.models.get(repository.removeprefix("/"))) is not None:
+            if name not in files:
+                return self.say(404, common | {"X-Error-Code": "EntryNotFound"})
+            return self.send(files[name], body, cut, common | {"ETag": f'"{hashlib.sha1(files[name]).hexdigest()}"'})
         if repository != "/owner/corpus":
             return self.say(401 if repository == "/owner/private" else 404, {"X-Error-Code": "RepoNotFound"})
         if revision not in ("main", COMMIT):
@@ -334,6 +347,126 @@ def test_hub_offline_and_not_cached(site, tmp_path):
     assert "cannot be fetched" in done.stderr
     assert "Traceback" not in done.stderr
     assert site.requests == []
+
+
+def fetched(site, folder, *calls, **environment):
+    """Fetch models and tokenisers, all in one process; return what went wrong with each, or ''.
+
+    A call is the function, the repository, the folder, the revision and the token.
+    """
+    code = (
+        "import json, os, sys\nfrom lib.data import published\nfrom lib.core.errors import DownloadError\n"
+        "for name, repository, target, revision, os.environ['HF_TOKEN'] in json.loads(sys.argv[1]):\n"
+        "    try:\n"
+        "        getattr(published, name)(repository, target, revision=revision, attempts=3, pause_s=0.001)\n"
+        "        print()\n"
+        "    except DownloadError as error:\n"
+        "        print(error)\n"
+    )
+    named = [(name, repository, str(folder / target), *rest) for name, repository, target, *rest in calls]
+    settings = {"HF_ENDPOINT": site.url, "HF_HOME": str(folder / "home"), "HF_HUB_OFFLINE": "0"}
+    done = subprocess.run(
+        [sys.executable, "-c", code, json.dumps(named)],
+        env=os.environ | settings | environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split("\n")[:-1]
+
+
+def in_shards():
+    """A model in two shards, and its index."""
+    names = [f"model-{number:05d}-of-00002.safetensors" for number in (1, 2)]
+    index = {"weight_map": {"a": names[0], "b": names[1], "c": names[0]}}
+    parts = dict(zip(names, (CONTENT[:300_000], CONTENT[300_000:]), strict=True))
+    return {"config.json": b"{}", "model.safetensors.index.json": json.dumps(index).encode(), **parts}
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_models_come_whole_in_one_piece_or_in_shards(site, tmp_path):
+    whole = {"config.json": b"{}", "model.safetensors": CONTENT, "vocab.txt": b"a", "pytorch_model.bin": b"old"}
+    older = {"config.json": b"{}", "pytorch_model.bin": CONTENT}
+    site.models = {"owner/whole": whole, "owner/shards": in_shards(), "owner/older": older}
+    site.faults[f"/owner/shards/resolve/{COMMIT}/model-00002-of-00002.safetensors"] = [200_000]
+    calls = [("download_model", f"owner/{name}", name, COMMIT, "") for name in ("whole", "older")]
+    calls.append(("download_model", "owner/shards", "shards", "main", ""))
+    assert fetched(site, tmp_path, *calls) == ["", "", ""]
+    assert contents(tmp_path / "whole") == {name: whole[name] for name in ("config.json", "model.safetensors")}
+    assert contents(tmp_path / "shards") == in_shards()
+    assert contents(tmp_path / "older") == older
+    got = [path.partition("/resolve/") for method, path, _ in site.requests if method == "GET"]
+    asked = [file for repository, _, file in got if repository == "/owner/shards"]
+    broken = f"{COMMIT}/model-00002-of-00002.safetensors"
+    assert asked == ["main/config.json", *(f"{COMMIT}/{name}" for name in list(in_shards())[1:]), broken]
+    site.requests.clear()
+    assert fetched(site, tmp_path, *calls, HF_HUB_OFFLINE="1") == ["", "", ""], "the cache was not used"
+    assert site.requests == []
+
+
+def test_a_tokeniser_comes_with_what_names_its_special_tokens(site, tmp_path):
+    files = {"tokenizer.json": b"{}", "tokenizer_config.json": b"{}", "config.json": b"{}"}
+    site.models = {"owner/fast": files | {"model.safetensors": b"x"}}
+    assert fetched(site, tmp_path, ("download_tokenizer", "owner/fast", "fast", COMMIT, "")) == [""]
+    assert contents(tmp_path / "fast") == files
+
+
+def test_what_a_repository_lacks_is_said_and_nothing_is_left(site, tmp_path):
+    index = json.dumps({"weight_map": {"a": "../../home/x"}}).encode()
+    site.models = {
+        "owner/empty": {"config.json": b"{}", "tf_model.h5": b"x"},
+        "owner/damaged": {"config.json": b"{}", "model.safetensors.index.json": b"[1]"},
+        "owner/strange": {"config.json": b"{}", "model.safetensors.index.json": index},
+        "owner/partial": {name: content for name, content in in_shards().items() if "00002-of" not in name},
+        "owner/nothing": {},
+    }
+    names = [*site.models, "owner/absent"]
+    calls = [("download_model", name, name, COMMIT, "") for name in names]
+    calls.append(("download_tokenizer", "owner/empty", "owner/slow", COMMIT, ""))
+    empty, damaged, strange, partial, nothing, absent, slow = fetched(site, tmp_path, *calls)
+    assert "owner/empty, revision a" in empty
+    assert "holds neither model.safetensors nor pytorch_model.bin" in empty
+    assert "model.safetensors.index.json: not an index of weights" in damaged
+    assert "names the shard '../../home/x'; expected a file beside it" in strange
+    assert "file model-00002-of-00002.safetensors" in partial
+    assert "no such file" in partial
+    assert "file config.json" in nothing
+    assert "no such repository, or not for you" in absent
+    assert "holds no tokenizer.json, so its tokeniser is a slow one" in slow
+    assert "AutoTokenizer.from_pretrained('owner/empty').save_pretrained('FOLDER')" in slow
+    assert nothing_left(tmp_path / "owner")
+
+
+def test_a_gated_model_says_how_to_give_a_token(site, tmp_path):
+    tokens = ("", "hf_bad", "hf_good")
+    calls = [("download_tokenizer", "owner/gated", "out", COMMIT, token) for token in tokens]
+    calls.append(("download_model", "owner/narrow", "narrow", COMMIT, "hf_narrow"))
+    none, bad, good, narrow = fetched(site, tmp_path, *calls)
+    for message, status in ((none, 401), (bad, 403)):
+        assert f"owner/gated, revision {COMMIT}, file tokenizer.json" in message
+        assert f"Accept the licence on {site.url}/owner/gated with your account" in message
+        assert f"{site.url}/settings/tokens, and run again with HF_TOKEN set to it" in message
+        assert str(status) in message
+    assert good == ""
+    assert "Accept the licence" in narrow
+    assert "Please enable access to public gated repositories" in narrow
+    assert len([path for _, path, _ in site.requests if "narrow" in path]) == 1, "it was asked again"
+
+
+def test_a_model_is_fetched_by_its_program(site, tmp_path):
+    site.models = {"owner/shards": in_shards()}
+    done = run_script(
+        "download_model",
+        *("--repository", "owner/shards", "--revision", COMMIT, "--out", tmp_path / "out"),
+        **{"HF_ENDPOINT": site.url, "HF_HOME": tmp_path / "home", "HF_HUB_OFFLINE": "0"},
+    )
+    assert done.returncode == 0, done.stderr
+    assert contents(tmp_path / "out") == in_shards()
 
 
 def test_download_script(site, tmp_path):

@@ -1,3 +1,4 @@
+import json
 import os
 import subprocess
 import sys
@@ -6,10 +7,11 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import AutoTokenizer
 
 from lib.core.errors import ConfigError, DataError
-from lib.data.labels import words
+from lib.data.labels import word_spans, words
 from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
 
 TEXTS = ["The cat sat on the mat.", "A dog sat on the log, naïve café!", "The cats and the dogs ran 42 miles."] * 3
@@ -89,12 +91,14 @@ def test_case_and_accents_are_settings_that_are_saved(tmp_path):
 
 def test_training_does_not_depend_on_the_process(tmp_path):
     program = (
-        "import sys; from lib.data.tokenizer import TextTokenizer as W;"
-        "W.train(sys.argv[1], ['banana bandana cabana', 'canal panama nab']*3, 60)"
+        "import sys; from lib.data.tokenizer import TextTokenizer as W\n"
+        "texts = ['banana bandana cabana', 'canal panama мій'] * 3\n"
+        "W.train(sys.argv[1] + '/pieces', texts, 60); W.train_bytes(sys.argv[1] + '/bytes', texts, 300)"
     )
     for name in "ab":
         subprocess.run([sys.executable, "-c", program, tmp_path / name], check=True, env={**os.environ})
-    assert (tmp_path / "a/vocab.txt").read_text() == (tmp_path / "b/vocab.txt").read_text()
+    for file in ("pieces/vocab.txt", "bytes/tokenizer.json"):
+        assert (tmp_path / "a" / file).read_text() == (tmp_path / "b" / file).read_text()
 
 
 def test_training_reads_one_way_iterators_too(tmp_path):
@@ -186,16 +190,14 @@ def test_special_tokens_keep_their_ids_where_texts_hold_them(tmp_path):
 
 
 @pytest.mark.parametrize("enclose", [True, False])
-@pytest.mark.parametrize("algorithm", ["wordpiece", "words"])
+@pytest.mark.parametrize("algorithm", ["wordpiece", "words", "bytes"])
 def test_a_folder_gives_the_same_ids_wherever_it_is_loaded(tmp_path, algorithm, enclose):
-    train = TextTokenizer.train if algorithm == "wordpiece" else TextTokenizer.train_words
-    trained = train(tmp_path / "t", TEXTS, vocab_size=120, enclose=enclose)
-    assert trained.encloses == enclose
+    train = {"wordpiece": TextTokenizer.train, "words": TextTokenizer.train_words, "bytes": TextTokenizer.train_bytes}
+    trained = train[algorithm](tmp_path / "t", TEXTS, vocab_size=320, enclose=enclose)
     text = "the cat sat on a mat, unheard-of [MASK]"
     expected = trained.backend(text)
     assert (expected["input_ids"][0] == 2) == (expected["input_ids"][-1] == 3) == enclose
     loaded = TextTokenizer.load(tmp_path / "t")
-    assert loaded.encloses == enclose
     assert loaded.encode_ragged([text], 50) == trained.encode_ragged([text], 50) == [expected["input_ids"]]
     # As a run saves it beside its model, and as others load that.
     loaded.backend.model_max_length = 6
@@ -269,8 +271,176 @@ def test_every_word_of_a_long_text_is_found_behind_the_cut(tmp_path):
 
 
 def test_texts_without_a_word_make_no_words(tmp_path):
-    with pytest.raises(DataError, match="hold no word"):
-        TextTokenizer.train_words(tmp_path / "t", ["", " \n"])
-    with pytest.raises(DataError, match="is a single string"):
-        TextTokenizer.train_words(tmp_path / "t", "a b")
+    for train in (TextTokenizer.train_words, TextTokenizer.train_bytes):
+        with pytest.raises(DataError, match="hold no word"):
+            train(tmp_path / "t", ["", " \n"])
+        with pytest.raises(DataError, match="is a single string"):
+            train(tmp_path / "t", "a b")
     assert not (tmp_path / "t").exists()
+
+
+UKRAINIAN = [
+    "Київ — столиця України. Їжачок з'їв яблуко, й пішов.",
+    "мій твій подъезд ёлка",
+    "The cat sat on the mat",
+] * 3
+
+
+@pytest.fixture(scope="module")
+def of_bytes(tmp_path_factory):
+    return TextTokenizer.train_bytes(tmp_path_factory.mktemp("bytes") / "t", UKRAINIAN, vocab_size=340)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.one_of(PIECES, st.sampled_from(UKRAINIAN)), max_size=20).map("".join))
+@example("Й й и\u0306 Ї ё 😀 \u202eabc")
+def test_bytes_give_every_text_back(of_bytes, text):
+    (ids,) = of_bytes.encode_ragged([text], 10_000)
+    assert of_bytes.backend.backend_tokenizer.decode(ids[1:-1], skip_special_tokens=False) == text
+
+
+def test_frequent_pairs_of_bytes_become_tokens(of_bytes, tmp_path):
+    assert len(of_bytes.backend) == 340
+    assert of_bytes.backend.tokenize("мій") == ["Ð¼ÑĸÐ¹"]  # each letter is two bytes
+    bare = TextTokenizer.train_bytes(tmp_path / "t", ["aaab"], vocab_size=1000, min_frequency=2)
+    assert len(bare.backend) == 256 + 5 + 1
+
+
+# Published tokenisers, made small: the same kinds of model, normaliser and pre-tokeniser.
+
+LLAMA_3 = Regex(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+
+def llama():
+    core = Tokenizer(models.BPE(ignore_merges=True))
+    core.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(LLAMA_3, "isolated"), pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)]
+    )
+    core.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    core.train_from_iterator(UKRAINIAN, trainers.BpeTrainer(initial_alphabet=alphabet, show_progress=False))
+    core.add_special_tokens(["<|begin_of_text|>", "<|end_of_text|>", "<|reserved_special_token_0|>"])
+    begin = [("<|begin_of_text|>", core.token_to_id("<|begin_of_text|>"))]
+    template = processors.TemplateProcessing(single="<|begin_of_text|> $A", special_tokens=begin)
+    core.post_processor = processors.Sequence([processors.ByteLevel(trim_offsets=False), template])
+    core.enable_truncation(7)  # some are saved with the settings of their last use
+    return core
+
+
+def gemma():
+    special = ["<pad>", "<eos>", "<bos>", "<unk>", "<mask>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    core = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
+    core.normalizer = normalizers.Replace(" ", "\u2581")
+    core.pre_tokenizer = pre_tokenizers.Split(" ", "merged_with_previous")
+    words = [word for text in UKRAINIAN for word in text.replace(" ", " \u2581").split(" ")]
+    core.train_from_iterator(words, trainers.BpeTrainer(special_tokens=special, show_progress=False))
+    core.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", 2)])
+    return core
+
+
+def deberta():
+    special = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "[MASK]"]
+    core = Tokenizer(models.Unigram())
+    core.normalizer = normalizers.Sequence(
+        [normalizers.Replace(Regex(r"\s{2,}|[\n\r\t]"), " "), normalizers.NFC(), normalizers.Strip(left=False)]
+    )
+    core.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="always")
+    trainer = trainers.UnigramTrainer(vocab_size=150, special_tokens=special, unk_token="[UNK]", show_progress=False)
+    core.train_from_iterator(UKRAINIAN, trainer)
+    core.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 1), ("[SEP]", 2)]
+    )
+    return core
+
+
+PUBLISHED = {
+    "llama": (llama, {"bos_token": "<|begin_of_text|>", "eos_token": "<|end_of_text|>"}, "llama"),
+    "gemma": (gemma, {"tokenizer_class": "GemmaTokenizer", "bos_token": "<bos>", "eos_token": "<eos>"}, "gemma3"),
+    "deberta": (deberta, {"vocab_type": "spm"}, "deberta-v2"),  # names no token: the class does
+}
+
+
+@pytest.fixture(scope="module", params=PUBLISHED)
+def published(request, tmp_path_factory):
+    """A tokeniser of the library itself, the folder in which it was published, and what is made of it here."""
+    make, config, model_type = PUBLISHED[request.param]
+    folder = tmp_path_factory.mktemp(request.param)
+    core = make()
+    core.save(str(folder / "tokenizer.json"))
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    (folder / "config.json").write_text(json.dumps({"model_type": model_type}))
+    core.no_truncation()
+    return core, folder, TextTokenizer.from_published(folder, folder / "made")
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.lists(st.one_of(PIECES, st.sampled_from(UKRAINIAN)), max_size=20).map("".join), min_size=1, max_size=3),
+    st.integers(2, 12),
+)
+@example(["cat.\n" * 60, "a  b   c \r\n\n d" * 30, " " * 300, "'s 1234567" * 20], 9)
+def test_published_tokenisers_give_the_ids_of_the_whole_text(published, texts, max_tokens):
+    core, _, tokenizer = published
+    core.enable_truncation(max_tokens)
+    expected = [core.encode(text).ids for text in texts]
+    assert tokenizer.encode_ragged(texts, max_tokens) == expected
+    assert tokenizer.encode_words(texts, max_tokens)[0] == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.one_of(PIECES, st.sampled_from(UKRAINIAN)), max_size=20).map("".join))
+@example("  мій\u00a0😀 a.\n\nb e\u0301  ")
+def test_published_tokenisers_find_the_first_token_of_each_word(published, text):
+    """Whether white space is a part of the token behind it, of the one before it, or a token by itself."""
+    core, _, tokenizer = published
+    core.no_truncation()
+    ((ids,), (begun,)) = tokenizer.encode_words([text], 100_000)
+    encoding = core.encode(text)
+    assert ids == encoding.ids
+    spans, numbers = word_spans(text), [number for number in begun if number is not None]
+    assert numbers == sorted(set(numbers))
+    for number, (start, end), special in zip(begun, encoding.offsets, encoding.special_tokens_mask, strict=True):
+        touched = [place for place, span in enumerate(spans) if not special and span[0] < end and start < span[1]]
+        if number is None:
+            assert not set(touched[:1]) - set(numbers)
+        else:
+            assert touched[0] == number
+
+
+def test_special_tokens_are_those_of_the_published_tokeniser(published, tmp_path):
+    core, folder, tokenizer = published
+    loaded = TextTokenizer.load(folder / "made")
+    (ids,) = loaded.encode_ragged(["мій cat"], 50)
+    core.no_truncation()
+    assert ids == core.encode("мій cat").ids
+    loaded.backend.save_pretrained(tmp_path / "model")
+    again = AutoTokenizer.from_pretrained(tmp_path / "model")
+    assert again("мій cat") == {"input_ids": ids, "attention_mask": [1] * len(ids)}
+    assert again.pad_token == loaded.backend.pad_token == tokenizer.backend.pad_token
+    expected = {
+        "<|begin_of_text|>": ("<|end_of_text|>", None),  # no padding is meant: the end of text serves
+        "<bos>": ("<pad>", "<mask>"),
+        "[CLS]": ("[PAD]", "[MASK]"),
+    }
+    assert (again.pad_token, again.mask_token) == expected[core.id_to_token(ids[0])]
+    assert len(again) == core.get_vocab_size()
+
+
+def test_a_slow_or_broken_tokeniser_is_refused(tmp_path):
+    (tmp_path / "slow").mkdir()
+    (tmp_path / "slow/spm.model").write_bytes(b"x")
+    with pytest.raises(DataError, match="slow: holds no tokenizer.json.*If there is a slow one, convert it"):
+        TextTokenizer.from_published(tmp_path / "slow", tmp_path / "made")
+    (tmp_path / "slow/tokenizer.json").write_text("{")
+    with pytest.raises(DataError, match="slow: not a tokeniser.*Expected tokenizer.json beside its config"):
+        TextTokenizer.from_published(tmp_path / "slow", tmp_path / "made")
+    llama().save(str(tmp_path / "slow/tokenizer.json"))
+    (tmp_path / "slow/tokenizer_config.json").write_text("{}")
+    with pytest.raises(
+        DataError, match="slow: names neither a padding token nor an end-of-text token. Set 'pad_token'"
+    ):
+        TextTokenizer.from_published(tmp_path / "slow", tmp_path / "made")
+    assert not (tmp_path / "made").exists()

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from tokenizers import Tokenizer as Core
+from tokenizers import models, pre_tokenizers, processors
 from torch.utils.data import DataLoader
 
 from lib.core.errors import ConfigError, DataError
@@ -16,7 +18,7 @@ from lib.core.settings.data import Slice, Tokenizer
 from lib.data.masking import MlmCollator, TokenMasker
 from lib.data.samplers import LengthGroupedSampler
 from lib.data.tokenizer import TextTokenizer
-from lib.data.tokenizing import export_tensors, tokenize_corpus, tokenize_dataset, train_tokenizer
+from lib.data.tokenizing import StoredTexts, export_tensors, tokenize_corpus, tokenize_dataset, train_tokenizer
 from lib.data.tokens import EVALUATION, TokenDataset, load_tokens
 
 ROOT = Path(__file__).parents[3]
@@ -34,7 +36,7 @@ def folder(tmp_path_factory):
     pq.write_table(
         pa.table({"id": [f"a{i}" for i in range(60)], "text": TEXTS, "label": labels}), folder / "labelled.parquet"
     )
-    train_tokenizer(shards(folder), Tokenizer(source="trained", vocab_size=120), folder / "tokenizer")
+    train_tokenizer(StoredTexts(shards(folder)), Tokenizer(source="trained", vocab_size=120), folder / "tokenizer")
     return folder
 
 
@@ -269,7 +271,7 @@ def test_bare_documents_of_words(tmp_path):
     """Neither [CLS] nor [SEP], so that every token is a word; the tokeniser is trained as its settings say."""
     path = tagged(tmp_path / "prepared.parquet")
     bare = Tokenizer(source="trained", algorithm="words", enclose=False)
-    train_tokenizer([path], bare, tmp_path / "words")
+    train_tokenizer(StoredTexts([path]), bare, tmp_path / "words")
     tokenizer = TextTokenizer.load(tmp_path / "words")
     assert set(tokenizer.backend.get_vocab()) > {"cat", "sat", "cats", "cat-sat"}
     tokenize_dataset(
@@ -284,6 +286,22 @@ def test_bare_documents_of_words(tmp_path):
     assert labels.tolist() == [[0, 2], [-100, 2], [-100, -100]]
 
 
+def test_a_text_that_nothing_closes_is_cut_anywhere(tmp_path):
+    """As by Llama's tokeniser, which begins a text with a special token and does not end it with one."""
+    core = Core(models.WordLevel({"<bos>": 0, "<eos>": 1, "cat": 2, "sat": 3}))
+    core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    core.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", 0)])
+    core.save(str(tmp_path / "tokenizer.json"))
+    (tmp_path / "tokenizer_config.json").write_text('{"bos_token": "<bos>", "eos_token": "<eos>"}')
+    tokenizer = TextTokenizer.from_published(tmp_path, tmp_path / "made")
+    pq.write_table(pa.table({"id": ["a"], "text": ["cat cat cat sat"], "label": [0]}), tmp_path / "prepared.parquet")
+    tokenize(tmp_path / "prepared.parquet", tokenizer, tmp_path / "out")
+    export_tensors(tmp_path / "out/train", tmp_path / "out.pt", 4, tokenizer)
+    ids, padding, _ = torch.load(tmp_path / "out.pt", weights_only=False).tensors
+    assert ids.tolist() == [[0, 2, 2, 2]]
+    assert not padding.any()
+
+
 def test_a_document_without_a_token_is_refused(tmp_path):
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat"]
     vocabulary = {token: i for i, token in enumerate(names)}
@@ -295,3 +313,45 @@ def test_a_document_without_a_token_is_refused(tmp_path):
     enclosed = TextTokenizer.from_vocabulary(vocabulary, tmp_path / "enclosed")
     tokenize(tmp_path / "prepared.parquet", enclosed, tmp_path / "out")
     assert load_tokens(tmp_path / "out/train")["input_ids"][:] == [[2, 5, 3], [2, 3]]
+
+
+@pytest.fixture
+def spans(tmp_path, tokenizer):
+    """Tokenise texts with spans in windows of 6 tokens, 4 of them of the text, and return the split."""
+
+    def write(texts, spans, **options):
+        label = pa.array(spans, pa.list_(pa.list_(pa.int64())))
+        ids = [f"d{n}" for n in range(len(texts))]
+        pq.write_table(pa.table({"id": ids, "text": texts, "label": label}), tmp_path / "spans.parquet")
+        options = {"max_tokens": 6, "folder": tmp_path / "out", "lengths": tmp_path / "lengths.json"} | options
+        tokenize_dataset({"train": tmp_path / "spans.parquet"}, tokenizer, **options)
+        return load_tokens(tmp_path / "out/train")
+
+    return write
+
+
+def test_documents_with_spans_become_windows_that_know_their_places(spans, tmp_path):
+    """Six words, each a token, so that windows begin with the first and the third; the span is `cat` and `sat`."""
+    found = spans(["the old cat sat very very", "very"], [[[8, 15]], []])
+    assert found["id"][:] == ["d0", "d0", "d1"]
+    assert found["starts"][:] == [[0, 0, 4, 8, 12, 0], [0, 8, 12, 16, 21, 0], [0, 0, 0]]
+    assert found["ends"][:] == [[0, 3, 7, 11, 15, 0], [0, 11, 15, 20, 25, 0], [0, 4, 0]]
+    assert found["labels"][:] == [[-100, 0, 0, 1, 1, -100], [-100, 1, 1, 0, 0, -100], [-100, 0, -100]]
+    assert found["spans"][:] == [[[8, 15]], [[8, 15]], []]
+    assert found["characters"][:] == [25, 25, 4]
+    assert found["length"][:] == [6, 6, 3]
+    assert sorted(TokenDataset(found)[0]) == ["epoch", "id", "index", "input_ids", "labels"]
+    lengths = json.loads((tmp_path / "lengths.json").read_text())["train"]
+    assert (lengths["documents"], lengths["at_limit"]) == (3, pytest.approx(2 / 3))
+    assert len(spans(["the old cat sat very very"], [[[8, 15]]], window_stride=1)) == 3
+
+
+def test_spans_without_a_token_are_counted_or_refused(spans, caplog):
+    spans(["the\x01 cat", "old"], [[[3, 4], [5, 8]], []])
+    assert "1 of 2 labels have no token" in caplog.text
+    with pytest.raises(DataError, match=r"spans\.parquet: none of its 1 spans holds a token"):
+        spans(["the\x01 cat"], [[[3, 4]]])
+    with pytest.raises(DataError, match=r"spans\.parquet: none of its 0 spans holds a token"):
+        spans(["the cat"], [[]])
+    with pytest.raises(ConfigError, match="window_stride = 5: a window of max_tokens = 6 holds 4 tokens of a text"):
+        spans(["the cat"], [[[0, 3]]], window_stride=5)

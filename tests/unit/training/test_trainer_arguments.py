@@ -6,6 +6,7 @@ import pytest
 import torch
 from pydantic import ValidationError
 
+from lib.core import packages
 from lib.core.errors import RunError
 from lib.core.settings.execution import Training
 from lib.core.settings.run import Run
@@ -74,6 +75,23 @@ def test_the_best_epoch_is_chosen_as_asked(tmp_path):
     assert (best.metric_for_best_model, best.greater_is_better) == ("loss", False)
     assert last.save_total_limit == 1
     assert best.save_total_limit > 1, "the Trainer would remove the last checkpoint at the end"
+
+
+def test_evaluations_come_at_steps_if_asked(tmp_path):
+    epochs, steps = arguments(tmp_path), arguments(tmp_path, evaluate_every=7, best=("loss", False))
+    assert (epochs.eval_strategy, epochs.save_strategy) == ("epoch", "epoch")
+    assert (steps.eval_strategy, steps.eval_steps, steps.save_strategy, steps.save_steps) == ("steps", 7, "steps", 7)
+
+
+def test_the_optimiser_is_that_of_the_recipe(tmp_path, monkeypatch):
+    plain = arguments(tmp_path).optim
+    assert "8bit" not in plain
+    monkeypatch.setattr(packages, "find_spec", lambda name: object())
+    assert arguments(tmp_path, optimizer="adamw_8bit").optim == "adamw_8bit"
+    monkeypatch.setattr(packages, "find_spec", lambda name: None)
+    with pytest.raises(RunError, match="recipe.optimizer: adamw_8bit needs the package bitsandbytes"):
+        arguments(tmp_path, optimizer="adamw_8bit")
+    assert arguments(tmp_path).optim == plain
 
 
 def test_trackers_show_the_name_that_the_settings_spell(tmp_path):

@@ -11,9 +11,10 @@ from studies import DELETE, SMALL, study
 from transformers import AutoTokenizer
 
 from lib.core.configuration import load_study, read_layers
-from lib.core.errors import DataError
+from lib.core.errors import ConfigError, DataError
 from lib.core.kinds import FIGURES, TABLES
 from lib.core.settings.run import Run
+from lib.data.tokenizer import TextTokenizer
 from lib.results.scope import scope as read_scope
 from lib.workflow.digests import reached
 from lib.workflow.plan import Key, Plan, as_json
@@ -59,6 +60,41 @@ def test_a_run_starts_from_the_run_before_it():
     assert made.start(key("tapt", "sdpa", "arxiv", 2)) == [f"{FIRST}/pretrain/sdpa/wikipedia/seed-2/model"]
     assert made.start(key("pretrain", "sdpa")) == []
     assert made.start(key("finetune", "tfidf")) == []
+
+
+def test_runs_of_a_stage_with_geometry_measure_it_where_there_are_queries_and_keys():
+    changes = [("backbones/lstm", {"kind": "recurrent"}), ("models/lstm", {"backbone": "lstm"})]
+    without, made = plan(*changes), plan(*changes, ("stages/finetune/geometry", {"every": 50}))
+    measured, others = key("finetune", "sdpa"), [key("finetune", "lstm"), key("finetune", "tfidf"), key("tapt", "sdpa")]
+    assert made.measures(measured)
+    assert json.loads(made.run_settings(measured))["geometry"] == {
+        "every": 50, "positions": [0], "documents": 8, "length": 128,
+    }  # fmt: skip
+    assert made.record(measured, "geometry")["geometry"].endswith("finetune/sdpa/imdb/seed-1/geometry.csv")
+    assert made.run_code(measured) != without.run_code(measured)
+    for other in others:
+        assert not made.measures(other)
+        assert made.run_settings(other) == without.run_settings(other)
+        assert made.run_code(other) == without.run_code(other)
+
+
+def test_runs_that_measure_nothing_do_not_depend_on_what_measures():
+    modules = ["lib.tasks.masked_lm.task", "lib.backbones.encoder.backbone", "lib.backbones.encoder.masked_lm"]
+    found = {place.split(":")[0] for place in reached("scripts/train.py", *modules)}
+    assert not found & {"lib.training.geometry", "lib.evaluation.geometry", "lib.backbones.projections"}
+    found = {place.split(":")[0] for place in reached("scripts/train.py", *modules, "lib.training.geometry")}
+    assert found >= {"lib.training.geometry", "lib.evaluation.geometry", "lib.backbones.projections"}
+
+
+def test_geometry_needs_a_training():
+    stage = {
+        "start": "finetune",
+        "task": {"kind": "sequence_classification"},
+        "data": {"imdb": {}},
+        "geometry": {"every": 1},
+    }
+    with pytest.raises(ConfigError, match="stages.score.geometry: is measured while models train.*no recipe"):
+        plan(("stages/score", stage))
 
 
 def test_seeds_as_snakemake_gives_them_name_the_same_run():
@@ -257,6 +293,19 @@ def test_heads_of_other_tasks_are_not_in_a_runs_code(model, modules_of):
     assert heads["finetune"] == {"loss", "classification_head", "model", "pooling", "sequence_classification"}
 
 
+def test_a_head_that_two_tasks_share_is_in_the_code_of_both(modules_of):
+    """Not every task has a head of its own name."""
+    spans = [
+        ("datasets/imdb/label_per", "span"),
+        ("stages/finetune/data", {"imdb": {}}),
+        ("stages/finetune/task", {"kind": "span_detection"}),
+        ("models/tfidf", DELETE),
+    ]
+    found = modules_of(plan(*spans, *LSTM), key("finetune", "lstm"))
+    assert {f"lib.backbones.{place}.token_classification" for place in ("recurrent", "heads")} <= found
+    assert not [name for name in found if name.startswith("lib.tasks.token_classification")]
+
+
 def test_a_backbone_of_texts_reads_documents():
     made = plan()
     splits = ("train", "validation", "test")
@@ -289,6 +338,8 @@ def test_tokens_are_kept_by_tokeniser_and_made_for_those_who_read_them():
         ({"algorithm": "words"}, ["[CLS]", "Noon!", "[SEP]"]),
         ({"algorithm": "words", "enclose": False}, ["Noon!"]),
         ({"algorithm": "words", "min_frequency": 3}, ["[CLS]", "[UNK]", "[SEP]"]),
+        ({"algorithm": "bpe", "vocab_size": 300}, ["[CLS]", "Noon", "!", "[SEP]"]),
+        ({"algorithm": "bpe", "vocab_size": 300, "min_frequency": 3, "enclose": False}, ["N", "o", "o", "n", "!"]),
     ],
 )
 def test_a_tokeniser_is_made_as_the_study_says(repository, tmp_path, settings, tokens):
@@ -300,6 +351,19 @@ def test_a_tokeniser_is_made_as_the_study_says(repository, tmp_path, settings, t
     program([*options, str(tmp_path / "texts.parquet"), "--out", str(tmp_path / "out")])
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert tokenizer.convert_ids_to_tokens(tokenizer("Noon!")["input_ids"]) == tokens
+
+
+def test_a_published_tokeniser_is_made_from_its_folder(repository, tmp_path):
+    hub = {"algorithm": "published", "source": "hub", "repository": "a/b", "revision": "0" * 40}
+    assert plan(("tokenizers/wordpiece", hub)).tokenizer_sources("wordpiece") == ["resources/tokenizers/wordpiece"]
+    TextTokenizer.train_bytes(tmp_path / "there", ["Noon!", "Noon!"])
+    local = {"algorithm": "published", "source": "local", "path": str(tmp_path / "there")}
+    made = plan(("tokenizers/wordpiece", local))
+    (source,) = made.tokenizer_sources("wordpiece")
+    program = runpy.run_path(str(repository / "scripts/train_tokenizer.py"))["main"]
+    program([*made.tokenizer_options("wordpiece"), source, "--out", str(tmp_path / "out")])
+    found, expected = (TextTokenizer.load(tmp_path / name).encode_ragged(["Noon!"], 9) for name in ("out", "there"))
+    assert found == expected
 
 
 def test_no_tokens_are_made_where_nobody_reads_any():
@@ -345,7 +409,8 @@ def test_the_settings_of_a_run_hold_no_path():
 
 def test_paths_begin_with_the_studys_own_folders():
     moved = {"execution": {"results": "elsewhere/deep/", "resources": "there/"}}
-    made = Plan(study(("models/sdpa/start", {"repository": "a/b", "revision": "main"}), layers=[("moved.yaml", moved)]))
+    start = ("models/sdpa/start", {"repository": "a/b", "revision": "main", "unpinned": True})
+    made = Plan(study(start, layers=[("moved.yaml", moved)]))
     run = key("finetune", "sdpa")
     places = [made.folder(run), *made.data(run).values(), *made.tokenizer(run), *made.start(run)]
     places += [
@@ -401,6 +466,12 @@ def test_train_and_evaluate_run_different_code():
     assert len(set(digests.values())) == 3 + 3 + 1  # masked language models, classifiers, the baseline
     assert digests["pretrain", "sdpa"] == digests["tapt", "sdpa"] != digests["finetune", "sdpa"]
     assert digests["finetune", "swap"] == digests["finetune", "favor-m64"]
+
+
+def test_only_runs_with_adapters_depend_on_their_code():
+    made, run = plan(("stages/tapt/recipe/lora", {"r": 8})), key("tapt", "sdpa")
+    assert made.run_code(run) != plan().run_code(run)
+    assert made.run_code(key("pretrain", "sdpa")) == plan().run_code(run)
 
 
 def test_files_of_a_record():
@@ -669,6 +740,16 @@ def test_raw_files_by_source(tmp_path, monkeypatch):
     (tmp_path / "mine.csv").unlink()
     with pytest.raises(DataError, match=r"\*\.csv: no such file"):
         made.raw_files("imdb")
+
+
+def test_a_file_of_folds_is_there_before_the_first_job(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folds = {"file": "folds.csv", "validation": 4, "test": 3}
+    made = plan(("datasets/imdb/split", {"folds": folds}), ("datasets/arxiv/split", {"folds": folds | {"file": None}}))
+    with pytest.raises(DataError, match=r"folds\.csv: no such file"):
+        made.fold_file("imdb")
+    (tmp_path / "folds.csv").touch()
+    assert (made.fold_file("imdb"), made.fold_file("arxiv")) == (["folds.csv"], [])
 
 
 def test_a_corpus_has_the_generator_that_it_names_or_that_bears_its_name():

@@ -3,6 +3,7 @@ import json
 import pytest
 
 from lib.core.kinds import BACKBONES
+from lib.core.settings.recipe import Recipe
 from lib.workflow.resources import START_UP_MINUTES, training_minutes
 
 
@@ -10,12 +11,12 @@ def backbone(mechanism=None):
     return BACKBONES.parse({"kind": "encoder", "mechanism": mechanism or {"kind": "sdpa"}})
 
 
-def minutes(tmp_path, mechanism=None, documents=26_710, mean=12_000, epochs=2, predicted_share=0.15):
+def minutes(tmp_path, mechanism=None, documents=26_710, mean=12_000, epochs=2, steps=None, predicted_share=0.15):
     path = tmp_path / "token_lengths.json"
     path.write_text(json.dumps({"train": {"documents": documents, "mean": mean}}))
     return training_minutes(
         backbone=backbone(mechanism),
-        epochs=epochs,
+        recipe=Recipe(epochs=epochs, steps=steps, learning_rate=1, min_lr_ratio=0, batch_size=100),
         predicted_share=predicted_share,
         max_tokens=16_384,
         token_lengths=path,
@@ -36,10 +37,16 @@ def test_more_work_takes_longer(tmp_path):
     assert lsh[0] < lsh[1] < minutes(tmp_path)
 
 
+def test_steps_end_a_training_before_its_epochs_do(tmp_path):
+    assert minutes(tmp_path, documents=1_000, epochs=4, steps=20) == minutes(tmp_path, documents=1_000, epochs=2)
+    assert minutes(tmp_path, documents=1_000, epochs=2, steps=90) == minutes(tmp_path, documents=1_000, epochs=2)
+    assert minutes(tmp_path, documents=100_000, steps=500) == minutes(tmp_path, documents=50_000, epochs=1)
+
+
 def test_an_assumption_serves_before_the_data_are_there(tmp_path):
     estimate = training_minutes(
         backbone=backbone(),
-        epochs=2,
+        recipe=None,
         predicted_share=0.0,
         max_tokens=512,
         token_lengths=tmp_path / "none" / "token_lengths.json",
