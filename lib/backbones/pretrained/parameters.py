@@ -26,7 +26,6 @@ class Parameters(BackboneParameters):
     opening_steps: PositiveInt | None = Field(
         None, description="Optimiser steps over which `gradual` attention opens, evenly; required there."
     )
-
     quantization: Literal["nf4"] | None = Field(
         None,
         description="`nf4`: once its weights are loaded, the linear layers hold them in 4 bits, by bitsandbytes, and "

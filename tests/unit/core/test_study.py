@@ -998,7 +998,8 @@ def test_all_problems_come_in_one_message_whatever_is_wrong_itself(wrong):
 def test_printed_values_need_the_study_that_printed_them():
     table = ("report/tables/published", {"kind": "published", "stages": ["pretrain"]})
     assert "report.tables.published: shows printed values, but report.published is null" in message_of(table)
-    load_study([("small.yaml", changed(SMALL, table, ("report/published", "grid")))])
+    printed = [("report/published", "grid"), ("report/reference", "sdpa")]
+    load_study([("small.yaml", changed(SMALL, table, *printed))])
 
 
 def test_a_comparison_needs_a_reference_that_passes_its_stages(monkeypatch):
