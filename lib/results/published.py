@@ -66,7 +66,9 @@ def published(study: str) -> pd.DataFrame:
     that it shows scores on test, but these are on validation (docs/fidelity.md), and so they are called. The decoders'
     study, table 4.1.
     """
-    facts = pd.read_csv(Path(__file__).with_name("printed") / f"{study}.csv", dtype={"page": "Int64", "value": str})
+    facts = pd.read_csv(
+        Path(__file__).with_name("printed") / f"{study}.csv", dtype={"table": str, "page": "Int64", "value": str}
+    )
     return facts.rename(columns={"value": "printed"}).assign(value=facts["value"].astype(float))
 
 

@@ -440,8 +440,12 @@ class Plan:
         if settings.source == "local":
             assert settings.path is not None
             return [settings.path]
-        corpus = settings.corpus or next(iter(self.experiment.corpora))
-        return self.filtered_shards(corpus) if corpus in self.experiment.corpora else [self.prepared(corpus, "train")]
+        of_corpora = self.experiment.corpora
+        return [
+            path
+            for corpus in settings.corpora or list(of_corpora)
+            for path in (self.filtered_shards(corpus) if corpus in of_corpora else [self.prepared(corpus, "train")])
+        ]
 
     def tokenizer_options(self, tokenizer: str) -> list[str]:
         """Return the options that make a tokeniser; the files that it is made from come after them."""

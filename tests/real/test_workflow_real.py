@@ -74,7 +74,7 @@ def configuration(data):
                 "finetune": {"data": {name: {"recipe": recipe | {"freeze_layers": 1}} for name in names}},
             },
         },
-        "report": {"published": False},
+        "report": {"published": None},
         "execution": {
             "results": "results/demo",
             "training": {"device": "cpu", "workers": 0},

@@ -362,9 +362,10 @@ class Tokenizer(Section):
     path: str | None = Field(
         None, description="`local`: a vocab.txt, one token per line; of `published`, a folder with a tokenizer.json."
     )
-    corpus: str | None = Field(
+    corpus: str | Annotated[list[str], Field(min_length=1)] | None = Field(
         None,
-        description="`trained`: corpus, or dataset whose training texts, it is trained on; null = the only corpus.",
+        description="`trained`: corpus, or dataset whose training texts, it is trained on, or a list of them; null = "
+        "the only corpus.",
     )
     vocab_size: PositiveInt = Field(30_000, description="`trained`: entries of the vocabulary, at most.")
     min_frequency: PositiveInt | None = Field(
@@ -376,6 +377,11 @@ class Tokenizer(Section):
         True,
         description="Put [CLS] before and [SEP] behind every document; of `published`, whatever it puts there itself.",
     )
+
+    @property
+    def corpora(self) -> list[str]:
+        """The corpora and datasets that it is trained on; none = the only corpus."""
+        return [self.corpus] if isinstance(self.corpus, str) else self.corpus or []
 
     @property
     def occurrences(self) -> int:

@@ -710,8 +710,9 @@ class Experiment(Section):
             known = [*self.corpora, *self.datasets]
             if tokenizer.corpus is None and len(self.corpora) != 1:
                 yield f"tokenizers.{name}.corpus: missing. Name what it is trained on: {', '.join(known)}"
-            elif tokenizer.corpus is not None and tokenizer.corpus not in known:
-                yield f"tokenizers.{name}.corpus: there is no '{tokenizer.corpus}'. Known: {', '.join(known)}"
+            for corpus in tokenizer.corpora:
+                if corpus not in known:
+                    yield f"tokenizers.{name}.corpus: there is no '{corpus}'. Known: {', '.join(known)}"
 
     def _changes_of_tokenizer(self, model: str, stage: str, parent: str) -> Iterator[str]:
         if not self.tokenizers or not self.reads_tokens(model, stage):

@@ -53,7 +53,7 @@ def test_the_file_runs_one_model_on_labelled_texts(repository, name):
     }
     assert experiment.precision == "fp32"
     assert made.execution.results == "results/mine"
-    assert made.report.published is False
+    assert made.report.published is None
 
 
 @pytest.mark.parametrize("name", STUDIES)

@@ -23,14 +23,14 @@ from lib.core.errors import RunError
 from lib.core.settings.recipe import Lora
 
 SIZES = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
-DECODER = SIZES | {"num_key_value_heads": 1, "head_dim": 8, "max_position_embeddings": 64, "sliding_window": 8}
+DECODER = SIZES | {"num_key_value_heads": 1, "head_dim": 8, "max_position_embeddings": 64}
 VOCABULARY = 40
 IDS = torch.arange(1, 21).view(2, 10)
 PROJECTIONS = {"q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"}
 
 
-def decoder(kind, *, tied=True):
-    architecture = DECODER | {"model_type": kind, "tie_word_embeddings": tied}
+def decoder(kind, *, tied=True, **sizes):
+    architecture = DECODER | {"model_type": kind, "tie_word_embeddings": tied} | sizes
     return PretrainedBackboneConfig(architecture=architecture, vocab_size=VOCABULARY, pad_token_id=0)
 
 
@@ -45,7 +45,7 @@ CASES = {
     "llama": (lambda: decoder("llama"), AutoModelForMaskedLM),
     "llama, untied": (lambda: decoder("llama", tied=False), AutoModelForMaskedLM),
     "qwen3": (lambda: decoder("qwen3"), AutoModelForSequenceClassification),
-    "gemma": (lambda: decoder("gemma3_text"), AutoModelForTokenClassification),
+    "gemma": (lambda: decoder("gemma3_text", sliding_window=8), AutoModelForTokenClassification),
 }
 
 

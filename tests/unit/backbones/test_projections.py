@@ -30,7 +30,8 @@ WINDOWED = {"sliding_window": 6, "layer_types": ["sliding_attention", "full_atte
 EXTRA = {"gemma3_text": WINDOWED}
 TOKENS = torch.arange(3, 23)[None]
 every_family = pytest.mark.parametrize(
-    "family", [name for name, family in FAMILIES.items() if "causal" in family.switches]  # encoders keep theirs elsewhere
+    "family",
+    [name for name, family in FAMILIES.items() if "causal" in family.switches],  # encoders keep theirs elsewhere
 )
 
 

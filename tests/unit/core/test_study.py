@@ -753,6 +753,10 @@ GRAPH = {
         [("experiment/tokenizers/wordpiece/corpus", "reuters")],
         "tokenizers.wordpiece.corpus: there is no 'reuters'. Known: wikipedia, imdb, arxiv",
     ),
+    "a vocabulary of several texts, one of them unknown": (
+        [("experiment/tokenizers/wordpiece/corpus", ["imdb", "reuters"])],
+        "tokenizers.wordpiece.corpus: there is no 'reuters'. Known: wikipedia, imdb, arxiv",
+    ),
     "a vocabulary of no texts in particular": (
         [("experiment/corpora/books", SMALL["experiment"]["corpora"]["wikipedia"])],
         "tokenizers.wordpiece.corpus: missing. Name what it is trained on: wikipedia, books, imdb, arxiv",

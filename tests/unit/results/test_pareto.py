@@ -34,7 +34,7 @@ TABLE = {
 @pytest.mark.parametrize("dataset", TABLE)
 def test_the_published_figures_give_the_published_front(dataset):
     values = (
-        published_runs()
+        published_runs("grid")
         .reset_index()
         .query("dataset == @dataset and model not in ['tfidf', 'sdpa-then-favor-m128']")
         .set_index("model")

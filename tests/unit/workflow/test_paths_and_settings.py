@@ -316,7 +316,7 @@ def test_a_backbone_of_texts_reads_documents():
 
 def test_tokens_are_kept_by_tokeniser_and_made_for_those_who_read_them():
     made = plan(
-        ("tokenizers/other", {"source": "trained", "corpus": "arxiv"}),
+        ("tokenizers/other", {"source": "trained", "corpus": ["wikipedia", "arxiv"]}),
         *((f"models/{name}/tokenizer", "wordpiece") for name in ("sdpa", "favor-m64")),
         ("models/lsh-h2-c64", {"backbone": "encoder", "mechanism": "lsh-h2-c64", "tokenizer": "other"}),
         ("models/lsh-h2-c64/start", "scratch"),
@@ -326,7 +326,8 @@ def test_tokens_are_kept_by_tokeniser_and_made_for_those_who_read_them():
     assert made.tokenizer(key("finetune", "lsh-h2-c64")) == ["results/tokenizers/other"]
     both = [("imdb", "wordpiece"), ("imdb", "other"), ("arxiv", "wordpiece"), ("arxiv", "other")]
     assert made.tokenised == [("wikipedia", "wordpiece"), *both]
-    assert made.tokenizer_sources("other") == ["results/data/arxiv/prepared/train.parquet"]
+    both_texts = [*made.filtered_shards("wikipedia"), "results/data/arxiv/prepared/train.parquet"]
+    assert made.tokenizer_sources("other") == both_texts
     assert made.tokenizer_sources("wordpiece") == made.filtered_shards("wikipedia")
 
 
@@ -503,7 +504,7 @@ def test_tables_name_what_they_show_and_read():
     assert list(made.tables) == ["lengths", "f1", "baseline_imdb", "baseline_arxiv"]
     scope = made.tables["f1"]["scope"]
     assert scope["models"] == ["tfidf", "sdpa", "lsh-h2-c64", "favor-m64"]
-    assert scope["published"] is False
+    assert scope["published"] is None
     assert not {"baseline", "reference"} & set(scope), "it compares nothing"
     assert len(made.result_inputs(made.tables["f1"])) == 4 * 2 * 2
     assert made.tables["baseline_arxiv"]["scope"]["stages"] == [["finetune", ["arxiv"]]]
@@ -604,7 +605,7 @@ def test_scores_by_group_are_one_table_per_dataset_and_one_figure():
         "owners": {"finetune": {model: model for model in models}},
         "families": {"tfidf": "tfidf", "sdpa": "sdpa", "lsh-h2-c64": "lsh", "favor-m64": "favor"},
         "groups": {"imdb": "words", "arxiv": "pages"},
-        "published": False,
+        "published": None,
         "variants": {},
     }
     assert made.result_inputs(shown) == made.records("finetune")
