@@ -3,12 +3,14 @@ import time
 
 import numpy as np
 import pytest
+import torch
 from step_costs import made_steps
 
 from lib.advice.steps import Case, measure, measured
 from lib.core.errors import RunError
 from lib.core.kinds import BACKBONES, TASKS
 from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from lib.measure.cost import with_peak_mb
 
 
 def test_what_is_fixed_and_what_tokens_cost_are_told_apart():
@@ -60,7 +62,7 @@ def case(tokenizer, task="sequence_classification", mechanism=None, **changes):
 
 @pytest.mark.parametrize("task", ["sequence_classification", "masked_lm"])
 def test_steps_are_measured_at_every_length(tokenizer, task):
-    steps = measure(case(tokenizer, task))
+    steps, _ = with_peak_mb(measure, case(tokenizer, task), device=torch.device("cpu"))  # its memory is its own
     assert [length for _, length, _ in steps.batches] == [16, 16, 64, 128]
     assert all(size * length <= 256 and seconds > 0 for size, length, seconds in steps.batches)
     assert 0 < steps.forward_share < 1
