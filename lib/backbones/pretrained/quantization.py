@@ -3,6 +3,8 @@
 Source: Dettmers et al. 2023, "QLoRA": NF4 in blocks of 64, whose scales are not quantised again.
 """
 
+from typing import Any
+
 import torch
 from torch import nn
 from transformers import PreTrainedModel
@@ -28,7 +30,7 @@ def quantize(model: PreTrainedModel, precision: Precision) -> None:
     require("bitsandbytes", "quantization: nf4")
     from bitsandbytes.nn import Linear4bit, Params4bit
 
-    kind = {"quant_type": "nf4", "compress_statistics": False}
+    kind: dict[str, Any] = {"quant_type": "nf4", "compress_statistics": False}
     backbone = model.base_model
     layers = {name: module for name, module in backbone.named_modules() if isinstance(module, nn.Linear)}
     for name, layer in layers.items():
