@@ -42,7 +42,8 @@ def quantize(model: PreTrainedModel, precision: Precision) -> None:
             device="meta",
             **kind,
         )
-        small.weight = Params4bit(layer.weight.data, module=small, **kind).to("cpu")
+        weight: Any = Params4bit(layer.weight.data, module=small, **kind)  # its own annotations fit no call of `to`
+        small.weight = weight.to("cpu")
         small.bias = layer.bias
         # Some CPUs would evaluate in a format of their own, which then stays and has no gradient.
         small.support_avx512bf16_for_cpu = False
