@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 import torch
+from killing import killed_at
 from peft import PeftModel
 from pydantic import ValidationError
 from safetensors.torch import load_file
@@ -12,7 +13,6 @@ from lib.backbones.pretrained.quantization import quantize
 from lib.core.errors import RunError
 from lib.core.record import read_record
 from lib.data.tokens import load_tokens
-from lib.training import callbacks
 from lib.training.assembly import assemble
 from lib.training.evaluate import evaluate
 from lib.training.run import train
@@ -133,12 +133,8 @@ def test_adapters_of_a_merge_that_is_refused_are_kept_alone(with_adapters, run_o
         train(run_of("finetune", model="llama", backbone=DECODER, start=beginning), tmp_path / "next")
 
 
-class Killed(BaseException):
-    pass
-
-
 @pytest.mark.parametrize("quantized", [False, True])
-def test_a_killed_run_goes_on_exactly_from_what_trains(quantized, with_adapters, tmp_path, monkeypatch, caplog):
+def test_a_killed_run_goes_on_exactly_from_what_trains(quantized, with_adapters, tmp_path, caplog):
     """Working checkpoints hold no more, whatever bits the other weights have."""
     backbone = DECODER | {"quantization": "nf4"} if quantized else DECODER
     if quantized:
@@ -147,17 +143,8 @@ def test_a_killed_run_goes_on_exactly_from_what_trains(quantized, with_adapters,
     recipe = {"lora": LORA | {"merge": not quantized}, "optimizer": optimizer}
     run = with_adapters("finetune", recipe=recipe, backbone=backbone)
     often = run.model_copy(update={"execution": run.execution.model_copy(update={"checkpoint_minutes": 1e-6})})
-    draw = callbacks.KeyedDraws.on_step_begin
-
-    def kill(self, args, state, control, **kwargs):
-        if state.global_step == 9:
-            raise Killed
-        draw(self, args, state, control, **kwargs)
-
-    with monkeypatch.context() as context:
-        context.setattr(callbacks.KeyedDraws, "on_step_begin", kill)
-        with pytest.raises(Killed):
-            train(often, tmp_path / "out")
+    with killed_at(9):
+        train(often, tmp_path / "out")
     (work,) = (tmp_path / ".out.work").iterdir()
     names = weights(work / "checkpoint-9").keys()
     assert all(".lora_" in name or name.startswith("head.") for name in names)

@@ -5,12 +5,12 @@ import json
 import pandas as pd
 import pytest
 import torch
+from killing import killed_at
 from peft import LoraConfig, inject_adapter_in_model
 from pydantic import ValidationError
 from safetensors.torch import load_file
 
 from lib.evaluation.geometry import Form, measure
-from lib.training import callbacks
 from lib.training import run as training_run
 from lib.training.geometry import COLUMNS, GeometryRecorder, geometry_recorder
 from lib.training.run import train
@@ -149,27 +149,14 @@ def test_updates_have_rows_of_their_own_once_they_are_there(measured, monkeypatc
     assert (gradients > 0).all()
 
 
-class Killed(BaseException):
-    pass
-
-
-@pytest.mark.parametrize("killed_at", [5, 9])
-def test_rows_survive_a_kill(killed_at, measured, run_of, tmp_path, monkeypatch):
+@pytest.mark.parametrize("step", [5, 9])
+def test_rows_survive_a_kill(step, measured, run_of, tmp_path):
     changes = {"execution": {"checkpoint_minutes": 1e-6}}
     expected = measured("whole", **changes)
-    draw = callbacks.KeyedDraws.on_step_begin
-
-    def kill(self, args, state, control, **kwargs):
-        if state.global_step == killed_at:
-            raise Killed
-        draw(self, args, state, control, **kwargs)
-
-    with monkeypatch.context() as context:
-        context.setattr(callbacks.KeyedDraws, "on_step_begin", kill)
-        with pytest.raises(Killed):
-            measured("killed", **changes)
+    with killed_at(step):
+        measured("killed", **changes)
     (work,) = (tmp_path / ".killed.work").iterdir()
-    state = json.loads((work / f"checkpoint-{killed_at}" / "trainer_state.json").read_text())
+    state = json.loads((work / f"checkpoint-{step}" / "trainer_state.json").read_text())
     assert state["stateful_callbacks"]["GeometryRecorder"]["attributes"]["rows"]
     pd.testing.assert_frame_equal(measured("killed", **changes), expected, check_exact=True)
     assert (tmp_path / "killed" / "geometry.csv").read_bytes() == (tmp_path / "whole" / "geometry.csv").read_bytes()

@@ -5,10 +5,10 @@ import json
 import pandas as pd
 import pytest
 import torch
+from killing import killed_at
 
 from lib.core.record import read_record
 from lib.data.tokens import load_tokens
-from lib.training import callbacks
 from lib.training.callbacks import HistoryRecorder
 from lib.training.run import train
 
@@ -87,23 +87,10 @@ def test_the_test_stands_in_the_row_of_the_epoch_kept(run_of, tmp_path):
     assert rows.drop(index=tested.index).filter(like="test_").isna().all(axis=None)
 
 
-class Killed(BaseException):
-    pass
-
-
-def test_speed_and_memory_of_each_epoch_survive_a_kill_in_its_middle(run_of, corpus, tmp_path, monkeypatch):
+def test_speed_and_memory_of_each_epoch_survive_a_kill_in_its_middle(run_of, corpus, tmp_path):
     run = run_of("pretrain", execution={"checkpoint_minutes": 1e-6})
-    draw = callbacks.KeyedDraws.on_step_begin
-
-    def kill(self, args, state, control, **kwargs):
-        if state.global_step == 192 // 32 + 3:
-            raise Killed
-        draw(self, args, state, control, **kwargs)
-
-    with monkeypatch.context() as context:
-        context.setattr(callbacks.KeyedDraws, "on_step_begin", kill)
-        with pytest.raises(Killed):
-            train(run, tmp_path / "out")
+    with killed_at(192 // 32 + 3):
+        train(run, tmp_path / "out")
     state = next((tmp_path / ".out.work").glob("*/checkpoint-9/trainer_state.json"))
     before = json.loads(state.read_text())["stateful_callbacks"]["HistoryRecorder"]["attributes"]["seconds"]
     train(run, tmp_path / "out")

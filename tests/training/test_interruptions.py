@@ -6,12 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from killing import kill, killed_at, killed_in
 from safetensors.torch import load_file
 
 from lib.core.errors import RunError
 from lib.core.record import read_record
 from lib.core.settings.run import Start
-from lib.training import callbacks
 from lib.training.checkpoints import last_checkpoint
 from lib.training.folders import RunFolders
 from lib.training.run import train
@@ -21,10 +21,6 @@ STEPS_AN_EPOCH = 192 // 32
 KILLED_AT = STEPS_AN_EPOCH + 3
 
 
-class Killed(BaseException):
-    pass
-
-
 @pytest.fixture
 def run(run_of):
     """A fine-tuning of two epochs with a checkpoint at every step."""
@@ -32,19 +28,10 @@ def run(run_of):
 
 
 @pytest.fixture
-def killed(run, tmp_path, monkeypatch):
+def killed(run, tmp_path):
     """The working folder of `run`, killed in its second epoch: its last checkpoint, and that of its best model."""
-    draw = callbacks.KeyedDraws.on_step_begin
-
-    def kill(self, args, state, control, **kwargs):
-        if state.global_step == KILLED_AT:
-            raise Killed
-        draw(self, args, state, control, **kwargs)
-
-    with monkeypatch.context() as context:
-        context.setattr(callbacks.KeyedDraws, "on_step_begin", kill)
-        with pytest.raises(Killed):
-            train(run, tmp_path / "out")
+    with killed_at(KILLED_AT):
+        train(run, tmp_path / "out")
     (work,) = (tmp_path / ".out.work").iterdir()
     assert {path.name for path in work.iterdir()} == {f"checkpoint-{step}" for step in (STEPS_AN_EPOCH, KILLED_AT)}
     return work
@@ -176,14 +163,8 @@ def test_every_checkpoint_holds_the_rows_of_its_finished_epochs(run, tmp_path, m
 @pytest.mark.parametrize("keep", [["best"], ["last", "best"], ["last", "state"]])
 def test_a_run_killed_after_its_last_epoch_only_leaves_its_record(keep, run, tmp_path, monkeypatch):
     run = run.model_copy(update={"recipe": run.recipe.model_copy(update={"keep": keep})})
-
-    def kill(*arguments):
-        raise Killed
-
-    with monkeypatch.context() as context:
-        context.setattr(RunFolders, "publish", kill)
-        with pytest.raises(Killed):
-            train(run, tmp_path / "out")
+    with killed_in(RunFolders, "publish"):
+        train(run, tmp_path / "out")
     with monkeypatch.context() as context:
         context.setattr(KeyedTrainer, "training_step", kill)
         train(run, tmp_path / "out")

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from killing import killed_in
 
 from lib.core.files import read_mapping
 from lib.core.record import read_record
@@ -17,6 +18,7 @@ from lib.data.tokens import load_tokens
 from lib.evaluation.spans import character_counts, span_metrics
 from lib.training.evaluate import evaluate
 from lib.training.run import train
+from lib.training.trainer import KeyedTrainer
 
 SIZES = {"train": 240, "validation": 30, "test": 30}
 
@@ -51,13 +53,11 @@ def run_of(posts, *, backbone, tokens=None, **fields):
     return Run.model_validate({**values, "backbone": backbone, "task": task, **fields})
 
 
-@pytest.fixture(scope="module")
-def trained(posts, tmp_path_factory):
-    out = tmp_path_factory.mktemp("trained") / "run"
+def detector(posts):
     backbone = {"kind": "encoder", "mechanism": {"kind": "sdpa"}, "hidden_size": 48, "num_hidden_layers": 2}
     backbone |= {"num_attention_heads": 2, "intermediate_size": 96, "initializer_range": 0.1}
     backbone |= dict.fromkeys(("embedding_dropout", "mlp_dropout", "attention_output_dropout"), 0.0)
-    run = run_of(
+    return run_of(
         posts,
         backbone=backbone,
         tokens=True,
@@ -66,7 +66,12 @@ def trained(posts, tmp_path_factory):
         recipe={"epochs": 3, "learning_rate": 5e-3, "min_lr_ratio": 0.1, "batch_size": 8},
         execution={"device": "cpu"},
     )
-    train(run, out)
+
+
+@pytest.fixture(scope="module")
+def trained(posts, tmp_path_factory):
+    out = tmp_path_factory.mktemp("trained") / "run"
+    train(detector(posts), out)
     return out
 
 
@@ -107,6 +112,16 @@ def test_a_trained_model_is_evaluated_as_it_is(trained, tmp_path):
     before, after = (read_record(folder).metrics for folder in (trained, tmp_path / "again"))
     names = [f"{prefix}_{name}" for prefix in ("eval", "test") for name in ("f1", "precision", "recall")]
     assert {name: after[name] for name in names} == pytest.approx({name: before[name] for name in names})
+
+
+def test_a_killed_detection_ends_as_if_it_had_not_been(posts, trained, tmp_path):
+    """The threshold and what a document's windows found are no part of a checkpoint."""
+    with killed_in(KeyedTrainer, "predict"):
+        train(detector(posts), tmp_path / "out")
+    train(detector(posts), tmp_path / "out")
+    assert read_record(tmp_path / "out").metrics == read_record(trained).metrics
+    found, expected = (pd.read_parquet(folder / "predictions.parquet") for folder in (tmp_path / "out", trained))
+    pd.testing.assert_frame_equal(found, expected)
 
 
 @pytest.mark.parametrize("kind", ["everything", "tfidf_spans"])

@@ -4,13 +4,13 @@ import pandas as pd
 import pytest
 import torch
 from datasets import load_from_disk
+from killing import kill, killed_at, killed_in
 from safetensors.torch import load_file
 
 from lib.core.errors import RunError
 from lib.core.record import read_record
 from lib.core.settings.run import Start
 from lib.data.tokens import load_tokens
-from lib.training import callbacks
 from lib.training.folders import RunFolders
 from lib.training.run import train
 from lib.training.trainer import KeyedTrainer
@@ -31,14 +31,6 @@ def weights(folder):
 def same(one, other):
     one, other = weights(one), weights(other)
     return one.keys() == other.keys() and all(torch.equal(weight, other[name]) for name, weight in one.items())
-
-
-class Killed(BaseException):
-    pass
-
-
-def kill(*arguments, **options):
-    raise Killed
 
 
 def test_a_training_ends_within_an_epoch_and_its_schedule_with_it(run_of, corpus, tmp_path):
@@ -153,10 +145,8 @@ def test_every_checkpoint_holds_the_rows_before_it(recipe, expected, run_of, tmp
 @pytest.mark.parametrize("keep", [["best"], ["last", "state"]])
 def test_a_run_killed_after_its_last_step_trains_no_further(keep, run_of, tmp_path, monkeypatch):
     run = run_of("finetune", recipe={"steps": 9, "keep": keep})
-    with monkeypatch.context() as context:
-        context.setattr(RunFolders, "publish", kill)
-        with pytest.raises(Killed):
-            train(run, tmp_path / "out")
+    with killed_in(RunFolders, "publish"):
+        train(run, tmp_path / "out")
     with monkeypatch.context() as context:
         context.setattr(KeyedTrainer, "training_step", kill)
         train(run, tmp_path / "out")
@@ -184,21 +174,12 @@ def tensors(state):
     return [*deep, *(value for value in state.values() if isinstance(value, torch.Tensor))]
 
 
-def test_an_optimiser_of_8_bits_goes_on_where_it_was_killed(run_of, tmp_path, monkeypatch):
+def test_an_optimiser_of_8_bits_goes_on_where_it_was_killed(run_of, tmp_path):
     pytest.importorskip("bitsandbytes")
     wide = {"hidden_size": 64, "intermediate_size": 128}  # smaller weights have moments of 32 bits anyway
     run = run_of("pretrain", backbone=wide, recipe={"optimizer": "adamw_8bit"}, execution={"checkpoint_minutes": 1e-6})
-    draw = callbacks.KeyedDraws.on_step_begin
-
-    def kill_within(self, args, state, control, **kwargs):
-        if state.global_step == 9:
-            raise Killed
-        draw(self, args, state, control, **kwargs)
-
-    with monkeypatch.context() as context:
-        context.setattr(callbacks.KeyedDraws, "on_step_begin", kill_within)
-        with pytest.raises(Killed):
-            train(run, tmp_path / "out")
+    with killed_at(9):
+        train(run, tmp_path / "out")
     (checkpoint,) = (tmp_path / ".out.work").glob("*/checkpoint-9")
     states = torch.load(checkpoint / "optimizer.pt", weights_only=True)["state"]
     moments = [tensor for state in states.values() for tensor in tensors(state) if tensor.numel() >= 4096]
