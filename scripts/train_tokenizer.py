@@ -30,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         default=fields["algorithm"].default,
         help=fields["algorithm"].description,
     )
+    parser.add_argument("--mask-token", metavar="TOKEN", help=fields["mask_token"].description)
     for name in ("vocab_size", "min_frequency"):
         option = f"--{name.replace('_', '-')}"
         parser.add_argument(option, type=int, default=fields[name].default, help=fields[name].description)
@@ -42,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         )
     arguments = parser.parse_args(argv)
     if arguments.published:
-        TextTokenizer.from_published(arguments.published, arguments.out)
+        TextTokenizer.from_published(arguments.published, arguments.out, arguments.mask_token)
         return
     values = {name: value for name, value in vars(arguments).items() if name in fields}
     values |= {"source": "local" if arguments.vocabulary else "trained", "path": arguments.vocabulary}

@@ -11,7 +11,17 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from tokenizers import Encoding, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from tokenizers import (
+    AddedToken,
+    Encoding,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
 from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError, DataError
@@ -155,7 +165,9 @@ class TextTokenizer:
         return cls(_wrapped(core, enclose))._save(tokenizer_dir)
 
     @classmethod
-    def from_published(cls, published: str | Path, tokenizer_dir: str | Path) -> "TextTokenizer":
+    def from_published(
+        cls, published: str | Path, tokenizer_dir: str | Path, mask_token: str | None = None
+    ) -> "TextTokenizer":
         """Save the folder of a tokeniser as its tokenizer.json describes it, and return it.
 
         Which tokens are special, the files beside it say, or the class of transformers that they name. If none is meant
@@ -164,8 +176,10 @@ class TextTokenizer:
         Args:
             published: folder as transformers saves a tokeniser, or as a repository of the hub holds it.
             tokenizer_dir: folder to appear.
+            mask_token: a new token, which becomes the mask token; None = its own, if it has one.
 
         Raises:
+            ConfigError: the vocabulary has that token already.
             DataError: the tokeniser is a slow one, cannot be read, or has no token that could serve as padding.
         """
         from transformers import AutoTokenizer  # it imports torch
@@ -196,6 +210,14 @@ class TextTokenizer:
                 "tokenizer_config.json to any token that texts do not need."
             )
         special.setdefault("pad_token", special.get("eos_token"))
+        if mask_token is not None:
+            if core.token_to_id(mask_token) is not None:
+                raise ConfigError(
+                    f"mask_token = {mask_token!r}: the vocabulary of {folder} has it already. Leave it out here, and "
+                    "name it in the task (`mask_token`)."
+                )
+            special["mask_token"] = AddedToken(mask_token, special=True, normalized=False)
+            core.add_special_tokens([special["mask_token"]])
         backend = PreTrainedTokenizerFast(tokenizer_object=core, model_input_names=_INPUTS, **special)
         return cls(backend)._save(tokenizer_dir)
 

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
@@ -451,7 +452,8 @@ class Plan:
         """Return the options that make a tokeniser; the files that it is made from come after them."""
         settings = self.experiment.tokenizers[tokenizer]
         if settings.algorithm == "published":
-            return ["--published"]
+            new = [] if settings.mask_token is None else ["--mask-token", shlex.quote(settings.mask_token)]
+            return [*new, "--published"]
         switches = [
             f"--{'' if getattr(settings, name) else 'no-'}{name.replace('_', '-')}"
             for name in ("lowercase", "strip_accents", "enclose")

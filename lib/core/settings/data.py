@@ -377,6 +377,12 @@ class Tokenizer(Section):
         True,
         description="Put [CLS] before and [SEP] behind every document; of `published`, whatever it puts there itself.",
     )
+    mask_token: str | None = Field(
+        None,
+        min_length=1,
+        description="`published`: a new token, added to the vocabulary as its mask token; null = its own, if it has "
+        "one. A model learns an embedding for it, or keeps the drawn one where that stands still (`recipe.lora`).",
+    )
 
     @property
     def corpora(self) -> list[str]:
@@ -419,6 +425,11 @@ class Tokenizer(Section):
                     f"{name} = False does nothing with algorithm = '{self.algorithm}', which takes {taken}. Leave it "
                     "out"
                 )
+        if self.mask_token is not None and self.algorithm != "published":
+            yield (
+                f"mask_token = {self.mask_token!r} does nothing with algorithm = '{self.algorithm}', whose vocabulary "
+                "has [MASK]. Leave it out"
+            )
 
     @check
     def _bytes_fit(self) -> Iterator[str]:

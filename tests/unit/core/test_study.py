@@ -381,6 +381,10 @@ IDLE = {
         ],
         "enclose = False does nothing with algorithm = 'published', which takes the tokeniser as it is",
     ),
+    "a new mask token beside [MASK]": (
+        [("experiment/tokenizers/wordpiece/mask_token", "<mask>")],
+        "mask_token = '<mask>' does nothing with algorithm = 'wordpiece', whose vocabulary has .MASK.. Leave it out",
+    ),
     "a thaw without freezing": (
         [("experiment/stages/finetune/recipe/freeze_epochs", 1)],
         "stages.finetune.recipe: freeze_epochs = 1, but nothing is frozen",

@@ -429,6 +429,23 @@ def test_special_tokens_are_those_of_the_published_tokeniser(published, tmp_path
     assert len(again) == core.get_vocab_size()
 
 
+def test_a_new_mask_token_is_one_token_and_changes_no_other(published, tmp_path):
+    core, folder, tokenizer = published
+    made = TextTokenizer.from_published(folder, tmp_path / "made", mask_token="<a new one>")
+    backend = TextTokenizer.load(tmp_path / "made").backend
+    assert backend.mask_token == "<a new one>"
+    assert backend.mask_token_id == core.get_vocab_size() == len(made.backend) - 1
+    assert backend.mask_token_id in backend.all_special_ids
+    texts = ["мій cat < a new one >", "a\n\nnew one"]
+    assert made.encode_ragged(texts, 50) == tokenizer.encode_ragged(texts, 50)
+    taken = core.id_to_token(core.get_vocab_size() - 1)
+    with pytest.raises(
+        ConfigError, match=r"mask_token = .* has it already. Leave it out here, and name it in the task"
+    ):
+        TextTokenizer.from_published(folder, tmp_path / "twice", mask_token=taken)
+    assert not (tmp_path / "twice").exists()
+
+
 def test_a_slow_or_broken_tokeniser_is_refused(tmp_path):
     (tmp_path / "slow").mkdir()
     (tmp_path / "slow/spm.model").write_bytes(b"x")

@@ -365,6 +365,10 @@ def test_a_published_tokeniser_is_made_from_its_folder(repository, tmp_path):
     program([*made.tokenizer_options("wordpiece"), source, "--out", str(tmp_path / "out")])
     found, expected = (TextTokenizer.load(tmp_path / name).encode_ragged(["Noon!"], 9) for name in ("out", "there"))
     assert found == expected
+    masked = plan(("tokenizers/wordpiece", local | {"mask_token": "<a new one>"}))
+    options = shlex.split(" ".join(masked.tokenizer_options("wordpiece")))
+    program([*options, source, "--out", str(tmp_path / "masked")])
+    assert TextTokenizer.load(tmp_path / "masked").backend.mask_token == "<a new one>"
 
 
 def test_no_tokens_are_made_where_nobody_reads_any():
