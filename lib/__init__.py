@@ -1,10 +1,14 @@
 """Which attention mechanism for long documents, at what price: one encoder, one recipe, only the attention differs."""
 
 import importlib
+import logging
 from pathlib import Path
 from types import ModuleType
 
 import wrapt
+
+# peft imports it wherever it is installed, and it then warns in every program that a CPU lacks some kernels of a GPU.
+logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
 
 # `import lib` must be enough for transformers to read a model folder of this project, as in
 # `pipeline("text-classification", model=folder)`, whichever of the two is imported first. Yet it must not import

@@ -49,8 +49,6 @@ def run(main: Callable[[Sequence[str] | None], None], argv: Sequence[str] | None
     # Request-level chatter of these libraries says nothing about the project's own progress.
     for library in ("httpx", "httpcore", "urllib3", "filelock", "datasets"):
         logging.getLogger(library).setLevel(logging.WARNING)
-    # peft imports it wherever it is installed, and it warns that a CPU has other kernels than a GPU.
-    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
     if argv is None and (status := preloaded.hand_over()) is not None:
         return status
     try:
