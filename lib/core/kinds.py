@@ -8,7 +8,7 @@ time, so that the digest of a rule's code holds the kinds that it uses and no ot
 
 import importlib
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
@@ -24,6 +24,7 @@ SHARED_MODULES = frozenset(
         "approximation",
         "configuration",
         "contract",
+        "document_classification",
         "heads",
         "interface",
         "language_model",
@@ -211,6 +212,10 @@ class TaskParameters(KindParameters):
     def predicted_share(self) -> float:
         """Return the share of the tokens for which scores over the vocabulary are computed."""
         return 0.0
+
+    def problems_of_labels(self, labels: Sequence[str]) -> Iterator[str]:
+        """Yield why the task cannot be done with these classes, as sentences that begin with the setting at fault."""
+        yield from ()
 
     def splits_read(self, *, fits: bool) -> tuple[str, ...]:
         """Return the splits that a run reads; no training documents if it `fits` nothing to them."""

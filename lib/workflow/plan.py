@@ -112,7 +112,7 @@ class Plan:
 
     def predicts(self, key: Key) -> bool:
         """Whether a run leaves predictions."""
-        return self.experiment.stages[key.stage].data[key.dataset].task.predicts
+        return self.experiment.work(key.model, key.stage, key.dataset).task.predicts
 
     def measures(self, key: Key) -> bool:
         """Whether a run measures the geometry of attention."""
@@ -120,7 +120,7 @@ class Plan:
 
     def work(self, key: Key) -> Work:
         """Return what a run does: that of its stage on its dataset, with the settings of its variant."""
-        return self.experiment.stages[key.stage].data[key.dataset].with_settings(self.variant(key))
+        return self.experiment.work(key.model, key.stage, key.dataset).with_settings(self.variant(key))
 
     def variant(self, key: Key) -> dict[str, Setting]:
         """Return the settings that tell a run from others of a search; none for a run that is no part of one."""
@@ -256,7 +256,7 @@ class Plan:
 
     def run_code(self, key: Key) -> str:
         """Return the digest of the code that a run executes."""
-        task = self.experiment.stages[key.stage].data[key.dataset].task
+        task = self.work(key).task
         backbone = self.experiment.backbone_at(key.model, key.stage)
         modules = [
             TASKS.module(task.kind, "task"),

@@ -91,6 +91,8 @@ class Run(Section):
             yield f"geometry: the backbone {self.backbone.kind} has no queries and keys to measure. Leave it out"
         if task.labelled and not self.labels:
             yield f"labels are missing. The task {task.kind} needs the names of the classes"
+        for problem in task.problems_of_labels(self.labels) if task.labelled and self.labels else ():
+            yield f"task.{problem}"
         needed = task.splits_read(fits=self.trains or not self.reads_tokens)
         if missing := [split for split in needed if split not in self.data]:
             yield f"data: {', '.join(missing)} is missing, which the task {task.kind} reads"

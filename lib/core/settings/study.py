@@ -69,6 +69,30 @@ class Change(Section):
     mechanism: str | None = Field(None, description="Name of an attention mechanism that can take over the weights.")
 
 
+class Deviation(Section):
+    """What one model does otherwise than the others at a stage; what is not named is as the stage says."""
+
+    task: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Settings of its task, laid over those of the stage; another `kind` replaces the stage's task.",
+    )
+    recipe: dict[str, Any] | None = Field(
+        default_factory=dict, description="Settings of its recipe, laid over those of the stage; null = no training."
+    )
+
+    def of(self, work: "Work") -> "Work":
+        """Return what the model does in place of `work`.
+
+        Raises:
+            pydantic.ValidationError: a setting is unknown or its value wrong, by itself or beside the others.
+        """
+        values = work.model_dump(exclude_unset=True)
+        replaces = self.task.get("kind", work.task.kind) != work.task.kind
+        values["task"] = {**({} if replaces else values["task"]), **self.task}
+        values["recipe"] = None if self.recipe is None else {**(values.get("recipe") or {}), **self.recipe} or None
+        return Work.model_validate(values)
+
+
 class Model(Section):
     """One row of the tables."""
 
@@ -87,6 +111,11 @@ class Model(Section):
     )
     changes: dict[str, Change] = Field(
         default_factory=dict, description="What it changes at a stage, for this one and all that start from it."
+    )
+    deviations: dict[str, Deviation] = Field(
+        default_factory=dict,
+        description="What it does otherwise than the other models at a stage, and at this one alone: settings of task "
+        "and recipe.",
     )
 
 
@@ -278,6 +307,16 @@ class Experiment(Section):
         named = getattr(self.stages[stage], "models", None)  # none of a stage that is wrong itself
         return stage not in self.models[model].skip and (named is None or model in named)
 
+    def work(self, model: str, stage: str, entry: str) -> Work:
+        """Return what a model does at a stage on an entry of its `data`.
+
+        Raises:
+            pydantic.ValidationError: what the model does otherwise than the stage says is wrong.
+        """
+        work = self.stages[stage].data[entry]
+        deviation = self.models[model].deviations.get(stage)
+        return deviation.of(work) if deviation else work
+
     def stages_of(self, model: str) -> list[str]:
         """Return the stages that a model passes, in the order of the configuration."""
         return [stage for stage in self.stages if self.passes(model, stage)]
@@ -329,7 +368,7 @@ class Experiment(Section):
 
     def trains(self, model: str, stage: str, dataset: str) -> bool:
         """Whether a run has a training loop."""
-        work = self.stages[stage].data[dataset]
+        work = self.work(model, stage, dataset)
         return work.recipe is not None and work.task.trains_on in self.backbone_at(model, stage).abilities
 
     def measures(self, model: str, stage: str, dataset: str) -> bool:
@@ -340,7 +379,7 @@ class Experiment(Section):
     def splits(self, model: str, stage: str, dataset: str) -> tuple[str, ...]:
         """Return the splits that a run reads."""
         fits = self.trains(model, stage, dataset) or not self.reads_tokens(model, stage)
-        return self.stages[stage].data[dataset].task.splits_read(fits=fits)
+        return self.work(model, stage, dataset).task.splits_read(fits=fits)
 
     def owner(self, model: str, stage: str) -> str:
         """Return the first model whose runs of `stage` are those of `model`, because all that made them is the same."""
@@ -355,7 +394,9 @@ class Experiment(Section):
         reads = self.stages[stage].data if self.reads_tokens(model, stage) else ()
         tokenizer = [self.tokenizer_of(model, entry) for entry in reads]
         backbone = self.backbone_at(model, stage).model_dump(mode="json")
-        return json.dumps([stage, backbone, tokenizer, before], sort_keys=True)
+        deviation = self.models[model].deviations.get(stage)
+        otherwise = deviation and deviation.model_dump(mode="json")
+        return json.dumps([stage, backbone, otherwise, tokenizer, before], sort_keys=True)
 
     # What must fit together
 
@@ -486,23 +527,65 @@ class Experiment(Section):
 
     @check
     def _labelled_tasks_have_labels(self) -> Iterator[str]:
-        for name, stage in whole(self.stages).items():
-            for entry, work in whole(stage.data).items():
-                if entry in self.corpora and work.task.labelled:
-                    yield f"stages.{name}.data.{entry}: {work.task.kind} needs labels, but {entry} is a corpus without"
+        for place, entry, work in self._all_works():
+            if entry in self.corpora and work.task.labelled:
+                yield f"{place}: {work.task.kind} needs labels, but {entry} is a corpus without"
 
     @check
     def _labels_are_per_what_the_task_needs(self) -> Iterator[str]:
         datasets = whole(self.datasets)
+        for place, entry, work in self._all_works():
+            needed = work.task.label_per
+            if work.task.labelled and entry in datasets and datasets[entry].label_per != needed:
+                yield (
+                    f"{place}: {work.task.kind} needs a label per {needed}, but {entry} has one "
+                    f"per {datasets[entry].label_per}. Set datasets.{entry}.label_per: {needed} if its labels are "
+                    "such, or give the stage another task or dataset"
+                )
+
+    @check
+    def _tasks_fit_their_classes(self) -> Iterator[str]:
+        datasets = whole(self.datasets)
+        for place, entry, work in self._all_works():
+            if work.task.labelled and entry in datasets:
+                for problem in work.task.problems_of_labels(datasets[entry].labels):
+                    yield f"{place}.task.{problem}"
+
+    @check
+    def _deviations_fit(self) -> Iterator[str]:
+        for name, model in whole(self.models).items():
+            for stage, deviation in whole(model.deviations).items():
+                place = f"models.{name}.deviations.{stage}"
+                if stage not in self.stages:
+                    yield f"{place}: there is no '{stage}'. Known: {', '.join(self.stages)}"
+                    continue
+                section = self.stages[stage]
+                for work in whole(section.data).values() if stage in whole(self.stages) else ():
+                    try:
+                        own = deviation.of(work)
+                    except ValidationError as error:
+                        for key, sentence in sentences(error):
+                            yield f"{'.'.join([place, *key])}: {sentence}"
+                        continue
+                    for settings in section.combinations():
+                        for key, sentence in problems_of_settings(own, settings):
+                            yield f"{place}.{key}: {sentence} (in {variant_name(settings)})"
+
+    def _all_works(self) -> Iterator[tuple[str, str, Work]]:
+        """Yield all that is done in stages, and by models otherwise: the place in the configuration, the entry."""
         for name, stage in whole(self.stages).items():
             for entry, work in whole(stage.data).items():
-                needed = work.task.label_per
-                if work.task.labelled and entry in datasets and datasets[entry].label_per != needed:
-                    yield (
-                        f"stages.{name}.data.{entry}: {work.task.kind} needs a label per {needed}, but {entry} has one "
-                        f"per {datasets[entry].label_per}. Set datasets.{entry}.label_per: {needed} if its labels are "
-                        "such, or give the stage another task or dataset"
-                    )
+                yield f"stages.{name}.data.{entry}", entry, work
+        for name, stage in self._passages():
+            if stage in self.models[name].deviations:
+                for entry, work in self._works_at(name, stage):
+                    yield f"models.{name}.deviations.{stage}", entry, work
+
+    def _works_at(self, model: str, stage: str) -> Iterator[tuple[str, Work]]:
+        """Yield what a model does at a stage on each entry of its `data`, as far as it is right itself."""
+        for entry in whole(self.stages[stage].data):
+            with contextlib.suppress(ValidationError):  # reported as such
+                yield entry, self.work(model, stage, entry)
 
     @check
     def _models_name_what_there_is(self) -> Iterator[str]:
@@ -562,7 +645,7 @@ class Experiment(Section):
     def _backbones_can_do_their_tasks(self) -> Iterator[str]:
         for name, stage in self._passages():
             backbone = self.backbone_at(name, stage)
-            for entry, work in whole(self.stages[stage].data).items():
+            for entry, work in self._works_at(name, stage):
                 trained = work.task.trains_on in backbone.abilities
                 if not trained and work.task.evaluates_on not in backbone.abilities:
                     yield (
@@ -581,23 +664,25 @@ class Experiment(Section):
     def _what_does_not_train_takes_a_trained_head(self) -> Iterator[str]:
         for name, stage in self._passages():
             parent = self.parent_stage(name, stage)
-            for entry, work in whole(self.stages[stage].data).items():
+            for entry, work in self._works_at(name, stage):
                 if work.recipe or not work.task.predicts or not self.reads_tokens(name, stage):
                     continue
                 problem = None
                 if parent is not None:
-                    problem = self._missing_of_a_head(stage, entry, parent)
+                    headless = work.task.trains_on is None
+                    problem = None if headless else self._missing_of_a_head(name, stage, entry, parent)
                 elif not isinstance(self.models[name].start, ForeignStart):
                     problem = f"{name} has drawn weights there. Add one, or let it start from a stage that trains"
                 if problem:
                     yield f"stages.{stage}.data.{entry}: has no recipe, so it needs a trained model, but {problem}"
 
-    def _missing_of_a_head(self, stage: str, entry: str, parent: str) -> str | None:
+    def _missing_of_a_head(self, model: str, stage: str, entry: str, parent: str) -> str | None:
         """Return what keeps the head of a model at `parent` from serving at `stage`, if anything does."""
         before = self.parent_dataset(parent, entry)
-        if before not in whole(self.stages[parent].data):
+        works = dict(self._works_at(model, parent))
+        if before not in works:
             return None  # wrong itself, and reported as such
-        task, trained = self.stages[stage].data[entry].task, self.stages[parent].data[before].task
+        task, trained = self.work(model, stage, entry).task, works[before].task
         if trained.kind != task.kind:
             return f"{parent} trains {trained.kind}. Add one, or start from a stage that trains {task.kind}"
         if task.labelled and {entry, before} <= whole(self.datasets).keys():
@@ -612,11 +697,12 @@ class Experiment(Section):
             parent = self.parent_stage(name, stage)
             if parent is None or not self.reads_tokens(name, stage):
                 continue
+            works = dict(self._works_at(name, parent))
             for entry in whole(self.stages[stage].data):
                 before = self.parent_dataset(parent, entry)
-                if before not in whole(self.stages[parent].data):
+                if before not in works:
                     continue
-                if lacking := self.stages[parent].data[before].lack_of_model:
+                if lacking := works[before].lack_of_model:
                     yield (
                         f"stages.{stage}.data.{entry}: {name} starts from {parent}, which {lacking}. Start from a "
                         f"stage before it, or let {name} skip {parent}"
@@ -656,7 +742,7 @@ class Experiment(Section):
             blocks = self.backbone_at(name, stage).blocks() or 0
             backbone, _ = self._names_at(name, stage)
             for entry in whole(self.stages[stage].data):
-                frozen = [work.recipe.freeze_layers for work in self._works(stage, entry) if work.recipe]
+                frozen = [work.recipe.freeze_layers for work in self._works(name, stage, entry) if work.recipe]
                 if max(frozen, default=0) > blocks and self.trains(name, stage, entry):
                     yield (
                         f"stages.{stage}.data.{entry}.recipe.freeze_layers: {max(frozen)} is too many, since the "
@@ -669,17 +755,17 @@ class Experiment(Section):
             if not self.backbone_at(name, stage).quantized:
                 continue
             backbone, _ = self._names_at(name, stage)
-            for entry, work in whole(self.stages[stage].data).items():
+            for entry, work in self._works_at(name, stage):
                 if obstacle := obstacle_of_quantized(work.recipe):
                     yield f"stages.{stage}.data.{entry}: the backbone {backbone} {obstacle}"
 
-    def _works(self, stage: str, entry: str) -> Iterator[Work]:
-        """Yield all that a stage may come to do on an entry: its variants, or what it takes from those of another."""
+    def _works(self, model: str, stage: str, entry: str) -> Iterator[Work]:
+        """Yield all that a model may come to do at a stage: its variants, or what it takes from those of another."""
         section = self.stages[stage]
         source = whole(self.stages).get(section.settings_from or stage, section)
         for settings in source.combinations():
             with contextlib.suppress(ValidationError):  # reported as such
-                yield section.data[entry].with_settings(settings)
+                yield self.work(model, stage, entry).with_settings(settings)
 
     @check
     def _positions_reach_the_longest_document(self) -> Iterator[str]:
@@ -780,7 +866,7 @@ class Study(Section):
             yield f"{model} has a backbone of kind {backbone.kind}, which gives no {analysis.needs.replace('_', ' ')}"
         elif not self.experiment.trains(model, analysis.stage, dataset):
             yield f"{model} does not train at {analysis.stage}, which therefore leaves no model of it"
-        elif lacking := self.experiment.stages[analysis.stage].data[dataset].lack_of_model:
+        elif lacking := self.experiment.work(model, analysis.stage, dataset).lack_of_model:
             yield f"{model} cannot be looked at, since {analysis.stage} {lacking}"
         elif analysis.kind == "gradients" and reach is not None and analysis.length > reach:
             yield f"positions of {model} reach {reach} tokens, but length = {analysis.length}"
@@ -964,10 +1050,16 @@ class Study(Section):
 
     @check
     def _results_find_predictions_and_groups(self) -> Iterator[str]:
-        stages, datasets = whole(self.experiment.stages), whole(self.experiment.datasets)
+        experiment, datasets = self.experiment, whole(self.experiment.datasets)
+        passages = list(experiment._passages())
         for place, settings in self._results():
             asked = settings.stages_passed() if settings.needs_predictions else []
-            works = [(stage, *item) for stage in asked if stage in stages for item in whole(stages[stage].data).items()]
+            works = [
+                (stage, *item)
+                for model, stage in passages
+                if stage in asked and model in (settings.models or experiment.models)
+                for item in experiment._works_at(model, stage)
+            ]
             for stage, entry, work in works:
                 if not work.task.predicts:
                     yield f"{place}: {work.task.kind}, the task of {stage}, leaves no predictions. Leave it out"

@@ -517,7 +517,9 @@ SPANS = [
 ]
 """Changes by which the study looks for spans."""
 SKIP_TFIDF = ("experiment/models/tfidf", DELETE)
-PROBE = {"start": "finetune", "task": {"kind": "sequence_classification"}, "data": {"imdb": {}}}
+KIND = "sequence_classification"
+MATCHING = {"kind": "label_matching", "phrases": ["bad", "good", "odd"]}
+PROBE = {"start": "finetune", "task": {"kind": KIND}, "data": {"imdb": {}}}
 SDPA = SMALL["experiment"]["models"]["sdpa"]
 MASKED = {"task": {"kind": "masked_lm"}, "recipe": RECIPE, "data": {"imdb": {}, "arxiv": {}}}
 GRAPH = {
@@ -885,6 +887,44 @@ GRAPH = {
         ],
         "report.analyses.x.models: positions of favor-m64 reach 128 tokens, but length = 256",
     ),
+    "a deviation at no stage": (
+        [("experiment/models/sdpa/deviations", {"tune": {"recipe": {"epochs": 3}}})],
+        "models.sdpa.deviations.tune: there is no 'tune'. Known: pretrain, tapt, finetune",
+    ),
+    "a deviation that is no setting": (
+        [("experiment/models/sdpa/deviations", {"tapt": {"recipe": {"epoch": 3}, "task": {"mask_probability": 2}}})],
+        "(?s)models.sdpa.deviations.tapt.task.mask_probability: Input should be.*"
+        "models.sdpa.deviations.tapt.recipe.epoch: unknown key",
+    ),
+    "a deviation to what needs other labels": (
+        [("experiment/models/sdpa/deviations", {"finetune": {"task": {"kind": "span_detection"}}})],
+        "models.sdpa.deviations.finetune: span_detection needs a label per span, but imdb has one per document",
+    ),
+    "a deviation that leaves nothing to start from": (
+        [("experiment/models/sdpa/deviations", {"tapt": {"recipe": None}})],
+        "stages.tapt.data.imdb: has no recipe, without which a backbone of kind encoder cannot do masked_lm",
+    ),
+    "a phrase too many": (
+        [
+            ("experiment/stages/match", {"start": "pretrain", "task": MATCHING, "data": {"imdb": {}}}),
+            ("experiment/models/tfidf/skip", ["pretrain", "tapt", "match"]),
+        ],
+        "stages.match.task.phrases: 3 for the classes no, yes. Give one for each, in the order of the labels",
+    ),
+    "phrases without weights": (
+        [
+            ("experiment/stages/match", {"task": {**MATCHING, "phrases": ["bad", "good"]}, "data": {"imdb": {}}}),
+            ("experiment/models/tfidf/skip", ["pretrain", "tapt", "match"]),
+        ],
+        "stages.match.data.imdb: has no recipe, so it needs a trained model, but sdpa has drawn weights there",
+    ),
+    "one phrase for both classes": (
+        [
+            ("experiment/stages/match", {"task": {**MATCHING, "phrases": ["bad", "bad"]}, "data": {"imdb": {}}}),
+            ("experiment/models/tfidf/skip", ["pretrain", "tapt", "match"]),
+        ],
+        "phrases = .'bad', 'bad'.; expected a phrase of its own for each class",
+    ),
     "an analysis with the name of a figure": (
         [
             ("report/analyses/x", {"kind": "gradients", "stage": "pretrain"}),
@@ -1087,6 +1127,36 @@ def test_a_trained_model_may_be_evaluated_as_it_is(change):
     assert not experiment.trains("sdpa", "probe", "imdb")
     assert experiment.splits("sdpa", "probe", "imdb") == ("validation", "test")
     assert experiment.splits("tfidf", "finetune", "imdb") == ("train", "validation", "test")
+
+
+def test_a_model_may_deviate_at_a_stage_and_there_alone():
+    deviations = {"tapt": {"recipe": {"batch_size": 4}}, "finetune": {"task": {"classifier_head": "none"}}}
+    experiment = study(("models/sdpa/deviations", deviations)).experiment
+    adapted, tuned = (experiment.work("sdpa", stage, "imdb") for stage in ("tapt", "finetune"))
+    others = [experiment.work("favor-m64", stage, "imdb") for stage in ("tapt", "finetune")]
+    assert (adapted.recipe.batch_size, adapted.recipe.epochs) == (4, RECIPE["epochs"])
+    assert (tuned.recipe, tuned.task.classifier_head) == (others[1].recipe, "none")
+    assert [(work.recipe.batch_size, work.task.kind) for work in others] == [(8, "masked_lm"), (8, KIND)]
+    assert others[1].task.classifier_head == "bert"
+
+
+def test_a_model_may_do_another_task_than_the_others_and_without_training():
+    matching = {"task": {"kind": "label_matching", "phrases": ["This is bad.", "This is good."]}, "recipe": None}
+    experiment = study(
+        ("stages/finetune/task/classifier_head", "none"),
+        ("models/sdpa/deviations", {"finetune": matching}),
+    ).experiment
+    assert experiment.work("sdpa", "finetune", "imdb").task.phrases == ["This is bad.", "This is good."]
+    assert [experiment.trains(model, "finetune", "imdb") for model in ("sdpa", "favor-m64")] == [False, True]
+    assert experiment.splits("sdpa", "finetune", "imdb") == ("validation", "test")
+
+
+def test_models_that_deviate_share_no_runs_from_there_on():
+    same = {"backbone": "encoder", "mechanism": "sdpa"}
+    deviating = same | {"deviations": {"tapt": {"recipe": {"epochs": 3}}}}
+    experiment = study(("models/same", same), ("models/deviating", deviating)).experiment
+    owners = [[experiment.owner(name, stage) for stage in experiment.stages] for name in ("same", "deviating")]
+    assert owners == [["sdpa"] * 3, ["sdpa", "deviating", "deviating"]]
 
 
 def test_models_of_all_backbones_pass_the_same_stages():
