@@ -22,6 +22,7 @@ SHARED_MODULES = frozenset(
     {
         "adapters",
         "approximation",
+        "classifier",
         "configuration",
         "contract",
         "document_classification",
@@ -212,6 +213,10 @@ class TaskParameters(KindParameters):
     def predicted_share(self) -> float:
         """Return the share of the tokens for which scores over the vocabulary are computed."""
         return 0.0
+
+    def taught_by(self) -> str | None:
+        """Return the model whose scores of the training documents are learnt beside their labels; None = none."""
+        return None
 
     def problems_of_labels(self, labels: Sequence[str]) -> Iterator[str]:
         """Yield why the task cannot be done with these classes, as sentences that begin with the setting at fault."""

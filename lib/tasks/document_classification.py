@@ -1,23 +1,35 @@
 """Classification of whole documents, however a model comes to the scores of their classes."""
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
 from datasets import Dataset
 from scipy.special import softmax
-from transformers import EvalPrediction
+from transformers import EvalPrediction, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
+from lib.data.classification import ClassificationCollator
 from lib.evaluation.metrics import classification_metrics
 from lib.tasks import contract
+from lib.tasks.classifier import ClassifierParameters
 
 
 class DocumentClassification(contract.Task):
     """Base of the tasks that score the classes of a document. The best epoch has the highest macro-F1 on validation."""
 
+    auto_model: ClassVar[str] = "AutoModelForSequenceClassification"
     best: ClassVar[str] = "f1_macro"
+
+    def model_options(self) -> dict[str, Any]:
+        """See `lib.tasks.contract.Task.model_options`: head and names of the classes."""
+        fields = ClassifierParameters.model_fields.keys() - {"kind"}
+        return self.parameters.model_dump(include=fields) | self.class_names()
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
+        """See `lib.tasks.contract.Task.collator`."""
+        return ClassificationCollator(tokenizer.pad_token_id)
 
     def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
         """See `lib.evaluation.metrics.classification_metrics`."""

@@ -211,10 +211,21 @@ class Plan:
         splits = self.experiment.splits(key.model, key.stage, key.dataset)
         if not self.reads_tokens(key):
             return {split: self.prepared(key.dataset, split) for split in splits}
-        return {
-            split: self.tokens(key.dataset, self.experiment.tokenizer_of(key.model, key.dataset), split)
-            for split in splits
-        }
+        folders = {split: self.tokens_of(key, split) for split in splits}
+        return folders | {"train": self.taught(key)} if self.teacher(key) else folders
+
+    def tokens_of(self, key: Key, split: str) -> str:
+        """Return the folder of a split as the model of a run reads it."""
+        return self.tokens(key.dataset, self.experiment.tokenizer_of(key.model, key.dataset), split)
+
+    def teacher(self, key: Key) -> Key | None:
+        """Return the run whose model teaches a run, if one does."""
+        name = self.work(key).task.taught_by()
+        return None if name is None else key._replace(model=self.experiment.owner(name, key.stage), variant="")
+
+    def taught(self, key: Key) -> str:
+        """Return the folder of a run's training tokens with the scores of its teacher beside."""
+        return f"{self.results}/taught/{self.place(key)}/seed-{key.seed}"
 
     def tokenizer(self, key: Key) -> list[str]:
         """Return the folder of a run's tokeniser, if it reads tokens."""

@@ -552,6 +552,30 @@ class Experiment(Section):
                     yield f"{place}.task.{problem}"
 
     @check
+    def _teachers_leave_a_model_of_the_same_task(self) -> Iterator[str]:
+        for name, stage in self._passages():
+            for entry, work in self._works_at(name, stage):
+                teacher = work.task.taught_by()
+                if teacher is not None and (problem := self._problem_of_teacher(teacher, stage, entry, work.task.head)):
+                    yield f"models.{name}: at {stage} on {entry} its teacher is {problem}"
+
+    def _problem_of_teacher(self, teacher: str, stage: str, entry: str, head: str | None) -> str | None:
+        """Return why a model cannot teach others at a stage, as the end of a sentence; None = it can."""
+        if teacher not in self.models:
+            return f"'{teacher}', which is no model. Known: {', '.join(self.models)}"
+        if teacher in whole(self.models) and not self.passes(teacher, stage):
+            return f"{teacher}, which does not pass {stage}. Name one that does"
+        works = dict(self._works_at(teacher, stage)) if (teacher, stage) in set(self._passages()) else {}
+        if entry not in works:
+            return None  # wrong itself, and reported as such
+        task = works[entry].task
+        if not self.trains(teacher, stage, entry) or (task.head or task.kind) != head or task.taught_by():
+            return f"{teacher}, which trains no {head} by labels alone there. Name a model that does"
+        if lacking := works[entry].lack_of_model:
+            return f"{teacher}, where {stage} {lacking}. Change that"
+        return None
+
+    @check
     def _deviations_fit(self) -> Iterator[str]:
         for name, model in whole(self.models).items():
             for stage, deviation in whole(model.deviations).items():
@@ -683,7 +707,7 @@ class Experiment(Section):
         if before not in works:
             return None  # wrong itself, and reported as such
         task, trained = self.work(model, stage, entry).task, works[before].task
-        if trained.kind != task.kind:
+        if (trained.head or trained.kind) != (task.head or task.kind):
             return f"{parent} trains {trained.kind}. Add one, or start from a stage that trains {task.kind}"
         if task.labelled and {entry, before} <= whole(self.datasets).keys():
             asked, given = (len(self.datasets[name].labels) for name in (entry, before))

@@ -1,13 +1,10 @@
 """Classification of whole documents: fine-tuning, and classifiers that need no training loop."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
 
 import pandas as pd
-from transformers import PreTrainedTokenizerBase
 
 from lib.backbones.contract import TextClassifier
-from lib.data.classification import ClassificationCollator
 from lib.evaluation.metrics import classification_metrics
 from lib.tasks import contract
 from lib.tasks.document_classification import DocumentClassification, class_predictions
@@ -15,16 +12,6 @@ from lib.tasks.document_classification import DocumentClassification, class_pred
 
 class Task(DocumentClassification):
     """Tell the class of a document."""
-
-    auto_model: ClassVar[str] = "AutoModelForSequenceClassification"
-
-    def model_options(self) -> dict[str, Any]:
-        """See `lib.tasks.contract.Task.model_options`: head and names of the classes."""
-        return self.parameters.model_dump(exclude={"kind"}) | self.class_names()
-
-    def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
-        """See `lib.tasks.contract.Task.collator`."""
-        return ClassificationCollator(tokenizer.pad_token_id)
 
     def evaluate(self, classifier: TextClassifier, documents: Mapping[str, pd.DataFrame]) -> contract.Evaluation:
         """See `lib.tasks.contract.Task.evaluate`: fitted on training, scored on validation and test."""

@@ -518,6 +518,7 @@ SPANS = [
 """Changes by which the study looks for spans."""
 SKIP_TFIDF = ("experiment/models/tfidf", DELETE)
 KIND = "sequence_classification"
+TAUGHT = {"kind": "distillation", "teacher": "favor-m64"}
 MATCHING = {"kind": "label_matching", "phrases": ["bad", "good", "odd"]}
 PROBE = {"start": "finetune", "task": {"kind": KIND}, "data": {"imdb": {}}}
 SDPA = SMALL["experiment"]["models"]["sdpa"]
@@ -903,6 +904,32 @@ GRAPH = {
     "a deviation that leaves nothing to start from": (
         [("experiment/models/sdpa/deviations", {"tapt": {"recipe": None}})],
         "stages.tapt.data.imdb: has no recipe, without which a backbone of kind encoder cannot do masked_lm",
+    ),
+    "a teacher that is no model": (
+        [("experiment/models/sdpa/deviations", {"finetune": {"task": {"kind": "distillation", "teacher": "nobody"}}})],
+        "models.sdpa: at finetune on imdb its teacher is 'nobody', which is no model. Known: tfidf, sdpa, lsh-h2-c64",
+    ),
+    "a teacher that skips the stage": (
+        [
+            ("experiment/models/sdpa/deviations", {"finetune": {"task": TAUGHT}}),
+            ("experiment/models/favor-m64/skip", ["finetune"]),
+        ],
+        "models.sdpa: at finetune on imdb its teacher is favor-m64, which does not pass finetune",
+    ),
+    "a teacher that does not train": (
+        [("experiment/models/sdpa/deviations", {"finetune": {"task": {**TAUGHT, "teacher": "tfidf"}}})],
+        "its teacher is tfidf, which trains no sequence_classification by labels alone there",
+    ),
+    "two models that teach each other": (
+        [("experiment/stages/finetune/task", {"kind": "distillation", "teacher": "favor-m64"})],
+        "its teacher is favor-m64, which trains no sequence_classification by labels alone",
+    ),
+    "a teacher without a whole model": (
+        [
+            ("experiment/models/sdpa/deviations", {"finetune": {"task": TAUGHT}}),
+            ("experiment/models/favor-m64/deviations", {"finetune": {"recipe": {"lora": {"merge": False}}}}),
+        ],
+        "its teacher is favor-m64, where finetune leaves adapters without the weights beside them",
     ),
     "a phrase too many": (
         [
