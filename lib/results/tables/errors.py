@@ -1,0 +1,87 @@
+"""How often models err on which texts: short or long ones, copied ones, ones in other languages."""
+
+from typing import ClassVar, Literal
+
+import pandas as pd
+from pydantic import Field
+
+from lib.core.errors import DataError
+from lib.core.kinds import TableParameters
+from lib.core.settings import Fraction
+from lib.results.predictions import load_items
+from lib.results.scope import Scope
+from lib.results.table import Column, Table
+from lib.results.texts import load_texts, main_languages, near_copies_explained
+
+
+class Parameters(TableParameters):
+    """One table per dataset: a row per model, its error rate on test by what the texts are like."""
+
+    divided: ClassVar[Literal["if_several"]] = "if_several"
+    needs_predictions: ClassVar[bool] = True
+    needs_classes: ClassVar[bool] = True
+    needs_texts: ClassVar[bool] = True
+
+    kind: Literal["errors"]
+    stage: str = Field(description="Stage whose runs it shows.")
+    by: Literal["words", "near_copy", "language"] = Field(
+        "words",
+        description="What parts the test documents: how long they are, in quarters; whether training has a near copy; "
+        "their language.",
+    )
+    threshold: Fraction = Field(0.01, description="Share below which languages stand together as `other`.")
+
+    def stages_passed(self) -> list[str]:
+        """See the base."""
+        return [self.stage]
+
+
+def make(settings: Parameters, scope: Scope) -> Table:
+    """Return error rates on test in percent: one row per model, one column per part of the documents.
+
+    With more than one seed these are means, with a standard deviation beside them. A rate is the share of wrong ones
+    among the labelled items of all documents of a part: the documents themselves, or their labelled words.
+
+    Raises:
+        DataError: a run or a description is missing or there twice, or the two do not fit each other.
+    """
+    ((dataset, file),) = scope.descriptions.items()
+    texts = load_texts(file)
+    parts = _parts(texts[texts["split"] == "test"].set_index("id"), settings)
+    runs = scope.grid(settings.stage)
+    rates = {(run.row, run.seed): _rates(run.folder, parts, dataset) for run in runs.itertuples()}
+    of_models = 100 * pd.concat(rates, names=["row", "seed", "part"])
+    scores = of_models.groupby(["row", "part"], observed=True).agg(["mean", "std"])
+    frame, columns = pd.DataFrame({"model": scope.models}), {}
+    for part, documents in parts.value_counts(sort=False).items():
+        of_part = scores.xs(part, level="part").reindex(scope.models)
+        frame[part] = of_part["mean"].to_numpy()
+        columns[part] = Column(f"{part} (n = {documents:,}) [%]", 2)
+        if scores["std"].notna().any():
+            frame[f"{part}_sd"] = of_part["std"].to_numpy()
+    return Table(frame, columns, note=near_copies_explained([file]) if settings.by == "near_copy" else None)
+
+
+def _parts(texts: pd.DataFrame, settings: Parameters) -> pd.Series:
+    """Return the part that each document is in, in order, by its identity."""
+    if settings.by == "near_copy":
+        names = {False: "no near copy in training", True: "near copy in training"}
+        return texts["near_copy"].map(names).astype(pd.CategoricalDtype(list(names.values()))).cat.remove_unused_categories()
+    if settings.by == "language":
+        languages = main_languages(texts["language"], settings.threshold)
+        return languages.astype(pd.CategoricalDtype(languages.value_counts().index))
+    quarters = pd.qcut(texts["words"], 4, duplicates="drop")
+    limits = texts["words"].groupby(quarters, observed=True).agg(["min", "max"])
+    return quarters.cat.rename_categories([f"{low} to {high} words" for low, high in limits.itertuples(index=False)])
+
+
+def _rates(folder: str, parts: pd.Series, dataset: str) -> pd.Series:
+    """Return the share of wrong labelled items by part."""
+    items = load_items(folder, ["id"])
+    of_items = parts.reindex(items["id"].to_numpy()).set_axis(items.index)
+    if of_items.isna().any():
+        raise DataError(
+            f"{folder}: predicts document {items.loc[of_items.isna(), 'id'].iloc[0]!r}, which the description of the "
+            f"texts of {dataset} lacks. Make both from the same data."
+        )
+    return (items["label"] != items["prediction"]).groupby(of_items, observed=True).mean()
