@@ -47,9 +47,7 @@ RECALL = 0.95
 SEED = 1
 
 
-def describe_dataset(
-    files: Mapping[str, str | Path], target: str | Path, settings: TextDescription
-) -> None:
+def describe_dataset(files: Mapping[str, str | Path], target: str | Path, settings: TextDescription) -> None:
     """Write what is to be known of each document of a dataset, one row per document (`SCHEMA`).
 
     `label` is the name of the class, `words` counts what white space separates, `language` is an ISO 639 code,

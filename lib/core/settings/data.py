@@ -303,10 +303,10 @@ class Preparation(Reading):
 class NearCopies(Section):
     """When a text is a near copy of another one: by the Jaccard similarity of their shingles, in lower case."""
 
-    unit: Literal["words", "characters"] = Field("characters", description="What shingles are runs of.")
-    size: PositiveInt = Field(4, description="Words or characters of a shingle.")
+    unit: Literal["words", "characters"] = Field("words", description="What shingles are runs of.")
+    size: PositiveInt = Field(1, description="Words or characters of a shingle; longer texts need longer ones.")
     threshold: Annotated[float, Field(gt=0, le=1)] = Field(
-        0.5, description="Share of the shingles of both texts that they have in common, at least."
+        0.6, description="Share of the shingles of both texts that they have in common, at least."
     )
     permutations: Annotated[int, Field(ge=16)] = Field(
         128, description="Hash functions of MinHash: the more, the less is compared in vain."

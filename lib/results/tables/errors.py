@@ -50,15 +50,14 @@ def make(settings: Parameters, scope: Scope) -> Table:
     parts = _parts(texts[texts["split"] == "test"].set_index("id"), settings)
     runs = scope.grid(settings.stage)
     rates = {(run.row, run.seed): _rates(run.folder, parts, dataset) for run in runs.itertuples()}
-    of_models = 100 * pd.concat(rates, names=["row", "seed", "part"])
-    scores = of_models.groupby(["row", "part"], observed=True).agg(["mean", "std"])
+    of_models = (100 * pd.concat(rates, names=["row", "seed"])).unstack("part").groupby("row")
+    means, deviations = of_models.mean().loc[scope.models], of_models.std().loc[scope.models]
     frame, columns = pd.DataFrame({"model": scope.models}), {}
     for part, documents in parts.value_counts(sort=False).items():
-        of_part = scores.xs(part, level="part").reindex(scope.models)
-        frame[part] = of_part["mean"].to_numpy()
+        frame[part] = means[part].to_numpy()
         columns[part] = Column(f"{part} (n = {documents:,}) [%]", 2)
-        if scores["std"].notna().any():
-            frame[f"{part}_sd"] = of_part["std"].to_numpy()
+        if deviations.notna().any(axis=None):
+            frame[f"{part}_sd"] = deviations[part].to_numpy()
     return Table(frame, columns, note=near_copies_explained([file]) if settings.by == "near_copy" else None)
 
 
@@ -66,7 +65,12 @@ def _parts(texts: pd.DataFrame, settings: Parameters) -> pd.Series:
     """Return the part that each document is in, in order, by its identity."""
     if settings.by == "near_copy":
         names = {False: "no near copy in training", True: "near copy in training"}
-        return texts["near_copy"].map(names).astype(pd.CategoricalDtype(list(names.values()))).cat.remove_unused_categories()
+        return (
+            texts["near_copy"]
+            .map(names)
+            .astype(pd.CategoricalDtype(list(names.values())))
+            .cat.remove_unused_categories()
+        )
     if settings.by == "language":
         languages = main_languages(texts["language"], settings.threshold)
         return languages.astype(pd.CategoricalDtype(languages.value_counts().index))
@@ -78,10 +82,10 @@ def _parts(texts: pd.DataFrame, settings: Parameters) -> pd.Series:
 def _rates(folder: str, parts: pd.Series, dataset: str) -> pd.Series:
     """Return the share of wrong labelled items by part."""
     items = load_items(folder, ["id"])
-    of_items = parts.reindex(items["id"].to_numpy()).set_axis(items.index)
+    of_items = parts.reindex(items["id"].to_numpy()).set_axis(items.index).rename("part")
     if of_items.isna().any():
         raise DataError(
             f"{folder}: predicts document {items.loc[of_items.isna(), 'id'].iloc[0]!r}, which the description of the "
             f"texts of {dataset} lacks. Make both from the same data."
         )
-    return (items["label"] != items["prediction"]).groupby(of_items, observed=True).mean()
+    return (items["label"] != items["prediction"]).groupby(of_items, observed=False).mean()
