@@ -343,7 +343,7 @@ class Experiment(Section):
         return self.stages[stage].data[dataset].task.splits_read(fits=fits)
 
     def fitted_to(self, model: str, stage: str, dataset: str) -> str:
-        """Return the dataset to which a model that reads texts is fitted; a stage without a recipe takes it as it was."""
+        """Return the dataset to which a model that reads texts is fitted: its own, or that of its parent stage."""
         parent = self.parent_stage(model, stage)
         if parent is None or self.stages[stage].data[dataset].recipe is not None:
             return dataset

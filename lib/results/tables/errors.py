@@ -2,6 +2,7 @@
 
 from typing import ClassVar, Literal
 
+import numpy as np
 import pandas as pd
 from pydantic import Field
 
@@ -63,20 +64,22 @@ def make(settings: Parameters, scope: Scope) -> Table:
 
 def _parts(texts: pd.DataFrame, settings: Parameters) -> pd.Series:
     """Return the part that each document is in, in order, by its identity."""
-    if settings.by == "near_copy":
-        names = {False: "no near copy in training", True: "near copy in training"}
-        return (
-            texts["near_copy"]
-            .map(names)
-            .astype(pd.CategoricalDtype(list(names.values())))
-            .cat.remove_unused_categories()
-        )
     if settings.by == "language":
-        languages = main_languages(texts["language"], settings.threshold)
-        return languages.astype(pd.CategoricalDtype(languages.value_counts().index))
-    quarters = pd.qcut(texts["words"], 4, duplicates="drop")
-    limits = texts["words"].groupby(quarters, observed=True).agg(["min", "max"])
-    return quarters.cat.rename_categories([f"{low} to {high} words" for low, high in limits.itertuples(index=False)])
+        parts = main_languages(texts["language"], settings.threshold)
+        return parts.astype(pd.CategoricalDtype(parts.value_counts().index))
+    if settings.by == "near_copy":
+        numbers = texts["near_copy"].astype(int)
+        names = {0: "no near copy in training", 1: "near copy in training"}
+    else:
+        words = texts["words"]
+        numbers = pd.Series(np.searchsorted(words.quantile([0.25, 0.5, 0.75]).unique(), words), words.index)
+        limits = words.groupby(numbers).agg(["min", "max"])
+        names = {
+            number: f"{low} to {high} words" if low < high else f"{low} words"
+            for number, low, high in limits.itertuples()
+        }
+    there = [name for number, name in names.items() if (numbers == number).any()]
+    return numbers.map(names).astype(pd.CategoricalDtype(there))
 
 
 def _rates(folder: str, parts: pd.Series, dataset: str) -> pd.Series:

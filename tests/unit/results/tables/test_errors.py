@@ -44,7 +44,7 @@ def test_error_rates_by_quarters_of_length(folders, texts):
     """Worked out by hand: two documents a quarter."""
     made = table(folders, texts)
     assert made.to_csv() == (
-        "model,3 to 4 words,3 to 4 words_sd,6 to 6 words,6 to 6 words_sd,"
+        "model,3 to 4 words,3 to 4 words_sd,6 words,6 words_sd,"
         "10 to 12 words,10 to 12 words_sd,20 to 30 words,20 to 30 words_sd\n"
         "sdpa,75.00,35.36,0.00,0.00,0.00,0.00,25.00,35.36\n"
         "tfidf,0.00,0.00,0.00,0.00,100.00,0.00,0.00,0.00\n"
@@ -66,7 +66,7 @@ def test_a_part_without_documents_is_left_out(folders, tmp_path):
     texts = write_texts(tmp_path / "texts.parquet", *({"id": number, "words": 5} for number in range(8)))
     made = table(folders[:1], texts, ["sdpa"], by="near_copy")
     assert made.to_csv() == "model,no near copy in training\nsdpa,12.50\n"
-    assert table(folders[:1], texts, ["sdpa"]).to_csv() == "model,5 to 5 words\nsdpa,12.50\n"
+    assert table(folders[:1], texts, ["sdpa"]).to_csv() == "model,5 words\nsdpa,12.50\n"
 
 
 def test_a_description_of_other_documents_is_named(folders, tmp_path):
