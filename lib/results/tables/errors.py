@@ -73,11 +73,8 @@ def _parts(texts: pd.DataFrame, settings: Parameters) -> pd.Series:
     else:
         words = texts["words"]
         numbers = pd.Series(np.searchsorted(words.quantile([0.25, 0.5, 0.75]).unique(), words), words.index)
-        limits = words.groupby(numbers).agg(["min", "max"])
-        names = {
-            number: f"{low} to {high} words" if low < high else f"{low} words"
-            for number, low, high in limits.itertuples()
-        }
+        limits = words.groupby(numbers).agg(["min", "max"]).itertuples()
+        names = {number: f"{low} to {high} words" if low < high else f"{low} words" for number, low, high in limits}
     there = [name for number, name in names.items() if (numbers == number).any()]
     return numbers.map(names).astype(pd.CategoricalDtype(there))
 

@@ -48,7 +48,7 @@ def test_every_document_is_described(files, tmp_path):
     ]
     assert texts["split"].tolist() == [split for split, rows in SPLITS.items() for _ in rows]
     assert texts["label"].tolist() == ["no", "yes", "no", "yes", "no", "yes", "no"]
-    assert texts["words"].tolist() == [14, 11, 14, 15, 2, 4, 3]
+    assert texts["words"].tolist() == [14, 12, 14, 15, 2, 4, 3]
     assert texts["language"].tolist()[:3] == ["en", "de", "en"]
     assert texts["language"].iloc[3] == "en", "capitals are letters, too"
     assert texts["repeated"].tolist() == [False, False, True, False, False, False, False]

@@ -38,7 +38,7 @@ def test_a_panel_per_dataset_and_a_line_per_split(tmp_path):
     assert [text.get_text() for text in first.get_legend().get_texts()] == ["train: 4 documents", "test: 1 documents"]
 
 
-@pytest.mark.parametrize(("share", "longer"), [(0.5, ", 1 longer"), (1, "")])
+@pytest.mark.parametrize(("share", "longer"), [(0.75, ", 1 longer"), (1, "")])
 def test_the_longest_are_counted_in_the_legend(tmp_path, share, longer):
     file = write_texts(tmp_path / "texts.parquet", *({"words": words} for words in (5, 6, 7, 8, 900)))
     (axes,) = drawn(share, tweets=file)
