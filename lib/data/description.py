@@ -61,7 +61,7 @@ def describe_dataset(files: Mapping[str, str | Path], target: str | Path, settin
         settings: names of the classes, and what a near copy is.
 
     Raises:
-        DataError: a file cannot be read, or has a class without a name.
+        DataError: a file cannot be read.
     """
     held_out = [text for split in HELD_OUT for _, text, _ in _documents(files[split])]
     training = (text for _, text, _ in _documents(files[TRAINING]))
