@@ -230,8 +230,8 @@ class TaskParameters(KindParameters):
 class ResultParameters(KindParameters):
     """Base of the settings of every kind of table and figure."""
 
-    reads: ClassVar[Literal["runs", "token_lengths"]] = "runs"
-    """What it is made from: records of runs, or statistics of tokenised texts."""
+    reads: ClassVar[Literal["runs", "token_lengths", "texts"]] = "runs"
+    """What it is made from: records of runs, statistics of tokenised texts, or descriptions of texts."""
     divided: ClassVar[Literal["never", "always", "if_several"]] = "never"
     """Whether there is one for each dataset, which then bears its name."""
     needs_predictions: ClassVar[bool] = False
@@ -248,6 +248,8 @@ class ResultParameters(KindParameters):
     """Whether the runs of its stages must measure the geometry of attention."""
     needs_groups: ClassVar[bool] = False
     """Whether the documents of its datasets must be in groups."""
+    needs_texts: ClassVar[bool] = False
+    """Whether it reads descriptions of its datasets' texts beside the runs."""
     takes_variants: ClassVar[Literal["none", "any", "needed"]] = "none"
     """Whether its stages may, or must, have variants, so that there are several runs of one model, dataset and seed."""
     beside: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ()
@@ -268,8 +270,9 @@ class ResultParameters(KindParameters):
 
     @check
     def _models_are_of_runs(self) -> Iterator[str]:
-        if self.reads == "token_lengths" and self.models:
-            yield f"models = {self.models} does nothing where token lengths are shown. Leave it out"
+        if self.reads != "runs" and self.models:
+            shown = self.reads.replace("_", " ")
+            yield f"models = {self.models} does nothing where {shown} are shown. Leave it out"
 
 
 class TableParameters(ResultParameters):

@@ -3,7 +3,7 @@
 import functools
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from urllib.parse import urlparse
 
 from lib.core.errors import DataError
 from lib.core.files import read_mapping
-from lib.core.generated import PACKAGE, RAW_FILES, options_class
+from lib.core.generated import PACKAGE, RAW_FILES, group_names, options_class
 from lib.core.inputs import resolve_paths
 from lib.core.kinds import BACKBONES, FIGURES, MECHANISMS, TABLES, TASKS, Axis, ResultParameters
 from lib.core.record import CONFIG, GEOMETRY, HISTORY, MODEL, PREDICTIONS, RUN
@@ -210,7 +210,8 @@ class Plan:
         """Return what a run reads, by split: folders of tokens, or prepared documents."""
         splits = self.experiment.splits(key.model, key.stage, key.dataset)
         if not self.reads_tokens(key):
-            return {split: self.prepared(key.dataset, split) for split in splits}
+            fitted_to = self.experiment.fitted_to(key.model, key.stage, key.dataset)
+            return {split: self.prepared(fitted_to if split == "train" else key.dataset, split) for split in splits}
         folders = {split: self.tokens_of(key, split) for split in splits}
         return folders | {"train": self.taught(key)} if self.teacher(key) else folders
 
@@ -364,6 +365,12 @@ class Plan:
         options = options_class(self.generator(corpus)).model_validate(self.generated(corpus).options)
         return as_json(options.model_dump(mode="json"))
 
+    def group_names(self, dataset: str) -> list[str]:
+        """Return what the groups of a dataset's documents are called, if its generator names them."""
+        if self.corpus(dataset).source != "generated":
+            return []
+        return group_names(self.generator(dataset), self.generated(dataset).options)
+
     def generator_code(self, corpus: str) -> str:
         """Return the digest of the code that generates a corpus."""
         return code_digest("scripts/generate_corpus.py", f"{PACKAGE}.{self.generator(corpus)}")
@@ -418,6 +425,10 @@ class Plan:
     def prepared_summary(self, dataset: str) -> str:
         """Return the path of what the preparation counted."""
         return f"{self.results}/data/{dataset}/prepared/summary.json"
+
+    def texts(self, dataset: str) -> str:
+        """Return the path of the description of a dataset's texts."""
+        return f"{self.results}/data/{dataset}/texts.parquet"
 
     def tokens(self, corpus: str, tokenizer: str, split: str) -> str:
         """Return the folder of the tokenised documents of a split."""
@@ -503,14 +514,19 @@ class Plan:
             datasets = self._datasets(stage, settings)
             for dataset in datasets:
                 name = entry if settings.divided == "if_several" and len(datasets) == 1 else f"{entry}_{dataset}"
-                results[name] = shown | {"scope": shown["scope"] | {"stages": [[stage, [dataset]]]}}
+                part = {"stages": [[stage, [dataset]]], **({"texts": [dataset]} if settings.needs_texts else {})}
+                results[name] = shown | {"scope": shown["scope"] | part}
         return results
 
     def _scope(self, settings: ResultParameters) -> dict[str, Any]:
         """Return the fields of `lib.results.scope.Scope` but for its files, as JSON keeps them."""
-        if settings.reads == "token_lengths":
-            shown = [each for each in self.tokenised if each[0] in (settings.datasets or self.corpora)]
-            return {"models": [], "stages": [], "owners": {}, "tokenised": shown}
+        if settings.reads != "runs":
+            about = settings.datasets or self.corpora
+            of_texts: dict[str, Any] = {
+                "token_lengths": {"tokenised": [each for each in self.tokenised if each[0] in about]},
+                "texts": {"texts": self._described(about)},
+            }
+            return {"models": [], "stages": [], "owners": {}} | of_texts[settings.reads]
         experiment, report = self.experiment, self.study.report
         passed, added = settings.stages_passed(), settings.stages_added()
         stages = list(dict.fromkeys([*added, *passed]))
@@ -524,6 +540,12 @@ class Plan:
         rows = list(dict.fromkeys(names[row] for row in settings.models or passing))
         beside: dict[str, Any] = {name: names.get(getattr(report, name)) for name in settings.beside}
         datasets = [[stage, self._datasets(stage, settings)] for stage in stages]
+        shown = list(dict.fromkeys(name for _, names in datasets for name in names))
+        grouped = [
+            name
+            for name, dataset in experiment.datasets.items()
+            if dataset.group and settings.needs_groups and name in shown
+        ]
         return {
             "models": rows,
             "stages": datasets,
@@ -536,15 +558,18 @@ class Plan:
                 for stage in stages
             },
             "families": {row: experiment.backbone_at(row, [*passed, *owners[row]][0]).family for row in rows},
-            "groups": {
-                name: dataset.group
-                for name, dataset in experiment.datasets.items()
-                if dataset.group and settings.needs_groups and any(name in names for _, names in datasets)
-            },
+            "groups": {name: experiment.datasets[name].group for name in grouped},
+            "group_names": {name: found for name in grouped if (found := self.group_names(name))},
             "variants": self._variants(stages),
             "published": report.published,
+            **({"texts": self._described(shown)} if settings.needs_texts else {}),
             **beside,
         }
+
+    def _described(self, names: Collection[str]) -> list[str]:
+        """Return the datasets among `names` that runs read."""
+        read = {key.dataset for key in self.runs}
+        return [name for name in self.experiment.datasets if name in names and name in read]
 
     def _datasets(self, stage: str, settings: ResultParameters) -> list[str]:
         """Return the entries of a stage's `data` that are shown; all, where the settings name none of them."""
@@ -552,16 +577,17 @@ class Plan:
         return [entry for entry in settings.datasets or () if entry in entries] or entries
 
     def result_inputs(self, result: Mapping[str, Any]) -> list[str]:
-        """Return the files that a table or figure is made from: run records, or token lengths."""
+        """Return the files that a table or figure is made from: run records, token lengths, descriptions of texts."""
         scope = result["scope"]
         if "tokenised" in scope:
             return [self.token_lengths(corpus, tokenizer) for corpus, tokenizer in scope["tokenised"]]
         stages = dict(scope["stages"])
-        return [
+        records = [
             f"{self.folder(key)}/{RUN}"
             for key in self.runs
             if key.dataset in stages.get(key.stage, ()) and key.model in scope["owners"][key.stage].values()
         ]
+        return [*records, *map(self.texts, scope.get("texts", ()))]
 
     def result_code(self, axis: Axis[Any], result: Mapping[str, Any]) -> str:
         """Return the digest of the code that makes a table or figure."""

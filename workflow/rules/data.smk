@@ -60,6 +60,29 @@ rule prepare_dataset:
         " --out {params.folder} > {log} 2>&1"
 
 
+rule describe_dataset:
+    input:
+        lambda w: [plan.prepared(w.corpus, split) for split in SPLITS],
+    output:
+        plan.texts("{corpus}"),
+    log:
+        plan.log("describe_dataset/{corpus}"),
+    benchmark:
+        plan.benchmark("describe_dataset/{corpus}")
+    wildcard_constraints:
+        corpus=names(plan.experiment.datasets),
+    resources:
+        mem_mb=4_000,
+        runtime=60,
+    params:
+        settings=lambda w: as_json(plan.experiment.datasets[w.corpus].description.model_dump(mode="json")),
+        code=code_digest("scripts/describe_dataset.py"),
+    message:
+        "describe the texts of {wildcards.corpus}"
+    shell:
+        "python scripts/describe_dataset.py --settings {params.settings:q} --data {input} --out {output} > {log} 2>&1"
+
+
 rule train_tokenizer:
     input:
         lambda w: plan.tokenizer_sources(w.tokenizer),

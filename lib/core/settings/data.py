@@ -300,6 +300,28 @@ class Preparation(Reading):
             yield f"balance draws documents, but split.{given} takes the splits as they are. Leave one of them out"
 
 
+class NearCopies(Section):
+    """When a text is a near copy of another one: by the Jaccard similarity of their shingles, in lower case."""
+
+    unit: Literal["words", "characters"] = Field("words", description="What shingles are runs of.")
+    size: PositiveInt = Field(1, description="Words or characters of a shingle; longer texts need longer ones.")
+    threshold: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.6, description="Share of the shingles of both texts that they have in common, at least."
+    )
+    permutations: Annotated[int, Field(ge=16)] = Field(
+        128, description="Hash functions of MinHash: the more, the less is compared in vain."
+    )
+
+
+class TextDescription(Section):
+    """All that the description of a dataset's texts reads beside them."""
+
+    labels: list[str] | None = Field(
+        None, description="Names of the classes of documents, in the order of their numbers; null = they have none."
+    )
+    near_copies: NearCopies = Field(default_factory=NearCopies)
+
+
 class Dataset(Preparation, Documents):
     """A labelled dataset."""
 
@@ -313,10 +335,21 @@ class Dataset(Preparation, Documents):
         "share (below 1) of the tokens that a window holds beside [CLS] and [SEP].",
     )
 
+    near_copies: NearCopies = Field(
+        default_factory=NearCopies,
+        description="What counts as a near copy of a training text, where the report shows any.",
+    )
+
     @property
     def preparation(self) -> Preparation:
         """The settings that the preparation of the raw files reads."""
         return Preparation.model_validate(self.model_dump(include=set(Preparation.model_fields)))
+
+    @property
+    def description(self) -> TextDescription:
+        """The settings that the description of its texts reads."""
+        labels = self.labels if self.label_per == "document" else None
+        return TextDescription(labels=labels, near_copies=self.near_copies)
 
     @check
     def _ground_truth_labels_documents(self) -> Iterator[str]:

@@ -381,6 +381,15 @@ class Experiment(Section):
         fits = self.trains(model, stage, dataset) or not self.reads_tokens(model, stage)
         return self.work(model, stage, dataset).task.splits_read(fits=fits)
 
+    def fitted_to(self, model: str, stage: str, dataset: str) -> str:
+        """Return the dataset to which a model that reads texts is fitted: its own, or that of its parent stage."""
+        parent = self.parent_stage(model, stage)
+        if parent is None or self.work(model, stage, dataset).recipe is not None:
+            return dataset
+        before = self.parent_dataset(parent, dataset)
+        assert before is not None  # the study was checked
+        return self.fitted_to(model, parent, before)
+
     def owner(self, model: str, stage: str) -> str:
         """Return the first model whose runs of `stage` are those of `model`, because all that made them is the same."""
         wanted = self._making_of(model, stage)
@@ -689,13 +698,13 @@ class Experiment(Section):
         for name, stage in self._passages():
             parent = self.parent_stage(name, stage)
             for entry, work in self._works_at(name, stage):
-                if work.recipe or not work.task.predicts or not self.reads_tokens(name, stage):
+                if work.recipe or not work.task.predicts:
                     continue
                 problem = None
                 if parent is not None:
                     headless = work.task.trains_on is None
                     problem = None if headless else self._missing_of_a_head(name, stage, entry, parent)
-                elif not isinstance(self.models[name].start, ForeignStart):
+                elif self.reads_tokens(name, stage) and not isinstance(self.models[name].start, ForeignStart):
                     problem = f"{name} has drawn weights there. Add one, or let it start from a stage that trains"
                 if problem:
                     yield f"stages.{stage}.data.{entry}: has no recipe, so it needs a trained model, but {problem}"
@@ -710,9 +719,14 @@ class Experiment(Section):
         if (trained.head or trained.kind) != (task.head or task.kind):
             return f"{parent} trains {trained.kind}. Add one, or start from a stage that trains {task.kind}"
         if task.labelled and {entry, before} <= whole(self.datasets).keys():
-            asked, given = (len(self.datasets[name].labels) for name in (entry, before))
-            if asked != given:
-                return f"{parent} trains {given} labels on {before}, not {asked}. Add one, or give both the same labels"
+            asked, given = (self.datasets[name].labels for name in (entry, before))
+            if len(asked) != len(given):
+                return (
+                    f"{parent} trains {len(given)} labels on {before}, not {len(asked)}. Add one, or give both the "
+                    "same labels"
+                )
+            if asked != given and set(asked) == set(given):
+                return f"the labels of {before} are {given}, not {asked}. Name both in the same order"
         return None
 
     @check
@@ -967,6 +981,8 @@ class Study(Section):
     def _shown_by(self, settings: ResultParameters) -> list[str]:
         """Return the corpora and datasets that a table or figure may show: those of its stages, if it has any."""
         stages, shown = whole(self.experiment.stages), settings.stages_passed()
+        if settings.reads == "texts":
+            return list(self.experiment.datasets)
         if not shown or not set(shown) <= set(stages):
             return [*self.experiment.corpora, *self.experiment.datasets]
         return list(dict.fromkeys(entry for stage in shown for entry in stages[stage].data))

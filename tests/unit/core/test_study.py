@@ -460,6 +460,22 @@ IDLE = {
         [("report/tables/x", {"kind": "token_lengths", "models": ["sdpa"]})],
         r"report.tables.x: models = \['sdpa'\] does nothing where token lengths are shown. Leave it out",
     ),
+    "a model of texts": (
+        [("report/figures/x", {"kind": "words", "models": ["sdpa"]})],
+        r"report.figures.x: models = \['sdpa'\] does nothing where texts are shown. Leave it out",
+    ),
+    "texts of a corpus": (
+        [("report/tables/x", {"kind": "texts", "datasets": ["wikipedia"]})],
+        "report.tables.x.datasets: there is no 'wikipedia'. Known: imdb, arxiv",
+    ),
+    "errors of what is not predicted": (
+        [("report/tables/x", {"kind": "errors", "stage": "tapt"})],
+        "report.tables.x: masked_lm, the task of tapt, leaves no predictions",
+    ),
+    "near copies of all texts": (
+        [("experiment/datasets/imdb/near_copies", {"threshold": 0})],
+        "datasets.imdb.near_copies.threshold: Input should be greater than 0",
+    ),
     "columns of groups": (
         [("report/tables/x", {"kind": "groups", "stage": "finetune", "columns": ["f1"]})],
         "report.tables.x.columns: unknown key. Remove it or correct its spelling",
@@ -663,6 +679,14 @@ GRAPH = {
             ("experiment/models/tfidf/skip", ["pretrain", "tapt", "probe"]),
         ],
         "stages.probe.data.more: has no recipe, .* but finetune trains 2 labels on imdb, not 3",
+    ),
+    "no recipe and labels in another order": (
+        [
+            ("experiment/datasets/more", SMALL["experiment"]["datasets"]["imdb"] | {"labels": ["yes", "no"]}),
+            ("experiment/stages/finetune/data", {"imdb": {}}),
+            ("experiment/stages/probe", PROBE | {"data": {"more": {}}}),
+        ],
+        r"stages.probe.data.more: .* but the labels of imdb are \['no', 'yes'\], not \['yes', 'no'\]. Name both in the",
     ),
     "a start from adapters alone": (
         [("experiment/stages/pretrain/recipe/lora", {"merge": False})],

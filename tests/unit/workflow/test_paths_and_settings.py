@@ -537,6 +537,90 @@ def test_a_table_may_show_some_of_the_datasets():
     ]
 
 
+TEXTS = "results/data/{}/texts.parquet"
+
+
+def test_descriptions_of_texts_are_read_where_they_are_shown():
+    made = reported(
+        tables={
+            "texts": {"kind": "texts"},
+            "of_imdb": {"kind": "texts", "datasets": ["imdb"]},
+            "errors": {"kind": "errors", "stage": "finetune", "models": ["sdpa"]},
+        },
+        figures={"words": {"kind": "words", "datasets": ["arxiv"]}, "languages": {"kind": "languages"}},
+    )
+    assert made.result_inputs(made.tables["texts"]) == [TEXTS.format("imdb"), TEXTS.format("arxiv")]
+    assert made.result_inputs(made.tables["of_imdb"]) == [TEXTS.format("imdb")]
+    assert made.result_inputs(made.figures["words"]) == [TEXTS.format("arxiv")]
+    assert made.result_inputs(made.tables["errors_arxiv"]) == [
+        *(f"{FIRST}/finetune/sdpa/arxiv/seed-{seed}/run.json" for seed in (1, 2)),
+        TEXTS.format("arxiv"),
+    ]
+    scope = read_scope(made.tables["errors_arxiv"]["scope"], made.result_inputs(made.tables["errors_arxiv"]))
+    assert scope.descriptions == {"arxiv": TEXTS.format("arxiv")}
+
+
+def test_datasets_that_no_run_reads_are_not_described():
+    made = reported(
+        ("stages/tapt/data", {"imdb": {}}), ("stages/finetune/data", {"imdb": {}}), tables={"texts": {"kind": "texts"}}
+    )
+    assert made.result_inputs(made.tables["texts"]) == [TEXTS.format("imdb")]
+
+
+def test_a_description_reads_classes_of_documents_and_what_a_near_copy_is():
+    made = plan(("datasets/imdb/near_copies", {"threshold": 0.7}))
+    described = made.experiment.datasets["imdb"].description
+    assert (described.labels, described.near_copies.threshold) == (["no", "yes"], 0.7)
+    assert (
+        plan(("datasets/imdb/label_per", "word"), ("stages/finetune/data", {"arxiv": {}}))
+        .experiment.datasets["imdb"]
+        .description.labels
+        is None
+    )
+
+
+TEMPLATES = {
+    "source": "generated",
+    "generated": {
+        "documents": 100,
+        "generator": "hate_templates",
+        "options": {"validation": 24, "test": 60, "classes": ["no", "yes"]},
+    },
+    "labels": ["no", "yes"],
+    "group": "group",
+    "max_tokens": 64,
+}
+CHECK = {"start": "finetune", "task": {"kind": "sequence_classification"}, "data": {"templates": {}}}
+CHECKED = (
+    ("datasets/arxiv", None),
+    ("datasets/templates", TEMPLATES),
+    ("stages/tapt/data", {"imdb": {}}),
+    ("stages/finetune/data", {"imdb": {}}),
+    ("stages/check", CHECK),
+)
+
+
+def test_what_reads_texts_is_taken_as_it_was_fitted():
+    made = plan(*CHECKED)
+    run = key("check", "tfidf", "templates")
+    prepared = "results/data/{}/prepared/{}.parquet"
+    assert made.data(run) == {
+        "train": prepared.format("imdb", "train"),
+        "validation": prepared.format("templates", "validation"),
+        "test": prepared.format("templates", "test"),
+    }
+    assert set(made.data(key("check", "sdpa", "templates"))) == {"validation", "test"}
+    assert made.data(key("finetune", "tfidf"))["train"] == prepared.format("imdb", "train")
+    assert made.start(run) == []
+
+
+def test_groups_have_the_names_that_their_generator_gives():
+    made = reported(*CHECKED, tables={"functions": {"kind": "groups", "stage": "check"}})
+    names = made.tables["functions"]["scope"]["group_names"]["templates"]
+    assert names[:2] == ["hostility", "exclusion"]
+    assert len(names) == 12
+
+
 def test_a_figure_groups_models_by_family_and_reads_all_its_stages():
     made = Plan(study(layers=[("report.yaml", REPORT)]))
     scope = made.figures["f1_time"]["scope"]
