@@ -82,12 +82,12 @@ def prepare_dataset(
         # Where words or spans are labelled, documents have no class, so they are drawn as if they all had the same.
         classes = settings.labels if settings.label_per == "document" else ["documents"]
         assignment = assign_splits(index.labels, classes, split, settings.balance, held_out, given)
-        _distribute(candidates, assignment, folder)
+        distribute(candidates, assignment, folder)
         candidates.unlink()
         write_json(folder / SUMMARY, _summarise(index, assignment))
 
 
-class _Index:
+class Index:
     """What the second pass needs to know of every document that the first one kept.
 
     Args:
@@ -103,7 +103,18 @@ class _Index:
         self._items_of_class = array("I")
         self.counts: dict[str, dict[str, Any]] = {}
 
-    def add(self, part: int, label: int | list[Any], text: str, split_of_fold: int, label_per: str) -> None:
+    def add(
+        self, part: int, label: int | list[Any], text: str, split_of_fold: int = 0, label_per: str = "document"
+    ) -> None:
+        """Note a document.
+
+        Args:
+            part: number of its part.
+            label: number of its class, or those of its words, or spans.
+            text: of which only a digest is kept.
+            split_of_fold: number of the split that its fold stands for.
+            label_per: what bears a label.
+        """
         self._parts.append(part)
         self._folds.append(split_of_fold)
         self._labels.append(0 if isinstance(label, list) else label)
@@ -150,11 +161,11 @@ def _collect(
     ground_truth: Mapping[str, Sequence[str | Path]] | None,
     settings: Preparation,
     candidates: Path,
-) -> _Index:
+) -> Index:
     """Write the documents that are neither empty nor too short to `candidates`, and return their index."""
-    index = _Index(settings.labels)
+    index = Index(settings.labels)
     index.counts = {
-        part: {"files": [Path(path).name for path in paths], "read": 0, "empty": 0, "short": 0}
+        part: {"files": [Path(path).name for path in paths], "read": 0, "unlabelled": 0, "empty": 0, "short": 0}
         for part, paths in files.items()
     }
     numbers = {part: number for number, part in enumerate(files)}
@@ -167,6 +178,7 @@ def _collect(
         id=settings.id,
         label=settings.label,
         labels=settings.labels,
+        values=settings.values,
         label_per=settings.label_per,
         group=settings.group,
         fold=None if folds is None or folds.file is not None else folds.column,
@@ -180,12 +192,13 @@ def _collect(
             counts["read"] += 1
             where = f"{record.part}, document {record.id!r}"
             split = 0 if splits is None else splits.split(record.id, record.fold, where)
-            if not text or text.isspace():
+            if record.label is None:
+                counts["unlabelled"] += 1
+            elif not text or text.isspace():
                 counts["empty"] += 1
             elif len(text) < settings.min_chars:
                 counts["short"] += 1
             else:
-                assert record.label is not None  # one was asked for
                 label, per = record.label, settings.label_per
                 if per == "word" and isinstance(label, list) and len(label) != (found := len(words(text))):
                     raise DataError(
@@ -200,7 +213,11 @@ def _collect(
     for part, counts in index.counts.items():
         if counts["empty"]:
             logger.warning("%s: dropped %d documents without text", part, counts["empty"])
-        logger.info("%s: read %d, dropped %d below min_chars", part, counts["read"], counts["short"])
+        logger.info(
+            "%s: read %d, dropped %d without a label and %d below min_chars",
+            part,
+            *(counts[name] for name in ("read", "unlabelled", "short")),
+        )
     return index
 
 
@@ -208,7 +225,7 @@ def assign_splits(
     labels: np.ndarray,
     names: Sequence[str],
     split: Split,
-    balance: bool = False,
+    balance: float = 0,
     held_out: np.ndarray | None = None,
     given: np.ndarray | None = None,
 ) -> np.ndarray:
@@ -221,7 +238,7 @@ def assign_splits(
         labels: numbers of the classes, `[documents]`.
         names: names of the classes.
         split: shares, seed and sizes.
-        balance: cut every class to the size of the rarest, before splitting.
+        balance: cut every class to so many times the size of the rarest, before splitting; 0 cuts none.
         held_out: documents that give validation and test, half each, `[documents]`; the others give training. None
             splits all documents by their shares.
         given: number of the split that every document comes in, `[documents]`; None makes the splits.
@@ -250,7 +267,7 @@ def assign_splits(
 
 
 def _drawn_splits(
-    labels: np.ndarray, names: Sequence[str], split: Split, balance: bool, held_out: np.ndarray | None
+    labels: np.ndarray, names: Sequence[str], split: Split, balance: float, held_out: np.ndarray | None
 ) -> list[np.ndarray]:
     """Return the documents of training, validation and test, drawn by class."""
     everything = np.arange(len(labels))
@@ -258,7 +275,7 @@ def _drawn_splits(
     for group in groups:
         _require_every_class(labels[group], names, "to split", needed=3 if held_out is None else 1)
     if balance:
-        groups = [_balanced(group, labels, split.seed) for group in groups]
+        groups = [_balanced(group, labels, split.seed, balance) for group in groups]
     if held_out is None:
         rest_share = round(split.validation + split.test, 12)
         train, rest = _halves(groups[0], labels, names, rest_share, split.seed)
@@ -269,10 +286,11 @@ def _drawn_splits(
     return [train, *_halves(rest, labels, names, test_share, split.seed)]
 
 
-def _balanced(group: np.ndarray, labels: np.ndarray, seed: int) -> np.ndarray:
+def _balanced(group: np.ndarray, labels: np.ndarray, seed: int, ratio: float) -> np.ndarray:
     members = [group[labels[group] == label] for label in np.unique(labels[group])]
-    rarest = min(map(len, members))
-    return np.sort(np.concatenate([resample(m, replace=False, n_samples=rarest, random_state=seed) for m in members]))
+    most = int(ratio * min(map(len, members)))
+    drawn = [resample(m, replace=False, n_samples=min(most, len(m)), random_state=seed) for m in members]
+    return np.sort(np.concatenate(drawn))
 
 
 def _halves(
@@ -303,8 +321,14 @@ def _class_counts(labels: np.ndarray, names: Sequence[str]) -> dict[str, int]:
     return dict(zip(names, np.bincount(labels, minlength=len(names)).tolist(), strict=True))
 
 
-def _distribute(candidates: Path, assignment: np.ndarray, folder: Path) -> None:
-    """Write each candidate to its split, in the order read."""
+def distribute(candidates: Path, assignment: np.ndarray, folder: Path) -> None:
+    """Write each candidate to its split, in the order read.
+
+    Args:
+        candidates: a prepared part.
+        assignment: as `assign_splits` returns it, `[documents]`.
+        folder: where a file for each split appears.
+    """
     with contextlib.ExitStack() as stack:
         source = stack.enter_context(pq.ParquetFile(candidates, buffer_size=1 << 18, pre_buffer=False))
         schema = source.schema_arrow
@@ -318,19 +342,28 @@ def _distribute(candidates: Path, assignment: np.ndarray, folder: Path) -> None:
                     writers[number].write(*row)
 
 
-def _summarise(index: _Index, assignment: np.ndarray) -> dict[str, Any]:
-    """Count the documents, their labels and the duplicate texts."""
+def _summarise(index: Index, assignment: np.ndarray) -> dict[str, Any]:
+    """Count the documents by part and by split."""
     for number, counts in enumerate(index.counts.values()):
         of_part = index.parts == number
         counts["candidates"] = index.class_counts(of_part)
         counts["kept"] = index.class_counts(of_part & (assignment >= 0))
+    return {"parts": index.counts} | summarise_splits(index, assignment)
+
+
+def summarise_splits(index: Index, assignment: np.ndarray) -> dict[str, Any]:
+    """Return the documents of each split, their labels and the duplicate texts, counted.
+
+    Args:
+        index: of the documents.
+        assignment: as `assign_splits` returns it, `[documents]`.
+    """
     texts = {name: index.texts[assignment == number] for number, name in enumerate(SPLITS)}
     shared = {
         f"{second} in {first}": int(np.isin(texts[second], texts[first]).sum())
         for first, second in itertools.combinations(SPLITS, 2)
     }
     summary = {
-        "parts": index.counts,
         "splits": {
             name: {
                 "documents": len(texts[name]),

@@ -174,6 +174,7 @@ def test_cleaning_dropping_balancing_and_the_summary(tmp_path):
     assert part == {
         "files": ["raw.parquet"],
         "read": 93,
+        "unlabelled": 0,
         "empty": 1,
         "short": 1,
         "candidates": {"no": 30, "yes": 61},
