@@ -25,7 +25,7 @@ from lib.core.errors import ConfigError, DataError
 from lib.core.files import atomic_path, write_json
 from lib.core.settings.data import Preparation, Split
 from lib.data.folds import SPLITS, FoldSplits
-from lib.data.labels import words
+from lib.data.labels import IGNORED, words
 from lib.data.parts import PartWriter, part_schema
 from lib.data.readers import read_records
 from lib.data.spans import marked
@@ -33,6 +33,9 @@ from lib.data.spans import marked
 logger = logging.getLogger(__name__)
 
 SUMMARY = "summary.json"
+
+_NO_NUMBER = "-0"
+"""A spelling that is the number of another one, so that the reader takes no number for a class but those listed."""
 
 
 def prepare_dataset(
@@ -172,13 +175,13 @@ def _collect(
     remove = re.compile(settings.remove) if settings.remove is not None else None
     folds = settings.split.folds
     splits = None if folds is None else FoldSplits(folds)
+    spellings, meanings = _spellings(settings)
     records = read_records(
         files,
         text=settings.text,
         id=settings.id,
         label=settings.label,
-        labels=settings.labels,
-        values=settings.values,
+        labels=spellings,
         label_per=settings.label_per,
         group=settings.group,
         fold=None if folds is None or folds.file is not None else folds.column,
@@ -192,14 +195,15 @@ def _collect(
             counts["read"] += 1
             where = f"{record.part}, document {record.id!r}"
             split = 0 if splits is None else splits.split(record.id, record.fold, where)
-            if record.label is None:
+            label = _meant(record.label, meanings) if settings.values else record.label
+            if label is None:
                 counts["unlabelled"] += 1
             elif not text or text.isspace():
                 counts["empty"] += 1
             elif len(text) < settings.min_chars:
                 counts["short"] += 1
             else:
-                label, per = record.label, settings.label_per
+                per = settings.label_per
                 if per == "word" and isinstance(label, list) and len(label) != (found := len(words(text))):
                     raise DataError(
                         f"{where}: has {len(label)} labels for {found} words. Expected an entry per word, as white "
@@ -219,6 +223,24 @@ def _collect(
             *(counts[name] for name in ("read", "unlabelled", "short")),
         )
     return index
+
+
+def _spellings(settings: Preparation) -> tuple[list[str], list[int | None]]:
+    """Return all spellings of labels, and the number of the class that each stands for; None = no label."""
+    names = settings.labels
+    others = {value: name for value, name in settings.values.items() if value not in names}
+    if not others:
+        return names, list(range(len(names)))
+    meanings = [*range(len(names)), *(None if name is None else names.index(name) for name in others.values()), None]
+    return [*names, *others, _NO_NUMBER], meanings
+
+
+def _meant(label: Any, meanings: Sequence[int | None]) -> int | list[int] | None:
+    """Return the class that a spelling stands for, or those of words."""
+    if not isinstance(label, list):
+        return meanings[label]
+    classes = [None if number == IGNORED else meanings[number] for number in label]
+    return [IGNORED if number is None else number for number in classes]
 
 
 def assign_splits(

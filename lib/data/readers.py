@@ -48,8 +48,7 @@ class Record(NamedTuple):
     id: str
     text: str
     label: int | list[int] | list[Span] | None
-    """Number of the class, or one per word (-100 = none), or spans; None where no label was asked for, or where its
-    value stands for none."""
+    """Number of the class, or one per word (-100 = none), or spans; None where no label was asked for."""
     group: int | None = None
     """Number by which scores can be told apart; None where none was asked for."""
     fold: Any = None
@@ -73,7 +72,6 @@ def read_records(
     id: str | None = None,
     label: str | None = None,
     labels: Sequence[str] = (),
-    values: Mapping[str, str | None] | None = None,
     label_per: Literal["document", "word", "span"] = "document",
     group: str | None = None,
     fold: str | None = None,
@@ -91,8 +89,6 @@ def read_records(
         labels: names of the classes, in the order of their numbers. In every format, a label that is written like a
             name stands for the class of that name; otherwise it is a number from 0 or, of two classes, true or false.
             Where a name is the number of another class, as in `["1", "0"]`, labels must be names.
-        values: further spellings of labels, with the name that each stands for, None = no label. With them, numbers and
-            truth values that are not among them mean nothing.
         label_per: what bears a label. Those of words are a list (Parquet, JSONL), each entry by the same rule; null or
             -100 = no label. Spans are cleaned as by `lib.data.spans.clean_spans`, and the log says how many were.
         group: column of a whole number; None reads none.
@@ -104,7 +100,7 @@ def read_records(
             label or group is missing or unknown; a span is none, inverted, or outside of its text; an id comes twice;
             a ground truth does not match its articles.
     """
-    classes = _Classes(label, labels, values or {}) if label is not None else None
+    classes = _Classes(label, labels) if label is not None else None
     seen: set[str] = set()
     for part, paths in files.items():
         truth = _Truth(list((ground_truth or {}).get(part, ())), classes)
@@ -159,31 +155,28 @@ class _Classes:
     One rule holds for every format. A value is read as text: 1 and "1" are the same, and so are true, True and "true".
     If this text is a name, it stands for the class of that name. Otherwise it is a class number from 0 or, of two
     classes, false for 0 and true for 1. Where a name is itself the number (or the truth value) of another class, as in
-    `["1", "0"]` and `["1", "2"]`, numbers could mean two things, so only names are understood. The same holds where
-    other values are listed, each with the name that it stands for, or None.
+    `["1", "0"]` and `["1", "2"]`, numbers could mean two things, so only names are understood.
     """
 
-    def __init__(self, column: str, names: Sequence[str], values: Mapping[str, str | None]):
+    def __init__(self, column: str, names: Sequence[str]):
         self._column = column
         self._names = list(names)
-        self._values = list(values)
         truths = {"false": 0, "true": 1} if len(names) == 2 else {}
         by_name = {_as_text(name): number for number, name in enumerate(names)}
         numbers = {name: truths.get(name, _as_number(name)) for name in by_name}
         self._misleading = [n for n, number in numbers.items() if number in range(len(names)) and number != by_name[n]]
-        only_names = self._misleading or values
-        by_number = {} if only_names else {str(number): number for number in range(len(names))} | truths
-        listed = {_as_text(value): None if name is None else by_name[_as_text(name)] for value, name in values.items()}
-        self._spellings: dict[str, int | None] = by_number | by_name | listed
+        by_number = {} if self._misleading else {str(number): number for number in range(len(names))} | truths
+        self._spellings: dict[str, int] = by_number | by_name
 
-    def number(self, value: Any, where: str) -> int | None:
-        """Return the class that `value` stands for; None if it stands for no label."""
-        if not isinstance(value, bool | int | str) or _as_text(value) not in self._spellings:
+    def number(self, value: Any, where: str) -> int:
+        """Return the class that `value` stands for."""
+        found = self._spellings.get(_as_text(value)) if isinstance(value, bool | int | str) else None
+        if found is None:
             raise DataError(
                 f"{where}: the label is {value!r}; expected {self._expectation()}. Check the file, "
                 f"'label: {self._column}', 'labels' and 'values'."
             )
-        return self._spellings[_as_text(value)]
+        return found
 
     def numbers(self, values: Any, where: str) -> list[int]:
         """Return the classes that a list of labels stands for; `IGNORED` for an entry that is no label."""
@@ -192,13 +185,10 @@ class _Classes:
                 f"{where}: the labels are {values!r}; expected a list with an entry per word. Check the file (Parquet "
                 f"and JSONL hold lists) and 'label: {self._column}', or set 'label_per' to document."
             )
-        found = [None if value in (None, IGNORED) else self.number(value, where) for value in values]
-        return [IGNORED if number is None else number for number in found]
+        return [IGNORED if value in (None, IGNORED) else self.number(value, where) for value in values]
 
     def _expectation(self) -> str:
         names = ", ".join(self._names)
-        if self._values:
-            return f"one of the names {names} or of the listed values {', '.join(self._values)}"
         if self._misleading:
             return f"one of the names {names} (no class number: {self._misleading[0]!r} is the name of another class)"
         truth = ", true or false" if len(self._names) == 2 else ""
@@ -222,7 +212,7 @@ class _Truth:
 
     def __init__(self, paths: Sequence[str | Path], classes: _Classes | None):
         self.paths = ", ".join(map(str, paths))
-        self._labels: dict[str, int | None] = {}
+        self._labels: dict[str, int] = {}
         self._used: set[str] = set()
         if classes is None:
             return
@@ -239,7 +229,7 @@ class _Truth:
                     )
                 self._labels[identity] = classes.number(hyperpartisan, where)
 
-    def label(self, identity: str, where: str) -> int | None:
+    def label(self, identity: str, where: str) -> int:
         """Return the label of the article."""
         if identity not in self._labels:
             raise DataError(
@@ -306,17 +296,17 @@ def _read_file(path: Path, columns: _Columns) -> Iterator[tuple[Any, ...]]:
         raise
     except FileNotFoundError as error:
         raise DataError(f"{path}: no such file. Expected a raw file of the corpus; check its source.") from error
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path}: is not UTF-8 behind document {row} ({error}). Expected UTF-8; convert it from the encoding that it "
-            "was written in, such as `iconv -f WINDOWS-1252 -t UTF-8`."
-        ) from error
     except _DAMAGE as error:
         where = f" after document {row}" if row else ""
         raise DataError(
-            f"{path}: cannot be read{where} ({type(error).__name__}: {error}). Expected a whole, readable file; fetch "
-            "or make it again."
+            f"{path}: cannot be read{where} ({type(error).__name__}: {error}). {_remedy(error)}"
         ) from error
+
+
+def _remedy(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "Expected UTF-8; convert it from its own encoding, for instance by `iconv -f WINDOWS-1252 -t UTF-8`."
+    return "Expected a whole, readable file; fetch or make it again."
 
 
 # ValueError covers undecodable bytes, broken JSON and refused XML; OSError and RuntimeError broken archives.
@@ -376,7 +366,8 @@ def _require(names: Sequence[str], columns: _Columns, where: str) -> None:
     if missing := [name for name in columns if name is not None and name not in names]:
         raise DataError(
             f"{where}: has no column {', '.join(map(repr, missing))}; it has {', '.join(map(repr, names))}. Set "
-            "'text', 'id', 'label', 'group' and 'split.folds.column' to the names of its columns."
+            "'text', 'id', 'label', 'group' and 'split.folds.column' to the names of its columns; those of a CSV are "
+            "what stands in its first line."
         )
 
 
@@ -398,7 +389,7 @@ def _read_parquet(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[
 def _read_csv(stream: IO[bytes], path: Path, columns: _Columns, delimiter: str = ",") -> Iterator[tuple[Any, ...]]:
     rows = csv.reader(io.TextIOWrapper(stream, "utf-8-sig", newline=""), delimiter=delimiter, strict=True)
     header = next(rows, [])
-    _require(header, columns, f"{path}, its first line, the header")
+    _require(header, columns, str(path))
     places = [None if name is None else header.index(name) for name in columns]
     for row in rows:
         if not row:

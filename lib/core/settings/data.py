@@ -428,7 +428,8 @@ class Dataset(Preparation, Documents):
                 "with its words. Leave it out"
             )
         if self.augmentation.leaked and (by := self.split.given or ("held_out" if self.split.held_out else None)):
-            yield f"augmentation.leaked: splits all documents anew by their shares, but split.{by} says otherwise. " + (
+            yield (
+                f"augmentation.leaked: splits all documents anew by class and by shares, but split.{by} says otherwise. "
                 "Leave one of them out"
             )
 
