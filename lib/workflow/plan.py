@@ -1,6 +1,7 @@
 """From a study to paths, targets and the settings that each rule passes to its program. Knows no stage by name."""
 
 import functools
+import hashlib
 import json
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -15,8 +16,9 @@ from lib.core.generated import PACKAGE, RAW_FILES, group_names, options_class
 from lib.core.inputs import resolve_paths
 from lib.core.kinds import BACKBONES, FIGURES, MECHANISMS, TABLES, TASKS, Axis, ResultParameters
 from lib.core.record import CONFIG, GEOMETRY, HISTORY, MODEL, PREDICTIONS, RUN
-from lib.core.settings.data import Corpus, Dataset, GeneratedSource, HubSource, RemoteFile
+from lib.core.settings.data import Augmentation, Corpus, Dataset, GeneratedSource, HubSource, RemoteFile
 from lib.core.settings.study import Study, Work
+from lib.core.settings.weights import ForeignStart
 from lib.core.variants import Setting, variant_name
 from lib.workflow.digests import code_digest
 from lib.workflow.resources import training_minutes
@@ -169,7 +171,11 @@ class Plan:
         start = self.experiment.models[key.model].start
         if start is None or isinstance(start, str):
             return []
-        return [start.folder] if start.folder else [f"{self.resources}/models/{start.repository}/{start.revision}"]
+        return [self.weights(start)]
+
+    def weights(self, source: ForeignStart) -> str:
+        """Return the folder of weights that no stage of this study makes."""
+        return source.folder or f"{self.resources}/models/{source.repository}/{source.revision}"
 
     def settings_from(self, key: Key) -> list[str]:
         """Return the file with the best settings of a search that a run takes over, if it takes any."""
@@ -207,11 +213,11 @@ class Plan:
         }
 
     def data(self, key: Key) -> dict[str, str]:
-        """Return what a run reads, by split: folders of tokens, or prepared documents."""
+        """Return what a run reads, by split: folders of tokens, or documents."""
         splits = self.experiment.splits(key.model, key.stage, key.dataset)
         if not self.reads_tokens(key):
             fitted_to = self.experiment.fitted_to(key.model, key.stage, key.dataset)
-            return {split: self.prepared(fitted_to if split == "train" else key.dataset, split) for split in splits}
+            return {split: self.documents(fitted_to if split == "train" else key.dataset, split) for split in splits}
         folders = {split: self.tokens_of(key, split) for split in splits}
         return folders | {"train": self.taught(key)} if self.teacher(key) else folders
 
@@ -390,8 +396,7 @@ class Plan:
         source: Any = self.corpus(corpus).chosen
         files = [file for kind in (source.files, source.ground_truth) for part in kind.values() for file in part]
         file = next(file for file in files if _file_name(file) == name)
-        values = file.model_dump(exclude={"unpinned"})
-        return [word for key, value in values.items() if value for word in (f"--{key}", str(value))]
+        return _download_options(file)
 
     def hub(self, corpus: str) -> HubSource:
         """Return the hub section of `corpus`."""
@@ -430,6 +435,61 @@ class Plan:
         """Return the path of the description of a dataset's texts."""
         return f"{self.results}/data/{dataset}/texts.parquet"
 
+    def augmented(self, dataset: str, split: str) -> str:
+        """Return the path of the documents of a split after an augmentation."""
+        return f"{self.results}/data/{dataset}/augmented/{split}.parquet"
+
+    def augmented_summary(self, dataset: str) -> str:
+        """Return the path of what an augmentation counted."""
+        return f"{self.results}/data/{dataset}/augmented/summary.json"
+
+    def documents(self, dataset: str, split: str) -> str:
+        """Return the path of the documents of a split, as everything that comes after reads them."""
+        augments = self.experiment.datasets[dataset].augmentation is not None
+        return self.augmented(dataset, split) if augments else self.prepared(dataset, split)
+
+    @property
+    def augmentations(self) -> dict[str, Augmentation]:
+        """The augmentations by the names of their datasets."""
+        datasets = self.experiment.datasets.items()
+        return {name: dataset.augmentation for name, dataset in datasets if dataset.augmentation is not None}
+
+    def augmentation_sources(self, dataset: str) -> dict[str, list[str]]:
+        """Return what the ways of an augmentation read: a WordNet database; folders of a model and its tokeniser.
+
+        Raises:
+            DataError: a local WordNet database is missing.
+        """
+        settings = self.augmentations[dataset]
+        sources = {}
+        for way in settings.ways:
+            if way == "synonyms":
+                assert settings.synonyms is not None  # the study was checked
+                local, url = settings.synonyms.local, settings.synonyms.url
+                if local is not None and not Path(local).exists():
+                    raise DataError(
+                        f"experiment.datasets.{dataset}.augmentation.synonyms.local: {local}: no such folder or file. "
+                        "Expected a WordNet database, or an archive of one."
+                    )
+                sources[way] = [local] if url is None else [f"{self.resources}/wordnet/{_address(url)}"]
+            else:
+                model = settings.masked_lm
+                assert model is not None  # the study was checked
+                tokenizer = f"{self.resources}/model_tokenizers/{model.repository}/{model.revision}"
+                sources[way] = [self.weights(model), *([tokenizer] if model.repository else [])]
+        return sources
+
+    def augmentation_code(self, dataset: str) -> str:
+        """Return the digest of the code that augments a dataset."""
+        modules = [f"lib.data.augmentation.{way}" for way in self.augmentations[dataset].ways]
+        return code_digest("scripts/augment_dataset.py", *modules)
+
+    @property
+    def wordnets(self) -> dict[str, list[str]]:
+        """Every WordNet archive that is downloaded, below its folder, with the options that fetch and check it."""
+        sources = [each.synonyms for each in self.augmentations.values() if "synonyms" in each.ways]
+        return {_address(each.url): _download_options(each.url) for each in sources if each and each.url}
+
     def tokens(self, corpus: str, tokenizer: str, split: str) -> str:
         """Return the folder of the tokenised documents of a split."""
         return f"{self.results}/data/{corpus}/tokens/{tokenizer}/{split}"
@@ -467,7 +527,7 @@ class Plan:
         return [
             path
             for corpus in settings.corpora or list(of_corpora)
-            for path in (self.filtered_shards(corpus) if corpus in of_corpora else [self.prepared(corpus, "train")])
+            for path in (self.filtered_shards(corpus) if corpus in of_corpora else [self.documents(corpus, "train")])
         ]
 
     def tokenizer_options(self, tokenizer: str) -> list[str]:
@@ -672,5 +732,15 @@ def _unlike(found: Mapping[str, Any], wanted: Mapping[str, Any], place: str = ""
             yield f"{place}{name} is {value}, in the study {other}"
 
 
+def _download_options(file: RemoteFile) -> list[str]:
+    values = file.model_dump(exclude={"unpinned"})
+    return [word for key, value in values.items() if value for word in (f"--{key}", str(value))]
+
+
 def _file_name(file: RemoteFile) -> str:
     return PurePosixPath(urlparse(file.url).path).name
+
+
+def _address(file: RemoteFile) -> str:
+    """Return a path of a file's own, so that two that share a name do not share a place."""
+    return f"{hashlib.sha256(file.url.encode()).hexdigest()[:12]}/{_file_name(file)}"

@@ -17,6 +17,7 @@ from lib.core.settings.execution import Execution
 from lib.core.settings.geometry import Geometry
 from lib.core.settings.recipe import Precision, Recipe, obstacle_of_quantized
 from lib.core.settings.report import Analysis, Report
+from lib.core.settings.weights import ForeignStart
 from lib.core.variants import Setting, laid_over, short_name, spelled, variant_name
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Letters, digits, '.', '_' and '-'.")]
@@ -25,32 +26,6 @@ VariedSetting = Annotated[str, Field(pattern=r"^(task|recipe)\.\w+$")]
 """Dotted name of a setting of a stage's task or recipe."""
 
 SCRATCH = "scratch"
-
-
-class ForeignStart(Section):
-    """First weights that no stage of this study makes."""
-
-    folder: str | None = Field(
-        None, description="Folder with the weights: the `model` of a run of another study, or any local folder."
-    )
-    repository: str | None = Field(None, description="`owner/name` of a model repository on the Hugging Face hub.")
-    revision: str | None = Field(None, description="Commit; a tag or branch, which may move, if `unpinned`.")
-    unpinned: bool = Field(False, description="Accept a revision that may move; the download warns of it once.")
-
-    @check
-    def _revision_is_pinned(self) -> Iterator[str]:
-        if self.revision is not None and not self.unpinned and not re.fullmatch("[0-9a-f]{40}", self.revision):
-            yield (
-                f"revision = '{self.revision}' is no commit, so the weights may change from one download to the next. "
-                "Give the commit (40 hexadecimal digits), or set unpinned: true"
-            )
-
-    @check
-    def _one_place(self) -> Iterator[str]:
-        if (self.folder is None) == (self.repository is None):
-            yield "expected either a folder or a repository. Give one of them"
-        if (self.repository is None) != (self.revision is None):
-            yield "a repository needs a revision, and a revision a repository. Give both, or neither"
 
 
 def _start(values: Any) -> Any:

@@ -18,6 +18,9 @@ MECHANISMS = [
 ]  # fmt: skip
 
 
+AUGMENTATION = {"labels": ["yes"], "by": "synonyms", "synonyms": {"local": "wordnet"}}
+
+
 @pytest.fixture
 def shipped(repository):
     """Load a file of `config/`."""
@@ -591,6 +594,71 @@ GRAPH = {
     "windows of documents": (
         [("experiment/datasets/imdb/window_stride", 0.25)],
         "datasets.imdb: window_stride = 0.25 does nothing with label_per = 'document'",
+    ),
+    "an augmentation of an unknown class": (
+        [("experiment/datasets/imdb/augmentation", AUGMENTATION | {"labels": ["maybe", "yes"]})],
+        r"datasets.imdb: augmentation.labels: \['maybe'\] are none of the labels \['no', 'yes'\]. Name some of them",
+    ),
+    "an augmentation of words": (
+        [
+            ("experiment/datasets/imdb/label_per", "word"),
+            ("experiment/datasets/imdb/augmentation", AUGMENTATION),
+        ],
+        "augmentation: with label_per = 'word' labels belong to places in a text",
+    ),
+    "a way without its section": (
+        [("experiment/datasets/imdb/augmentation", AUGMENTATION | {"by": "masked_lm"})],
+        "augmentation: by names 'masked_lm', but there is no section 'masked_lm'. Add it beside it",
+    ),
+    "fewer copies than ways": (
+        [
+            (
+                "experiment/datasets/imdb/augmentation",
+                AUGMENTATION | {"by": ["synonyms", "masked_lm"], "masked_lm": {"folder": "model"}},
+            )
+        ],
+        r"augmentation: by = \['synonyms', 'masked_lm'\], but copies = 1",
+    ),
+    "WordNet in two places": (
+        [
+            (
+                "experiment/datasets/imdb/augmentation",
+                AUGMENTATION | {"synonyms": {"local": "a", "url": {"url": "https://a.b/c.zip", "unpinned": True}}},
+            )
+        ],
+        "augmentation.synonyms: expected either a url or a local folder or archive. Give one of them",
+    ),
+    "WordNet without a checksum": (
+        [
+            (
+                "experiment/datasets/imdb/augmentation",
+                AUGMENTATION | {"synonyms": {"url": {"url": "https://a.b/c.zip"}}},
+            )
+        ],
+        "synonyms.url: https://a.b/c.zip has no sha256",
+    ),
+    "a masked language model from nowhere": (
+        [
+            (
+                "experiment/datasets/imdb/augmentation",
+                AUGMENTATION | {"by": "masked_lm", "masked_lm": {"top_k": 5}},
+            )
+        ],
+        "augmentation.masked_lm: expected either a folder or a repository",
+    ),
+    "leaked copies of published splits": (
+        [
+            ("experiment/datasets/imdb/split", {"published": True}),
+            ("experiment/datasets/imdb/augmentation", AUGMENTATION | {"leaked": True}),
+        ],
+        "datasets.imdb: augmentation.leaked: splits all documents anew by class and by shares, but split.published says",
+    ),
+    "leaked copies of a part that is held out": (
+        [
+            ("experiment/datasets/imdb/split", {"held_out": "test"}),
+            ("experiment/datasets/imdb/augmentation", AUGMENTATION | {"leaked": True}),
+        ],
+        "augmentation.leaked: splits all documents anew by class and by shares, but split.held_out says otherwise",
     ),
     "balanced folds": (
         [

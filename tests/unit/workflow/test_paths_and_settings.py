@@ -866,6 +866,62 @@ def test_the_code_of_a_generated_corpus_is_that_of_its_generator(monkeypatch):
     assert not [name for name in definitions if name.startswith(("lib.data.generated.arxiv", "lib.data.toys"))]
 
 
+AUGMENTATION = {
+    "labels": ["yes"],
+    "copies": 2,
+    "by": ["synonyms", "masked_lm"],
+    "synonyms": {"url": {"url": "https://a.org/d/wordnet.zip?x=1", "sha256": "a" * 64}},
+    "masked_lm": {"repository": "owner/model", "revision": "b" * 40},
+}
+
+
+def test_what_comes_after_an_augmentation_reads_what_it_leaves():
+    tokenizer = ("tokenizers/wordpiece", {"source": "trained", "corpus": "imdb", "vocab_size": 500})
+    without, made = plan(tokenizer), plan(tokenizer, ("datasets/imdb/augmentation", AUGMENTATION))
+    assert made.documents("imdb", "test") == "results/data/imdb/augmented/test.parquet"
+    assert made.data(key("finetune", "tfidf")) == {
+        split: f"results/data/imdb/augmented/{split}.parquet" for split in ("train", "validation", "test")
+    }
+    assert made.tokenizer_sources("wordpiece") == ["results/data/imdb/augmented/train.parquet"]
+    assert without.augmentations == without.wordnets == {}
+    for name in ("finetune", "tapt"):  # paths and settings of the others stay as they were, and settings of all runs
+        assert made.data(key(name, "sdpa", "arxiv")) == without.data(key(name, "sdpa", "arxiv"))
+    for run in made.runs:
+        assert made.run_settings(run) == without.run_settings(run)
+        assert made.run_code(run) == without.run_code(run)
+    imdb = made.experiment.datasets["imdb"], without.experiment.datasets["imdb"]
+    assert imdb[0].preparation == imdb[1].preparation
+
+
+def test_sources_of_an_augmentation(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = plan(("datasets/imdb/augmentation", AUGMENTATION), ("datasets/arxiv/augmentation", AUGMENTATION))
+    ((archive, options),) = made.wordnets.items()
+    assert archive.endswith("/wordnet.zip")
+    assert options == ["--url", "https://a.org/d/wordnet.zip?x=1", "--sha256", "a" * 64]
+    assert made.augmentation_sources("imdb") == {
+        "synonyms": [f"resources/wordnet/{archive}"],
+        "masked_lm": [f"resources/{kind}/owner/model/{'b' * 40}" for kind in ("models", "model_tokenizers")],
+    }
+    local = {"synonyms": {"local": "wordnet"}, "masked_lm": {"folder": "results/runs/a/model"}}
+    made = plan(("datasets/imdb/augmentation", AUGMENTATION | local))
+    with pytest.raises(DataError, match="datasets.imdb.augmentation.synonyms.local: wordnet: no such folder or file"):
+        made.augmentation_sources("imdb")
+    (tmp_path / "wordnet").mkdir()
+    assert made.augmentation_sources("imdb") == {"synonyms": ["wordnet"], "masked_lm": ["results/runs/a/model"]}
+    assert made.wordnets == {}
+
+
+def test_the_code_of_an_augmentation_is_that_of_its_ways(monkeypatch):
+    named = []
+    made = plan(("datasets/imdb/augmentation", AUGMENTATION | {"by": "synonyms"}))
+    monkeypatch.setattr("lib.workflow.plan.code_digest", lambda *places: named.append(places))
+    made.augmentation_code("imdb")
+    definitions = reached(*named[0])
+    assert {"lib.data.augmentation.synonyms:Rewriter", "lib.data.augmentation.augmenting:augment_dataset"} <= set(definitions)
+    assert not [name for name in definitions if name.startswith("lib.data.augmentation.masked_lm")]
+
+
 def test_minutes_follow_from_work_and_scale():
     scaled = {"execution": {"job": {"runtime_scale": 3}}}
     run = key("pretrain", "sdpa")
