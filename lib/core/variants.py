@@ -1,4 +1,4 @@
-"""Settings that a stage searches, by their dotted names (`recipe.freeze_layers`): how they are written and laid over."""
+"""Settings that a stage searches, by dotted names (`recipe.freeze_layers`): how they are written and laid over."""
 
 import json
 import math

@@ -23,8 +23,8 @@ class Trials:
     row: str
     frame: pd.DataFrame
     """One row per trial: `number`; its settings by dotted name, numbers or, where values were listed, text; `score`, as
-    tables show it, missing of one that diverged before it was evaluated; `state` (`complete`, `pruned` or `diverged`);
-    `epochs`; `seconds`; `best`, whether it is the best; and `best_so_far`, the best score of complete ones up to it."""
+    tables show it, missing of one that diverged; `state` (`complete`, `pruned` or `diverged`); `epochs`; `seconds`;
+    `best`, whether it is the best; and `best_so_far`, the best score of complete ones up to it."""
     space: Mapping[str, Dimension]
     """What the settings were drawn from, by dotted name."""
     score: Quantity

@@ -1,8 +1,8 @@
 """A search by optuna: trainings one after the other, with settings that follow from the scores of those before.
 
-Trial n is a function of (seed, n, the trials before it): its sampler has a seed of its own. A search that was killed goes
-on with the trials in its journal; the one that was cut off is drawn again, with the same settings, and resumes from its
-working checkpoint.
+Trial n is a function of (seed, n, the trials before it): its sampler has a seed of its own. A search that was killed
+goes on with the trials in its journal; the one that was cut off is drawn again, with the same settings, and resumes from
+its working checkpoint.
 """
 
 import contextlib
@@ -49,8 +49,8 @@ def tune(run: TunedRun, out: str | Path, work: str | Path | None = None) -> None
     """Search the settings of `run` and leave trials, best settings and record in `out`; no trial's model is kept.
 
     A score is that of the model which a trial would keep, on validation, by the metric that the task chooses its best
-    epoch by; of a pruned trial, that of its last evaluation. A trial whose loss is no finite number has diverged. Trials
-    report to no tracker.
+    epoch by; of a pruned trial, that of its last evaluation. A trial has diverged, and has no score, if its loss is no
+    finite number. Trials report to no tracker, and run in one process.
 
     Args:
         run: the settings of the search; those of a trial are laid over them.
@@ -100,7 +100,8 @@ def _distribution(dimension: Dimension) -> BaseDistribution:
     if dimension.values is not None:
         return CategoricalDistribution(dimension.values)
     low, high, step, log = dimension.low, dimension.high, dimension.step, dimension.log
-    assert low is not None and high is not None  # the settings were checked
+    assert low is not None  # the settings were checked
+    assert high is not None
     if dimension.whole:
         return IntDistribution(int(low), int(high), log=log, step=int(step or 1))
     return FloatDistribution(low, high, log=log, step=step)
@@ -151,7 +152,7 @@ def _run_trial(run: TunedRun, trial: optuna.Trial, score: str, scratch: Path) ->
         state, effort = "diverged", reports.effort()
     trial.set_user_attr("state", state)
     trial.set_user_attr("effort", effort)
-    # A diverged trial counts as pruned, and without an evaluation as the worst: of a failed one nothing would be learnt.
+    # To the sampler a diverged trial is a pruned one, and without an evaluation the worst: it ignores those that failed.
     if state == "complete":
         trial.study.tell(trial, value)
     else:
@@ -223,8 +224,8 @@ def _publish(folders: RunFolders, study: optuna.Study, score: str) -> None:
     """Write trials, best settings and record, and move them to their place."""
     if not study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
         raise RunError(
-            f"all {len(study.trials)} trials of {folders.run.stage} diverged: no loss was a finite number. Expected one "
-            "at least; narrow tuning.space, for instance to lower learning rates."
+            f"all {len(study.trials)} trials of {folders.run.stage} diverged: no loss was a finite number. Expected at "
+            "least one; narrow tuning.space, for instance to lower learning rates."
         )
     staged = folders.stage()
     pd.DataFrame([_row(trial, score) for trial in study.trials]).to_csv(staged / TRIALS, index=False)
@@ -239,8 +240,10 @@ def _row(trial: optuna.trial.FrozenTrial, score: str) -> dict[str, Any]:
         for place, value in trial.params.items()
     }
     effort = trial.user_attrs["effort"]
-    state = {"state": trial.user_attrs["state"], "epochs": effort["epochs"], "seconds": effort["seconds"]}
-    return {"number": trial.number, **settings, score: trial.value, **state}
+    state = trial.user_attrs["state"]
+    value = None if state == "diverged" else trial.value
+    end = {"state": state, "epochs": effort["epochs"], "seconds": effort["seconds"]}
+    return {"number": trial.number, **settings, score: value, **end}
 
 
 def _record(study: optuna.Study) -> RunRecord:

@@ -204,7 +204,10 @@ class Stage(Section):
     def _searches_once(self) -> Iterator[str]:
         if self.variants and self.tuning:
             yield "variants stand beside tuning. Leave one of them out"
-        for section, places in (("variants", self.variants), ("tuning.space", self.tuning.space if self.tuning else {})):
+        for section, places in (
+            ("variants", self.variants),
+            ("tuning.space", self.tuning.space if self.tuning else {}),
+        ):
             if "task.kind" in places:
                 yield f"{section}.task.kind: a stage has one kind of task. Make a stage for each"
             if len(set(map(short_name, places))) < len(places):
@@ -222,7 +225,7 @@ class Stage(Section):
             yield "geometry: is not kept of the trials of a tuning. Leave it out"
         for name, work in whole(self.data).items():
             if "validation" not in work.task.splits:
-                yield f"tuning: {work.task.kind}, the task of data.{name}, has no score on validation. Name another task"
+                yield f"tuning: {work.task.kind}, the task of data.{name}, has no score on validation. Name another"
 
     @check
     def _variants_have_names(self) -> Iterator[str]:
@@ -1015,8 +1018,8 @@ class Study(Section):
                     yield f"{place}.stage: {stage} has no tuning. Name a stage that has"
                 if stage in stages and stages[stage].tuning and settings.takes_tuning == "none":
                     yield (
-                        f"{place}.stage: {stage} has tuning, which leaves trials that the kind {settings.kind} does not "
-                        "show. Name another stage, or choose the kind trials"
+                        f"{place}.stage: {stage} has tuning, which leaves trials that the kind {settings.kind} does "
+                        "not show. Name another stage, or choose the kind trials"
                     )
 
     @check

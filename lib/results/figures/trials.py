@@ -39,7 +39,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     """Draw the score of every trial by its number and against each of its settings, in the colour of its model.
 
     The line is the best score so far, a ring the best of all. Pruned trials are crosses, at the score of their last
-    evaluation; one without any, which diverged, is a triangle at the lower edge. Scales are logarithmic where the space
+    evaluation; one that diverged is a triangle at the lower edge. Scales are logarithmic where the space
     is.
 
     Raises:
@@ -86,18 +86,18 @@ def _positions(values: pd.Series, dimension: Dimension) -> pd.Series:
 
 def _draw_trials(axes: Axes, positions: pd.Series, frame: pd.DataFrame, colour: str, name: str) -> None:
     """Draw the trials of `frame` at those positions, each kind with a label for the legend, if there are some."""
-    complete, scored = frame["state"] == "complete", frame["score"].notna()
-    kinds: list[tuple[str, pd.Series, dict[str, Any]]] = [
-        ("complete", complete, {"marker": "o", "edgecolors": "white", "linewidths": 0.4, "s": 26}),
-        ("pruned", ~complete & scored, {"marker": "x", "linewidths": 1.1, "s": 22}),
-        ("diverged", ~scored, {"marker": "v", "s": 22}),
-        ("best", frame["best"], {"marker": "o", "facecolors": "none", "edgecolors": "black", "s": 90}),
-    ]
-    for label, chosen, style in kinds:
+    kinds: dict[str, dict[str, Any]] = {
+        "complete": {"marker": "o", "s": 26},
+        "pruned": {"marker": "x", "linewidths": 1.1, "s": 22},
+        "diverged": {"marker": "v", "s": 22, "transform": axes.get_xaxis_transform()},
+    }
+    for state, style in kinds.items():
+        chosen = frame["state"] == state
         if chosen.any():
-            heights = frame.loc[chosen, "score"]
-            if label == "diverged":
-                heights, style["transform"] = heights.fillna(EDGE), axes.get_xaxis_transform()
-            if label != "best":
-                style["color"] = colour
-            axes.scatter(positions[chosen], heights, label=label + name, gid=label, zorder=2.5, **style)
+            heights = frame.loc[chosen, "score"].fillna(EDGE)
+            axes.scatter(positions[chosen], heights, color=colour, label=state + name, gid=state, zorder=2.5, **style)
+    best = frame["best"]
+    axes.scatter(
+        positions[best], frame.loc[best, "score"], s=90, facecolors="none", edgecolors="black", gid="best", zorder=2.6,
+        label="best" + name,
+    )  # fmt: skip

@@ -12,8 +12,8 @@ from lib.results.table import Column, Table
 from lib.results.trials import load_trials
 
 NOTE = (
-    "Bold: the best trial, by which settings are chosen. The score of a pruned trial, which was ended early, is that of "
-    "its last evaluation; so is that of one that diverged, if it has any. Time is that of training loops."
+    "Bold: the best trial, whose settings are chosen. The score of a pruned trial, which was ended early, is that of its "
+    "last evaluation; one that diverged has none. Time is that of training loops."
 )
 
 
@@ -38,9 +38,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
     """
     searches = load_trials(scope, settings.stage)
     score = searches[0].score
-    rows = pd.concat(
-        [each.frame.assign(dataset=each.dataset, model=each.row) for each in searches], ignore_index=True
-    )
+    rows = pd.concat([each.frame.assign(dataset=each.dataset, model=each.row) for each in searches], ignore_index=True)
     shown = pd.DataFrame({name: rows[name] for name in ("dataset", "model") if rows[name].nunique() > 1})
     shown["trial"] = rows["number"]
     for place, dimension in searches[0].space.items():
