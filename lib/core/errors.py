@@ -24,4 +24,13 @@ class DownloadError(ProjectError):
 
 
 class RunError(ProjectError):
-    """A training cannot start from, or write to, what it was given."""
+    """A training cannot start from, or write to, what it was given, or its loss is no finite number.
+
+    Args:
+        message: what the user reads.
+        diverged: whether it is the loss, so that other settings may do.
+    """
+
+    def __init__(self, message: str, *, diverged: bool = False):
+        super().__init__(message)
+        self.diverged = diverged

@@ -252,6 +252,8 @@ class ResultParameters(KindParameters):
     """Whether it reads descriptions of its datasets' texts beside the runs."""
     takes_variants: ClassVar[Literal["none", "any", "needed"]] = "none"
     """Whether its stages may, or must, have variants, so that there are several runs of one model, dataset and seed."""
+    takes_tuning: ClassVar[Literal["none", "any", "needed"]] = "none"
+    """Whether its stages may, or must, have tuning, whose runs leave trials and neither a history nor predictions."""
     beside: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ()
     """What it sets models beside: the report's reference, which there must be, or its baseline, if there is one."""
 

@@ -97,9 +97,17 @@ def read_settings(kind: type[Settings], source: str | dict[str, Any]) -> Setting
 
 def read_run(documentation: str | None, argv: Sequence[str] | None) -> tuple[Run, str, str | None]:
     """Return settings, output folder and working folder of a run, from the arguments of its program."""
+    from lib.core.settings.run import Run
+
+    return read_run_as(Run, documentation, argv)
+
+
+def read_run_as(
+    kind: type[Settings], documentation: str | None, argv: Sequence[str] | None
+) -> tuple[Settings, str, str | None]:
+    """Return what `read_run` does, the settings checked as `kind`, for runs that have more of them."""
     from lib.core.files import read_mapping
     from lib.core.record import MODEL
-    from lib.core.settings.run import Run
     from lib.core.variants import laid_over
 
     arguments = parser(documentation)
@@ -129,4 +137,4 @@ def read_run(documentation: str | None, argv: Sequence[str] | None) -> tuple[Run
         settings["start"] = {"run": str(folder.parent) if folder.name == MODEL else None, "checkpoint": str(folder)}
     if options.execution:
         settings["execution"] = read_mapping(options.execution)
-    return read_settings(Run, settings), options.out, options.work
+    return read_settings(kind, settings), options.out, options.work

@@ -15,6 +15,8 @@ HISTORY = "history.csv"
 GEOMETRY = "geometry.csv"
 RUN = "run.json"
 PREDICTIONS = "predictions.parquet"
+TRIALS = "trials.csv"
+BEST = "best.json"
 ADAPTER = "adapter"
 """Folder inside that of a model: low-rank adapters and the head alone, as peft reads them."""
 
@@ -73,7 +75,9 @@ class RunRecord(BaseModel):
     """What a run of other people's code is called in its own records; None = it is a run of this project."""
     metrics: dict[str, float | None]
     """`train_loss` (lowest mean of a row of the history); `eval_*` (validation) and `test_*` of the model kept, as far
-    as its task scores them; `best_epoch` where the best one is kept, a fraction if that was within an epoch."""
+    as its task scores them; `best_epoch` where the best one is kept, a fraction if that was within an epoch. Of a run
+    that tunes, those of its best trial, whose number is `best_trial`; epochs, steps, tokens and time are those of all
+    trials together."""
 
 
 def read_record(folder: str | Path) -> RunRecord:

@@ -1,11 +1,12 @@
-"""Variants: the combinations of settings that a stage searches, by their dotted names (`recipe.freeze_layers`)."""
+"""Settings that a stage searches, by dotted names (`recipe.freeze_layers`): how they are written and laid over."""
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, Field
 
 
 def _number(value: Any) -> Any:
@@ -14,7 +15,19 @@ def _number(value: Any) -> Any:
     return float(value) if is_number else value
 
 
+def _finite(value: Any) -> Any:
+    """Return a number as it is, or the one that a text stands for; anything else is refused."""
+    value = _number(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError("expected a finite number")
+    return value
+
+
 Setting = Annotated[bool | int | float | str | None, BeforeValidator(_number)]
+Number = Annotated[int | float, BeforeValidator(_finite)]
+
+VariedSetting = Annotated[str, Field(pattern=r"^(task|recipe)\.\w+$")]
+"""Dotted name of a setting of a stage's task or recipe."""
 
 
 def variant_name(settings: Mapping[str, Setting]) -> str:

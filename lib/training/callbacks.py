@@ -148,7 +148,8 @@ class HistoryRecorder(TrainerCallback, ExportableState):
         if not math.isfinite(loss):
             raise RunError(
                 f"the training loss up to step {state.global_step} is {loss}; expected a finite number. Lower the "
-                "learning rate, or use precision bf16 or fp32."
+                "learning rate, or use precision bf16 or fp32.",
+                diverged=True,
             )
         seconds = self._elapsed()
         # Counted in optimiser steps: how documents are split into micro-batches must not change it.

@@ -70,6 +70,7 @@ def new_experiment(
         raise ConfigError(f"{model!r} is not a model that {stage} trains; known: {', '.join(trained)}.")
     key = Key(stage, model or trained[0], dataset, plan.experiment.seeds_of(stage, dataset)[0])
     settings = json.loads(plan.run_settings(key))
+    settings.pop("tuning", None)  # one training, with the settings of the stage
     for best in plan.settings_from(key):
         if not Path(best).is_file():
             raise ConfigError(

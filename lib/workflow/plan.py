@@ -15,7 +15,7 @@ from lib.core.files import read_mapping
 from lib.core.generated import PACKAGE, RAW_FILES, group_names, options_class
 from lib.core.inputs import resolve_paths
 from lib.core.kinds import BACKBONES, FIGURES, MECHANISMS, TABLES, TASKS, Axis, ResultParameters
-from lib.core.record import CONFIG, GEOMETRY, HISTORY, MODEL, PREDICTIONS, RUN
+from lib.core.record import BEST, CONFIG, GEOMETRY, HISTORY, MODEL, PREDICTIONS, RUN, TRIALS
 from lib.core.settings.data import Augmentation, Corpus, Dataset, GeneratedSource, HubSource, RemoteFile
 from lib.core.settings.study import Study, Work
 from lib.core.settings.weights import ForeignStart
@@ -108,6 +108,10 @@ class Plan:
         """Whether a run has a training loop."""
         return self.experiment.trains(key.model, key.stage, key.dataset)
 
+    def tunes(self, key: Key) -> bool:
+        """Whether a run is a search by trials, and each of these a training."""
+        return self.experiment.stages[key.stage].tuning is not None
+
     def reads_tokens(self, key: Key) -> bool:
         """Whether a run reads tokens, and not texts."""
         return self.experiment.reads_tokens(key.model, key.stage)
@@ -140,6 +144,7 @@ class Plan:
     def record(self, key: Key, *names: str) -> dict[str, str]:
         """Return the files of a run's record, by name: `config`, `run`, and those of the others asked."""
         files = {"config": CONFIG, "history": HISTORY, "geometry": GEOMETRY, "run": RUN, "predictions": PREDICTIONS}
+        files |= {"trials": TRIALS, "best": BEST}
         return {name: f"{self.folder(key)}/{file}" for name, file in files.items() if name in ("config", "run", *names)}
 
     def model_folder(self, key: Key) -> str:
@@ -192,6 +197,15 @@ class Plan:
         stages = self.experiment.stages
         sources = dict.fromkeys(stage.settings_from for stage in stages.values() if stage.settings_from)
         return [(source, dataset) for source in sources for dataset in stages[source].data]
+
+    def searches_by(self, search: str) -> list[tuple[str, str]]:
+        """Return those of `searches` whose stage has the section called `search`."""
+        return [each for each in self.searches if self.experiment.stages[each[0]].search == search]
+
+    def tuned(self, stage: str, dataset: str) -> Key:
+        """Return the run that tunes on a dataset for another stage."""
+        (model,) = self.owners(stage)  # the study was checked
+        return Key(stage, model, dataset, self.experiment.seeds_of(stage, dataset)[0])
 
     def search_scope(self, stage: str, dataset: str) -> dict[str, Any]:
         """Return the fields of `lib.results.scope.Scope` that tell a search on a dataset."""
@@ -265,6 +279,8 @@ class Plan:
             geometry = experiment.stages[key.stage].geometry
             assert geometry is not None
             settings["geometry"] = geometry.model_dump(mode="json")
+        if tuning := experiment.stages[key.stage].tuning:
+            settings["tuning"] = tuning.model_dump(mode="json")
         return as_json(settings)
 
     @property
@@ -299,10 +315,12 @@ class Plan:
             modules += ["lib.training.geometry", BACKBONES.module(backbone.kind, "projections")]
         if mechanism := backbone.held_mechanism:
             modules += [MECHANISMS.module(mechanism.kind, part) for part in ("mechanism", "parameters")]
+        if self.tunes(key):
+            return code_digest("scripts/tune.py", "lib.core.settings.tuning", *modules)
         return code_digest("scripts/train.py" if self.trains(key) else "scripts/evaluate.py", *modules)
 
     def minutes(self, key: Key) -> int:
-        """Estimate the wall time of a run on tokens, in minutes."""
+        """Estimate the wall time of a run on tokens, in minutes; of one that tunes, of all its trials."""
         work = self.work(key)
         corpus = self.experiment.corpus(key.dataset)
         estimate = training_minutes(
@@ -312,7 +330,8 @@ class Plan:
             max_tokens=corpus.max_tokens,
             token_lengths=self.token_lengths(key.dataset, self.experiment.tokenizer_of(key.model, key.dataset)),
         )
-        return round(estimate * self.study.execution.job.runtime_scale)
+        tuning = self.experiment.stages[key.stage].tuning
+        return round(estimate * (tuning.trials if tuning else 1) * self.study.execution.job.runtime_scale)
 
     # Raw files
 

@@ -9,7 +9,7 @@ import pandas as pd
 import yaml
 
 from lib.core.files import write_json
-from lib.core.record import CONFIG, GEOMETRY, HISTORY, PREDICTIONS, RUN, RunRecord
+from lib.core.record import CONFIG, GEOMETRY, HISTORY, PREDICTIONS, RUN, TRIALS, RunRecord
 from lib.core.variants import variant_name
 from lib.results.scope import Scope
 
@@ -96,6 +96,15 @@ def write_geometry(folder: Path, *rows: Mapping[str, Any]) -> Path:
     usual = {"step": 0, "source": "model", "weights": "merged", "position": 0, "layer": 0, "head": "all"}
     names = ("symmetry", "directionality", "norm", "bound", "upper_triangle", "gradient_norm")
     pd.DataFrame([usual | dict.fromkeys(names) | row for row in rows]).to_csv(folder / GEOMETRY, index=False)
+    return folder
+
+
+def write_trials(folder: Path, space: Mapping[str, Any], *rows: Mapping[str, Any]) -> Path:
+    """Write trials, numbered in their order, to the folder of a run that drew them from `space`."""
+    usual = {"state": "complete", "epochs": 2, "seconds": 60.0}
+    table = pd.DataFrame([{"number": number, **usual, **row} for number, row in enumerate(rows)])
+    table.to_csv(folder / TRIALS, index=False)
+    (folder / CONFIG).write_text(yaml.safe_dump({"tuning": {"trials": len(rows), "space": dict(space)}}))
     return folder
 
 

@@ -1,6 +1,6 @@
 """Every run that trains, of whichever stage: one rule, since stages differ in settings alone."""
 
-TRAINED = [run for run in plan.made if plan.trains(run)]
+TRAINED = [run for run in plan.made if plan.trains(run) and not plan.tunes(run)]
 
 
 def training_runtime(wildcards, attempt):

@@ -17,13 +17,11 @@ from lib.core.settings.execution import Execution
 from lib.core.settings.geometry import Geometry
 from lib.core.settings.recipe import Precision, Recipe, obstacle_of_quantized
 from lib.core.settings.report import Analysis, Report
+from lib.core.settings.tuning import Tuning
 from lib.core.settings.weights import ForeignStart
-from lib.core.variants import Setting, laid_over, short_name, spelled, variant_name
+from lib.core.variants import Setting, VariedSetting, laid_over, short_name, spelled, variant_name
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Letters, digits, '.', '_' and '-'.")]
-
-VariedSetting = Annotated[str, Field(pattern=r"^(task|recipe)\.\w+$")]
-"""Dotted name of a setting of a stage's task or recipe."""
 
 SCRATCH = "scratch"
 
@@ -157,10 +155,16 @@ class Stage(Section):
         description="What it searches: settings of task and recipe by dotted name (`recipe.freeze_layers`), each with "
         "the values to try. Every combination is a run, on every entry of `data` and with every seed.",
     )
+    tuning: Tuning | None = Field(
+        None,
+        description="What it searches in place of `variants`, by trials that learn from each other: a run on every "
+        "entry of `data`, with the first seed, which keeps no model; null = nothing.",
+    )
     settings_from: str | None = Field(
         None,
-        description="Stage with `variants` whose best one is laid over the settings of every run that trains: the one "
-        "with the highest mean macro-F1 on validation of the same dataset, over the seeds.",
+        description="Stage with `variants` or `tuning` whose best settings on the same dataset are laid over those of "
+        "every run that trains: the variant with the highest mean macro-F1 on validation, over the seeds; the trial "
+        "with the best score of its task there.",
     )
     data: dict[str, Work] = Field(min_length=1, description="Corpora and datasets that it works on, one run each.")
 
@@ -186,36 +190,69 @@ class Stage(Section):
         """Return the settings of every variant, in order: the last setting runs fastest; without variants {} alone."""
         return [dict(zip(self.variants, values, strict=True)) for values in itertools.product(*self.variants.values())]
 
+    @property
+    def search(self) -> Literal["variants", "tuning"] | None:
+        """Name of the section by which it searches settings; None = it searches none."""
+        return "tuning" if self.tuning else "variants" if self.variants else None
+
+    def tried(self) -> list[dict[str, Setting]]:
+        """Return the settings that its search may choose: those of every variant, or some that stand for all trials."""
+        return self.tuning.examples() if self.tuning else self.combinations()
+
     @check
     def _what_is_measured_trains(self) -> Iterator[str]:
         if self.geometry is not None and not any(work.recipe for work in whole(self.data).values()):
             yield "geometry: is measured while models train, but the stage has no recipe. Add one, or leave it out"
 
     @check
+    def _searches_once(self) -> Iterator[str]:
+        if self.variants and self.tuning:
+            yield "variants stand beside tuning. Leave one of them out"
+        for section, places in (
+            ("variants", self.variants),
+            ("tuning.space", self.tuning.space if self.tuning else {}),
+        ):
+            if "task.kind" in places:
+                yield f"{section}.task.kind: a stage has one kind of task. Make a stage for each"
+            if len(set(map(short_name, places))) < len(places):
+                yield f"{section}: {', '.join(places)}: two have the same last name, by which they are told apart"
+
+    @check
+    def _tuning_finds_what_it_needs(self) -> Iterator[str]:
+        if self.tuning is None:
+            return
+        several = {"seeds": self.seeds} | {f"data.{name}.seeds": work.seeds for name, work in whole(self.data).items()}
+        for place, seeds in several.items():
+            if len(seeds or []) > 1:
+                yield f"{place}: {seeds} are several, but all trials of a tuning have the same. Give one"
+        if self.geometry is not None:
+            yield "geometry: is not kept of the trials of a tuning. Leave it out"
+        for name, work in whole(self.data).items():
+            if "validation" not in work.task.splits:
+                yield f"tuning: {work.task.kind}, the task of data.{name}, has no score on validation. Name another"
+
+    @check
     def _variants_have_names(self) -> Iterator[str]:
         for place, values in self.variants.items():
-            if place == "task.kind":
-                yield "variants.task.kind: a stage has one kind of task. Make a stage for each"
             if len(set(map(spelled, values))) < len(values):
                 yield f"variants.{place}: {values} names a value twice. Name each once"
             for value in map(spelled, values):
                 if not re.fullmatch(r"[A-Za-z0-9._-]+", value):
                     yield f"variants.{place}: no folder can bear the name '{value}'. Use letters, digits, '.', '_', '-'"
-        if len(set(map(short_name, self.variants))) < len(self.variants):
-            yield f"variants: {', '.join(self.variants)}: two have the same last name, by which runs are told apart"
 
     @check
-    def _variants_are_settings(self) -> Iterator[str]:
+    def _what_is_searched_are_settings(self) -> Iterator[str]:
         found: dict[tuple[str, str], str] = {}
+        section, need = ("tuning.space", "trials train by") if self.tuning else ("variants", "settings of")
         for entry, work in whole(self.data).items():
-            if work.recipe is None and any(place.startswith("recipe.") for place in self.variants):
-                yield f"variants: settings of a recipe, but data.{entry} has none. Add one"
+            if work.recipe is None and (self.tuning or any(place.startswith("recipe.") for place in self.variants)):
+                yield f"{self.search}: {need} a recipe, but data.{entry} has none. Add one"
                 continue
-            for settings in self.combinations():
+            for settings in self.tried():
                 for place, sentence in problems_of_settings(work, settings):
                     found.setdefault((place, sentence), variant_name(settings))
         for (place, sentence), name in found.items():
-            yield f"variants.{place}: {sentence} (in {name})"
+            yield f"{section}.{place}: {sentence} (in {name})"
 
 
 def problems_of_settings(work: Work, settings: Mapping[str, Setting]) -> Iterator[tuple[str, str]]:
@@ -308,7 +345,8 @@ class Experiment(Section):
     def seeds_of(self, stage: str, dataset: str) -> list[int]:
         """Return the seeds of the runs of a stage on an entry of its `data`."""
         section = self.stages[stage]
-        return section.data[dataset].seeds or section.seeds or self.seeds
+        seeds = section.data[dataset].seeds or section.seeds or self.seeds
+        return seeds[:1] if section.tuning else seeds
 
     def backbone_at(self, model: str, stage: str) -> BackboneParameters:
         """Return the backbone of a model at a stage, with its attention mechanism.
@@ -439,10 +477,12 @@ class Experiment(Section):
     def _stages_start_from_one_model_each(self) -> Iterator[str]:
         stages = whole(self.stages)
         for name, stage in stages.items():
-            if stage.start in stages and stages[stage.start].variants:
+            search = stages[stage.start].search if stage.start in stages else None
+            if search:
+                models = {"variants": "and so a model of each", "tuning": "whose trials keep no model"}[search]
                 yield (
-                    f"stages.{name}.start: {stage.start} has variants, and so a model of each. Start from the stage "
-                    f"before it; settings_from: {stage.start} takes the best settings"
+                    f"stages.{name}.start: {stage.start} has {search}, {models}. Start from the stage before it; "
+                    f"settings_from: {stage.start} takes the best settings"
                 )
 
     @check
@@ -456,11 +496,11 @@ class Experiment(Section):
             if source not in stages:
                 continue
             search = stages[source]
-            if not search.variants:
-                yield f"{place}: {source} has no variants to choose from. Give it some, or name another stage"
+            if not search.search:
+                yield f"{place}: {source} has no variants to choose from, nor tuning. Add either, or name another stage"
                 continue
-            if stage.variants:
-                yield f"{place}: {name} has variants itself. Leave one of them out"
+            if stage.search:
+                yield f"{place}: {name} has {stage.search} itself. Leave one of them out"
             if name in self._needed(source):
                 yield f"{place}: {source} itself needs {name}, a circle. Let {source} start from another stage"
             passing = [model for model in whole(self.models) if self.passes(model, source)]
@@ -481,10 +521,11 @@ class Experiment(Section):
                 yield f"{place}: {source} does not search on {entry}. Add it to the data of {source}"
             elif entry in whole(searched):
                 task = searched[entry].task
-                if not task.labelled or task.label_per != "document":
+                by_f1 = self.stages[source].search == "variants"
+                if by_f1 and (not task.labelled or task.label_per != "document"):
                     yield f"{place}: the best has the highest macro-F1, which {task.kind}, the task of {source}, lacks"
             if work.recipe is not None:
-                for settings in self.stages[source].combinations():
+                for settings in self.stages[source].tried():
                     found |= dict.fromkeys(problems_of_settings(work, settings))
         for key, sentence in found:
             yield f"{place}: the best of {source} may not fit here: {key}: {sentence}"
@@ -763,6 +804,16 @@ class Experiment(Section):
                     )
 
     @check
+    def _trials_train(self) -> Iterator[str]:
+        for name, stage in self._passages():
+            for entry, work in whole(self.stages[stage].data).items():
+                if self.stages[stage].tuning and work.recipe and not self.trains(name, stage, entry):
+                    yield (
+                        f"stages.{stage}.models: {name} does not train on {entry}, so there is nothing to tune. Name "
+                        "those that do"
+                    )
+
+    @check
     def _quantised_backbones_train_adapters(self) -> Iterator[str]:
         for name, stage in self._passages():
             if not self.backbone_at(name, stage).quantized:
@@ -773,10 +824,10 @@ class Experiment(Section):
                     yield f"stages.{stage}.data.{entry}: the backbone {backbone} {obstacle}"
 
     def _works(self, model: str, stage: str, entry: str) -> Iterator[Work]:
-        """Yield all that a model may come to do at a stage: its variants, or what it takes from those of another."""
+        """Yield what a model may come to do at a stage: all that it searches, or takes from the search of another."""
         section = self.stages[stage]
         source = whole(self.stages).get(section.settings_from or stage, section)
-        for settings in source.combinations():
+        for settings in source.tried():
             with contextlib.suppress(ValidationError):  # reported as such
                 yield self.work(model, stage, entry).with_settings(settings)
 
@@ -898,8 +949,9 @@ class Study(Section):
             for model in [each for each in analysis.models or [] if each in whole(models)]:
                 if not self.experiment.passes(model, analysis.stage):
                     yield f"{place}.models: {model} skips {analysis.stage}. Leave it out"
-            if stages[analysis.stage].variants:
-                yield f"{place}.stage: {analysis.stage} has variants, and so several models of each. Name another stage"
+            if search := stages[analysis.stage].search:
+                models = {"variants": "and so several models of each", "tuning": "whose trials keep no model"}[search]
+                yield f"{place}.stage: {analysis.stage} has {search}, {models}. Name another stage"
             entries, dataset = stages[analysis.stage].data, self.analysed_dataset(analysis)
             if dataset is None:
                 yield f"{place}.dataset: missing. Name one of: {', '.join(entries)}"
@@ -1044,6 +1096,7 @@ class Study(Section):
                 for needed, name in (
                     (settings.needs_predictions, "predictions"),
                     (settings.needs_geometry, "geometry"),
+                    (settings.takes_tuning == "needed", "trials"),
                 ):
                     if needed:
                         yield f"{place}: needs {name}, which imported runs do not leave. Take it out (null)"
@@ -1051,7 +1104,7 @@ class Study(Section):
                 yield f"report.analyses.{name}: needs models, which imported runs do not leave. Take it out (null)"
 
     @check
-    def _variants_are_shown_by_what_tells_them_apart(self) -> Iterator[str]:
+    def _searches_are_shown_by_what_knows_them(self) -> Iterator[str]:
         stages = whole(self.experiment.stages)
         for place, settings in self._results():
             for stage in [*settings.stages_passed(), *settings.stages_added()]:
@@ -1061,6 +1114,13 @@ class Study(Section):
                     yield (
                         f"{place}.stage: {stage} has variants, which the kind {settings.kind} does not tell apart. "
                         "Name another stage, or choose the kind search"
+                    )
+                if stage in stages and not stages[stage].tuning and settings.takes_tuning == "needed":
+                    yield f"{place}.stage: {stage} has no tuning. Name a stage that has"
+                if stage in stages and stages[stage].tuning and settings.takes_tuning == "none":
+                    yield (
+                        f"{place}.stage: {stage} has tuning, which leaves trials that the kind {settings.kind} does "
+                        "not show. Name another stage, or choose the kind trials"
                     )
 
     @check

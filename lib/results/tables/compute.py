@@ -1,7 +1,7 @@
 """What a study took: hours, and what they cost in money, energy and carbon. A row per model and hardware."""
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import ClassVar, Literal
 
 import pandas as pd
 from pydantic import Field, NonNegativeFloat, PositiveFloat
@@ -29,6 +29,8 @@ class Rates(Section):
 
 class Parameters(TableParameters):
     """One row per model and hardware: hours by stage and in all, and what they cost."""
+
+    takes_tuning: ClassVar[Literal["any"]] = "any"
 
     kind: Literal["compute"]
     time: list[str] = Field(min_length=1, description="Stages whose hours are shown, of the models that pass them.")

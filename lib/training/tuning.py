@@ -1,0 +1,260 @@
+"""A search by optuna: trainings one after the other, with settings that follow from the scores of those before.
+
+Trial n is a function of (seed, n, the trials before it): its sampler has a seed of its own. A search that was killed
+goes on with the trials in its journal; the one that was cut off is drawn again, with the same settings, and resumes from
+its working checkpoint.
+"""
+
+import contextlib
+import logging
+import math
+import shutil
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import optuna
+import pandas as pd
+from optuna.distributions import BaseDistribution, CategoricalDistribution, FloatDistribution, IntDistribution
+from optuna.pruners import BasePruner, MedianPruner, NopPruner
+from optuna.samplers import BaseSampler, RandomSampler, TPESampler
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+from optuna.trial import TrialState
+from transformers import TrainerCallback, TrainerState
+from transformers.trainer import DEFAULT_CALLBACKS
+
+from lib.core.errors import RunError
+from lib.core.files import write_json
+from lib.core.kinds import TASKS
+from lib.core.program import read_settings
+from lib.core.randomness import derive_seed
+from lib.core.record import BEST, HISTORY, RUN, TRIALS, RunRecord, read_record
+from lib.core.settings.run import Run
+from lib.core.settings.tuning import Dimension, TunedRun, Tuning
+from lib.core.variants import laid_over, spelled, variant_name
+from lib.training.folders import RunFolders
+from lib.training.run import train
+
+logger = logging.getLogger(__name__)
+
+JOURNAL = "trials.journal"
+NAME = "trials"
+EFFORT = ("epochs", "steps", "tokens", "seconds", "peak_memory_mb")
+"""Fields of a record that every trial has, also one that did not come to its end."""
+
+
+def tune(run: TunedRun, out: str | Path, work: str | Path | None = None) -> None:
+    """Search the settings of `run` and leave trials, best settings and record in `out`; no trial's model is kept.
+
+    A score is that of the model which a trial would keep, on validation, by the metric that the task chooses its best
+    epoch by; of a pruned trial, that of its last evaluation. A trial has diverged, and has no score, if its loss is no
+    finite number. Trials report to no tracker, and run in one process.
+
+    Args:
+        run: the settings of the search; those of a trial are laid over them.
+        out: new folder of the results.
+        work: folder under which journal and working checkpoints are kept while the search is under way; None = beside
+            `out`.
+
+    Raises:
+        ProjectError: the data, the start or the folders do not allow the trials, or all of them diverged.
+    """
+    tuning = run.tuning
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # said here, with more of it
+    folders = RunFolders(run, out, work)
+    task = TASKS.load(run.task.kind, "task").Task
+    score = f"eval_{task.best}"
+    direction = "maximize" if task.greater_is_better else "minimize"
+    journal = _journal(folders.work / JOURNAL, direction)
+    # In memory, so that the journal has whole trials only.
+    study = optuna.create_study(direction=direction, pruner=_pruner(tuning))
+    study.add_trials(journal.trials)
+    distributions = {place: _distribution(dimension) for place, dimension in tuning.space.items()}
+    while (number := len(study.trials)) < tuning.trials and not _is_spent(study, tuning.minutes):
+        study.sampler = _sampler(tuning, derive_seed("tuning", run.seed, number) % 2**32)
+        trial = study.ask(distributions)
+        logger.info("trial %d: %s", number, variant_name(trial.params))
+        scratch = folders.work / f"trial-{number}"
+        _run_trial(run, trial, score, scratch)
+        ended = study.trials[number]
+        logger.info("trial %d: %s, %s %s", number, ended.user_attrs["state"], score, ended.value)
+        journal.add_trial(ended)
+        shutil.rmtree(scratch)
+    _publish(folders, study, score)
+
+
+def _journal(path: Path, direction: str) -> optuna.Study:
+    try:
+        storage = JournalStorage(JournalFileBackend(str(path)))
+        return optuna.create_study(study_name=NAME, storage=storage, direction=direction, load_if_exists=True)
+    except (ValueError, KeyError) as error:
+        raise RunError(
+            f"{path}: no journal of trials ({error}). Expected what an earlier start of this search wrote. Delete it: "
+            "the search begins anew."
+        ) from error
+
+
+def _distribution(dimension: Dimension) -> BaseDistribution:
+    if dimension.values is not None:
+        return CategoricalDistribution(dimension.values)
+    low, high, step, log = dimension.low, dimension.high, dimension.step, dimension.log
+    assert low is not None  # the settings were checked
+    assert high is not None
+    if dimension.whole:
+        return IntDistribution(int(low), int(high), log=log, step=int(step or 1))
+    return FloatDistribution(low, high, log=log, step=step)
+
+
+def _pruner(tuning: Tuning) -> BasePruner:
+    return MedianPruner(n_startup_trials=tuning.startup_trials) if tuning.pruner == "median" else NopPruner()
+
+
+def _sampler(tuning: Tuning, seed: int) -> BaseSampler:
+    if tuning.sampler == "random":
+        return RandomSampler(seed=seed)
+    return TPESampler(seed=seed, n_startup_trials=tuning.startup_trials)
+
+
+def _is_spent(study: optuna.Study, minutes: float | None) -> bool:
+    """Whether the trials have taken their time; what a killed one took is not known."""
+    taken = sum((trial.duration or timedelta() for trial in study.trials), timedelta())
+    return minutes is not None and taken >= timedelta(minutes=minutes)
+
+
+def _run_trial(run: TunedRun, trial: optuna.Trial, score: str, scratch: Path) -> None:
+    """Train with the settings of a trial, and tell its study what came of it.
+
+    Attributes of the trial say in which `state` it ended, and with what `effort`; of a complete one, also its `record`.
+    """
+    values = laid_over(run.model_dump(exclude={"tuning"}), trial.params)
+    settings = read_settings(Run, values | {"execution": run.execution.model_copy(update={"report_to": []})})
+    reports, folder = Reports(trial, score), scratch / "run"
+    state, value = "complete", math.nan
+    try:
+        if not (folder / RUN).exists():  # else it was killed between the trial's end and the journal's line
+            with _heard_by(reports):
+                train(settings, folder, scratch / "work")
+        record = read_record(folder)
+        reports.report(pd.read_csv(folder / HISTORY, float_precision="round_trip")[score])
+        value = record.metrics[score]
+        if value is None or not math.isfinite(value):
+            state = "diverged"
+        effort = record.model_dump(include=set(EFFORT))
+        trial.set_user_attr("record", record.model_dump(mode="json"))
+    except optuna.TrialPruned:
+        state, effort = "pruned", reports.effort()
+    except RunError as error:
+        if not error.diverged:
+            raise
+        logger.info("trial %d: %s", trial.number, error)
+        state, effort = "diverged", reports.effort()
+    trial.set_user_attr("state", state)
+    trial.set_user_attr("effort", effort)
+    # To the sampler a diverged trial is a pruned one, and without an evaluation the worst: it ignores those that failed.
+    if state == "complete":
+        trial.study.tell(trial, value)
+    else:
+        trial.study.tell(trial, state=TrialState.PRUNED)
+
+
+class Reports(TrainerCallback):
+    """Tell a trial its score at every evaluation, and end it where its study's pruner says so.
+
+    Evaluations count, not steps, which batches of another size make fewer.
+
+    Args:
+        trial: of a study with a pruner.
+        score: name of the score among the metrics of an evaluation.
+    """
+
+    def __init__(self, trial: optuna.Trial, score: str):
+        self.trial, self.score = trial, score
+        self.reported = 0
+        self.state = TrainerState()
+
+    def report(self, scores: Iterable[float]) -> None:
+        """Report those of the scores, one per evaluation, that have not been reported yet."""
+        for value in list(scores)[self.reported :]:
+            self.reported += 1
+            self.trial.report(value, self.reported)
+
+    def effort(self) -> dict[str, float]:
+        """Return what a training that was ended took, as a record has it; time and memory up to its last evaluation."""
+        epochs = round(self.state.epoch or 0, 6)
+        rows = [entry for entry in self.state.log_history if "seconds" in entry]
+        return {
+            "epochs": int(epochs) if epochs.is_integer() else epochs,
+            "steps": self.state.global_step,
+            "tokens": int(self.state.num_input_tokens_seen),
+            "seconds": sum(row["seconds"] for row in rows),
+            "peak_memory_mb": max((row["peak_memory_mb"] for row in rows), default=0.0),
+        }
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        """Keep the training's state, which tells its effort."""
+        self.state = state
+
+    def on_evaluate(self, args, state, control, **kwargs):
+        """Report the score, of a resumed training also those before.
+
+        Raises:
+            optuna.TrialPruned: the trial need not go on.
+        """
+        self.report(entry[self.score] for entry in state.log_history if self.score in entry)
+        if state.global_step < state.max_steps and self.trial.should_prune():
+            raise optuna.TrialPruned
+
+
+@contextlib.contextmanager
+def _heard_by(callback: TrainerCallback) -> Iterator[None]:
+    """Let every Trainer that is made meanwhile call `callback`.
+
+    This way a training knows nothing of searches, and none is stale because of them.
+    """
+    DEFAULT_CALLBACKS.append(callback)
+    try:
+        yield
+    finally:
+        DEFAULT_CALLBACKS.remove(callback)
+
+
+def _publish(folders: RunFolders, study: optuna.Study, score: str) -> None:
+    """Write trials, best settings and record, and move them to their place."""
+    if not study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
+        raise RunError(
+            f"all {len(study.trials)} trials of {folders.run.stage} diverged: no loss was a finite number. Expected at "
+            "least one; narrow tuning.space, for instance to lower learning rates."
+        )
+    staged = folders.stage()
+    pd.DataFrame([_row(trial, score) for trial in study.trials]).to_csv(staged / TRIALS, index=False)
+    write_json(staged / BEST, study.best_params)
+    write_json(staged / RUN, _record(study).model_dump(mode="json"))
+    folders.publish(staged)
+
+
+def _row(trial: optuna.trial.FrozenTrial, score: str) -> dict[str, Any]:
+    settings = {
+        place: spelled(value) if isinstance(trial.distributions[place], CategoricalDistribution) else value
+        for place, value in trial.params.items()
+    }
+    effort = trial.user_attrs["effort"]
+    state = trial.user_attrs["state"]
+    value = None if state == "diverged" else trial.value
+    end = {"state": state, "epochs": effort["epochs"], "seconds": effort["seconds"]}
+    return {"number": trial.number, **settings, score: value, **end}
+
+
+def _record(study: optuna.Study) -> RunRecord:
+    """Return the record of the best trial, with the effort of all."""
+    best = study.best_trial
+    record = RunRecord.model_validate(best.user_attrs["record"])
+    efforts: list[Mapping[str, Any]] = [trial.user_attrs["effort"] for trial in study.trials]
+    total = {name: sum(effort[name] for effort in efforts) for name in EFFORT}
+    speeds = {
+        "seconds_per_epoch": total["seconds"] / total["epochs"],
+        "tokens_per_second": total["tokens"] / total["seconds"],
+        "peak_memory_mb": max(effort["peak_memory_mb"] for effort in efforts),
+    }
+    return record.model_copy(update=total | speeds | {"metrics": record.metrics | {"best_trial": best.number}})

@@ -1,0 +1,24 @@
+"""Tune a model: trainings one after the other, with settings that follow from the scores of those before.
+
+Reads the settings of the search (a `config.yaml`, or the same as JSON in place) and what scripts/train.py reads.
+Writes config.yaml, trials.csv, best.json and run.json to a new folder; best.json has the settings of the best trial by
+dotted name, which `scripts/train.py --settings-from` lays over those of a run.
+To repeat a search by hand: python scripts/tune.py --config results/runs/.../config.yaml --out FOLDER
+"""
+
+import sys
+from collections.abc import Sequence
+
+from lib.core import program
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program with the arguments `argv`."""
+    from lib.core.settings.tuning import TunedRun
+    from lib.training.tuning import tune
+
+    tune(*program.read_run_as(TunedRun, __doc__, argv))
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main))

@@ -1,0 +1,256 @@
+"""Stages that tune: what stands for their trials, and what is refused."""
+
+import pytest
+import yaml
+from pydantic import ValidationError
+from studies import DELETE, RECIPE, SMALL, changed, study
+
+from lib.core.configuration import load_study
+from lib.core.errors import ConfigError
+from lib.core.settings.tuning import Dimension, Tuning
+
+SPACE = {
+    "recipe.learning_rate": {"low": 1e-5, "high": 1e-3, "log": True},
+    "recipe.freeze_layers": {"values": [0, 1, 2]},
+    "task.classifier_dropout": {"low": 0.0, "high": 0.3, "step": 0.1},
+}
+TUNE = {
+    "start": "tapt",
+    "models": ["sdpa"],
+    "tuning": {"trials": 8, "space": SPACE},
+    "task": {"kind": "sequence_classification"},
+    "recipe": RECIPE,
+    "data": {"imdb": {}, "arxiv": {"recipe": {"epochs": 5}}},
+}
+TUNING = ("stages/tune", TUNE)
+TAKING = ("stages/finetune/settings_from", "tune")
+
+
+@pytest.mark.parametrize(
+    ("dimension", "examples"),
+    [
+        ({"values": ["cls", None, 2]}, ["cls", None, 2]),
+        ({"low": 1, "high": 4}, [1, 2, 4]),
+        ({"low": 1, "high": 8, "log": True}, [1, 2, 8]),
+        ({"low": 2, "high": 9, "step": 3}, [2, 5, 8]),
+        ({"low": 0.0, "high": 0.3, "step": 0.15}, [0, 0.15, 0.3]),
+        ({"low": 0, "high": 1, "step": 1}, [0, 1]),
+        ({"low": 0.5, "high": 1}, [0.5, 0.809017, 1]),
+    ],
+)
+def test_a_few_values_stand_for_all(dimension, examples):
+    found = Dimension.model_validate(dimension).examples()
+    assert found == examples or found == pytest.approx(examples)
+
+
+@pytest.mark.parametrize(
+    ("dimension", "is_whole"),
+    [
+        ({"low": 1, "high": 4}, True),
+        ({"low": 1, "high": 4, "step": 2}, True),
+        ({"low": 1, "high": 4.0}, False),
+        ({"low": 1, "high": 4, "step": 0.5}, False),
+    ],
+)
+def test_bounds_without_a_point_make_whole_numbers(dimension, is_whole):
+    assert Dimension.model_validate(dimension).whole is is_whole
+
+
+def test_every_two_settings_are_tried_in_all_pairs_of_their_examples():
+    space = {"recipe.epochs": [1, 2], "recipe.batch_size": [8, 16], "task.classifier_pooling": ["cls", "mean"]}
+    tuning = Tuning.model_validate({"trials": 4, "space": {name: {"values": each} for name, each in space.items()}})
+    found = tuning.examples()
+    for one in space:
+        for other in set(space) - {one}:
+            pairs = {(settings[one], settings[other]) for settings in found}
+            assert pairs == {(value, beside) for value in space[one] for beside in space[other]}
+    assert all(list(settings) == list(space) for settings in found)
+
+
+def test_a_single_setting_is_tried_alone():
+    tuning = Tuning.model_validate({"trials": 4, "space": {"recipe.epochs": {"values": [1, 2]}}})
+    assert tuning.examples() == [{"recipe.epochs": 1}, {"recipe.epochs": 2}]
+
+
+@pytest.mark.parametrize(("trials", "startup", "waits"), [(8, None, 2), (40, None, 10), (20, None, 5), (8, 4, 4)])
+def test_sampler_and_pruner_wait_for_some_trials(trials, startup, waits):
+    space = {"recipe.epochs": {"values": [1, 2]}}
+    assert Tuning(trials=trials, startup=startup, space=space).startup_trials == waits
+
+
+def test_a_number_that_yaml_takes_for_a_text_is_a_number():
+    dimension = Dimension.model_validate(yaml.safe_load("{low: 1e-5, high: 1e-3}"))
+    assert (dimension.low, dimension.high) == (1e-5, 1e-3)
+
+
+def test_a_stage_that_tunes_has_one_seed():
+    experiment = study(TUNING, ("seeds", [3, 1, 2])).experiment
+    assert experiment.seeds_of("tune", "imdb") == [3]
+    assert experiment.seeds_of("finetune", "imdb") == [3, 1, 2]
+    assert study(TUNING, ("stages/tune/seeds", [7])).experiment.seeds_of("tune", "imdb") == [7]
+
+
+def test_the_table_of_what_was_taken_may_count_it(tmp_path):
+    report = {"tables": {"hours": {"kind": "compute", "time": ["tune", "finetune"]}}}
+    assert study(TUNING, TAKING, layers=[("report.yaml", {"report": report})]).report.tables["hours"].time[0] == "tune"
+
+
+@pytest.mark.parametrize(
+    ("dimension", "message"),
+    [
+        ({}, "expected values, or both low and high"),
+        ({"low": 1}, "expected values, or both low and high"),
+        ({"values": [1], "low": 0}, "values stand beside low, high, step or log"),
+        ({"values": [1], "log": True}, "values stand beside low, high, step or log"),
+        ({"values": []}, "values.*at least 1"),
+        ({"values": [2, 2]}, r"values = \[2, 2\] names a value twice"),
+        ({"low": "few", "high": 2}, "low.*expected a finite number"),
+        ({"low": True, "high": 2}, "low.*expected a finite number"),
+        ({"low": 1, "high": float("inf")}, "high.*expected a finite number"),
+        ({"low": 1e-3, "high": 1e-5}, "low = 0.001 is not below high = 1e-05"),
+        ({"low": 1, "high": 1}, "low = 1 is not below high = 1"),
+        ({"low": 0, "high": 1.0, "log": True}, "low = 0 has no logarithm"),
+        ({"low": 1, "high": 9, "log": True, "step": 2}, "step = 2 stands beside log"),
+        ({"low": 1, "high": 3, "step": 5}, "step = 5 does not fit between low = 1 and high = 3"),
+        ({"low": 1, "high": 3, "step": 0}, "step = 0 does not fit"),
+        ({"low": 1, "high": 3, "steps": 1}, "steps"),
+    ],
+)
+def test_a_dimension_that_cannot_be_is_refused(dimension, message):
+    with pytest.raises(ValidationError, match=message):
+        Dimension.model_validate(dimension)
+
+
+def space(**dimensions):
+    return ("stages/tune/tuning/space", {place.replace("__", "."): each for place, each in dimensions.items()})
+
+
+BAD = {
+    "an unknown setting": ([space(recipe__learning_rat={"values": [1]})], "tuning.space.recipe.learning_rat: unknown key"),
+    "a setting of no section": ([space(learning_rate={"values": [1]})], "tuning.space.learning_rate.*pattern"),
+    "a value that is wrong": (
+        [space(task__classifier_dropout={"low": 0.5, "high": 1.5})],
+        r"tuning.space.task.classifier_dropout: .*less than 1.*\(in classifier_dropout-1.1180339",
+    ),
+    "fractions of what is counted": (
+        [space(recipe__epochs={"low": 1.0, "high": 4.0})],
+        "tuning.space.recipe.epochs: .*integer",
+    ),
+    "values that do not fit beside each other": (
+        [space(recipe__freeze_layers={"values": [0, 1]}, recipe__freeze_epochs={"values": [None, 1]})],
+        r"tuning.space.recipe: freeze_epochs = 1, but nothing is frozen.*\(in freeze_epochs-1\+freeze_layers-0\)",
+    ),
+    "two kinds of task": (
+        [space(task__kind={"values": ["masked_lm"]})],
+        "tuning.space.task.kind: a stage has one kind of task",
+    ),
+    "nothing to search": ([space()], "tuning.space: .*at least 1"),
+    "more frozen than there is": (
+        [space(recipe__freeze_layers={"low": 0, "high": 3})],
+        "stages.tune.data.imdb.recipe.freeze_layers: 3 is too many, since the backbone encoder has 2 blocks",
+    ),
+    "no trials": ([("stages/tune/tuning/trials", 0)], "tuning.trials: .*greater than 0"),
+    "a startup that never ends": (
+        [("stages/tune/tuning/startup", 8)],
+        "tuning: startup = 8 leaves none of 8 trials to learn",
+    ),
+    "a startup of nothing": (
+        [("stages/tune/tuning", TUNE["tuning"] | {"startup": 2, "sampler": "random", "pruner": "none"})],
+        "tuning: startup = 2 does nothing with sampler: random and pruner: none",
+    ),
+    "variants beside it": (
+        [("stages/tune/variants", {"recipe.epochs": [1, 2]})],
+        "stages.tune: variants stand beside tuning. Leave one of them out",
+    ),
+    "several seeds": (
+        [("stages/tune/seeds", [1, 2])],
+        r"stages.tune.seeds: \[1, 2\] are several, but all trials of a tuning have the same",
+    ),
+    "several seeds of an entry": (
+        [("stages/tune/data/arxiv/seeds", [1, 2])],
+        r"stages.tune.data.arxiv.seeds: \[1, 2\] are several",
+    ),
+    "geometry": ([("stages/tune/geometry", {"every": 5})], "stages.tune.geometry: is not kept of the trials"),
+    "no recipe": (
+        [("stages/tune/recipe", DELETE), ("stages/tune/start", "finetune"), ("stages/tune/data", {"imdb": {}})],
+        "stages.tune.tuning: trials train by a recipe, but data.imdb has none",
+    ),
+    "what does not train": (
+        [("stages/tune/models", DELETE)],
+        "stages.tune.models: tfidf does not train on imdb, so there is nothing to tune",
+    ),
+    "a start from trials": (
+        [("stages/finetune/start", "tune"), ("stages/finetune/settings_from", DELETE)],
+        "stages.finetune.start: tune has tuning, whose trials keep no model.*settings_from: tune takes the best",
+    ),
+    "settings for what tunes itself": (
+        [
+            ("stages/other", TUNE | {"settings_from": "tune"}),
+        ],
+        "stages.other.settings_from: other has tuning itself",
+    ),
+    "settings of several models": (
+        [("stages/tune/models", ["sdpa", "favor-m64"])],
+        "finetune.settings_from: tune is passed by sdpa, favor-m64, but the best.*Let stages.tune.models name it",
+    ),
+    "settings for another task": (
+        [("stages/tapt/settings_from", "tune"), ("stages/tune/start", "pretrain")],
+        "tapt.settings_from: the best of tune may not fit here: task.classifier_dropout: unknown key",
+    ),
+    "settings from a search without the dataset": (
+        [("stages/tune/data", {"imdb": {}})],
+        "stages.finetune.settings_from: tune does not search on arxiv",
+    ),
+    "a table that shows no trials": (
+        [("/report/tables/x", {"stage": "tune", "columns": ["f1"]})],
+        "report.tables.x.stage: tune has tuning, which leaves trials that the kind stage does not show",
+    ),
+    "a table of variants": (
+        [("/report/tables/x", {"kind": "search", "stage": "tune"})],
+        "report.tables.x.stage: tune has no variants",
+    ),
+    "a figure of the history": (
+        [("/report/figures/x", {"kind": "loss", "stage": "tune"})],
+        "report.figures.x.stage: tune has tuning, which leaves trials that the kind loss does not show",
+    ),
+    "trials that are not there": (
+        [("/report/figures/x", {"kind": "trials", "stage": "finetune"})],
+        "report.figures.x.stage: finetune has no tuning. Name a stage that has",
+    ),
+    "trials that others made": (
+        [("/report/tables/x", {"kind": "trials", "stage": "tune"}), ("/execution/runs", "imported")],
+        "report.tables.x: needs trials, which imported runs do not leave",
+    ),
+    "a look into trials": (
+        [("/report/analyses/x", {"kind": "heads", "stage": "tune", "dataset": "imdb"})],
+        "report.analyses.x.stage: tune has tuning, whose trials keep no model",
+    ),
+}
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD.values(), ids=BAD)
+def test_what_cannot_be_is_refused(changes, message):
+    below = [(place[1:] if place.startswith("/") else f"experiment/{place}", value) for place, value in changes]
+    values = changed(SMALL, *((f"experiment/{place}", value) for place, value in (TUNING, TAKING)))
+    with pytest.raises(ConfigError, match=message):
+        load_study([("small.yaml", changed(values, *below))])
+
+
+def test_settings_may_be_taken_by_the_score_of_any_task():
+    search = {
+        "start": "pretrain",
+        "models": ["sdpa"],
+        "tuning": {"trials": 2, "space": {"task.mask_probability": {"low": 0.1, "high": 0.4}}},
+        "task": {"kind": "masked_lm"},
+        "recipe": RECIPE,
+        "data": {"imdb": {}, "arxiv": {}},
+    }
+    taking = ("stages/tapt/settings_from", "tune")
+    assert study(("stages/tune", search), taking).experiment.stages["tapt"].settings_from == "tune"
+
+
+def test_a_problem_of_all_examples_is_told_once():
+    values = changed(SMALL, ("experiment/stages/tune", TUNE), ("experiment/" + space()[0], {"recipe.epoch": {"values": [1, 2]}}))
+    with pytest.raises(ConfigError) as error:
+        load_study([("small.yaml", values)])
+    assert str(error.value).count("\n- ") == 1
