@@ -330,7 +330,7 @@ class Experiment(Section):
     def trains(self, model: str, stage: str, dataset: str) -> bool:
         """Whether a run has a training loop."""
         work = self.stages[stage].data[dataset]
-        return work.recipe is not None and work.task.trains_on in self.backbone_at(model, stage).abilities
+        return work.recipe is not None and self.backbone_at(model, stage).trains_on(work.task)
 
     def measures(self, model: str, stage: str, dataset: str) -> bool:
         """Whether a run measures the geometry of attention."""
@@ -505,6 +505,15 @@ class Experiment(Section):
                     )
 
     @check
+    def _tasks_fit_the_labels(self) -> Iterator[str]:
+        datasets = whole(self.datasets)
+        for name, stage in whole(self.stages).items():
+            for entry, work in whole(stage.data).items():
+                if work.task.labelled and entry in datasets:
+                    for problem in work.task.problems_of_labels(datasets[entry].labels):
+                        yield f"stages.{name}.data.{entry}.task.{problem}"
+
+    @check
     def _models_name_what_there_is(self) -> Iterator[str]:
         for name, model in whole(self.models).items():
             uses: list[tuple[str, str | None, dict[str, Any]]] = [
@@ -563,7 +572,7 @@ class Experiment(Section):
         for name, stage in self._passages():
             backbone = self.backbone_at(name, stage)
             for entry, work in whole(self.stages[stage].data).items():
-                trained = work.task.trains_on in backbone.abilities
+                trained = backbone.trains_on(work.task)
                 if not trained and work.task.evaluates_on not in backbone.abilities:
                     yield (
                         f"models.{name}: its backbone {backbone.kind} cannot do {work.task.kind}, the task of {stage}. "
