@@ -6,10 +6,12 @@ with a literal field `kind` and imports no torch, since the workflow reads it. K
 time, so that the digest of a rule's code holds the kinds that it uses and no others.
 """
 
+import functools
 import importlib
 import pkgutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
@@ -87,6 +89,12 @@ class Axis(Generic[Parameters]):
         """
         return importlib.import_module(self.module(kind, part))
 
+    @functools.cache  # noqa: B019 - there is one of each axis
+    def has(self, kind: str, part: str) -> bool:
+        """Whether a folder of `kind` has a module for a part."""
+        package = importlib.import_module(f"{self.package}.{kind}")
+        return hasattr(package, "__path__") and find_spec(f"{package.__name__}.{part}") is not None
+
     def parse(self, values: Mapping[str, Any] | Parameters) -> Parameters:
         """Return the typed parameters of `values`, whose key `kind` names the kind.
 
@@ -120,11 +128,17 @@ class MechanismParameters(KindParameters):
 
 
 Ability = Literal[
-    "states", "past_states", "class_probabilities", "character_probabilities", "attention_maps", "queries_and_keys"
+    "states",
+    "past_states",
+    "generated_text",
+    "class_probabilities",
+    "character_probabilities",
+    "attention_maps",
+    "queries_and_keys",
 ]
 """What a backbone can do: map tokens to states that a head is trained on, to such that know nothing of later tokens,
-classify texts by itself, find spans in them by itself, show how much each token attends to each other one, or the
-projections by which it does."""
+write texts about the tokens that it reads, classify texts by itself, find spans in them by itself, show how much each
+token attends to each other one, or the projections by which it does."""
 
 VOCABULARY = 30_522
 """Tokens assumed where the vocabulary is not known yet: BERT's."""
@@ -165,6 +179,10 @@ class BackboneParameters(KindParameters):
     def family(self) -> str:
         """Name by which figures group models."""
         return self.kind
+
+    def trains_on(self, task: "TaskParameters") -> bool:
+        """Whether it can be trained on a task: it does what the task needs, and has a model for it."""
+        return task.trains_on in self.abilities and BACKBONES.has(self.kind, task.head or task.kind)
 
     def longest(self) -> int | None:
         """Return how many tokens a sequence may have at most; None = any number."""

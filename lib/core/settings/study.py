@@ -382,7 +382,7 @@ class Experiment(Section):
     def trains(self, model: str, stage: str, dataset: str) -> bool:
         """Whether a run has a training loop."""
         work = self.work(model, stage, dataset)
-        return work.recipe is not None and work.task.trains_on in self.backbone_at(model, stage).abilities
+        return work.recipe is not None and self.backbone_at(model, stage).trains_on(work.task)
 
     def measures(self, model: str, stage: str, dataset: str) -> bool:
         """Whether a run measures the geometry of attention."""
@@ -695,7 +695,7 @@ class Experiment(Section):
         for name, stage in self._passages():
             backbone = self.backbone_at(name, stage)
             for entry, work in self._works_at(name, stage):
-                trained = work.task.trains_on in backbone.abilities
+                trained = backbone.trains_on(work.task)
                 if not trained and work.task.evaluates_on not in backbone.abilities:
                     yield (
                         f"models.{name}: its backbone {backbone.kind} cannot do {work.task.kind}, the task of {stage}. "

@@ -144,7 +144,7 @@ BAD = {
     ),
     "unknown task": (
         [("experiment/stages/tapt/task/kind", "nsp")],
-        "stages.tapt.task: .*'nsp' is not a known task.*masked_lm, sequence_classification, span_detection, token_cl",
+        "stages.tapt.task: .*'nsp' is not a known task.*masked_lm, sequence_classification, span_detection, text_to_",
     ),
     "a mechanism without a kind": (
         [("experiment/mechanisms/sdpa", {"use_native_sdpa": True})],
@@ -539,6 +539,7 @@ SKIP_TFIDF = ("experiment/models/tfidf", DELETE)
 KIND = "sequence_classification"
 TAUGHT = {"kind": "distillation", "teacher": "favor-m64"}
 MATCHING = {"kind": "label_matching", "phrases": ["bad", "good", "odd"]}
+T5 = {"model_type": "t5", "d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}
 PROBE = {"start": "finetune", "task": {"kind": KIND}, "data": {"imdb": {}}}
 SDPA = SMALL["experiment"]["models"]["sdpa"]
 MASKED = {"task": {"kind": "masked_lm"}, "recipe": RECIPE, "data": {"imdb": {}, "arxiv": {}}}
@@ -688,6 +689,21 @@ GRAPH = {
         [("experiment/stages/finetune/task", {"kind": "token_classification"}), SKIP_TFIDF],
         "stages.finetune.data.imdb: token_classification needs a label per word, but imdb has one per document. Set "
         "datasets.imdb.label_per: word",
+    ),
+    "a text for every label": (
+        [("experiment/stages/finetune/task", {"kind": "text_to_text", "targets": ["a", "b", "c"]}), SKIP_TFIDF],
+        r"stages.finetune.data.imdb.task.targets: 3 for 2 labels \(.*Give one for each",
+    ),
+    "texts of what has no decoder": (
+        [("experiment/stages/finetune/task", {"kind": "text_to_text", "targets": ["a", "b"]}), SKIP_TFIDF],
+        "models.sdpa: its backbone encoder cannot do text_to_text, the task of finetune",
+    ),
+    "a head on what writes texts": (
+        [
+            ("experiment/backbones/t5", {"kind": "encoder_decoder", "architecture": T5}),
+            ("experiment/models/t5", {"backbone": "t5", "skip": ["pretrain", "tapt"], "start": "scratch"}),
+        ],
+        "models.t5: its backbone encoder_decoder cannot do sequence_classification, the task of finetune",
     ),
     "documents to be labelled that have labelled words": (
         [("experiment/datasets/arxiv/label_per", "word")],
