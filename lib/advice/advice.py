@@ -196,7 +196,8 @@ def _costs_before(
     stage = stages.adaptation
     while (parent := experiment.parent_stage(model, stage)) is not None:
         stage = parent
-        for entry, work in experiment.stages[stage].data.items():
+        for entry in experiment.stages[stage].data:
+            work = experiment.work(model, stage, entry)
             if entry not in experiment.corpora or work.recipe is None:
                 continue
             parts = (experiment.corpora[entry].short, experiment.corpora[entry].long)

@@ -43,6 +43,17 @@ def options_class(name: str) -> type[GeneratorOptions]:
     return getattr(generator(name), "Options", GeneratorOptions)
 
 
+def group_names(name: str, options: Mapping[str, Any]) -> list[str]:
+    """Return what a generator calls the groups of its documents, by their numbers from 0; none if it has only numbers.
+
+    Args:
+        name: name of the generator, one of `generators()`.
+        options: its options, which were checked.
+    """
+    names = getattr(generator(name), "group_names", None)
+    return names(options_class(name).model_validate(options)) if names else []
+
+
 def problems_of(name: str, documents: int, options: Mapping[str, Any]) -> Iterator[str]:
     """Yield what is wrong with what a generator is asked for.
 

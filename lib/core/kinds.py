@@ -6,10 +6,12 @@ with a literal field `kind` and imports no torch, since the workflow reads it. K
 time, so that the digest of a rule's code holds the kinds that it uses and no others.
 """
 
+import functools
 import importlib
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
 
@@ -22,8 +24,10 @@ SHARED_MODULES = frozenset(
     {
         "adapters",
         "approximation",
+        "classifier",
         "configuration",
         "contract",
+        "document_classification",
         "heads",
         "interface",
         "language_model",
@@ -85,6 +89,12 @@ class Axis(Generic[Parameters]):
         """
         return importlib.import_module(self.module(kind, part))
 
+    @functools.cache  # noqa: B019 - there is one of each axis
+    def has(self, kind: str, part: str) -> bool:
+        """Whether a folder of `kind` has a module for a part."""
+        package = importlib.import_module(f"{self.package}.{kind}")
+        return hasattr(package, "__path__") and find_spec(f"{package.__name__}.{part}") is not None
+
     def parse(self, values: Mapping[str, Any] | Parameters) -> Parameters:
         """Return the typed parameters of `values`, whose key `kind` names the kind.
 
@@ -118,11 +128,17 @@ class MechanismParameters(KindParameters):
 
 
 Ability = Literal[
-    "states", "past_states", "class_probabilities", "character_probabilities", "attention_maps", "queries_and_keys"
+    "states",
+    "past_states",
+    "generated_text",
+    "class_probabilities",
+    "character_probabilities",
+    "attention_maps",
+    "queries_and_keys",
 ]
 """What a backbone can do: map tokens to states that a head is trained on, to such that know nothing of later tokens,
-classify texts by itself, find spans in them by itself, show how much each token attends to each other one, or the
-projections by which it does."""
+write texts about the tokens that it reads, classify texts by itself, find spans in them by itself, show how much each
+token attends to each other one, or the projections by which it does."""
 
 VOCABULARY = 30_522
 """Tokens assumed where the vocabulary is not known yet: BERT's."""
@@ -163,6 +179,10 @@ class BackboneParameters(KindParameters):
     def family(self) -> str:
         """Name by which figures group models."""
         return self.kind
+
+    def trains_on(self, task: "TaskParameters") -> bool:
+        """Whether it can be trained on a task: it does what the task needs, and has a model for it."""
+        return task.trains_on in self.abilities and BACKBONES.has(self.kind, task.head or task.kind)
 
     def longest(self) -> int | None:
         """Return how many tokens a sequence may have at most; None = any number."""
@@ -212,6 +232,14 @@ class TaskParameters(KindParameters):
         """Return the share of the tokens for which scores over the vocabulary are computed."""
         return 0.0
 
+    def taught_by(self) -> str | None:
+        """Return the model whose scores of the training documents are learnt beside their labels; None = none."""
+        return None
+
+    def problems_of_labels(self, labels: Sequence[str]) -> Iterator[str]:
+        """Yield why the task cannot be done with these classes, as sentences that begin with the setting at fault."""
+        yield from ()
+
     def splits_read(self, *, fits: bool) -> tuple[str, ...]:
         """Return the splits that a run reads; no training documents if it `fits` nothing to them."""
         return tuple(split for split in self.splits if fits or split != "train")
@@ -220,8 +248,8 @@ class TaskParameters(KindParameters):
 class ResultParameters(KindParameters):
     """Base of the settings of every kind of table and figure."""
 
-    reads: ClassVar[Literal["runs", "token_lengths"]] = "runs"
-    """What it is made from: records of runs, or statistics of tokenised texts."""
+    reads: ClassVar[Literal["runs", "token_lengths", "texts"]] = "runs"
+    """What it is made from: records of runs, statistics of tokenised texts, or descriptions of texts."""
     divided: ClassVar[Literal["never", "always", "if_several"]] = "never"
     """Whether there is one for each dataset, which then bears its name."""
     needs_predictions: ClassVar[bool] = False
@@ -238,6 +266,8 @@ class ResultParameters(KindParameters):
     """Whether the runs of its stages must measure the geometry of attention."""
     needs_groups: ClassVar[bool] = False
     """Whether the documents of its datasets must be in groups."""
+    needs_texts: ClassVar[bool] = False
+    """Whether it reads descriptions of its datasets' texts beside the runs."""
     takes_variants: ClassVar[Literal["none", "any", "needed"]] = "none"
     """Whether its stages may, or must, have variants, so that there are several runs of one model, dataset and seed."""
     takes_tuning: ClassVar[Literal["none", "any", "needed"]] = "none"
@@ -260,8 +290,9 @@ class ResultParameters(KindParameters):
 
     @check
     def _models_are_of_runs(self) -> Iterator[str]:
-        if self.reads == "token_lengths" and self.models:
-            yield f"models = {self.models} does nothing where token lengths are shown. Leave it out"
+        if self.reads != "runs" and self.models:
+            shown = self.reads.replace("_", " ")
+            yield f"models = {self.models} does nothing where {shown} are shown. Leave it out"
 
 
 class TableParameters(ResultParameters):

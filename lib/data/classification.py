@@ -1,11 +1,12 @@
 """Batches of labelled documents.
 
-Shapes: B batch, N tokens.
+Shapes: B batch, N tokens, C classes.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from lib.data.labels import IGNORED
@@ -30,6 +31,21 @@ class ClassificationCollator:
         """
         batch = pad_examples(examples, self._pad_token_id)
         batch["labels"] = torch.tensor([example["label"] for example in examples], dtype=torch.long)
+        return batch
+
+
+class TaughtCollator(ClassificationCollator):
+    """Makes batches of classification in which a teacher's scores stand beside; arguments as above."""
+
+    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        """Return what `ClassificationCollator` returns and, of training documents, teacher_logits [B, C].
+
+        Raises:
+            DataError: an example has no token.
+        """
+        batch = super().__call__(examples)
+        if "teacher_logits" in examples[0]:
+            batch["teacher_logits"] = torch.tensor(np.stack([example["teacher_logits"] for example in examples]))
         return batch
 
 

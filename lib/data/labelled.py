@@ -25,7 +25,7 @@ from lib.core.errors import ConfigError, DataError
 from lib.core.files import atomic_path, write_json
 from lib.core.settings.data import Preparation, Split
 from lib.data.folds import SPLITS, FoldSplits
-from lib.data.labels import words
+from lib.data.labels import IGNORED, words
 from lib.data.parts import PartWriter, part_schema
 from lib.data.readers import read_records
 from lib.data.spans import marked
@@ -33,6 +33,9 @@ from lib.data.spans import marked
 logger = logging.getLogger(__name__)
 
 SUMMARY = "summary.json"
+
+_NO_NUMBER = "-0"
+"""A spelling that is the number of another one, so that the reader takes no number for a class but those listed."""
 
 
 def prepare_dataset(
@@ -82,12 +85,12 @@ def prepare_dataset(
         # Where words or spans are labelled, documents have no class, so they are drawn as if they all had the same.
         classes = settings.labels if settings.label_per == "document" else ["documents"]
         assignment = assign_splits(index.labels, classes, split, settings.balance, held_out, given)
-        _distribute(candidates, assignment, folder)
+        distribute(candidates, assignment, folder)
         candidates.unlink()
         write_json(folder / SUMMARY, _summarise(index, assignment))
 
 
-class _Index:
+class Index:
     """What the second pass needs to know of every document that the first one kept.
 
     Args:
@@ -103,7 +106,18 @@ class _Index:
         self._items_of_class = array("I")
         self.counts: dict[str, dict[str, Any]] = {}
 
-    def add(self, part: int, label: int | list[Any], text: str, split_of_fold: int, label_per: str) -> None:
+    def add(
+        self, part: int, label: int | list[Any], text: str, split_of_fold: int = 0, label_per: str = "document"
+    ) -> None:
+        """Note a document.
+
+        Args:
+            part: number of its part.
+            label: number of its class, or those of its words, or spans.
+            text: of which only a digest is kept.
+            split_of_fold: number of the split that its fold stands for.
+            label_per: what bears a label.
+        """
         self._parts.append(part)
         self._folds.append(split_of_fold)
         self._labels.append(0 if isinstance(label, list) else label)
@@ -150,23 +164,24 @@ def _collect(
     ground_truth: Mapping[str, Sequence[str | Path]] | None,
     settings: Preparation,
     candidates: Path,
-) -> _Index:
+) -> Index:
     """Write the documents that are neither empty nor too short to `candidates`, and return their index."""
-    index = _Index(settings.labels)
+    index = Index(settings.labels)
     index.counts = {
-        part: {"files": [Path(path).name for path in paths], "read": 0, "empty": 0, "short": 0}
+        part: {"files": [Path(path).name for path in paths], "read": 0, "unlabelled": 0, "empty": 0, "short": 0}
         for part, paths in files.items()
     }
     numbers = {part: number for number, part in enumerate(files)}
     remove = re.compile(settings.remove) if settings.remove is not None else None
     folds = settings.split.folds
     splits = None if folds is None else FoldSplits(folds)
+    spellings, meanings = _spellings(settings)
     records = read_records(
         files,
         text=settings.text,
         id=settings.id,
         label=settings.label,
-        labels=settings.labels,
+        labels=spellings,
         label_per=settings.label_per,
         group=settings.group,
         fold=None if folds is None or folds.file is not None else folds.column,
@@ -180,13 +195,15 @@ def _collect(
             counts["read"] += 1
             where = f"{record.part}, document {record.id!r}"
             split = 0 if splits is None else splits.split(record.id, record.fold, where)
-            if not text or text.isspace():
+            label = _meant(record.label, meanings) if settings.values else record.label
+            if label is None:
+                counts["unlabelled"] += 1
+            elif not text or text.isspace():
                 counts["empty"] += 1
             elif len(text) < settings.min_chars:
                 counts["short"] += 1
             else:
-                assert record.label is not None  # one was asked for
-                label, per = record.label, settings.label_per
+                per = settings.label_per
                 if per == "word" and isinstance(label, list) and len(label) != (found := len(words(text))):
                     raise DataError(
                         f"{where}: has {len(label)} labels for {found} words. Expected an entry per word, as white "
@@ -200,15 +217,37 @@ def _collect(
     for part, counts in index.counts.items():
         if counts["empty"]:
             logger.warning("%s: dropped %d documents without text", part, counts["empty"])
-        logger.info("%s: read %d, dropped %d below min_chars", part, counts["read"], counts["short"])
+        logger.info(
+            "%s: read %d, dropped %d without a label and %d below min_chars",
+            part,
+            *(counts[name] for name in ("read", "unlabelled", "short")),
+        )
     return index
+
+
+def _spellings(settings: Preparation) -> tuple[list[str], list[int | None]]:
+    """Return all spellings of labels, and the number of the class that each stands for; None = no label."""
+    names = settings.labels
+    others = {value: name for value, name in settings.values.items() if value not in names}
+    if not others:
+        return names, list(range(len(names)))
+    meanings = [*range(len(names)), *(None if name is None else names.index(name) for name in others.values()), None]
+    return [*names, *others, _NO_NUMBER], meanings
+
+
+def _meant(label: Any, meanings: Sequence[int | None]) -> int | list[int] | None:
+    """Return the class that a spelling stands for, or those of words."""
+    if not isinstance(label, list):
+        return meanings[label]
+    classes = [None if number == IGNORED else meanings[number] for number in label]
+    return [IGNORED if number is None else number for number in classes]
 
 
 def assign_splits(
     labels: np.ndarray,
     names: Sequence[str],
     split: Split,
-    balance: bool = False,
+    balance: float = 0,
     held_out: np.ndarray | None = None,
     given: np.ndarray | None = None,
 ) -> np.ndarray:
@@ -221,7 +260,7 @@ def assign_splits(
         labels: numbers of the classes, `[documents]`.
         names: names of the classes.
         split: shares, seed and sizes.
-        balance: cut every class to the size of the rarest, before splitting.
+        balance: cut every class to so many times the size of the rarest, before splitting; 0 cuts none.
         held_out: documents that give validation and test, half each, `[documents]`; the others give training. None
             splits all documents by their shares.
         given: number of the split that every document comes in, `[documents]`; None makes the splits.
@@ -250,7 +289,7 @@ def assign_splits(
 
 
 def _drawn_splits(
-    labels: np.ndarray, names: Sequence[str], split: Split, balance: bool, held_out: np.ndarray | None
+    labels: np.ndarray, names: Sequence[str], split: Split, balance: float, held_out: np.ndarray | None
 ) -> list[np.ndarray]:
     """Return the documents of training, validation and test, drawn by class."""
     everything = np.arange(len(labels))
@@ -258,7 +297,7 @@ def _drawn_splits(
     for group in groups:
         _require_every_class(labels[group], names, "to split", needed=3 if held_out is None else 1)
     if balance:
-        groups = [_balanced(group, labels, split.seed) for group in groups]
+        groups = [_balanced(group, labels, split.seed, balance) for group in groups]
     if held_out is None:
         rest_share = round(split.validation + split.test, 12)
         train, rest = _halves(groups[0], labels, names, rest_share, split.seed)
@@ -269,10 +308,11 @@ def _drawn_splits(
     return [train, *_halves(rest, labels, names, test_share, split.seed)]
 
 
-def _balanced(group: np.ndarray, labels: np.ndarray, seed: int) -> np.ndarray:
+def _balanced(group: np.ndarray, labels: np.ndarray, seed: int, ratio: float) -> np.ndarray:
     members = [group[labels[group] == label] for label in np.unique(labels[group])]
-    rarest = min(map(len, members))
-    return np.sort(np.concatenate([resample(m, replace=False, n_samples=rarest, random_state=seed) for m in members]))
+    most = int(ratio * min(map(len, members)))
+    drawn = [resample(m, replace=False, n_samples=min(most, len(m)), random_state=seed) for m in members]
+    return np.sort(np.concatenate(drawn))
 
 
 def _halves(
@@ -303,8 +343,14 @@ def _class_counts(labels: np.ndarray, names: Sequence[str]) -> dict[str, int]:
     return dict(zip(names, np.bincount(labels, minlength=len(names)).tolist(), strict=True))
 
 
-def _distribute(candidates: Path, assignment: np.ndarray, folder: Path) -> None:
-    """Write each candidate to its split, in the order read."""
+def distribute(candidates: Path, assignment: np.ndarray, folder: Path) -> None:
+    """Write each candidate to its split, in the order read.
+
+    Args:
+        candidates: a prepared part.
+        assignment: as `assign_splits` returns it, `[documents]`.
+        folder: where a file for each split appears.
+    """
     with contextlib.ExitStack() as stack:
         source = stack.enter_context(pq.ParquetFile(candidates, buffer_size=1 << 18, pre_buffer=False))
         schema = source.schema_arrow
@@ -318,19 +364,28 @@ def _distribute(candidates: Path, assignment: np.ndarray, folder: Path) -> None:
                     writers[number].write(*row)
 
 
-def _summarise(index: _Index, assignment: np.ndarray) -> dict[str, Any]:
-    """Count the documents, their labels and the duplicate texts."""
+def _summarise(index: Index, assignment: np.ndarray) -> dict[str, Any]:
+    """Count the documents by part and by split."""
     for number, counts in enumerate(index.counts.values()):
         of_part = index.parts == number
         counts["candidates"] = index.class_counts(of_part)
         counts["kept"] = index.class_counts(of_part & (assignment >= 0))
+    return {"parts": index.counts} | summarise_splits(index, assignment)
+
+
+def summarise_splits(index: Index, assignment: np.ndarray) -> dict[str, Any]:
+    """Return the documents of each split, their labels and the duplicate texts, counted.
+
+    Args:
+        index: of the documents.
+        assignment: as `assign_splits` returns it, `[documents]`.
+    """
     texts = {name: index.texts[assignment == number] for number, name in enumerate(SPLITS)}
     shared = {
         f"{second} in {first}": int(np.isin(texts[second], texts[first]).sum())
         for first, second in itertools.combinations(SPLITS, 2)
     }
     summary = {
-        "parts": index.counts,
         "splits": {
             name: {
                 "documents": len(texts[name]),

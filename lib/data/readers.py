@@ -174,7 +174,7 @@ class _Classes:
         if found is None:
             raise DataError(
                 f"{where}: the label is {value!r}; expected {self._expectation()}. Check the file, "
-                f"'label: {self._column}' and 'labels'."
+                f"'label: {self._column}', 'labels' and 'values'."
             )
         return found
 
@@ -299,9 +299,14 @@ def _read_file(path: Path, columns: _Columns) -> Iterator[tuple[Any, ...]]:
     except _DAMAGE as error:
         where = f" after document {row}" if row else ""
         raise DataError(
-            f"{path}: cannot be read{where} ({type(error).__name__}: {error}). Expected a whole, readable file; fetch "
-            "or make it again."
+            f"{path}: cannot be read{where} ({type(error).__name__}: {error}). {_remedy(error)}"
         ) from error
+
+
+def _remedy(error: Exception) -> str:
+    if isinstance(error, UnicodeDecodeError):
+        return "Expected UTF-8; convert it from its own encoding, for instance by `iconv -f WINDOWS-1252 -t UTF-8`."
+    return "Expected a whole, readable file; fetch or make it again."
 
 
 # ValueError covers undecodable bytes, broken JSON and refused XML; OSError and RuntimeError broken archives.
@@ -361,7 +366,8 @@ def _require(names: Sequence[str], columns: _Columns, where: str) -> None:
     if missing := [name for name in columns if name is not None and name not in names]:
         raise DataError(
             f"{where}: has no column {', '.join(map(repr, missing))}; it has {', '.join(map(repr, names))}. Set "
-            "'text', 'id', 'label', 'group' and 'split.folds.column' to the names of its columns."
+            "'text', 'id', 'label', 'group' and 'split.folds.column' to the names of its columns; those of a CSV are "
+            "what stands in its first line."
         )
 
 

@@ -19,7 +19,8 @@ def load_tokens(folder: str | Path) -> Dataset:
     """Return a tokenised split, memory-mapped.
 
     It has the columns `id`, `input_ids`, `length`, if labelled `label` or, for words and spans, `labels` (one per
-    token, -100 = none), and, if documents belong to groups, `group`. Where spans are labelled, a row is a window of a
+    token, -100 = none), if documents belong to groups `group` and, of documents that a model taught, `teacher_logits`,
+    one per class. Where spans are labelled, a row is a window of a
     document; `starts` and `ends` say where its tokens stand in the text, in characters, `spans` and `characters` are
     the true spans of the whole document and its length.
 
@@ -39,8 +40,8 @@ class TokenDataset(torch.utils.data.Dataset[dict[str, Any]]):
     """A tokenised split for a `DataLoader`.
 
     A key is (epoch, index), as the samplers of `lib.data.samplers` yield, or a plain index, which stands for
-    evaluation. An example holds `id`, `input_ids` (array [N]), `label` or `labels` (array [N]) if there are any,
-    `epoch` and `index`.
+    evaluation. An example holds `id`, `input_ids` (array [N]), `label`, `labels` (array [N]) or `teacher_logits`
+    (array, one per class) if there are any, `epoch` and `index`.
 
     Args:
         tokens: a split that `load_tokens` returned.
@@ -51,8 +52,8 @@ class TokenDataset(torch.utils.data.Dataset[dict[str, Any]]):
 
     def __init__(self, tokens: Dataset) -> None:
         self.tokens = tokens
-        names = [name for name in ("id", "input_ids", "label", "labels") if name in tokens.column_names]
-        self._rows = tokens.select_columns(names).with_format("arrow")
+        names = ("id", "input_ids", "label", "labels", "teacher_logits")
+        self._rows = tokens.select_columns([name for name in names if name in tokens.column_names]).with_format("arrow")
 
     def __len__(self) -> int:
         return len(self._rows)

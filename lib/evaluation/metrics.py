@@ -64,6 +64,33 @@ def classification_metrics(labels: ArrayLike, probabilities: ArrayLike, label_na
     return {name: float(value) for name, value in metrics.items()}
 
 
+def decision_metrics(labels: ArrayLike, predictions: ArrayLike, label_names: Sequence[str]) -> dict[str, float]:
+    """Return those of `classification_metrics` that the predicted classes decide, as fractions.
+
+    Args:
+        labels: true classes [n], numbered from 0.
+        predictions: predicted classes [n]; -1 = none, which is wrong whatever the true one is.
+        label_names: names of the classes [C].
+
+    Returns:
+        `accuracy`, `balanced_accuracy`, `{precision,recall,f1}_{macro,micro}`; up to 10 classes also
+        `{precision,recall,f1}_class_<name>`.
+    """
+    labels, classes = np.asarray(labels), range(len(label_names))
+    report = class_report(labels, predictions, label_names)
+    names = ("precision", "recall", "f1")
+    micro = precision_recall_fscore_support(labels, predictions, labels=classes, average="micro", zero_division=0)
+    metrics = {
+        "accuracy": accuracy_score(labels, predictions),
+        "balanced_accuracy": np.mean([row["recall"] for row in report if row["support"]]),
+        **{f"{name}_macro": np.mean([row[name] for row in report]) for name in names},
+        **{f"{name}_micro": score for name, score in zip(names, micro[:3], strict=True)},
+    }
+    if len(label_names) <= PER_CLASS_UP_TO:
+        metrics |= {f"{name}_class_{row['label']}": row[name] for row in report for name in names}
+    return {name: float(value) for name, value in metrics.items()}
+
+
 def class_report(labels: ArrayLike, predictions: ArrayLike, label_names: Sequence[str]) -> list[dict[str, float | str]]:
     """Return one row per class: `label`, `precision`, `recall`, `f1` (fractions) and `support` (documents).
 

@@ -90,7 +90,7 @@ class PairedPredictions(Paired):
     labels: np.ndarray
     """True classes [m], numbered from 0."""
     predictions: np.ndarray
-    """Predicted classes [S, M, m]."""
+    """Predicted classes [S, M, m]; -1 = none, which is wrong."""
     documents: np.ndarray
     """Document of each item [m], numbered from 0 without a gap."""
     classes: int
@@ -103,7 +103,8 @@ class PairedPredictions(Paired):
         shape = self.documents.max() + 1, len(predictions), self.classes
 
         def count(classes: np.ndarray, weights: np.ndarray) -> np.ndarray:
-            places = (self.documents * shape[1] + np.arange(shape[1])[:, None]) * self.classes + classes
+            places = (self.documents * shape[1] + np.arange(shape[1])[:, None]) * self.classes + classes.clip(0)
+            weights = weights * (classes >= 0)
             return np.bincount(places.ravel(), weights.ravel(), minlength=math.prod(shape)).reshape(shape)
 
         once = np.ones_like(predictions)

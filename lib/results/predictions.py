@@ -22,23 +22,24 @@ def finds_spans(folder: str | Path) -> bool:
         return False
 
 
-def load_predictions(folder: str | Path, columns: Sequence[str]) -> pd.DataFrame:
-    """Return what a run predicted on test, one row per document.
+def load_predictions(folder: str | Path, columns: Sequence[str], split: str = "test") -> pd.DataFrame:
+    """Return what a run predicted on a split, one row per document.
 
     Args:
         folder: of the run.
         columns: of `id`, `label`, `prediction`, `probabilities`, `group`; of spans, also of `SPANS`.
+        split: `validation` or `test`.
 
     Raises:
-        DataError: the file cannot be read, or has no such column, an id twice, or no document of test.
+        DataError: the file cannot be read, or has no such column, an id twice, or no document of the split.
     """
     path = Path(folder) / PREDICTIONS
     try:
-        documents = pd.read_parquet(path, filters=[("split", "==", "test")])[list(columns)]
+        documents = pd.read_parquet(path, filters=[("split", "==", split)])[list(columns)]
     except (OSError, ValueError, KeyError) as error:
         raise DataError(f"{path}: lacks predictions ({error!r}). Repeat the run.") from error
     if documents.empty:
-        raise DataError(f"{path}: has no document of the split test. Repeat the run.")
+        raise DataError(f"{path}: has no document of the split {split}. Repeat the run.")
     if "id" in documents and documents["id"].duplicated().any():
         twice = documents.loc[documents["id"].duplicated(), "id"].iloc[0]
         raise DataError(f"{path}: has document {twice} twice. Check the ids of the dataset.")

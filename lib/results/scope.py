@@ -27,6 +27,8 @@ class Scope:
     """What colours each row in figures."""
     groups: Mapping[str, str] = field(default_factory=dict)
     """What the groups of a dataset's documents are called."""
+    group_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """What each group is called, by its number from 0, where numbers are names and no quantities."""
     variants: Mapping[str, Sequence[Mapping[str, Setting]]] = field(default_factory=dict)
     """Settings of the variants of each stage that has some, in order."""
     reference: str | None = None
@@ -37,13 +39,20 @@ class Scope:
     """Study whose printed values are put beside ours."""
     tokenised: Sequence[tuple[str, str]] = ()
     """Corpus and tokeniser of each of `files`, if these are statistics of tokenised texts."""
+    texts: Sequence[str] = ()
+    """Dataset of each of the last of `files`, if these describe texts."""
     files: Sequence[str | Path] = ()
-    """The record of every run, or statistics of tokenised texts."""
+    """The record of every run, or statistics of tokenised texts; then descriptions of texts."""
 
     @functools.cached_property
     def runs(self) -> pd.DataFrame:
         """All runs, as `lib.results.records.load_runs` gives them."""
-        return load_runs(Path(file).parent for file in self.files)
+        return load_runs(Path(file).parent for file in self.files[: len(self.files) - len(self.texts)])
+
+    @property
+    def descriptions(self) -> dict[str, str | Path]:
+        """The description of each dataset's texts (`lib.results.texts`)."""
+        return dict(zip(self.texts, self.files[len(self.files) - len(self.texts) :], strict=True))
 
     @functools.cached_property
     def histories(self) -> pd.DataFrame:

@@ -34,6 +34,8 @@ class Task(ABC):
     best: ClassVar[str]
     """Metric on validation by which the best epoch is chosen."""
     greater_is_better: ClassVar[bool] = True
+    beside: ClassVar[str | None] = None
+    """What training batches hold beside what the model takes, for `loss`; None = nothing."""
 
     def __init__(self, parameters: TaskParameters, *, labels: Sequence[str] | None, seed: int) -> None:
         self.parameters = parameters
@@ -76,6 +78,17 @@ class Task(ABC):
     ) -> tuple[Tensor | None, Tensor, Tensor] | None:
         """Return loss, what is kept of the outputs, and of the labels, of a batch; None = logits and labels whole."""
         return None
+
+    def loss(self, loss: Tensor, logits: Tensor, beside: Tensor, items: Tensor | int | None) -> Tensor:
+        """Return the loss of a training batch that has something `beside`.
+
+        Args:
+            loss: that of the model.
+            logits: its scores.
+            beside: what the batch has beside.
+            items: number of items over all parts of an accumulated batch; None = those at hand.
+        """
+        raise TypeError(f"{type(self).__name__} has no loss of its own, yet says that there is something beside")
 
     def predictions(self, tokens: Dataset, output: PredictionOutput) -> pd.DataFrame:
         """Return one row per document: `id`, `label`, `prediction`, what else is predicted, and its `group`.

@@ -1,4 +1,4 @@
-"""Evaluation of a model as it is: weights of another run, its head included, on validation and test."""
+"""Evaluation of a model as it is: weights of another run, its head included if there is one, on validation and test."""
 
 import time
 
@@ -19,9 +19,9 @@ def evaluate(run: Run, folders: RunFolders) -> Evaluated:
         ProjectError: the tokens, the weights or the device do not allow the run.
     """
     if run.start is None:
-        raise RunError("start: missing. Expected the folder of a model with a head for the task.")
+        raise RunError("start: missing. Expected the folder of a model, with a head if the task has one that trains.")
     task, backbone, tokenizer, model = assemble(run)
-    backbone.load_weights(model, run.start.checkpoint, with_head=True)
+    backbone.load_weights(model, run.start.checkpoint, with_head=run.task.trains_on is not None)
     splits = {split: load_split(run.data[split], sort=True) for split in ("validation", "test")}
     trainer = KeyedTrainer(
         task=task,

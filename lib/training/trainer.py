@@ -227,6 +227,17 @@ class KeyedTrainer(Trainer):
         found = self.task.prediction_step(model, self._prepare_inputs(inputs))
         return found or super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
 
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        """Compute the loss of a batch: that of the model, or of the task if it has something beside."""
+        beside = inputs.get(self.task.beside) if self.task.beside else None
+        inputs = {name: value for name, value in inputs.items() if name != self.task.beside}
+        loss, outputs = super().compute_loss(model, inputs, True, num_items_in_batch)
+        if beside is not None:
+            # The Trainer takes the mean over processes of what each divides by the items of all.
+            items = None if num_items_in_batch is None else num_items_in_batch / self.accelerator.num_processes
+            loss = self.task.loss(loss, outputs["logits"], beside, items)
+        return (loss, outputs) if return_outputs else loss
+
     def training_step(self, *arguments, **options) -> torch.Tensor:
         """Train on a micro-batch, and record its loss."""
         loss = super().training_step(*arguments, **options)

@@ -1,9 +1,10 @@
 """From a study to paths, targets and the settings that each rule passes to its program. Knows no stage by name."""
 
 import functools
+import hashlib
 import json
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -11,12 +12,13 @@ from urllib.parse import urlparse
 
 from lib.core.errors import DataError
 from lib.core.files import read_mapping
-from lib.core.generated import PACKAGE, RAW_FILES, options_class
+from lib.core.generated import PACKAGE, RAW_FILES, group_names, options_class
 from lib.core.inputs import resolve_paths
 from lib.core.kinds import BACKBONES, FIGURES, MECHANISMS, TABLES, TASKS, Axis, ResultParameters
 from lib.core.record import BEST, CONFIG, GEOMETRY, HISTORY, MODEL, PREDICTIONS, RUN, TRIALS
-from lib.core.settings.data import Corpus, Dataset, GeneratedSource, HubSource, RemoteFile
+from lib.core.settings.data import Augmentation, Corpus, Dataset, GeneratedSource, HubSource, RemoteFile
 from lib.core.settings.study import Study, Work
+from lib.core.settings.weights import ForeignStart
 from lib.core.variants import Setting, variant_name
 from lib.workflow.digests import code_digest
 from lib.workflow.resources import training_minutes
@@ -116,7 +118,7 @@ class Plan:
 
     def predicts(self, key: Key) -> bool:
         """Whether a run leaves predictions."""
-        return self.experiment.stages[key.stage].data[key.dataset].task.predicts
+        return self.experiment.work(key.model, key.stage, key.dataset).task.predicts
 
     def measures(self, key: Key) -> bool:
         """Whether a run measures the geometry of attention."""
@@ -124,7 +126,7 @@ class Plan:
 
     def work(self, key: Key) -> Work:
         """Return what a run does: that of its stage on its dataset, with the settings of its variant."""
-        return self.experiment.stages[key.stage].data[key.dataset].with_settings(self.variant(key))
+        return self.experiment.work(key.model, key.stage, key.dataset).with_settings(self.variant(key))
 
     def variant(self, key: Key) -> dict[str, Setting]:
         """Return the settings that tell a run from others of a search; none for a run that is no part of one."""
@@ -174,7 +176,11 @@ class Plan:
         start = self.experiment.models[key.model].start
         if start is None or isinstance(start, str):
             return []
-        return [start.folder] if start.folder else [f"{self.resources}/models/{start.repository}/{start.revision}"]
+        return [self.weights(start)]
+
+    def weights(self, source: ForeignStart) -> str:
+        """Return the folder of weights that no stage of this study makes."""
+        return source.folder or f"{self.resources}/models/{source.repository}/{source.revision}"
 
     def settings_from(self, key: Key) -> list[str]:
         """Return the file with the best settings of a search that a run takes over, if it takes any."""
@@ -221,14 +227,26 @@ class Plan:
         }
 
     def data(self, key: Key) -> dict[str, str]:
-        """Return what a run reads, by split: folders of tokens, or prepared documents."""
+        """Return what a run reads, by split: folders of tokens, or documents."""
         splits = self.experiment.splits(key.model, key.stage, key.dataset)
         if not self.reads_tokens(key):
-            return {split: self.prepared(key.dataset, split) for split in splits}
-        return {
-            split: self.tokens(key.dataset, self.experiment.tokenizer_of(key.model, key.dataset), split)
-            for split in splits
-        }
+            fitted_to = self.experiment.fitted_to(key.model, key.stage, key.dataset)
+            return {split: self.documents(fitted_to if split == "train" else key.dataset, split) for split in splits}
+        folders = {split: self.tokens_of(key, split) for split in splits}
+        return folders | {"train": self.taught(key)} if self.teacher(key) else folders
+
+    def tokens_of(self, key: Key, split: str) -> str:
+        """Return the folder of a split as the model of a run reads it."""
+        return self.tokens(key.dataset, self.experiment.tokenizer_of(key.model, key.dataset), split)
+
+    def teacher(self, key: Key) -> Key | None:
+        """Return the run whose model teaches a run, if one does."""
+        name = self.work(key).task.taught_by()
+        return None if name is None else key._replace(model=self.experiment.owner(name, key.stage), variant="")
+
+    def taught(self, key: Key) -> str:
+        """Return the folder of a run's training tokens with the scores of its teacher beside."""
+        return f"{self.results}/taught/{self.place(key)}/seed-{key.seed}"
 
     def tokenizer(self, key: Key) -> list[str]:
         """Return the folder of a run's tokeniser, if it reads tokens."""
@@ -272,7 +290,7 @@ class Plan:
 
     def run_code(self, key: Key) -> str:
         """Return the digest of the code that a run executes."""
-        task = self.experiment.stages[key.stage].data[key.dataset].task
+        task = self.work(key).task
         backbone = self.experiment.backbone_at(key.model, key.stage)
         modules = [
             TASKS.module(task.kind, "task"),
@@ -372,6 +390,12 @@ class Plan:
         options = options_class(self.generator(corpus)).model_validate(self.generated(corpus).options)
         return as_json(options.model_dump(mode="json"))
 
+    def group_names(self, dataset: str) -> list[str]:
+        """Return what the groups of a dataset's documents are called, if its generator names them."""
+        if self.corpus(dataset).source != "generated":
+            return []
+        return group_names(self.generator(dataset), self.generated(dataset).options)
+
     def generator_code(self, corpus: str) -> str:
         """Return the digest of the code that generates a corpus."""
         return code_digest("scripts/generate_corpus.py", f"{PACKAGE}.{self.generator(corpus)}")
@@ -391,8 +415,7 @@ class Plan:
         source: Any = self.corpus(corpus).chosen
         files = [file for kind in (source.files, source.ground_truth) for part in kind.values() for file in part]
         file = next(file for file in files if _file_name(file) == name)
-        values = file.model_dump(exclude={"unpinned"})
-        return [word for key, value in values.items() if value for word in (f"--{key}", str(value))]
+        return _download_options(file)
 
     def hub(self, corpus: str) -> HubSource:
         """Return the hub section of `corpus`."""
@@ -426,6 +449,65 @@ class Plan:
     def prepared_summary(self, dataset: str) -> str:
         """Return the path of what the preparation counted."""
         return f"{self.results}/data/{dataset}/prepared/summary.json"
+
+    def texts(self, dataset: str) -> str:
+        """Return the path of the description of a dataset's texts."""
+        return f"{self.results}/data/{dataset}/texts.parquet"
+
+    def augmented(self, dataset: str, split: str) -> str:
+        """Return the path of the documents of a split after an augmentation."""
+        return f"{self.results}/data/{dataset}/augmented/{split}.parquet"
+
+    def augmented_summary(self, dataset: str) -> str:
+        """Return the path of what an augmentation counted."""
+        return f"{self.results}/data/{dataset}/augmented/summary.json"
+
+    def documents(self, dataset: str, split: str) -> str:
+        """Return the path of the documents of a split, as everything that comes after reads them."""
+        augments = self.experiment.datasets[dataset].augmentation is not None
+        return self.augmented(dataset, split) if augments else self.prepared(dataset, split)
+
+    @property
+    def augmentations(self) -> dict[str, Augmentation]:
+        """The augmentations by the names of their datasets."""
+        datasets = self.experiment.datasets.items()
+        return {name: dataset.augmentation for name, dataset in datasets if dataset.augmentation is not None}
+
+    def augmentation_sources(self, dataset: str) -> dict[str, list[str]]:
+        """Return what the ways of an augmentation read: a WordNet database; folders of a model and its tokeniser.
+
+        Raises:
+            DataError: a local WordNet database is missing.
+        """
+        settings = self.augmentations[dataset]
+        sources = {}
+        for way in settings.ways:
+            if way == "synonyms":
+                assert settings.synonyms is not None  # the study was checked
+                local, url = settings.synonyms.local, settings.synonyms.url
+                if local is not None and not Path(local).exists():
+                    raise DataError(
+                        f"experiment.datasets.{dataset}.augmentation.synonyms.local: {local}: no such folder or file. "
+                        "Expected a WordNet database, or an archive of one."
+                    )
+                sources[way] = [local] if url is None else [f"{self.resources}/wordnet/{_address(url)}"]
+            else:
+                model = settings.masked_lm
+                assert model is not None  # the study was checked
+                tokenizer = f"{self.resources}/model_tokenizers/{model.repository}/{model.revision}"
+                sources[way] = [self.weights(model), *([tokenizer] if model.repository else [])]
+        return sources
+
+    def augmentation_code(self, dataset: str) -> str:
+        """Return the digest of the code that augments a dataset."""
+        modules = [f"lib.data.augmentation.{way}" for way in self.augmentations[dataset].ways]
+        return code_digest("scripts/augment_dataset.py", *modules)
+
+    @property
+    def wordnets(self) -> dict[str, list[str]]:
+        """Every WordNet archive that is downloaded, below its folder, with the options that fetch and check it."""
+        sources = [each.synonyms for each in self.augmentations.values() if "synonyms" in each.ways]
+        return {_address(each.url): _download_options(each.url) for each in sources if each and each.url}
 
     def tokens(self, corpus: str, tokenizer: str, split: str) -> str:
         """Return the folder of the tokenised documents of a split."""
@@ -464,7 +546,7 @@ class Plan:
         return [
             path
             for corpus in settings.corpora or list(of_corpora)
-            for path in (self.filtered_shards(corpus) if corpus in of_corpora else [self.prepared(corpus, "train")])
+            for path in (self.filtered_shards(corpus) if corpus in of_corpora else [self.documents(corpus, "train")])
         ]
 
     def tokenizer_options(self, tokenizer: str) -> list[str]:
@@ -511,14 +593,19 @@ class Plan:
             datasets = self._datasets(stage, settings)
             for dataset in datasets:
                 name = entry if settings.divided == "if_several" and len(datasets) == 1 else f"{entry}_{dataset}"
-                results[name] = shown | {"scope": shown["scope"] | {"stages": [[stage, [dataset]]]}}
+                part = {"stages": [[stage, [dataset]]], **({"texts": [dataset]} if settings.needs_texts else {})}
+                results[name] = shown | {"scope": shown["scope"] | part}
         return results
 
     def _scope(self, settings: ResultParameters) -> dict[str, Any]:
         """Return the fields of `lib.results.scope.Scope` but for its files, as JSON keeps them."""
-        if settings.reads == "token_lengths":
-            shown = [each for each in self.tokenised if each[0] in (settings.datasets or self.corpora)]
-            return {"models": [], "stages": [], "owners": {}, "tokenised": shown}
+        if settings.reads != "runs":
+            about = settings.datasets or self.corpora
+            of_texts: dict[str, Any] = {
+                "token_lengths": {"tokenised": [each for each in self.tokenised if each[0] in about]},
+                "texts": {"texts": self._described(about)},
+            }
+            return {"models": [], "stages": [], "owners": {}} | of_texts[settings.reads]
         experiment, report = self.experiment, self.study.report
         passed, added = settings.stages_passed(), settings.stages_added()
         stages = list(dict.fromkeys([*added, *passed]))
@@ -532,6 +619,12 @@ class Plan:
         rows = list(dict.fromkeys(names[row] for row in settings.models or passing))
         beside: dict[str, Any] = {name: names.get(getattr(report, name)) for name in settings.beside}
         datasets = [[stage, self._datasets(stage, settings)] for stage in stages]
+        shown = list(dict.fromkeys(name for _, names in datasets for name in names))
+        grouped = [
+            name
+            for name, dataset in experiment.datasets.items()
+            if dataset.group and settings.needs_groups and name in shown
+        ]
         return {
             "models": rows,
             "stages": datasets,
@@ -544,15 +637,18 @@ class Plan:
                 for stage in stages
             },
             "families": {row: experiment.backbone_at(row, [*passed, *owners[row]][0]).family for row in rows},
-            "groups": {
-                name: dataset.group
-                for name, dataset in experiment.datasets.items()
-                if dataset.group and settings.needs_groups and any(name in names for _, names in datasets)
-            },
+            "groups": {name: experiment.datasets[name].group for name in grouped},
+            "group_names": {name: found for name in grouped if (found := self.group_names(name))},
             "variants": self._variants(stages),
             "published": report.published,
+            **({"texts": self._described(shown)} if settings.needs_texts else {}),
             **beside,
         }
+
+    def _described(self, names: Collection[str]) -> list[str]:
+        """Return the datasets among `names` that runs read."""
+        read = {key.dataset for key in self.runs}
+        return [name for name in self.experiment.datasets if name in names and name in read]
 
     def _datasets(self, stage: str, settings: ResultParameters) -> list[str]:
         """Return the entries of a stage's `data` that are shown; all, where the settings name none of them."""
@@ -560,16 +656,17 @@ class Plan:
         return [entry for entry in settings.datasets or () if entry in entries] or entries
 
     def result_inputs(self, result: Mapping[str, Any]) -> list[str]:
-        """Return the files that a table or figure is made from: run records, or token lengths."""
+        """Return the files that a table or figure is made from: run records, token lengths, descriptions of texts."""
         scope = result["scope"]
         if "tokenised" in scope:
             return [self.token_lengths(corpus, tokenizer) for corpus, tokenizer in scope["tokenised"]]
         stages = dict(scope["stages"])
-        return [
+        records = [
             f"{self.folder(key)}/{RUN}"
             for key in self.runs
             if key.dataset in stages.get(key.stage, ()) and key.model in scope["owners"][key.stage].values()
         ]
+        return [*records, *map(self.texts, scope.get("texts", ()))]
 
     def result_code(self, axis: Axis[Any], result: Mapping[str, Any]) -> str:
         """Return the digest of the code that makes a table or figure."""
@@ -654,5 +751,15 @@ def _unlike(found: Mapping[str, Any], wanted: Mapping[str, Any], place: str = ""
             yield f"{place}{name} is {value}, in the study {other}"
 
 
+def _download_options(file: RemoteFile) -> list[str]:
+    values = file.model_dump(exclude={"unpinned"})
+    return [word for key, value in values.items() if value for word in (f"--{key}", str(value))]
+
+
 def _file_name(file: RemoteFile) -> str:
     return PurePosixPath(urlparse(file.url).path).name
+
+
+def _address(file: RemoteFile) -> str:
+    """Return a path of a file's own, so that two that share a name do not share a place."""
+    return f"{hashlib.sha256(file.url.encode()).hexdigest()[:12]}/{_file_name(file)}"

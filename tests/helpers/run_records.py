@@ -117,6 +117,9 @@ def scope_of(
     """
     beside = [fields[name] for name in ("reference", "baseline") if fields.get(name)]
     owners = {row: row for row in dict.fromkeys([*models, *beside])}
-    usual = {"owners": dict.fromkeys(stages, owners), "families": {row: row.split("-")[0] for row in models}}
-    files = [folder / RUN for folder in dict.fromkeys(folders)]
-    return Scope(models=models, stages=stages, files=files, **{**usual, **fields})
+    usual: dict[str, Any] = {
+        "owners": dict.fromkeys(stages, owners),
+        "families": {row: row.split("-")[0] for row in models},
+    }
+    usual["files"] = [folder / RUN for folder in dict.fromkeys(folders)]
+    return Scope(models=models, stages=stages, **{**usual, **fields})

@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
@@ -61,3 +62,34 @@ def test_filter_of_wikipedia_is_its_definition(tmp_path):
     expected = [row["id"] for row in rows if len(keywords.intersection(re.findall("[a-z]+", row["text"].lower()))) >= 3]
     assert pq.read_table(tmp_path / "part.parquet")["id"].to_pylist() == expected
     assert len(expected) == 6_336
+
+
+def test_tweets_whose_classes_are_numbers(tmp_path):
+    settings = Preparation(
+        label="class",
+        text="tweet",
+        labels=["neutral", "hateful"],
+        values={0: "hateful", 1: None, 2: "neutral"},
+        balance=2.5,
+    )
+    prepare_dataset({"all": [DATA / "hate/davidson_labeled_data.csv.gz"]}, tmp_path / "out", settings)
+    part = json.loads((tmp_path / "out" / "summary.json").read_text())["parts"]["all"]
+    assert (part["read"], part["unlabelled"], part["empty"]) == (24_783, 19_190, 0)
+    assert part["candidates"] == {"neutral": 4_163, "hateful": 1_430}
+    assert part["kept"] == {"neutral": 3_575, "hateful": 1_430}
+
+
+def test_sentences_of_which_some_are_neither(tmp_path):
+    values = {"noHate": "neutral", "hate": "hateful", "relation": None, "idk/skip": None}
+    settings = Preparation(id="file_id", labels=["neutral", "hateful"], values=values)
+    path = DATA / "hate/stormfront_sentences.csv.gz"
+    prepare_dataset({"all": [path]}, tmp_path / "out", settings)
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    part = summary["parts"]["all"]
+    assert (part["read"], part["unlabelled"]) == (10_944, 168 + 73)
+    assert part["candidates"] == {"neutral": 9_507, "hateful": 1_196}
+    raw = pd.read_csv(path, keep_default_na=False, dtype=str).set_index("file_id")
+    for name in ("train", "validation", "test"):
+        for row in pq.read_table(tmp_path / "out" / f"{name}.parquet").to_pylist():
+            assert row["text"] == raw["text"][row["id"]]
+            assert row["label"] == ["noHate", "hate"].index(raw["label"][row["id"]])

@@ -6,11 +6,15 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 import yaml
+from torch.nn import functional
+from transformers import AutoModel, AutoTokenizer
 
 from lib.core.errors import ConfigError, DataError, RunError
 from lib.core.record import read_record
 from lib.core.settings.run import Run
+from lib.data.tokens import load_tokens
 from lib.evaluation.metrics import classification_metrics
 from lib.training.evaluate import evaluate
 from lib.training.run import train
@@ -240,3 +244,42 @@ def test_what_an_evaluation_of_a_model_needs_is_named_at_once(trained, tmp_path)
         program(as_it_is(values, folder, task={"kind": "masked_lm"}, labels=None), tmp_path / "out")
     with pytest.raises(RunError, match=r"recipe: expected none.*scripts/train\.py"):
         program(values, tmp_path / "out")
+
+
+PHRASES = {"kind": "label_matching", "phrases": ["bal bel bil", "kon kor kul"]}
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_documents_are_matched_with_phrases(trained, tmp_path, pooling):
+    values, folder = trained("sdpa")
+    task = PHRASES | {"classifier_pooling": pooling, "scale": 5.0}
+    program(as_it_is(values, folder, stage="match", task=task), tmp_path / "out")
+    record, predictions = read_record(tmp_path / "out"), pd.read_parquet(tmp_path / "out" / "predictions.parquet")
+    model = AutoModel.from_pretrained(folder / "model").eval()
+    tokenizer = AutoTokenizer.from_pretrained(folder / "model")
+
+    def vector(ids):
+        with torch.no_grad():
+            states = model(torch.tensor([ids])).last_hidden_state[0]
+        return functional.normalize(states[0] if pooling == "cls" else states.mean(dim=0), dim=0)
+
+    phrases = torch.stack([vector(tokenizer(phrase)["input_ids"]) for phrase in PHRASES["phrases"]])
+    tokens = {row["id"]: row["input_ids"] for row in load_tokens(values["data"]["test"])}
+    rows = predictions[predictions["split"] == "test"]
+    expected = torch.stack([(5 * phrases @ vector(tokens[id_])).softmax(dim=0) for id_ in rows["id"]]).numpy()
+    assert np.stack(rows["probabilities"]) == pytest.approx(expected, abs=1e-5)
+    assert (rows["prediction"] == expected.argmax(axis=1)).all()
+    assert record.metrics["test_accuracy"] == (rows["prediction"] == rows["label"]).mean()
+    assert (record.task, record.epochs, record.parameters["head"]) == ("label_matching", 0, 0)
+    assert set(record.parents) == {"start", "tokenizer", "validation", "test"}
+
+
+def test_phrases_are_matched_by_any_weights_but_not_without(trained, run_of, tmp_path):
+    values, _ = trained("sdpa")
+    train(run_of("pretrain", recipe={"epochs": 1}), tmp_path / "pretrained")
+    program(as_it_is(values, tmp_path / "pretrained", task=PHRASES), tmp_path / "out")
+    with pytest.raises(ConfigError, match="start is missing"):
+        program(as_it_is(values, tmp_path / "pretrained", task=PHRASES) | {"start": None}, tmp_path / "other")
+    three = PHRASES | {"phrases": ["bal", "bel", "bil"]}
+    with pytest.raises(ConfigError, match=r"task\.phrases: 3 for the classes low, high\. Give one for each"):
+        program(as_it_is(values, tmp_path / "pretrained", task=three), tmp_path / "other")

@@ -54,12 +54,23 @@ def gradients_of_first_step(monkeypatch, tmp_path):
 )
 @pytest.mark.parametrize("stage", ["pretrain", "finetune", "tag"])
 def test_accumulated_micro_batches_give_the_gradients_of_the_batch(stage, backbone, run_of, gradients_of_first_step):
+    task = {} if stage == "pretrain" else {"classifier_dropout": 0.0}
+    assert_alike(gradients_of_first_step, run_of, stage, task=task, backbone=backbone)
+
+
+def test_so_they_do_where_texts_of_unequal_length_are_written(run_of, gradients_of_first_step):
+    sizes = {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 1, "num_heads": 2, "dropout_rate": 0.0}
+    backbone = {"kind": "encoder_decoder", "architecture": {"model_type": "t5", **sizes}}
+    task = {"kind": "text_to_text", "targets": ["bal", "kut kit kal"]}
+    assert_alike(gradients_of_first_step, run_of, "finetune", task=task, backbone=backbone)
+
+
+def assert_alike(gradients_of_first_step, run_of, stage, **changes):
     found = {}
     for tokens in (64 * 32, 8 * 32):
         run = run_of(
             stage,
-            task={} if stage == "pretrain" else {"classifier_dropout": 0.0},
-            backbone=backbone,
+            **changes,
             recipe={"batch_size": 64, "max_grad_norm": 0},
             execution={"micro_batch_tokens": tokens},
         )

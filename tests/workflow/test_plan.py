@@ -1,5 +1,6 @@
 """What Snakemake plans, without running it."""
 
+import copy
 import re
 import subprocess
 import sys
@@ -96,6 +97,28 @@ def test_every_tokeniser_makes_its_own_tokens(project):
     jobs = jobs_of(output)
     assert (jobs["train_tokenizer"], jobs["tokenize_corpus"], jobs["tokenize_dataset"]) == (2, 2, 6)
     assert "results/data/arxiv/tokens/own/token_lengths.json" in output
+
+
+def test_an_augmented_dataset(project, alone):
+    """Two datasets share the archive of WordNet."""
+    wordnet = {"url": {"url": "https://a.org/wordnet.zip", "sha256": "a" * 64}}
+    model = {"repository": "owner/name", "revision": "b" * 40}
+    augmentation = {"labels": ["positive"], "by": "synonyms", "synonyms": wordnet}
+    both = augmentation | {"copies": 2, "by": ["synonyms", "masked_lm"], "masked_lm": model, "leaked": True}
+    values = copy.deepcopy(alone)
+    experiment = values["experiment"]
+    imdb = experiment["datasets"]["imdb"]
+    experiment["datasets"] |= {
+        "clean": imdb | {"generated": {"documents": 200, "generator": "imdb"}, "augmentation": augmentation},
+        "leaked": imdb | {"generated": {"documents": 200, "generator": "imdb"}, "augmentation": both},
+    }
+    experiment["stages"]["score"]["data"] |= {"clean": {}, "leaked": {}}
+    output = project.snakemake("-n", "--configfile", project.configure(values, "augmented.yaml")).stdout
+    jobs = jobs_of(output)
+    assert (jobs["prepare_dataset"], jobs["augment_dataset"], jobs["evaluate"]) == (3, 2, 3 * 2)
+    assert (jobs["download_wordnet"], jobs["download_model"], jobs["download_model_tokenizer"]) == (1, 1, 1)
+    assert "results/alone/data/clean/augmented/train.parquet" in output
+    assert "results/alone/data/imdb/augmented" not in output
 
 
 def test_a_study_of_its_own_inherits_nothing(project, alone):

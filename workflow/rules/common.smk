@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import partial
 
 from snakemake.exceptions import WorkflowError
 
@@ -24,6 +25,8 @@ try:
         plan.raw_files(name)
     for name in plan.experiment.datasets:
         plan.fold_file(name)
+    for name in plan.augmentations:
+        plan.augmentation_sources(name)
     plan.check_imported()
 except ProjectError as error:
     raise WorkflowError(str(error))
@@ -32,6 +35,7 @@ config.update(plan.study.model_dump(mode="json"))  # for captions
 
 # Not a parameter of any rule: how a training is executed makes no run stale.
 EXECUTION = plan.execution
+DEVICE = plan.study.execution.training.device
 JOB = plan.study.execution.job
 
 RUN = Key("{stage}", "{model}", "{dataset}", "{seed}")

@@ -6,6 +6,11 @@ def part_options(option, files):
     return [word for part, paths in files.items() for word in (option, part, *paths)]
 
 
+def documents(split, wildcards):
+    """Return the documents of a split that are tokenised."""
+    return plan.documents(wildcards.corpus, split)
+
+
 rule filter_corpus:
     input:
         lambda w: plan.shards(w.corpus)[int(w.shard)],
@@ -60,6 +65,62 @@ rule prepare_dataset:
         " --out {params.folder} > {log} 2>&1"
 
 
+rule augment_dataset:
+    input:
+        **{split: plan.prepared("{corpus}", split) for split in SPLITS},
+        sources=lambda w: [path for paths in plan.augmentation_sources(w.corpus).values() for path in paths],
+    output:
+        **{split: plan.augmented("{corpus}", split) for split in SPLITS},
+        summary=plan.augmented_summary("{corpus}"),
+    log:
+        plan.log("augment_dataset/{corpus}"),
+    benchmark:
+        plan.benchmark("augment_dataset/{corpus}")
+    wildcard_constraints:
+        corpus=names(plan.augmentations),
+    threads: JOB.cpus_per_task
+    resources:
+        mem_mb=16_000,
+        runtime=480,
+        gpu=lambda w: JOB.gpu if "masked_lm" in plan.augmentations[w.corpus].ways else 0,
+        cpus_per_task=JOB.cpus_per_task,
+    params:
+        settings=lambda w: as_json(plan.augmentations[w.corpus].model_dump(mode="json")),
+        preparation=lambda w: as_json(plan.experiment.datasets[w.corpus].preparation.model_dump(mode="json")),
+        sources=lambda w: part_options("--source", plan.augmentation_sources(w.corpus)),
+        folder=subpath(output.summary, parent=True),
+        code=lambda w: plan.augmentation_code(w.corpus),
+    message:
+        "augment {wildcards.corpus}"
+    shell:
+        "python scripts/augment_dataset.py --settings {params.settings:q} --preparation {params.preparation:q}"
+        " --train {input.train} --validation {input.validation} --test {input.test} {params.sources:q}"
+        " --device {DEVICE} --out {params.folder} > {log} 2>&1"
+
+
+rule describe_dataset:
+    input:
+        lambda w: [plan.documents(w.corpus, split) for split in SPLITS],
+    output:
+        plan.texts("{corpus}"),
+    log:
+        plan.log("describe_dataset/{corpus}"),
+    benchmark:
+        plan.benchmark("describe_dataset/{corpus}")
+    wildcard_constraints:
+        corpus=names(plan.experiment.datasets),
+    resources:
+        mem_mb=4_000,
+        runtime=60,
+    params:
+        settings=lambda w: as_json(plan.experiment.datasets[w.corpus].description.model_dump(mode="json")),
+        code=code_digest("scripts/describe_dataset.py"),
+    message:
+        "describe the texts of {wildcards.corpus}"
+    shell:
+        "python scripts/describe_dataset.py --settings {params.settings:q} --data {input} --out {output} > {log} 2>&1"
+
+
 rule train_tokenizer:
     input:
         lambda w: plan.tokenizer_sources(w.tokenizer),
@@ -109,7 +170,7 @@ rule tokenize_corpus:
 
 rule tokenize_dataset:
     input:
-        **{split: plan.prepared("{corpus}", split) for split in SPLITS},
+        **{split: partial(documents, split) for split in SPLITS},
         tokenizer=plan.tokenizer_folder("{tokenizer}"),
     output:
         **{split: directory(plan.tokens("{corpus}", "{tokenizer}", split)) for split in SPLITS},

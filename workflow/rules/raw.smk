@@ -63,6 +63,24 @@ for corpus in plan.corpora_from("generated"):
             " --out {params.folder} > {log} 2>&1"
 
 
+if wordnets := plan.wordnets:
+
+    rule download_wordnet:
+        output:
+            f"{plan.resources}/wordnet/{{archive}}",
+        log:
+            plan.log("download/wordnet/{archive}"),
+        wildcard_constraints:
+            archive=names(wordnets),
+        localrule: True
+        params:
+            options=lambda w: wordnets[w.archive],
+        message:
+            "download {wildcards.archive}"
+        shell:
+            "python scripts/download_url.py {params.options:q} --out {output:q} > {log:q} 2>&1"
+
+
 rule download_vocabulary:
     output:
         f"{plan.resources}/vocabularies/{{tokenizer}}/vocab.txt",
@@ -93,6 +111,22 @@ rule download_tokenizer:
     shell:
         "python scripts/download_model.py --tokenizer --repository {params.repository:q}"
         " --revision {params.revision:q} --out {output:q} > {log} 2>&1"
+
+
+rule download_model_tokenizer:
+    output:
+        directory(f"{plan.resources}/model_tokenizers/{{repository}}/{{revision}}"),
+    log:
+        plan.log("download/model_tokenizers/{repository}/{revision}"),
+    wildcard_constraints:
+        repository=r"[^/]+/[^/]+",
+        revision=r"[^/]+",
+    localrule: True
+    message:
+        "download the tokeniser of the model {wildcards.repository}"
+    shell:
+        "python scripts/download_model.py --tokenizer --repository {wildcards.repository:q}"
+        " --revision {wildcards.revision:q} --out {output:q} > {log:q} 2>&1"
 
 
 rule download_model:

@@ -7,6 +7,7 @@ from transformers import (
     AutoModel,
     AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
+    AutoModelForTextEncoding,
     AutoModelForTokenClassification,
 )
 
@@ -14,9 +15,11 @@ from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
 from lib.backbones.encoder.model import EncoderModel
 from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
+from lib.backbones.encoder.text_encoding import EncoderForTextEncoding
 from lib.backbones.encoder.token_classification import EncoderForTokenClassification
 
 AutoModel.register(EncoderConfig, EncoderModel)
 AutoModelForMaskedLM.register(EncoderConfig, EncoderForMaskedLM)
 AutoModelForSequenceClassification.register(EncoderConfig, EncoderForSequenceClassification)
+AutoModelForTextEncoding.register(EncoderConfig, EncoderForTextEncoding)
 AutoModelForTokenClassification.register(EncoderConfig, EncoderForTokenClassification)

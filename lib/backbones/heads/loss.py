@@ -22,3 +22,29 @@ def cross_entropy(logits: Tensor, labels: Tensor, num_items_in_batch: Tensor | i
         num_items_in_batch = (labels != -100).sum()
     items = torch.as_tensor(num_items_in_batch, device=logits.device).clamp(min=1)
     return functional.cross_entropy(logits.float(), labels, reduction="sum") / items
+
+
+def distillation(
+    logits: Tensor, teacher_logits: Tensor, temperature: float, num_items_in_batch: Tensor | int | None = None
+) -> Tensor:
+    """Return the divergence of the items' distributions from the teacher's, times the square of the temperature.
+
+    The square keeps its gradients about as large as those of the labels, whatever the temperature.
+
+    Args:
+        logits: of the student [L, C].
+        teacher_logits: of the teacher [L, C].
+        temperature: both logits are divided by it.
+        num_items_in_batch: items over all parts of the batch; None = those at hand.
+
+    Returns:
+        Scalar in float32, in nats.
+
+    Source:
+        Hinton, Vinyals and Dean 2015, section 2.
+    """
+    student, teacher = (
+        functional.log_softmax(scores.float() / temperature, dim=-1) for scores in (logits, teacher_logits)
+    )
+    divergence = functional.kl_div(student, teacher, reduction="sum", log_target=True)
+    return temperature**2 * divergence / (len(logits) if num_items_in_batch is None else num_items_in_batch)

@@ -7,6 +7,7 @@ from transformers import (
     AutoModel,
     AutoModelForMaskedLM,
     AutoModelForSequenceClassification,
+    AutoModelForTextEncoding,
     AutoModelForTokenClassification,
 )
 
@@ -14,9 +15,11 @@ from lib.backbones.recurrent.configuration import RecurrentConfig
 from lib.backbones.recurrent.masked_lm import RecurrentForMaskedLM
 from lib.backbones.recurrent.model import RecurrentModel
 from lib.backbones.recurrent.sequence_classification import RecurrentForSequenceClassification
+from lib.backbones.recurrent.text_encoding import RecurrentForTextEncoding
 from lib.backbones.recurrent.token_classification import RecurrentForTokenClassification
 
 AutoModel.register(RecurrentConfig, RecurrentModel)
 AutoModelForMaskedLM.register(RecurrentConfig, RecurrentForMaskedLM)
 AutoModelForSequenceClassification.register(RecurrentConfig, RecurrentForSequenceClassification)
+AutoModelForTextEncoding.register(RecurrentConfig, RecurrentForTextEncoding)
 AutoModelForTokenClassification.register(RecurrentConfig, RecurrentForTokenClassification)

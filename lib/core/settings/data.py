@@ -8,6 +8,7 @@ from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 
 from lib.core.inputs import expand_range
 from lib.core.settings import Fraction, Section, check
+from lib.core.settings.weights import ForeignStart
 
 MaxTokens = Annotated[int, Field(ge=2)]
 """Tokens that a document is cut to, [CLS] and [SEP] included."""
@@ -239,7 +240,10 @@ class Split(Section):
 class Preparation(Reading):
     """What decides which documents of a dataset are kept, and in which split: all that its preparation reads."""
 
-    label: str = Field("label", description="Column of the label: a number from 0, or one of the names in `labels`.")
+    label: str = Field(
+        "label",
+        description="Column of the label: a number from 0, or one of the names in `labels`, or one of `values`.",
+    )
     label_per: Literal["document", "word", "span"] = Field(
         "document",
         description="What bears a label: a document; each of its words, as white space separates them once `remove` "
@@ -255,9 +259,18 @@ class Preparation(Reading):
         description="Names of the classes, in the order of their numbers; of spans, of what is outside and of what is "
         "inside.",
     )
+    values: dict[str, str | None] = Field(
+        default_factory=dict,
+        description="What values of the column `label` stand for, where they are not the names in `labels`: one of "
+        "these, or null = documents with it are dropped (of words: no label). Numbers then mean nothing by themselves.",
+    )
     remove: str | None = Field(None, description="Regular expression whose matches are removed from every text.")
     min_chars: NonNegativeInt = Field(0, description="Documents with fewer characters are dropped.")
-    balance: bool = Field(False, description="Draw as many documents of every class as the rarest one has.")
+    balance: bool | Annotated[float, Field(ge=1)] = Field(
+        False,
+        description="Draw, of every class, at most so many times as many documents as the rarest one has; true = as "
+        "many.",
+    )
     split: Split = Field(default_factory=Split)
 
     @field_validator("labels")
@@ -267,11 +280,29 @@ class Preparation(Reading):
             raise ValueError(f"labels {labels} repeat a name; expected distinct names.")
         return labels
 
+    @field_validator("values", mode="before")
+    @classmethod
+    def _values_are_text(cls, values: Any) -> Any:
+        # YAML reads the value 0 as a number and true as a truth value.
+        if not isinstance(values, dict):
+            return values
+        return {str(value).lower() if isinstance(value, bool) else str(value): label for value, label in values.items()}
+
+    @check
+    def _values_stand_for_labels(self) -> Iterator[str]:
+        for value, label in self.values.items():
+            if label is not None and label not in self.labels:
+                yield f"values.{value}: '{label}' is none of the labels {self.labels}. Name one of them, or null"
+            if value in self.labels and label != value:
+                yield f"values.{value}: is itself one of the labels {self.labels}. Take it out of one of the two"
+        if self.values and self.label_per == "span":
+            yield "values do nothing with label_per = 'span', whose labels are places in texts. Leave them out"
+
     @check
     def _only_classes_are_balanced(self) -> Iterator[str]:
         if self.balance and self.label_per != "document":
             yield (
-                f"balance = True, but with label_per = '{self.label_per}' a document has no class by which it could be "
+                f"balance = {self.balance}, but with label_per = '{self.label_per}' a document has no class by which it could be "
                 "drawn. Leave balance out"
             )
 
@@ -300,8 +331,97 @@ class Preparation(Reading):
             yield f"balance draws documents, but split.{given} takes the splits as they are. Leave one of them out"
 
 
+class NearCopies(Section):
+    """When a text is a near copy of another one: by the Jaccard similarity of their shingles, in lower case."""
+
+    unit: Literal["words", "characters"] = Field("words", description="What shingles are runs of.")
+    size: PositiveInt = Field(1, description="Words or characters of a shingle; longer texts need longer ones.")
+    threshold: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.6, description="Share of the shingles of both texts that they have in common, at least."
+    )
+    permutations: Annotated[int, Field(ge=16)] = Field(
+        128, description="Hash functions of MinHash: the more, the less is compared in vain."
+    )
+
+
+class TextDescription(Section):
+    """All that the description of a dataset's texts reads beside them."""
+
+    labels: list[str] | None = Field(
+        None, description="Names of the classes of documents, in the order of their numbers; null = they have none."
+    )
+    near_copies: NearCopies = Field(default_factory=NearCopies)
+
+
+class Synonyms(Section):
+    """Where the WordNet database is: `index.*`, `data.*` and `*.exc`."""
+
+    url: RemoteFile | None = Field(None, description="An archive of it (.zip, .tar.gz), downloaded.")
+    local: str | None = Field(None, description="A folder with it, or an archive.")
+
+    @check
+    def _one_place(self) -> Iterator[str]:
+        if (self.url is None) == (self.local is None):
+            yield "expected either a url or a local folder or archive. Give one of them"
+
+
+class MaskedLm(ForeignStart):
+    """The masked language model: a folder that holds its tokeniser, too (such as a run's `model`), or a repository."""
+
+    top_k: PositiveInt = Field(50, description="Most probable words among which the new one is drawn.")
+    max_tokens: MaxTokens = Field(
+        512, description="Tokens of a document that it reads, at most; words behind them stay as they are."
+    )
+
+
+Way = Literal["synonyms", "masked_lm"]
+
+
+class Augmentation(Section):
+    """Copies of training documents in which some words are others, for classes that have too few."""
+
+    labels: list[str] = Field(min_length=1, description="Classes whose documents are copied.")
+    copies: PositiveInt = Field(1, description="Copies of each document.")
+    share: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.15, description="Share of a document's words that are replaced in a copy; one at least."
+    )
+    by: Way | Annotated[list[Way], Field(min_length=1)] = Field(
+        description="`synonyms`: English words by those that WordNet lists beside them; `masked_lm`: any words by what "
+        "a masked language model expects in their place. Copies of a document take the ways of a list in turn."
+    )
+    synonyms: Synonyms | None = None
+    masked_lm: MaskedLm | None = None
+    seed: int = Field(0, description="Seed of the draws.")
+    leaked: bool = Field(
+        False,
+        description="Copy the documents of all splits and then split all anew by class, so that copies of a training "
+        "document reach validation and test: as some published datasets were made, to measure what it is worth.",
+    )
+
+    @property
+    def ways(self) -> list[Way]:
+        """The ways that copies take in turn."""
+        return [self.by] if isinstance(self.by, str) else self.by
+
+    @check
+    def _ways_are_described(self) -> Iterator[str]:
+        for way in self.ways:
+            if getattr(self, way) is None:
+                yield f"by names '{way}', but there is no section '{way}'. Add it beside it"
+
+    @check
+    def _every_way_is_taken(self) -> Iterator[str]:
+        if not len(set(self.ways)) == len(self.ways) <= self.copies:
+            yield (
+                f"by = {self.ways}, but copies = {self.copies}. Expected different ways, and a copy for each at least. "
+                "Raise copies, or leave a way out"
+            )
+
+
 class Dataset(Preparation, Documents):
     """A labelled dataset."""
+
+    augmentation: Augmentation | None = Field(None, description="More training documents; null = none.")
 
     max_tokens: MaxTokens = Field(
         description="Tokens a document is cut to, [CLS] and [SEP] included; where spans are labelled nothing is cut, "
@@ -313,10 +433,38 @@ class Dataset(Preparation, Documents):
         "share (below 1) of the tokens that a window holds beside [CLS] and [SEP].",
     )
 
+    near_copies: NearCopies = Field(
+        default_factory=NearCopies,
+        description="What counts as a near copy of a training text, where the report shows any.",
+    )
+
     @property
     def preparation(self) -> Preparation:
         """The settings that the preparation of the raw files reads."""
         return Preparation.model_validate(self.model_dump(include=set(Preparation.model_fields)))
+
+    @property
+    def description(self) -> TextDescription:
+        """The settings that the description of its texts reads."""
+        labels = self.labels if self.label_per == "document" else None
+        return TextDescription(labels=labels, near_copies=self.near_copies)
+
+    @check
+    def _classes_are_augmented(self) -> Iterator[str]:
+        if self.augmentation is None:
+            return
+        if unknown := [label for label in self.augmentation.labels if label not in self.labels]:
+            yield f"augmentation.labels: {unknown} are none of the labels {self.labels}. Name some of them"
+        if self.label_per != "document":
+            yield (
+                f"augmentation: with label_per = '{self.label_per}' labels belong to places in a text, which change "
+                "with its words. Leave it out"
+            )
+        if self.augmentation.leaked and (by := self.split.given or ("held_out" if self.split.held_out else None)):
+            yield (
+                f"augmentation.leaked: splits all documents anew by class and by shares, but split.{by} says otherwise. "
+                "Leave one of them out"
+            )
 
     @check
     def _ground_truth_labels_documents(self) -> Iterator[str]:

@@ -14,7 +14,7 @@ class Lora(Section):
     """Low-rank adapters train in place of the backbone's own weights, which stand still; the head trains as ever."""
 
     r: PositiveInt = Field(64, description="Rank of the adapters.")
-    alpha: PositiveInt = Field(128, description="What the adapters add is scaled by alpha / r.")
+    alpha: PositiveInt | PositiveFloat = Field(128, description="What the adapters add is scaled by alpha / r.")
     dropout: Probability = Field(0.05, description="Dropout before the adapters.")
     targets: list[str] | None = Field(
         None,

@@ -101,7 +101,7 @@ class Report(Section):
     methods: str = Field(
         "study", description="First paragraph of the HTML report: a file `workflow/report/<methods>.rst`."
     )
-    published: Literal["grid", "decoders"] | None = Field(
+    published: Literal["grid", "decoders", "hate_speech"] | None = Field(
         None,
         description="Reproduced study whose printed values stand beside ours, where stages, datasets and models are "
         "called as in its own configuration.",

@@ -66,7 +66,7 @@ class Run(Section):
     @check
     def _parts_fit(self) -> Iterator[str]:
         task, abilities = self.task, self.backbone.abilities
-        trainable = task.trains_on in abilities
+        trainable = self.backbone.trains_on(task)
         if self.trains and not trainable:
             yield f"the backbone {self.backbone.kind} cannot train the task {task.kind}"
         if not self.trains and task.evaluates_on not in abilities and not (trainable and task.predicts):
@@ -91,6 +91,8 @@ class Run(Section):
             yield f"geometry: the backbone {self.backbone.kind} has no queries and keys to measure. Leave it out"
         if task.labelled and not self.labels:
             yield f"labels are missing. The task {task.kind} needs the names of the classes"
+        elif task.labelled:
+            yield from (f"task.{problem}" for problem in task.problems_of_labels(self.labels or ()))
         needed = task.splits_read(fits=self.trains or not self.reads_tokens)
         if missing := [split for split in needed if split not in self.data]:
             yield f"data: {', '.join(missing)} is missing, which the task {task.kind} reads"

@@ -18,37 +18,12 @@ from lib.core.settings.geometry import Geometry
 from lib.core.settings.recipe import Precision, Recipe, obstacle_of_quantized
 from lib.core.settings.report import Analysis, Report
 from lib.core.settings.tuning import Tuning
+from lib.core.settings.weights import ForeignStart
 from lib.core.variants import Setting, VariedSetting, laid_over, short_name, spelled, variant_name
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Letters, digits, '.', '_' and '-'.")]
 
 SCRATCH = "scratch"
-
-
-class ForeignStart(Section):
-    """First weights that no stage of this study makes."""
-
-    folder: str | None = Field(
-        None, description="Folder with the weights: the `model` of a run of another study, or any local folder."
-    )
-    repository: str | None = Field(None, description="`owner/name` of a model repository on the Hugging Face hub.")
-    revision: str | None = Field(None, description="Commit; a tag or branch, which may move, if `unpinned`.")
-    unpinned: bool = Field(False, description="Accept a revision that may move; the download warns of it once.")
-
-    @check
-    def _revision_is_pinned(self) -> Iterator[str]:
-        if self.revision is not None and not self.unpinned and not re.fullmatch("[0-9a-f]{40}", self.revision):
-            yield (
-                f"revision = '{self.revision}' is no commit, so the weights may change from one download to the next. "
-                "Give the commit (40 hexadecimal digits), or set unpinned: true"
-            )
-
-    @check
-    def _one_place(self) -> Iterator[str]:
-        if (self.folder is None) == (self.repository is None):
-            yield "expected either a folder or a repository. Give one of them"
-        if (self.repository is None) != (self.revision is None):
-            yield "a repository needs a revision, and a revision a repository. Give both, or neither"
 
 
 def _start(values: Any) -> Any:
@@ -65,6 +40,30 @@ class Change(Section):
 
     backbone: str | None = Field(None, description="Name of a backbone that can take over the weights.")
     mechanism: str | None = Field(None, description="Name of an attention mechanism that can take over the weights.")
+
+
+class Deviation(Section):
+    """What one model does otherwise than the others at a stage; what is not named is as the stage says."""
+
+    task: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Settings of its task, laid over those of the stage; another `kind` replaces the stage's task.",
+    )
+    recipe: dict[str, Any] | None = Field(
+        default_factory=dict, description="Settings of its recipe, laid over those of the stage; null = no training."
+    )
+
+    def of(self, work: "Work") -> "Work":
+        """Return what the model does in place of `work`.
+
+        Raises:
+            pydantic.ValidationError: a setting is unknown or its value wrong, by itself or beside the others.
+        """
+        values = work.model_dump(exclude_unset=True)
+        replaces = self.task.get("kind", work.task.kind) != work.task.kind
+        values["task"] = {**({} if replaces else values["task"]), **self.task}
+        values["recipe"] = None if self.recipe is None else {**(values.get("recipe") or {}), **self.recipe} or None
+        return Work.model_validate(values)
 
 
 class Model(Section):
@@ -85,6 +84,11 @@ class Model(Section):
     )
     changes: dict[str, Change] = Field(
         default_factory=dict, description="What it changes at a stage, for this one and all that start from it."
+    )
+    deviations: dict[str, Deviation] = Field(
+        default_factory=dict,
+        description="What it does otherwise than the other models at a stage, and at this one alone: settings of task "
+        "and recipe.",
     )
 
 
@@ -315,6 +319,16 @@ class Experiment(Section):
         named = getattr(self.stages[stage], "models", None)  # none of a stage that is wrong itself
         return stage not in self.models[model].skip and (named is None or model in named)
 
+    def work(self, model: str, stage: str, entry: str) -> Work:
+        """Return what a model does at a stage on an entry of its `data`.
+
+        Raises:
+            pydantic.ValidationError: what the model does otherwise than the stage says is wrong.
+        """
+        work = self.stages[stage].data[entry]
+        deviation = self.models[model].deviations.get(stage)
+        return deviation.of(work) if deviation else work
+
     def stages_of(self, model: str) -> list[str]:
         """Return the stages that a model passes, in the order of the configuration."""
         return [stage for stage in self.stages if self.passes(model, stage)]
@@ -367,8 +381,8 @@ class Experiment(Section):
 
     def trains(self, model: str, stage: str, dataset: str) -> bool:
         """Whether a run has a training loop."""
-        work = self.stages[stage].data[dataset]
-        return work.recipe is not None and work.task.trains_on in self.backbone_at(model, stage).abilities
+        work = self.work(model, stage, dataset)
+        return work.recipe is not None and self.backbone_at(model, stage).trains_on(work.task)
 
     def measures(self, model: str, stage: str, dataset: str) -> bool:
         """Whether a run measures the geometry of attention."""
@@ -378,7 +392,16 @@ class Experiment(Section):
     def splits(self, model: str, stage: str, dataset: str) -> tuple[str, ...]:
         """Return the splits that a run reads."""
         fits = self.trains(model, stage, dataset) or not self.reads_tokens(model, stage)
-        return self.stages[stage].data[dataset].task.splits_read(fits=fits)
+        return self.work(model, stage, dataset).task.splits_read(fits=fits)
+
+    def fitted_to(self, model: str, stage: str, dataset: str) -> str:
+        """Return the dataset to which a model that reads texts is fitted: its own, or that of its parent stage."""
+        parent = self.parent_stage(model, stage)
+        if parent is None or self.work(model, stage, dataset).recipe is not None:
+            return dataset
+        before = self.parent_dataset(parent, dataset)
+        assert before is not None  # the study was checked
+        return self.fitted_to(model, parent, before)
 
     def owner(self, model: str, stage: str) -> str:
         """Return the first model whose runs of `stage` are those of `model`, because all that made them is the same."""
@@ -393,7 +416,9 @@ class Experiment(Section):
         reads = self.stages[stage].data if self.reads_tokens(model, stage) else ()
         tokenizer = [self.tokenizer_of(model, entry) for entry in reads]
         backbone = self.backbone_at(model, stage).model_dump(mode="json")
-        return json.dumps([stage, backbone, tokenizer, before], sort_keys=True)
+        deviation = self.models[model].deviations.get(stage)
+        otherwise = deviation and deviation.model_dump(mode="json")
+        return json.dumps([stage, backbone, otherwise, tokenizer, before], sort_keys=True)
 
     # What must fit together
 
@@ -527,23 +552,89 @@ class Experiment(Section):
 
     @check
     def _labelled_tasks_have_labels(self) -> Iterator[str]:
-        for name, stage in whole(self.stages).items():
-            for entry, work in whole(stage.data).items():
-                if entry in self.corpora and work.task.labelled:
-                    yield f"stages.{name}.data.{entry}: {work.task.kind} needs labels, but {entry} is a corpus without"
+        for place, entry, work in self._all_works():
+            if entry in self.corpora and work.task.labelled:
+                yield f"{place}: {work.task.kind} needs labels, but {entry} is a corpus without"
 
     @check
     def _labels_are_per_what_the_task_needs(self) -> Iterator[str]:
         datasets = whole(self.datasets)
+        for place, entry, work in self._all_works():
+            needed = work.task.label_per
+            if work.task.labelled and entry in datasets and datasets[entry].label_per != needed:
+                yield (
+                    f"{place}: {work.task.kind} needs a label per {needed}, but {entry} has one "
+                    f"per {datasets[entry].label_per}. Set datasets.{entry}.label_per: {needed} if its labels are "
+                    "such, or give the stage another task or dataset"
+                )
+
+    @check
+    def _tasks_fit_their_classes(self) -> Iterator[str]:
+        datasets = whole(self.datasets)
+        for place, entry, work in self._all_works():
+            if work.task.labelled and entry in datasets:
+                for problem in work.task.problems_of_labels(datasets[entry].labels):
+                    yield f"{place}.task.{problem}"
+
+    @check
+    def _teachers_leave_a_model_of_the_same_task(self) -> Iterator[str]:
+        for name, stage in self._passages():
+            for entry, work in self._works_at(name, stage):
+                teacher = work.task.taught_by()
+                if teacher is not None and (problem := self._problem_of_teacher(teacher, stage, entry, work.task.head)):
+                    yield f"models.{name}: at {stage} on {entry} its teacher is {problem}"
+
+    def _problem_of_teacher(self, teacher: str, stage: str, entry: str, head: str | None) -> str | None:
+        """Return why a model cannot teach others at a stage, as the end of a sentence; None = it can."""
+        if teacher not in self.models:
+            return f"'{teacher}', which is no model. Known: {', '.join(self.models)}"
+        if teacher in whole(self.models) and not self.passes(teacher, stage):
+            return f"{teacher}, which does not pass {stage}. Name one that does"
+        works = dict(self._works_at(teacher, stage)) if (teacher, stage) in set(self._passages()) else {}
+        if entry not in works:
+            return None  # wrong itself, and reported as such
+        task = works[entry].task
+        if not self.trains(teacher, stage, entry) or (task.head or task.kind) != head or task.taught_by():
+            return f"{teacher}, which trains no {head} by labels alone there. Name a model that does"
+        if lacking := works[entry].lack_of_model:
+            return f"{teacher}, where {stage} {lacking}. Change that"
+        return None
+
+    @check
+    def _deviations_fit(self) -> Iterator[str]:
+        for name, model in whole(self.models).items():
+            for stage, deviation in whole(model.deviations).items():
+                place = f"models.{name}.deviations.{stage}"
+                if stage not in self.stages:
+                    yield f"{place}: there is no '{stage}'. Known: {', '.join(self.stages)}"
+                    continue
+                section = self.stages[stage]
+                for work in whole(section.data).values() if stage in whole(self.stages) else ():
+                    try:
+                        own = deviation.of(work)
+                    except ValidationError as error:
+                        for key, sentence in sentences(error):
+                            yield f"{'.'.join([place, *key])}: {sentence}"
+                        continue
+                    for settings in section.combinations():
+                        for key, sentence in problems_of_settings(own, settings):
+                            yield f"{place}.{key}: {sentence} (in {variant_name(settings)})"
+
+    def _all_works(self) -> Iterator[tuple[str, str, Work]]:
+        """Yield all that is done in stages, and by models otherwise: the place in the configuration, the entry."""
         for name, stage in whole(self.stages).items():
             for entry, work in whole(stage.data).items():
-                needed = work.task.label_per
-                if work.task.labelled and entry in datasets and datasets[entry].label_per != needed:
-                    yield (
-                        f"stages.{name}.data.{entry}: {work.task.kind} needs a label per {needed}, but {entry} has one "
-                        f"per {datasets[entry].label_per}. Set datasets.{entry}.label_per: {needed} if its labels are "
-                        "such, or give the stage another task or dataset"
-                    )
+                yield f"stages.{name}.data.{entry}", entry, work
+        for name, stage in self._passages():
+            if stage in self.models[name].deviations:
+                for entry, work in self._works_at(name, stage):
+                    yield f"models.{name}.deviations.{stage}", entry, work
+
+    def _works_at(self, model: str, stage: str) -> Iterator[tuple[str, Work]]:
+        """Yield what a model does at a stage on each entry of its `data`, as far as it is right itself."""
+        for entry in whole(self.stages[stage].data):
+            with contextlib.suppress(ValidationError):  # reported as such
+                yield entry, self.work(model, stage, entry)
 
     @check
     def _models_name_what_there_is(self) -> Iterator[str]:
@@ -603,8 +694,8 @@ class Experiment(Section):
     def _backbones_can_do_their_tasks(self) -> Iterator[str]:
         for name, stage in self._passages():
             backbone = self.backbone_at(name, stage)
-            for entry, work in whole(self.stages[stage].data).items():
-                trained = work.task.trains_on in backbone.abilities
+            for entry, work in self._works_at(name, stage):
+                trained = backbone.trains_on(work.task)
                 if not trained and work.task.evaluates_on not in backbone.abilities:
                     yield (
                         f"models.{name}: its backbone {backbone.kind} cannot do {work.task.kind}, the task of {stage}. "
@@ -622,29 +713,36 @@ class Experiment(Section):
     def _what_does_not_train_takes_a_trained_head(self) -> Iterator[str]:
         for name, stage in self._passages():
             parent = self.parent_stage(name, stage)
-            for entry, work in whole(self.stages[stage].data).items():
-                if work.recipe or not work.task.predicts or not self.reads_tokens(name, stage):
+            for entry, work in self._works_at(name, stage):
+                if work.recipe or not work.task.predicts:
                     continue
                 problem = None
                 if parent is not None:
-                    problem = self._missing_of_a_head(stage, entry, parent)
-                elif not isinstance(self.models[name].start, ForeignStart):
+                    headless = work.task.trains_on is None
+                    problem = None if headless else self._missing_of_a_head(name, stage, entry, parent)
+                elif self.reads_tokens(name, stage) and not isinstance(self.models[name].start, ForeignStart):
                     problem = f"{name} has drawn weights there. Add one, or let it start from a stage that trains"
                 if problem:
                     yield f"stages.{stage}.data.{entry}: has no recipe, so it needs a trained model, but {problem}"
 
-    def _missing_of_a_head(self, stage: str, entry: str, parent: str) -> str | None:
+    def _missing_of_a_head(self, model: str, stage: str, entry: str, parent: str) -> str | None:
         """Return what keeps the head of a model at `parent` from serving at `stage`, if anything does."""
         before = self.parent_dataset(parent, entry)
-        if before not in whole(self.stages[parent].data):
+        works = dict(self._works_at(model, parent))
+        if before not in works:
             return None  # wrong itself, and reported as such
-        task, trained = self.stages[stage].data[entry].task, self.stages[parent].data[before].task
-        if trained.kind != task.kind:
+        task, trained = self.work(model, stage, entry).task, works[before].task
+        if (trained.head or trained.kind) != (task.head or task.kind):
             return f"{parent} trains {trained.kind}. Add one, or start from a stage that trains {task.kind}"
         if task.labelled and {entry, before} <= whole(self.datasets).keys():
-            asked, given = (len(self.datasets[name].labels) for name in (entry, before))
-            if asked != given:
-                return f"{parent} trains {given} labels on {before}, not {asked}. Add one, or give both the same labels"
+            asked, given = (self.datasets[name].labels for name in (entry, before))
+            if len(asked) != len(given):
+                return (
+                    f"{parent} trains {len(given)} labels on {before}, not {len(asked)}. Add one, or give both the "
+                    "same labels"
+                )
+            if asked != given and set(asked) == set(given):
+                return f"the labels of {before} are {given}, not {asked}. Name both in the same order"
         return None
 
     @check
@@ -653,11 +751,12 @@ class Experiment(Section):
             parent = self.parent_stage(name, stage)
             if parent is None or not self.reads_tokens(name, stage):
                 continue
+            works = dict(self._works_at(name, parent))
             for entry in whole(self.stages[stage].data):
                 before = self.parent_dataset(parent, entry)
-                if before not in whole(self.stages[parent].data):
+                if before not in works:
                     continue
-                if lacking := self.stages[parent].data[before].lack_of_model:
+                if lacking := works[before].lack_of_model:
                     yield (
                         f"stages.{stage}.data.{entry}: {name} starts from {parent}, which {lacking}. Start from a "
                         f"stage before it, or let {name} skip {parent}"
@@ -697,7 +796,7 @@ class Experiment(Section):
             blocks = self.backbone_at(name, stage).blocks() or 0
             backbone, _ = self._names_at(name, stage)
             for entry in whole(self.stages[stage].data):
-                frozen = [work.recipe.freeze_layers for work in self._works(stage, entry) if work.recipe]
+                frozen = [work.recipe.freeze_layers for work in self._works(name, stage, entry) if work.recipe]
                 if max(frozen, default=0) > blocks and self.trains(name, stage, entry):
                     yield (
                         f"stages.{stage}.data.{entry}.recipe.freeze_layers: {max(frozen)} is too many, since the "
@@ -720,17 +819,17 @@ class Experiment(Section):
             if not self.backbone_at(name, stage).quantized:
                 continue
             backbone, _ = self._names_at(name, stage)
-            for entry, work in whole(self.stages[stage].data).items():
+            for entry, work in self._works_at(name, stage):
                 if obstacle := obstacle_of_quantized(work.recipe):
                     yield f"stages.{stage}.data.{entry}: the backbone {backbone} {obstacle}"
 
-    def _works(self, stage: str, entry: str) -> Iterator[Work]:
-        """Yield what a stage may come to do on an entry: all that it searches, or takes from the search of another."""
+    def _works(self, model: str, stage: str, entry: str) -> Iterator[Work]:
+        """Yield what a model may come to do at a stage: all that it searches, or takes from the search of another."""
         section = self.stages[stage]
         source = whole(self.stages).get(section.settings_from or stage, section)
         for settings in source.tried():
             with contextlib.suppress(ValidationError):  # reported as such
-                yield section.data[entry].with_settings(settings)
+                yield self.work(model, stage, entry).with_settings(settings)
 
     @check
     def _positions_reach_the_longest_document(self) -> Iterator[str]:
@@ -831,7 +930,7 @@ class Study(Section):
             yield f"{model} has a backbone of kind {backbone.kind}, which gives no {analysis.needs.replace('_', ' ')}"
         elif not self.experiment.trains(model, analysis.stage, dataset):
             yield f"{model} does not train at {analysis.stage}, which therefore leaves no model of it"
-        elif lacking := self.experiment.stages[analysis.stage].data[dataset].lack_of_model:
+        elif lacking := self.experiment.work(model, analysis.stage, dataset).lack_of_model:
             yield f"{model} cannot be looked at, since {analysis.stage} {lacking}"
         elif analysis.kind == "gradients" and reach is not None and analysis.length > reach:
             yield f"positions of {model} reach {reach} tokens, but length = {analysis.length}"
@@ -909,6 +1008,8 @@ class Study(Section):
     def _shown_by(self, settings: ResultParameters) -> list[str]:
         """Return the corpora and datasets that a table or figure may show: those of its stages, if it has any."""
         stages, shown = whole(self.experiment.stages), settings.stages_passed()
+        if settings.reads == "texts":
+            return list(self.experiment.datasets)
         if not shown or not set(shown) <= set(stages):
             return [*self.experiment.corpora, *self.experiment.datasets]
         return list(dict.fromkeys(entry for stage in shown for entry in stages[stage].data))
@@ -1024,10 +1125,16 @@ class Study(Section):
 
     @check
     def _results_find_predictions_and_groups(self) -> Iterator[str]:
-        stages, datasets = whole(self.experiment.stages), whole(self.experiment.datasets)
+        experiment, datasets = self.experiment, whole(self.experiment.datasets)
+        passages = list(experiment._passages())
         for place, settings in self._results():
             asked = settings.stages_passed() if settings.needs_predictions else []
-            works = [(stage, *item) for stage in asked if stage in stages for item in whole(stages[stage].data).items()]
+            works = [
+                (stage, *item)
+                for model, stage in passages
+                if stage in asked and model in (settings.models or experiment.models)
+                for item in experiment._works_at(model, stage)
+            ]
             for stage, entry, work in works:
                 if not work.task.predicts:
                     yield f"{place}: {work.task.kind}, the task of {stage}, leaves no predictions. Leave it out"

@@ -82,10 +82,10 @@ def _calibration(folders: list[str], bins: int) -> Calibration:
 
     outcomes, errors = [], []
     for folder in folders:
-        documents = load_predictions(folder, ["label", "prediction", "probabilities"])
+        documents = load_predictions(folder, ["label", "probabilities"])
         try:
             probabilities = np.stack(documents["probabilities"].to_list())
-            right = documents["label"] == documents["prediction"]
+            right = documents["label"] == probabilities.argmax(axis=1)  # something else may decide the prediction
             outcome = pd.DataFrame({"right": right, "confidence": probabilities.max(axis=1)})
             errors.append(100 * expected_calibration_error(reliability(outcome["right"], outcome["confidence"], bins)))
         except (ValueError, TypeError) as error:

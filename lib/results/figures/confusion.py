@@ -22,6 +22,8 @@ MATRIX_INCHES = (1.5, 5.0)
 """Least and greatest side of a matrix."""
 WRITTEN = 14
 """Classes up to which cells bear their figures."""
+NONE = "none"
+"""Column of the documents for which no class is predicted, if there are any."""
 
 
 class Parameters(FigureParameters):
@@ -44,7 +46,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
 
     A colour is the share of the documents (or labelled words) of the true class; a cell that holds any says it in
     percent, and below it their number, with several seeds the mean. Rows of classes without a document are grey.
-    With more than 14 classes cells bear no figures.
+    With more than 14 classes cells bear no figures. If any prediction is no class, a last column holds such documents.
 
     Raises:
         ConfigError: the settings of a run cannot be read.
@@ -52,16 +54,19 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     """
     runs = scope.grid(settings.stage).groupby("row")["folder"]
     names = class_names(runs.get_group(scope.models[0]).iloc[0])
+    counts = [_counts(runs.get_group(row), len(names)) for row in scope.models]
+    has_none = any(matrix[:, -1].any() for matrix in counts)
+    predicted = [*names, NONE] if has_none else names
     side = float(np.clip(CELL_INCHES * len(names), *MATRIX_INCHES))
     longest = max(map(len, names))
     margin = 0.065 * longest  # about as wide as the longest name
     with matplotlib.style.context(STYLE):
         figure, panels = panel_grid(len(scope.models), (side + 0.3, side + margin + 0.6))
         figure.set_figwidth(figure.get_figwidth() + margin + 1)
-        for place, (axes, row) in enumerate(zip(panels, scope.models, strict=True)):
+        for place, (axes, row, matrix) in enumerate(zip(panels, scope.models, counts, strict=True)):
             axes.set_title(row)
-            image = _draw_matrix(axes, _counts(runs.get_group(row), len(names)), side / len(names))
-            axes.set_xticks(range(len(names)), names, rotation=90 if longest > 2 else 0)
+            image = _draw_matrix(axes, matrix[:, : len(predicted)], side / len(predicted))
+            axes.set_xticks(range(len(predicted)), predicted, rotation=90 if longest > 2 else 0)
             axes.set_yticks(range(len(names)), names if place % PANELS == 0 else [])
             axes.tick_params(length=0)
             axes.set_xlabel("predicted class")
@@ -74,15 +79,18 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
 
 
 def _counts(folders: Iterable[str], classes: int) -> np.ndarray:
-    """Return how many documents (or labelled words) of each true class [C] have each prediction [C], mean of runs."""
+    """Return how many documents (or labelled words) of each true class have each prediction, mean of runs [C, C + 1].
+
+    The last column holds those for which no class is predicted (-1).
+    """
     from sklearn.metrics import confusion_matrix  # starts slowly
 
     matrices = []
     for folder in folders:
-        items = load_items(folder)
-        if not items.isin(range(classes)).all(axis=None):
+        items, known = load_items(folder), [*range(classes), -1]
+        if not items["prediction"].isin(known).all() or not items["label"].isin(known[:-1]).all():
             raise DataError(f"{folder}: it predicts classes other than 0 to {classes - 1}. Repeat the run.")
-        matrices.append(confusion_matrix(items["label"], items["prediction"], labels=range(classes)))
+        matrices.append(confusion_matrix(items["label"], items["prediction"], labels=known)[:-1])
     return np.mean(matrices, axis=0)
 
 

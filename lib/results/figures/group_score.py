@@ -1,6 +1,6 @@
 """Accuracy against the number by which documents are grouped, such as their distance or length."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import matplotlib.style
@@ -47,7 +47,8 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     """Draw accuracy on test by group, one panel per dataset.
 
     Lines are means over the seeds; a bar spans one standard deviation to either side where there is more than one seed.
-    The axis of the number is logarithmic where its greatest is more than ten times its least.
+    The axis of the number is logarithmic where its greatest is more than ten times its least. Groups with names stand
+    beside each other without lines between them.
 
     Raises:
         DataError: a run is missing or there twice, or has no predictions by group.
@@ -63,7 +64,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
         for axes, dataset in zip(panels, datasets, strict=True):
             axes.set_title(dataset, pad=None if trained_to is None else 14)  # above the name of the line
             axes.set_xlabel(settings.label or scope.groups[dataset])
-            _draw_groups(axes, scores.loc[dataset], line_looks(scope.families))
+            _draw_groups(axes, scores.loc[dataset], line_looks(scope.families), scope.group_names.get(dataset))
             if chance is not None:
                 axes.axhline(100 * chance, linestyle="--", linewidth=1, label="chance", **behind)
             if trained_to is not None:
@@ -84,24 +85,29 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     return figure
 
 
-def _draw_groups(axes: Axes, scores: pd.DataFrame, look: Mapping[str, dict[str, Any]]) -> None:
+def _draw_groups(
+    axes: Axes, scores: pd.DataFrame, look: Mapping[str, dict[str, Any]], names: Sequence[str] | None
+) -> None:
     """Draw a line for each model; its points stand a little beside their group, so that no bar covers another."""
     groups = scores.index.unique("group").sort_values().to_numpy()
-    logarithmic = groups[0] > 0 and groups[-1] > 10 * groups[0]
+    logarithmic = not names and groups[0] > 0 and groups[-1] > 10 * groups[0]
     places = np.log(groups) if logarithmic else groups
     ranks = np.arange(len(look)) - (len(look) - 1) / 2
     shifts = SPREAD * np.diff(places).min(initial=places[-1] - places[0]) * ranks / len(look)
     for shift, (model, style) in zip(shifts, look.items(), strict=True):
         line = scores.loc[model]
         x = np.exp(places + shift) if logarithmic else places + shift
-        axes.plot(x, line["mean"], **style)
+        axes.plot(x, line["mean"], **style | ({"linestyle": "none"} if names else {}))
         if line["std"].notna().any():
             bars = {"ecolor": style["color"], "elinewidth": 0.8, "alpha": 0.6}
             axes.errorbar(x, line["mean"], yerr=line["std"], fmt="none", **bars)
     if logarithmic:
         axes.set_xscale("log")
-    named = _apart(places)
-    axes.set_xticks(groups[named], [f"{group:,}" for group in groups[named]])
+    if names:
+        axes.set_xticks(groups, [names[group] for group in groups], rotation=40, ha="right", rotation_mode="anchor")
+    else:
+        named = _apart(places)
+        axes.set_xticks(groups[named], [f"{group:,}" for group in groups[named]])
     axes.minorticks_off()
 
 

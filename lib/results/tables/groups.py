@@ -1,4 +1,4 @@
-"""Accuracy by group of documents, such as their distance or length: a row per model."""
+"""Accuracy by group of documents, such as their distance or length, for each model."""
 
 from typing import ClassVar, Literal
 
@@ -12,7 +12,7 @@ from lib.results.table import Column, Table
 
 
 class Parameters(TableParameters):
-    """One table per dataset: a row per model, its accuracy on test by the dataset's `group`."""
+    """One table per dataset: accuracy on test by model and the dataset's `group`."""
 
     divided: ClassVar[Literal["if_several"]] = "if_several"
     needs_predictions: ClassVar[bool] = True
@@ -25,29 +25,38 @@ class Parameters(TableParameters):
         None, description="What the number is, such as `distance`; null = the name of its column."
     )
 
+    rows: Literal["models", "groups"] = Field(
+        "models", description="What has a row each; the others have columns. Groups with long names suit rows."
+    )
+
     def stages_passed(self) -> list[str]:
         """See the base."""
         return [self.stage]
 
 
 def make(settings: Parameters, scope: Scope) -> Table:
-    """Return accuracy on test in percent: one row per model, one column per group of documents, ascending.
+    """Return accuracy on test in percent: one row per model, one column per group of documents, ascending, or turned.
 
-    With more than one seed these are means, with a standard deviation beside them. Columns are called by what the
-    groups are called: `distance` gives `distance_16`, `distance_32`.
+    With more than one seed these are means, with a standard deviation beside them. Groups are called by what their
+    number is, `distance_16`, `distance_32`, unless they have names.
 
     Raises:
         DataError: a run is missing or there twice, or has no predictions by group.
     """
     (dataset,) = scope.stages[settings.stage]
-    group = settings.label or scope.groups[dataset]
-    scores = accuracy_by_group(scope.grid(settings.stage))
-    frame, columns = pd.DataFrame({"model": scope.models}), {}
-    for number, each in scores.loc[dataset].groupby("group"):
-        name = f"{group}_{number}"
-        of_models = each.droplevel("group").reindex(scope.models)
-        frame[name] = of_models["mean"].to_numpy()
-        columns[name] = Column(f"{group} {number} [%]", 2)
+    group, names = settings.label or scope.groups[dataset], scope.group_names.get(dataset)
+    scores = accuracy_by_group(scope.grid(settings.stage)).loc[dataset]
+    means, deviations = (scores[column].unstack("group").loc[scope.models] for column in ("mean", "std"))
+    if names:
+        means, deviations = (each.rename(columns=names.__getitem__) for each in (means, deviations))
+    first, before = "model", "" if names else f"{group} "
+    if settings.rows == "groups":
+        means, deviations, first, before = means.T, deviations.T, group, ""
+    frame, columns = pd.DataFrame({first: [str(name) for name in means.index]}), {}
+    for number in means:
+        name = f"{before}{number}".replace(" ", "_")
+        frame[name] = means[number].to_numpy()
+        columns[name] = Column(f"{before}{number} [%]", 2)
         if scores["std"].notna().any():
-            frame[f"{name}_sd"] = of_models["std"].to_numpy()
+            frame[f"{name}_sd"] = deviations[number].to_numpy()
     return Table(frame, columns)

@@ -18,6 +18,9 @@ MECHANISMS = [
 ]  # fmt: skip
 
 
+AUGMENTATION = {"labels": ["yes"], "by": "synonyms", "synonyms": {"local": "wordnet"}}
+
+
 @pytest.fixture
 def shipped(repository):
     """Load a file of `config/`."""
@@ -141,7 +144,7 @@ BAD = {
     ),
     "unknown task": (
         [("experiment/stages/tapt/task/kind", "nsp")],
-        "stages.tapt.task: .*'nsp' is not a known task.*masked_lm, sequence_classification, span_detection, token_cl",
+        "stages.tapt.task: .*'nsp' is not a known task.*masked_lm, sequence_classification, span_detection, text_to_",
     ),
     "a mechanism without a kind": (
         [("experiment/mechanisms/sdpa", {"use_native_sdpa": True})],
@@ -460,6 +463,22 @@ IDLE = {
         [("report/tables/x", {"kind": "token_lengths", "models": ["sdpa"]})],
         r"report.tables.x: models = \['sdpa'\] does nothing where token lengths are shown. Leave it out",
     ),
+    "a model of texts": (
+        [("report/figures/x", {"kind": "words", "models": ["sdpa"]})],
+        r"report.figures.x: models = \['sdpa'\] does nothing where texts are shown. Leave it out",
+    ),
+    "texts of a corpus": (
+        [("report/tables/x", {"kind": "texts", "datasets": ["wikipedia"]})],
+        "report.tables.x.datasets: there is no 'wikipedia'. Known: imdb, arxiv",
+    ),
+    "errors of what is not predicted": (
+        [("report/tables/x", {"kind": "errors", "stage": "tapt"})],
+        "report.tables.x: masked_lm, the task of tapt, leaves no predictions",
+    ),
+    "near copies of all texts": (
+        [("experiment/datasets/imdb/near_copies", {"threshold": 0})],
+        "datasets.imdb.near_copies.threshold: Input should be greater than 0",
+    ),
     "columns of groups": (
         [("report/tables/x", {"kind": "groups", "stage": "finetune", "columns": ["f1"]})],
         "report.tables.x.columns: unknown key. Remove it or correct its spelling",
@@ -517,7 +536,11 @@ SPANS = [
 ]
 """Changes by which the study looks for spans."""
 SKIP_TFIDF = ("experiment/models/tfidf", DELETE)
-PROBE = {"start": "finetune", "task": {"kind": "sequence_classification"}, "data": {"imdb": {}}}
+KIND = "sequence_classification"
+TAUGHT = {"kind": "distillation", "teacher": "favor-m64"}
+MATCHING = {"kind": "label_matching", "phrases": ["bad", "good", "odd"]}
+T5 = {"model_type": "t5", "d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}
+PROBE = {"start": "finetune", "task": {"kind": KIND}, "data": {"imdb": {}}}
 SDPA = SMALL["experiment"]["models"]["sdpa"]
 MASKED = {"task": {"kind": "masked_lm"}, "recipe": RECIPE, "data": {"imdb": {}, "arxiv": {}}}
 GRAPH = {
@@ -573,6 +596,71 @@ GRAPH = {
         [("experiment/datasets/imdb/window_stride", 0.25)],
         "datasets.imdb: window_stride = 0.25 does nothing with label_per = 'document'",
     ),
+    "an augmentation of an unknown class": (
+        [("experiment/datasets/imdb/augmentation", AUGMENTATION | {"labels": ["maybe", "yes"]})],
+        r"datasets.imdb: augmentation.labels: \['maybe'\] are none of the labels \['no', 'yes'\]. Name some of them",
+    ),
+    "an augmentation of words": (
+        [
+            ("experiment/datasets/imdb/label_per", "word"),
+            ("experiment/datasets/imdb/augmentation", AUGMENTATION),
+        ],
+        "augmentation: with label_per = 'word' labels belong to places in a text",
+    ),
+    "a way without its section": (
+        [("experiment/datasets/imdb/augmentation", AUGMENTATION | {"by": "masked_lm"})],
+        "augmentation: by names 'masked_lm', but there is no section 'masked_lm'. Add it beside it",
+    ),
+    "fewer copies than ways": (
+        [
+            (
+                "experiment/datasets/imdb/augmentation",
+                AUGMENTATION | {"by": ["synonyms", "masked_lm"], "masked_lm": {"folder": "model"}},
+            )
+        ],
+        r"augmentation: by = \['synonyms', 'masked_lm'\], but copies = 1",
+    ),
+    "WordNet in two places": (
+        [
+            (
+                "experiment/datasets/imdb/augmentation",
+                AUGMENTATION | {"synonyms": {"local": "a", "url": {"url": "https://a.b/c.zip", "unpinned": True}}},
+            )
+        ],
+        "augmentation.synonyms: expected either a url or a local folder or archive. Give one of them",
+    ),
+    "WordNet without a checksum": (
+        [
+            (
+                "experiment/datasets/imdb/augmentation",
+                AUGMENTATION | {"synonyms": {"url": {"url": "https://a.b/c.zip"}}},
+            )
+        ],
+        "synonyms.url: https://a.b/c.zip has no sha256",
+    ),
+    "a masked language model from nowhere": (
+        [
+            (
+                "experiment/datasets/imdb/augmentation",
+                AUGMENTATION | {"by": "masked_lm", "masked_lm": {"top_k": 5}},
+            )
+        ],
+        "augmentation.masked_lm: expected either a folder or a repository",
+    ),
+    "leaked copies of published splits": (
+        [
+            ("experiment/datasets/imdb/split", {"published": True}),
+            ("experiment/datasets/imdb/augmentation", AUGMENTATION | {"leaked": True}),
+        ],
+        "datasets.imdb: augmentation.leaked: splits all documents anew by class and by shares, but split.published says",
+    ),
+    "leaked copies of a part that is held out": (
+        [
+            ("experiment/datasets/imdb/split", {"held_out": "test"}),
+            ("experiment/datasets/imdb/augmentation", AUGMENTATION | {"leaked": True}),
+        ],
+        "augmentation.leaked: splits all documents anew by class and by shares, but split.held_out says otherwise",
+    ),
     "balanced folds": (
         [
             ("experiment/datasets/imdb/split", {"folds": {"validation": 1, "test": 2}}),
@@ -601,6 +689,21 @@ GRAPH = {
         [("experiment/stages/finetune/task", {"kind": "token_classification"}), SKIP_TFIDF],
         "stages.finetune.data.imdb: token_classification needs a label per word, but imdb has one per document. Set "
         "datasets.imdb.label_per: word",
+    ),
+    "a text for every label": (
+        [("experiment/stages/finetune/task", {"kind": "text_to_text", "targets": ["a", "b", "c"]}), SKIP_TFIDF],
+        r"stages.finetune.data.imdb.task.targets: 3 for 2 labels \(.*Give one for each",
+    ),
+    "texts of what has no decoder": (
+        [("experiment/stages/finetune/task", {"kind": "text_to_text", "targets": ["a", "b"]}), SKIP_TFIDF],
+        "models.sdpa: its backbone encoder cannot do text_to_text, the task of finetune",
+    ),
+    "a head on what writes texts": (
+        [
+            ("experiment/backbones/t5", {"kind": "encoder_decoder", "architecture": T5}),
+            ("experiment/models/t5", {"backbone": "t5", "skip": ["pretrain", "tapt"], "start": "scratch"}),
+        ],
+        "models.t5: its backbone encoder_decoder cannot do sequence_classification, the task of finetune",
     ),
     "documents to be labelled that have labelled words": (
         [("experiment/datasets/arxiv/label_per", "word")],
@@ -660,6 +763,14 @@ GRAPH = {
             ("experiment/models/tfidf/skip", ["pretrain", "tapt", "probe"]),
         ],
         "stages.probe.data.more: has no recipe, .* but finetune trains 2 labels on imdb, not 3",
+    ),
+    "no recipe and labels in another order": (
+        [
+            ("experiment/datasets/more", SMALL["experiment"]["datasets"]["imdb"] | {"labels": ["yes", "no"]}),
+            ("experiment/stages/finetune/data", {"imdb": {}}),
+            ("experiment/stages/probe", PROBE | {"data": {"more": {}}}),
+        ],
+        r"stages.probe.data.more: .* but the labels of imdb are \['no', 'yes'\], not \['yes', 'no'\]. Name both in the",
     ),
     "a start from adapters alone": (
         [("experiment/stages/pretrain/recipe/lora", {"merge": False})],
@@ -885,6 +996,70 @@ GRAPH = {
         ],
         "report.analyses.x.models: positions of favor-m64 reach 128 tokens, but length = 256",
     ),
+    "a deviation at no stage": (
+        [("experiment/models/sdpa/deviations", {"tune": {"recipe": {"epochs": 3}}})],
+        "models.sdpa.deviations.tune: there is no 'tune'. Known: pretrain, tapt, finetune",
+    ),
+    "a deviation that is no setting": (
+        [("experiment/models/sdpa/deviations", {"tapt": {"recipe": {"epoch": 3}, "task": {"mask_probability": 2}}})],
+        "(?s)models.sdpa.deviations.tapt.task.mask_probability: Input should be.*"
+        "models.sdpa.deviations.tapt.recipe.epoch: unknown key",
+    ),
+    "a deviation to what needs other labels": (
+        [("experiment/models/sdpa/deviations", {"finetune": {"task": {"kind": "span_detection"}}})],
+        "models.sdpa.deviations.finetune: span_detection needs a label per span, but imdb has one per document",
+    ),
+    "a deviation that leaves nothing to start from": (
+        [("experiment/models/sdpa/deviations", {"tapt": {"recipe": None}})],
+        "stages.tapt.data.imdb: has no recipe, without which a backbone of kind encoder cannot do masked_lm",
+    ),
+    "a teacher that is no model": (
+        [("experiment/models/sdpa/deviations", {"finetune": {"task": {"kind": "distillation", "teacher": "nobody"}}})],
+        "models.sdpa: at finetune on imdb its teacher is 'nobody', which is no model. Known: tfidf, sdpa, lsh-h2-c64",
+    ),
+    "a teacher that skips the stage": (
+        [
+            ("experiment/models/sdpa/deviations", {"finetune": {"task": TAUGHT}}),
+            ("experiment/models/favor-m64/skip", ["finetune"]),
+        ],
+        "models.sdpa: at finetune on imdb its teacher is favor-m64, which does not pass finetune",
+    ),
+    "a teacher that does not train": (
+        [("experiment/models/sdpa/deviations", {"finetune": {"task": {**TAUGHT, "teacher": "tfidf"}}})],
+        "its teacher is tfidf, which trains no sequence_classification by labels alone there",
+    ),
+    "two models that teach each other": (
+        [("experiment/stages/finetune/task", {"kind": "distillation", "teacher": "favor-m64"})],
+        "its teacher is favor-m64, which trains no sequence_classification by labels alone",
+    ),
+    "a teacher without a whole model": (
+        [
+            ("experiment/models/sdpa/deviations", {"finetune": {"task": TAUGHT}}),
+            ("experiment/models/favor-m64/deviations", {"finetune": {"recipe": {"lora": {"merge": False}}}}),
+        ],
+        "its teacher is favor-m64, where finetune leaves adapters without the weights beside them",
+    ),
+    "a phrase too many": (
+        [
+            ("experiment/stages/match", {"start": "pretrain", "task": MATCHING, "data": {"imdb": {}}}),
+            ("experiment/models/tfidf/skip", ["pretrain", "tapt", "match"]),
+        ],
+        "stages.match.task.phrases: 3 for the classes no, yes. Give one for each, in the order of the labels",
+    ),
+    "phrases without weights": (
+        [
+            ("experiment/stages/match", {"task": {**MATCHING, "phrases": ["bad", "good"]}, "data": {"imdb": {}}}),
+            ("experiment/models/tfidf/skip", ["pretrain", "tapt", "match"]),
+        ],
+        "stages.match.data.imdb: has no recipe, so it needs a trained model, but sdpa has drawn weights there",
+    ),
+    "one phrase for both classes": (
+        [
+            ("experiment/stages/match", {"task": {**MATCHING, "phrases": ["bad", "bad"]}, "data": {"imdb": {}}}),
+            ("experiment/models/tfidf/skip", ["pretrain", "tapt", "match"]),
+        ],
+        "phrases = .'bad', 'bad'.; expected a phrase of its own for each class",
+    ),
     "an analysis with the name of a figure": (
         [
             ("report/analyses/x", {"kind": "gradients", "stage": "pretrain"}),
@@ -1087,6 +1262,36 @@ def test_a_trained_model_may_be_evaluated_as_it_is(change):
     assert not experiment.trains("sdpa", "probe", "imdb")
     assert experiment.splits("sdpa", "probe", "imdb") == ("validation", "test")
     assert experiment.splits("tfidf", "finetune", "imdb") == ("train", "validation", "test")
+
+
+def test_a_model_may_deviate_at_a_stage_and_there_alone():
+    deviations = {"tapt": {"recipe": {"batch_size": 4}}, "finetune": {"task": {"classifier_head": "none"}}}
+    experiment = study(("models/sdpa/deviations", deviations)).experiment
+    adapted, tuned = (experiment.work("sdpa", stage, "imdb") for stage in ("tapt", "finetune"))
+    others = [experiment.work("favor-m64", stage, "imdb") for stage in ("tapt", "finetune")]
+    assert (adapted.recipe.batch_size, adapted.recipe.epochs) == (4, RECIPE["epochs"])
+    assert (tuned.recipe, tuned.task.classifier_head) == (others[1].recipe, "none")
+    assert [(work.recipe.batch_size, work.task.kind) for work in others] == [(8, "masked_lm"), (8, KIND)]
+    assert others[1].task.classifier_head == "bert"
+
+
+def test_a_model_may_do_another_task_than_the_others_and_without_training():
+    matching = {"task": {"kind": "label_matching", "phrases": ["This is bad.", "This is good."]}, "recipe": None}
+    experiment = study(
+        ("stages/finetune/task/classifier_head", "none"),
+        ("models/sdpa/deviations", {"finetune": matching}),
+    ).experiment
+    assert experiment.work("sdpa", "finetune", "imdb").task.phrases == ["This is bad.", "This is good."]
+    assert [experiment.trains(model, "finetune", "imdb") for model in ("sdpa", "favor-m64")] == [False, True]
+    assert experiment.splits("sdpa", "finetune", "imdb") == ("validation", "test")
+
+
+def test_models_that_deviate_share_no_runs_from_there_on():
+    same = {"backbone": "encoder", "mechanism": "sdpa"}
+    deviating = same | {"deviations": {"tapt": {"recipe": {"epochs": 3}}}}
+    experiment = study(("models/same", same), ("models/deviating", deviating)).experiment
+    owners = [[experiment.owner(name, stage) for stage in experiment.stages] for name in ("same", "deviating")]
+    assert owners == [["sdpa"] * 3, ["sdpa", "deviating", "deviating"]]
 
 
 def test_models_of_all_backbones_pass_the_same_stages():

@@ -1,5 +1,6 @@
 """Preparation of labelled datasets: cleaning, balance, split, summary, and all that refuses."""
 
+import gzip
 import json
 import runpy
 import subprocess
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pydantic import ValidationError
 from sklearn.model_selection import train_test_split
 
 from lib.core import program
@@ -174,6 +176,7 @@ def test_cleaning_dropping_balancing_and_the_summary(tmp_path):
     assert part == {
         "files": ["raw.parquet"],
         "read": 93,
+        "unlabelled": 0,
         "empty": 1,
         "short": 1,
         "candidates": {"no": 30, "yes": 61},
@@ -344,3 +347,109 @@ def test_spans_reach_the_splits_and_characters_are_counted(tmp_path):
         str(pq.read_schema(tmp_path / "out/test.parquet").field("label").type) == "list<element: list<element: int64>>"
     )
     assert summary(tmp_path / "out")["parts"]["all"]["kept"] == {"outside": 60 * 10 - 20 * 6, "inside": 20 * 6}
+
+
+def csv(path, *lines, encoding="utf-8"):
+    content = "\n".join(lines).encode(encoding)
+    path.write_bytes(gzip.compress(content) if path.suffix == ".gz" else content)
+    return path
+
+
+VALUES = {0: "hateful", 1: None, "neither": "neutral", "NA": "neutral"}
+COMMENTS = {"labels": ["neutral", "hateful"], "label": "class", "text": "tweet", "values": VALUES}
+
+
+@pytest.mark.parametrize("name", ["raw.csv", "raw.csv.gz"])
+def test_values_of_labels_stand_for_classes_or_for_none(tmp_path, name):
+    """As in the published file of tweets, whose first column has no name."""
+    kinds = ["0", "1", "neither", "NA", "hateful", " neutral"]
+    rows = [f'{n},{kinds[n % 6]},"{"null" if n == 0 else f"text {n}"}"' for n in range(120)]
+    path = csv(tmp_path / name, ",class,tweet", *rows)
+    prepare_dataset({"all": [path]}, tmp_path / "out", settings(**COMMENTS))
+    kept = {row["id"]: (row["text"], row["label"]) for rows in prepared(tmp_path / "out").values() for row in rows}
+    labels = [1, None, 0, 0, 1, 0]
+    assert kept == {
+        f"all-{n}": ("null" if n == 0 else f"text {n}", labels[n % 6]) for n in range(120) if n % 6 != 1
+    }
+    part = summary(tmp_path / "out")["parts"]["all"]
+    assert (part["read"], part["unlabelled"], part["candidates"]) == (120, 20, {"neutral": 60, "hateful": 40})
+
+
+@pytest.mark.parametrize("value", ["2", "-1", "3", "true", "offensive", ""])
+def test_a_value_that_is_neither_listed_nor_a_label(tmp_path, value):
+    """A number is no class where values are listed: 1 might be either."""
+    path = csv(tmp_path / "raw.csv", "class,tweet", "0,one", f"{value},two")
+    with pytest.raises(DataError, match=rf"raw.csv, document 2: the label is '{value}'; expected .*neutral, hateful, 0, 1"):
+        prepare_dataset({"all": [path]}, tmp_path / "out", settings(**COMMENTS))
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_values_of_the_labels_of_words(tmp_path):
+    values = {"good": "yes", "bad": "no", "so-so": None}
+    rows = [
+        {"text": f"a b{n} c d", "label": [None, "good", ["bad", "so-so"][n % 2], "yes"]} for n in range(60)
+    ]
+    path = write(tmp_path / "raw.parquet", rows)
+    prepare_dataset({"all": [path]}, tmp_path / "out", settings(label_per="word", values=values))
+    kept = {row["id"]: row["label"] for rows in prepared(tmp_path / "out").values() for row in rows}
+    assert kept == {f"all-{n}": [-100, 1, [0, -100][n % 2], 1] for n in range(60)}
+
+
+@pytest.mark.parametrize(
+    ("values", "match"),
+    [
+        ({"a": "maybe"}, r"values.a: 'maybe' is none of the labels \['no', 'yes'\]"),
+        ({"no": "yes"}, "values.no: is itself one of the labels"),
+        ({"no": None}, "values.no: is itself one of the labels"),
+    ],
+)
+def test_values_that_contradict_the_labels(values, match):
+    with pytest.raises(ValidationError, match=match):
+        settings(values=values)
+
+
+def test_values_of_spans_are_refused():
+    with pytest.raises(ValidationError, match="values do nothing with label_per = 'span'"):
+        settings(values={"a": "yes"}, label_per="span")
+
+
+def test_settings_with_values_survive_being_passed_on():
+    given = settings(values={0: "yes", True: "no", "x": None}, balance=2)
+    assert given.values == {"0": "yes", "true": "no", "x": None}
+    assert Preparation.model_validate_json(given.model_dump_json()) == given
+
+
+@pytest.mark.parametrize(
+    ("lines", "encoding", "match"),
+    [
+        (["class,tweet", "0,one", "0,two,three"], "utf-8", "line 3: has 3 fields; expected 2 as in the header"),
+        (["class,tweet", "0,one", '0,"two'], "utf-8", "cannot be read after document 1"),
+        (["class,tweet", "0,one", "0,café"], "latin-1", "cannot be read.*UnicodeDecodeError.*Expected UTF-8; convert it"),
+        (["class,tweet", "0,one"], "utf-16", "cannot be read.*Expected UTF-8"),
+        (["A title", "class,tweet", "0,one"], "utf-8", "no column 'tweet', 'class'; it has 'A title'.*its first line"),
+        (["0,one", "0,two"], "utf-8", "no column 'tweet', 'class'; it has '0', 'one'"),
+    ],
+)
+@pytest.mark.parametrize("name", ["raw.csv", "raw.csv.gz"])
+def test_tables_that_are_damaged_leave_nothing(tmp_path, name, lines, encoding, match):
+    path = csv(tmp_path / name, *lines, encoding=encoding)
+    with pytest.raises(DataError, match=match) as caught:
+        prepare_dataset({"all": [path]}, tmp_path / "out", settings(**COMMENTS))
+    assert name in str(caught.value)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(("balance", "kept"), [(True, 20), (1.0, 20), (2.5, 50), (4, 80), (9.0, 80), (False, 80)])
+def test_balance_by_a_ratio(tmp_path, balance, kept):
+    path = write(tmp_path / "raw.parquet", [{"text": f"text {n}", "label": int(n % 5 == 0)} for n in range(100)])
+    prepare_dataset({"all": [path]}, tmp_path / "out", settings(balance=balance))
+    assert summary(tmp_path / "out")["parts"]["all"]["kept"] == {"no": kept, "yes": 20}
+    if balance is True:
+        prepare_dataset({"all": [path]}, tmp_path / "same", settings(balance=1.0))
+        for file in (tmp_path / "out").iterdir():
+            assert file.read_bytes() == (tmp_path / "same" / file.name).read_bytes()
+
+
+def test_a_ratio_below_one_is_refused():
+    with pytest.raises(ValidationError, match="greater than or equal to 1"):
+        settings(balance=0.5)

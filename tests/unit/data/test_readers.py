@@ -254,7 +254,7 @@ def test_damaged_gzip_checksum(tmp_path):
 
 
 def test_undecodable_bytes(tmp_path):
-    refuse(write(tmp_path, ".txt", b"fine\nna\xefve\n"), "can't decode byte 0xef")
+    refuse(write(tmp_path, ".txt", b"fine\nna\xefve\n"), "can't decode byte 0xef.*Expected UTF-8; convert it")
     refuse(write(tmp_path, ".jsonl", b'{"text": "\\ud800"}\n'), "surrogates not allowed")
 
 

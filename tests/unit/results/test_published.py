@@ -46,6 +46,14 @@ def test_the_decoders_of_the_study_are_the_rows_of_its_configuration(repository)
     assert set(published("decoders")["model"]) == set(rows) - {"everything", "tfidf"}
 
 
+def test_the_ways_to_find_hate_speech_are_rows_of_its_configuration(repository):
+    study = load_study(read_layers([str(repository / "config" / "hate_speech.yaml")]))
+    assert published("hate_speech").groupby("table").size().to_dict() == {"1": 3, "2": 11}
+    assert set(published("hate_speech")["model"]) < set(study.experiment.models)
+    runs = published_runs("hate_speech").loc["classify", :, "comments"]
+    assert runs.loc["roberta-lora", "minutes"] == 26 * 60
+
+
 def test_values_agree_among_tables():
     """What the study derives from its own numbers follows from the numbers here, so that a slip of typing shows."""
     facts = published("grid").set_index(["table", "quantity", "dataset", "model"])["value"].sort_index()

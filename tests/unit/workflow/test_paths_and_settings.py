@@ -537,6 +537,90 @@ def test_a_table_may_show_some_of_the_datasets():
     ]
 
 
+TEXTS = "results/data/{}/texts.parquet"
+
+
+def test_descriptions_of_texts_are_read_where_they_are_shown():
+    made = reported(
+        tables={
+            "texts": {"kind": "texts"},
+            "of_imdb": {"kind": "texts", "datasets": ["imdb"]},
+            "errors": {"kind": "errors", "stage": "finetune", "models": ["sdpa"]},
+        },
+        figures={"words": {"kind": "words", "datasets": ["arxiv"]}, "languages": {"kind": "languages"}},
+    )
+    assert made.result_inputs(made.tables["texts"]) == [TEXTS.format("imdb"), TEXTS.format("arxiv")]
+    assert made.result_inputs(made.tables["of_imdb"]) == [TEXTS.format("imdb")]
+    assert made.result_inputs(made.figures["words"]) == [TEXTS.format("arxiv")]
+    assert made.result_inputs(made.tables["errors_arxiv"]) == [
+        *(f"{FIRST}/finetune/sdpa/arxiv/seed-{seed}/run.json" for seed in (1, 2)),
+        TEXTS.format("arxiv"),
+    ]
+    scope = read_scope(made.tables["errors_arxiv"]["scope"], made.result_inputs(made.tables["errors_arxiv"]))
+    assert scope.descriptions == {"arxiv": TEXTS.format("arxiv")}
+
+
+def test_datasets_that_no_run_reads_are_not_described():
+    made = reported(
+        ("stages/tapt/data", {"imdb": {}}), ("stages/finetune/data", {"imdb": {}}), tables={"texts": {"kind": "texts"}}
+    )
+    assert made.result_inputs(made.tables["texts"]) == [TEXTS.format("imdb")]
+
+
+def test_a_description_reads_classes_of_documents_and_what_a_near_copy_is():
+    made = plan(("datasets/imdb/near_copies", {"threshold": 0.7}))
+    described = made.experiment.datasets["imdb"].description
+    assert (described.labels, described.near_copies.threshold) == (["no", "yes"], 0.7)
+    assert (
+        plan(("datasets/imdb/label_per", "word"), ("stages/finetune/data", {"arxiv": {}}))
+        .experiment.datasets["imdb"]
+        .description.labels
+        is None
+    )
+
+
+TEMPLATES = {
+    "source": "generated",
+    "generated": {
+        "documents": 100,
+        "generator": "hate_templates",
+        "options": {"validation": 24, "test": 60, "classes": ["no", "yes"]},
+    },
+    "labels": ["no", "yes"],
+    "group": "group",
+    "max_tokens": 64,
+}
+CHECK = {"start": "finetune", "task": {"kind": "sequence_classification"}, "data": {"templates": {}}}
+CHECKED = (
+    ("datasets/arxiv", None),
+    ("datasets/templates", TEMPLATES),
+    ("stages/tapt/data", {"imdb": {}}),
+    ("stages/finetune/data", {"imdb": {}}),
+    ("stages/check", CHECK),
+)
+
+
+def test_what_reads_texts_is_taken_as_it_was_fitted():
+    made = plan(*CHECKED)
+    run = key("check", "tfidf", "templates")
+    prepared = "results/data/{}/prepared/{}.parquet"
+    assert made.data(run) == {
+        "train": prepared.format("imdb", "train"),
+        "validation": prepared.format("templates", "validation"),
+        "test": prepared.format("templates", "test"),
+    }
+    assert set(made.data(key("check", "sdpa", "templates"))) == {"validation", "test"}
+    assert made.data(key("finetune", "tfidf"))["train"] == prepared.format("imdb", "train")
+    assert made.start(run) == []
+
+
+def test_groups_have_the_names_that_their_generator_gives():
+    made = reported(*CHECKED, tables={"functions": {"kind": "groups", "stage": "check"}})
+    names = made.tables["functions"]["scope"]["group_names"]["templates"]
+    assert names[:2] == ["hostility", "exclusion"]
+    assert len(names) == 12
+
+
 def test_a_figure_groups_models_by_family_and_reads_all_its_stages():
     made = Plan(study(layers=[("report.yaml", REPORT)]))
     scope = made.figures["f1_time"]["scope"]
@@ -780,6 +864,62 @@ def test_the_code_of_a_generated_corpus_is_that_of_its_generator(monkeypatch):
     definitions = reached(*named[0])
     assert {"lib.data.generated.wikipedia:make", "lib.data.generated.imdb:opinions"} <= set(definitions)
     assert not [name for name in definitions if name.startswith(("lib.data.generated.arxiv", "lib.data.toys"))]
+
+
+AUGMENTATION = {
+    "labels": ["yes"],
+    "copies": 2,
+    "by": ["synonyms", "masked_lm"],
+    "synonyms": {"url": {"url": "https://a.org/d/wordnet.zip?x=1", "sha256": "a" * 64}},
+    "masked_lm": {"repository": "owner/model", "revision": "b" * 40},
+}
+
+
+def test_what_comes_after_an_augmentation_reads_what_it_leaves():
+    tokenizer = ("tokenizers/wordpiece", {"source": "trained", "corpus": "imdb", "vocab_size": 500})
+    without, made = plan(tokenizer), plan(tokenizer, ("datasets/imdb/augmentation", AUGMENTATION))
+    assert made.documents("imdb", "test") == "results/data/imdb/augmented/test.parquet"
+    assert made.data(key("finetune", "tfidf")) == {
+        split: f"results/data/imdb/augmented/{split}.parquet" for split in ("train", "validation", "test")
+    }
+    assert made.tokenizer_sources("wordpiece") == ["results/data/imdb/augmented/train.parquet"]
+    assert without.augmentations == without.wordnets == {}
+    for name in ("finetune", "tapt"):  # paths and settings of the others stay as they were, and settings of all runs
+        assert made.data(key(name, "sdpa", "arxiv")) == without.data(key(name, "sdpa", "arxiv"))
+    for run in made.runs:
+        assert made.run_settings(run) == without.run_settings(run)
+        assert made.run_code(run) == without.run_code(run)
+    imdb = made.experiment.datasets["imdb"], without.experiment.datasets["imdb"]
+    assert imdb[0].preparation == imdb[1].preparation
+
+
+def test_sources_of_an_augmentation(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = plan(("datasets/imdb/augmentation", AUGMENTATION), ("datasets/arxiv/augmentation", AUGMENTATION))
+    ((archive, options),) = made.wordnets.items()
+    assert archive.endswith("/wordnet.zip")
+    assert options == ["--url", "https://a.org/d/wordnet.zip?x=1", "--sha256", "a" * 64]
+    assert made.augmentation_sources("imdb") == {
+        "synonyms": [f"resources/wordnet/{archive}"],
+        "masked_lm": [f"resources/{kind}/owner/model/{'b' * 40}" for kind in ("models", "model_tokenizers")],
+    }
+    local = {"synonyms": {"local": "wordnet"}, "masked_lm": {"folder": "results/runs/a/model"}}
+    made = plan(("datasets/imdb/augmentation", AUGMENTATION | local))
+    with pytest.raises(DataError, match="datasets.imdb.augmentation.synonyms.local: wordnet: no such folder or file"):
+        made.augmentation_sources("imdb")
+    (tmp_path / "wordnet").mkdir()
+    assert made.augmentation_sources("imdb") == {"synonyms": ["wordnet"], "masked_lm": ["results/runs/a/model"]}
+    assert made.wordnets == {}
+
+
+def test_the_code_of_an_augmentation_is_that_of_its_ways(monkeypatch):
+    named = []
+    made = plan(("datasets/imdb/augmentation", AUGMENTATION | {"by": "synonyms"}))
+    monkeypatch.setattr("lib.workflow.plan.code_digest", lambda *places: named.append(places))
+    made.augmentation_code("imdb")
+    definitions = reached(*named[0])
+    assert {"lib.data.augmentation.synonyms:Rewriter", "lib.data.augmentation.augmenting:augment_dataset"} <= set(definitions)
+    assert not [name for name in definitions if name.startswith("lib.data.augmentation.masked_lm")]
 
 
 def test_minutes_follow_from_work_and_scale():

@@ -45,6 +45,25 @@ def lines_of(axes):
     return {line.get_gid(): line for line in axes.lines if line.get_gid()}
 
 
+def test_groups_with_names_stand_beside_each_other(tmp_path):
+    folders = write_distances(tmp_path, {("sdpa", 1): [1, 0.5, 0], ("gru", 1): [1, 1, 1]}, distances=[0, 1, 2])
+    names = ["praise", "quoted hostility", "threat"]
+    parameters = Parameters(kind="group_score", stage="retrieve", label="function")
+    fields = {
+        "families": {"sdpa": "sdpa", "gru": "gru"},
+        "groups": {"recall": "group"},
+        "group_names": {"recall": names},
+    }
+    figure = draw(parameters, scope_of(folders, {"retrieve": ["recall"]}, ["sdpa", "gru"], **fields))
+    (axes,) = figure.axes
+    assert [label.get_text() for label in axes.get_xticklabels()] == names
+    assert axes.get_xticks().tolist() == [0, 1, 2]
+    assert {line.get_linestyle() for line in lines_of(axes).values()} == {"None"}
+    assert lines_of(axes)["sdpa"].get_ydata().tolist() == [100, 50, 0]
+    figure.draw_without_rendering()
+    assert all(label.get_window_extent().y0 >= 0 for label in axes.get_xticklabels())
+
+
 def test_accuracy_is_drawn_against_the_group(tmp_path):
     shares = {("sdpa", 1): [1, 1, 0.8, 0.4], ("sdpa", 2): [1, 1, 0.6, 0.4], ("gru", 1): [1, 0.5, 0.5, 0.5]}
     shares["gru", 2] = shares["gru", 1]

@@ -47,6 +47,24 @@ def test_the_table_may_say_what_the_number_is(folders):
     assert table(folders[:1], ["sdpa"], label="length").to_csv().startswith("model,length_8,length_64\n")
 
 
+def test_groups_may_have_names_and_rows(folders):
+    """Numbers of documents are of the functions in their order; only some occur."""
+    names = {"group_names": {"recall": [f"function {number}" for number in range(65)]}}
+    scope = scope_of(folders, STAGE, ["sdpa", "gru"], **DISTANCES, **names)
+    made = make(Parameters(kind="groups", stage="finetune"), scope)
+    assert made.to_csv().startswith("model,function_8,function_8_sd,function_64,function_64_sd\nsdpa,100.00,0.00,75.00")
+    assert made.to_markdown().splitlines()[0].split("|")[2].strip() == "function 8 [%]"
+    made = make(Parameters(kind="groups", stage="finetune", rows="groups", label="function"), scope)
+    assert made.to_csv() == (
+        "function,sdpa,sdpa_sd,gru,gru_sd\nfunction 8,100.00,0.00,50.00,0.00\nfunction 64,75.00,35.36,0.00,0.00\n"
+    )
+    assert made.to_markdown().splitlines()[0].split("|")[2].strip() == "sdpa [%]"
+
+
+def test_a_row_per_number(folders):
+    assert table(folders[:1], ["sdpa"], rows="groups").to_csv() == "distance,sdpa\n8,100.00\n64,50.00\n"
+
+
 def test_a_missing_run_is_named(folders):
     with pytest.raises(DataError, match="finetune/lstm/recall/seed-1: no record"):
         table(folders, ["sdpa", "lstm"])

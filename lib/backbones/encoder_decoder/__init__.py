@@ -1,0 +1,1 @@
+"""An encoder-decoder of transformers, which reads a text and writes another one."""

@@ -1,0 +1,126 @@
+"""An encoder-decoder of transformers without a task, and what all models around one have in common.
+
+Shapes: B batch, N tokens read, T tokens written, D hidden size, V vocabulary.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import AutoModel, Cache, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
+from transformers.utils.generic import can_return_tuple
+
+from lib.backbones.encoder_decoder.configuration import EncoderDecoderBackboneConfig
+
+
+class EncoderDecoderPreTrainedModel(PreTrainedModel):
+    """Base of the models around an encoder-decoder: configuration, first weights, saving and loading."""
+
+    config_class = EncoderDecoderBackboneConfig
+    base_model_prefix = "encoder_decoder"
+    _supports_sdpa = True
+
+    def get_input_embeddings(self) -> nn.Module:
+        """Return the word embeddings, which encoder and decoder share."""
+        return self.base_model.inner.get_input_embeddings()
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the word embeddings."""
+        self.base_model.inner.set_input_embeddings(value)
+
+
+class EncoderDecoderModel(EncoderDecoderPreTrainedModel):
+    """Map tokens to states by the encoder of `inner`, and these to scores of the tokens to write by its decoder.
+
+    Scores come from the word embeddings, as in T5, or from a matrix of their own, `lm_head`, as in T5 1.1 and FLAN-T5.
+    That matrix is kept here: transformers 5 ties it to the embeddings in every model that it makes.
+    """
+
+    def __init__(self, config: EncoderDecoderBackboneConfig) -> None:
+        super().__init__(config)
+        architecture = config.inner()
+        self.inner: PreTrainedModel = AutoModel.from_config(
+            architecture, attn_implementation=config._attn_implementation
+        )
+        # The two go together: only scores from embeddings, whose variance is 1, are scaled.
+        self.lm_head = (
+            None
+            if architecture.scale_decoder_outputs
+            else nn.Linear(architecture.d_model, architecture.vocab_size, bias=False)
+        )
+        self.post_init()
+
+    @property
+    def embeddings(self) -> nn.Module:
+        """The word embeddings."""
+        return self.get_input_embeddings()
+
+    @property
+    def layers(self) -> nn.ModuleList:
+        """The blocks of the encoder."""
+        return self.inner.encoder.block
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+        **kwargs: Any,
+    ) -> BaseModelOutput:
+        """Return the states of the encoder's last layer; padding may stand on either side.
+
+        Args:
+            input_ids: [B, N].
+            attention_mask: [B, N], 1 = real token; None = all real.
+            inputs_embeds: word embeddings to use instead of `input_ids` [B, N, D].
+            kwargs: further arguments of the encoder, such as `output_hidden_states`.
+
+        Raises:
+            ValueError: not exactly one of `input_ids` and `inputs_embeds`.
+        """
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("expected exactly one of input_ids and inputs_embeds.")
+        states = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
+        if attention_mask is not None:
+            # A weight of zero does not silence a value that is not finite.
+            states = states.masked_fill(attention_mask[:, :, None] == 0, 0)
+        return self.inner.encoder(inputs_embeds=states, attention_mask=attention_mask, **kwargs)
+
+    def decode(
+        self,
+        ids: Tensor,
+        states: Tensor,
+        attention_mask: Tensor | None = None,
+        *,
+        past_key_values: Cache | None = None,
+        use_cache: bool = False,
+    ) -> Seq2SeqLMOutput:
+        """Return the scores of the token after each of `ids`.
+
+        Args:
+            ids: what is written before, the start token first; with a cache, what is not in it yet [B, T].
+            states: of what was read [B, N, D].
+            attention_mask: [B, N], 1 = real token; None = all real.
+            past_key_values: cache of what was written before.
+            use_cache: return one.
+
+        Returns:
+            `logits` [B, T, V] in float32, whatever the precision: classes are told by differences of their sums.
+        """
+        outputs = self.inner.decoder(
+            input_ids=ids,
+            encoder_hidden_states=states,
+            encoder_attention_mask=attention_mask,
+            past_key_values=past_key_values,
+            use_cache=use_cache,
+        )
+        last = outputs.last_hidden_state.float()
+        with torch.autocast(last.device.type, enabled=False):
+            if self.lm_head is None:
+                logits = functional.linear(last * last.shape[-1] ** -0.5, self.get_input_embeddings().weight)
+            else:
+                logits = self.lm_head(last)
+        return Seq2SeqLMOutput(logits=logits, past_key_values=outputs.past_key_values)

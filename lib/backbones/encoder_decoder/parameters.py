@@ -1,0 +1,71 @@
+"""Parameters of an encoder-decoder of transformers."""
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from pydantic import Field
+
+from lib.core.kinds import VOCABULARY, Ability, BackboneParameters
+from lib.core.settings import check
+
+ARCHITECTURES = ("t5",)
+"""By `model_type`; that of FLAN-T5 is t5, too."""
+SIZES = ("d_model", "d_kv", "d_ff", "num_layers", "num_heads")
+
+
+class Parameters(BackboneParameters):
+    """An encoder-decoder of the sizes that its `config.json` gives. A model's `start` brings weights."""
+
+    kind: Literal["encoder_decoder"] = "encoder_decoder"
+    architecture: dict[str, Any] = Field(
+        description="Fields of its `config.json`: `model_type` (`t5`), sizes and what else is not that type's default. "
+        "`tie_word_embeddings: false`, as in FLAN-T5, gives the scores of tokens a matrix of their own. The numbers of "
+        "special tokens follow from the tokeniser; the decoder starts with the padding token, unless "
+        "`decoder_start_token_id` names another one."
+    )
+
+    @check
+    def _architecture_is_known(self) -> Iterator[str]:
+        if (kind := self.architecture.get("model_type")) not in ARCHITECTURES:
+            yield f"architecture.model_type: {kind!r} is no known encoder-decoder. Choose {' or '.join(ARCHITECTURES)}"
+
+    @check
+    def _sizes_are_there(self) -> Iterator[str]:
+        for name in SIZES:
+            if not isinstance(self.architecture.get(name), int):
+                yield f"architecture.{name}: missing, or no whole number. Copy it from the model's config.json"
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """See `BackboneParameters.abilities`; its states are those of the encoder."""
+        return frozenset({"states", "generated_text"})
+
+    @property
+    def family(self) -> str:
+        """The type of the architecture."""
+        return self.architecture["model_type"]
+
+    def blocks(self) -> int | None:
+        """See `BackboneParameters.blocks`: those of the encoder, which lie below all others."""
+        return self.architecture["num_layers"]
+
+    def obstacles(self, before: BackboneParameters) -> Iterator[str]:
+        """See `BackboneParameters.obstacles`: all of the architecture must agree."""
+        if not isinstance(before, Parameters):
+            yield from super().obstacles(before)
+            return
+        for name in sorted(self.architecture.keys() | before.architecture.keys()):
+            own, found = self.architecture.get(name), before.architecture.get(name)
+            if own != found:
+                yield f"architecture.{name} is {own}, but the weights come from {found}"
+
+    def products_per_token(self, tokens: int, predicted_share: float) -> float:
+        """See `BackboneParameters.products_per_token`; tokens are those read, of which a share as many is written."""
+        size = self.architecture
+        width, inner = size["d_model"], size["num_heads"] * size["d_kv"]
+        feed_forward = (2 + size.get("feed_forward_proj", "relu").startswith("gated")) * width * size["d_ff"]
+        read = size["num_layers"] * (4 * width * inner + 2 * inner * tokens + feed_forward)
+        decoder = size.get("num_decoder_layers") or size["num_layers"]
+        keys_and_values = decoder * 2 * width * inner  # of the attention to what was read
+        written = decoder * (6 * width * inner + 2 * inner * tokens * (1 + predicted_share) + feed_forward)
+        return read + keys_and_values + predicted_share * (written + width * size.get("vocab_size", VOCABULARY))

@@ -1,0 +1,34 @@
+"""Where weights come from that no stage of a study makes."""
+
+import re
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from lib.core.settings import Section, check
+
+
+class ForeignStart(Section):
+    """First weights that no stage of this study makes."""
+
+    folder: str | None = Field(
+        None, description="Folder with the weights: the `model` of a run of another study, or any local folder."
+    )
+    repository: str | None = Field(None, description="`owner/name` of a model repository on the Hugging Face hub.")
+    revision: str | None = Field(None, description="Commit; a tag or branch, which may move, if `unpinned`.")
+    unpinned: bool = Field(False, description="Accept a revision that may move; the download warns of it once.")
+
+    @check
+    def _revision_is_pinned(self) -> Iterator[str]:
+        if self.revision is not None and not self.unpinned and not re.fullmatch("[0-9a-f]{40}", self.revision):
+            yield (
+                f"revision = '{self.revision}' is no commit, so the weights may change from one download to the next. "
+                "Give the commit (40 hexadecimal digits), or set unpinned: true"
+            )
+
+    @check
+    def _one_place(self) -> Iterator[str]:
+        if (self.folder is None) == (self.repository is None):
+            yield "expected either a folder or a repository. Give one of them"
+        if (self.repository is None) != (self.revision is None):
+            yield "a repository needs a revision, and a revision a repository. Give both, or neither"

@@ -1,0 +1,160 @@
+"""Any words by what a masked language model expects in their place.
+
+A word is hidden behind one mask token, whatever its number of pieces, so the new word is one that the vocabulary holds
+whole. Draws are keyed by document and copy; what else shares a batch moves the model's scores by rounding only.
+"""
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from transformers import AutoModelForMaskedLM, AutoTokenizer
+
+from lib.core.errors import ConfigError, DataError, RunError
+from lib.core.settings.data import Augmentation
+from lib.data.augmentation.words import WORD, Place, Request, cased, chosen, replaceable, replaced
+from lib.data.masking import TokenMasker
+
+_WHOLE = re.compile(WORD)
+_BATCH = 32
+"""Texts that the model reads at once."""
+
+
+class Rewriter:
+    """Replaces words by those that a model draws.
+
+    Args:
+        settings: share of the words, `masked_lm.top_k` and `masked_lm.max_tokens`.
+        source: folder of the model and, if it is another one, folder of its tokeniser.
+        device: `auto`, `cpu` or `cuda`.
+
+    Raises:
+        ConfigError: the tokeniser has no mask token, or does not tell where words begin, or has none whole.
+        DataError: there is no tokeniser.
+        RunError: there is no model, or it predicts no masked tokens.
+    """
+
+    def __init__(self, settings: Augmentation, source: Sequence[str | Path], device: str) -> None:
+        assert settings.masked_lm is not None  # the settings were checked
+        self._share, self._top = settings.share, settings.masked_lm.top_k
+        model, tokenizer = Path(source[0]), Path(source[-1])
+        try:
+            self._tokenizer = AutoTokenizer.from_pretrained(tokenizer, local_files_only=True)
+        except Exception as error:  # the library raises bare Exception on a broken file
+            raise DataError(
+                f"{tokenizer}: holds no tokeniser that can be read ({error}). Expected that of the model."
+            ) from error
+        available = "cuda" if torch.cuda.is_available() else "cpu"
+        self._device = torch.device(available if device == "auto" else device)
+        self._model = _opened(model).to(self._device).eval()
+        self._limit = min(settings.masked_lm.max_tokens, self._tokenizer.model_max_length)
+        if self._tokenizer.mask_token is None:
+            raise ConfigError(
+                f"augmentation.masked_lm: {tokenizer}: has no mask token. Expected the tokeniser of a masked language "
+                "model; name another model."
+            )
+        try:
+            masker = TokenMasker.of(self._tokenizer, seed=settings.seed, masking="words")
+        except ConfigError as error:
+            raise ConfigError(
+                f"augmentation.masked_lm: {tokenizer}: its tokens do not tell where a word begins. Expected WordPiece, "
+                "whole words, or tokens that keep the space before them; name another model."
+            ) from error
+        assert masker.edges is not None  # asked for by masking
+        self._mask = masker.mask_token_id
+        texts = self._tokenizer.batch_decode([[number] for number in masker.replacements.tolist()])
+        words = {
+            number: text.strip()
+            for number, text in zip(masker.replacements.tolist(), texts, strict=True)
+            if masker.edges.begins[number] and _WHOLE.fullmatch(text.strip())
+        }
+        self._words = list(words.values())
+        self._numbers = torch.tensor(list(words), device=self._device)
+        self._spellings: defaultdict[str, list[int]] = defaultdict(list)
+        for place, word in enumerate(self._words):
+            self._spellings[word.casefold()].append(place)
+        if len(self._spellings) < 2:
+            raise ConfigError(
+                f"augmentation.masked_lm: {tokenizer}: has {len(words)} tokens that are whole words, so none can be drawn "
+                "in place of another. Name a model whose vocabulary has words."
+            )
+
+    def rewrite(self, requests: Sequence[Request]) -> list[str | None]:
+        """See `lib.data.augmentation.words.Rewriter.rewrite`."""
+        result: list[str | None] = []
+        for start in range(0, len(requests), _BATCH):
+            result += self._rewritten(requests[start : start + _BATCH])
+        return result
+
+    def _rewritten(self, requests: Sequence[Request]) -> list[str | None]:
+        places = [
+            chosen(request, found, self._share) if found else []
+            for request, found in zip(requests, self._read([request.text for request in requests]), strict=True)
+        ]
+        drawn = self._drawn(requests, places)
+        return [
+            replaced(
+                request.text,
+                {place: cased(word, request.text[slice(*place)]) for place, word in zip(where, words, strict=False)},
+            )
+            if words
+            else None
+            for request, where, words in zip(requests, places, drawn, strict=True)
+        ]
+
+    def _read(self, texts: list[str]) -> list[list[Place]]:
+        """Return the places of the words of each text that the model reads and that may be replaced."""
+        offsets = self._tokenizer(
+            texts, truncation=True, max_length=self._limit, return_offsets_mapping=True
+        ).offset_mapping
+        ends = [max((end for _, end in places), default=0) for places in offsets]
+        # What is written like a mask token would be taken for one.
+        return [
+            [] if self._tokenizer.mask_token in text else [place for place in replaceable(text) if place[1] <= end]
+            for text, end in zip(texts, ends, strict=True)
+        ]
+
+    @torch.no_grad()
+    def _drawn(self, requests: Sequence[Request], places: Sequence[Sequence[Place]]) -> list[list[str]]:
+        """Return a new word for each place of each text, in order."""
+        masked = [
+            replaced(request.text, dict.fromkeys(where, self._tokenizer.mask_token))
+            for request, where in zip(requests, places, strict=True)
+        ]
+        batch = self._tokenizer(masked, truncation=True, max_length=self._limit, padding=True, return_tensors="pt")
+        ids = batch.input_ids.to(self._device)
+        rows, positions = torch.nonzero(ids == self._mask, as_tuple=True)  # by row, in the order of the words
+        words: list[list[str]] = [[] for _ in requests]
+        if not len(rows):
+            return words
+        logits = self._model(input_ids=ids, attention_mask=batch.attention_mask.to(self._device)).logits
+        scores = logits[rows, positions][:, self._numbers].float()
+        met = [0] * len(requests)
+        for place, row in enumerate(rows.tolist()):
+            start, end = places[row][met[row]]
+            if same := self._spellings.get(requests[row].text[start:end].casefold()):
+                scores[place, same] = -torch.inf
+            met[row] += 1
+        best, candidates = scores.topk(min(self._top, len(self._words)))
+        probabilities = best.double().softmax(1).cpu().numpy()
+        for row, shares, numbers in zip(rows.tolist(), probabilities, candidates.tolist(), strict=True):
+            words[row].append(self._words[requests[row].draws.choice(numbers, p=shares)])
+        return words
+
+
+def _opened(folder: Path) -> torch.nn.Module:
+    try:
+        model, found = AutoModelForMaskedLM.from_pretrained(folder, local_files_only=True, output_loading_info=True)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise RunError(
+            f"{folder}: holds no masked language model that can be loaded ({error}). Expected a folder with config.json "
+            "and weights, such as the `model` of a run of masked_lm."
+        ) from error
+    if missing := sorted(found["missing_keys"]):
+        raise RunError(
+            f"{folder}: its weights predict no masked tokens ({len(missing)} are missing, such as {missing[0]}). Expected "
+            "a model that was trained to, such as the `model` of a run of masked_lm."
+        )
+    return model

@@ -1,0 +1,162 @@
+"""What the texts of a dataset are like: how long, in which language, and which of them repeat others.
+
+Near copies are found by MinHash (A. Broder, "On the resemblance and containment of documents", 1997) and locality-
+sensitive hashing in bands (J. Leskovec, A. Rajaraman and J. Ullman, "Mining of Massive Datasets", chapter 3), and then
+compared exactly: what is called a near copy is one, and how likely one is found is known.
+"""
+
+import hashlib
+import json
+import logging
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+from datasketch import MinHash, MinHashLSH
+from py3langid.langid import MODEL_FILE, LanguageIdentifier
+
+from lib.core.errors import DataError
+from lib.core.files import atomic_path
+from lib.core.settings.data import NearCopies, TextDescription
+from lib.data.folds import SPLITS
+
+logger = logging.getLogger(__name__)
+
+TRAINING, *HELD_OUT = SPLITS
+SCHEMA = pa.schema(
+    [
+        ("split", pa.dictionary(pa.int8(), pa.string())),
+        ("id", pa.string()),
+        ("label", pa.dictionary(pa.int16(), pa.string())),
+        ("words", pa.int32()),
+        ("language", pa.dictionary(pa.int16(), pa.string())),
+        ("repeated", pa.bool_()),
+        ("near_copy", pa.bool_()),
+    ]
+)
+IDENTIFIED_BY = 1_000
+"""Characters of a text, at most, by which its language is identified."""
+UNSURE = 0.05
+"""Confidence below which a text's language is undetermined (`und`): no more than a text without words has."""
+RECALL = 0.95
+"""Share of the pairs at the threshold that banding finds, at least."""
+SEED = 1
+
+
+def describe_dataset(files: Mapping[str, str | Path], target: str | Path, settings: TextDescription) -> None:
+    """Write what is to be known of each document of a dataset, one row per document (`SCHEMA`).
+
+    `label` is the name of the class, `words` counts what white space separates, `language` is an ISO 639 code,
+    `repeated` says that an earlier document of the split has the same text, and `near_copy` that training has a near
+    copy of it; that is null in training, and `label` where documents bear none. The metadata `near_copies` hold what
+    one is, and the recall of the search.
+
+    Args:
+        files: prepared documents of the splits train, validation and test.
+        target: Parquet file to appear.
+        settings: names of the classes, and what a near copy is.
+
+    Raises:
+        DataError: a file cannot be read.
+    """
+    held_out = [text for split in HELD_OUT for _, text, _ in _documents(files[split])]
+    training = (text for _, text, _ in _documents(files[TRAINING]))
+    copied = near_copies(held_out, training, settings.near_copies)
+    known = json.dumps(settings.near_copies.model_dump() | {"recall": recall(settings.near_copies)})
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True, min_confidence=UNSURE)
+    with (
+        atomic_path(target) as partial,
+        pq.ParquetWriter(partial, SCHEMA.with_metadata({"near_copies": known}), compression="zstd") as writer,
+    ):
+        for split in SPLITS:
+            frame = pd.DataFrame(_rows(files[split], settings.labels, identifier), columns=SCHEMA.names[1:-1])
+            frame["split"], frame["near_copy"] = split, None
+            if split in HELD_OUT:
+                frame["near_copy"], copied = copied[: len(frame)], copied[len(frame) :]
+                logger.info("%s: %d of %d have a near copy in training", split, frame["near_copy"].sum(), len(frame))
+            writer.write_table(pa.Table.from_pandas(frame, SCHEMA, preserve_index=False))
+
+
+def near_copies(texts: Sequence[str], training: Iterable[str], settings: NearCopies) -> np.ndarray:
+    """Return for each of `texts` whether one of `training` is a near copy of it, bool [texts].
+
+    All that are called so are; of those whose nearest one is just at the threshold, the share `recall` is found, of
+    nearer ones more. Memory grows with `texts`, not with `training`.
+    """
+    found = np.zeros(len(texts), bool)
+    index = MinHashLSH(num_perm=settings.permutations, params=_bands(settings))
+    for number, (_, sketch) in enumerate(_sketched(texts, settings)):
+        index.insert(number, sketch, check_duplication=False)
+    for pieces, sketch in _sketched(training, settings):
+        for number in index.query(sketch):
+            if jaccard(pieces, shingles(texts[number], settings)) >= settings.threshold:
+                found[number] = True
+                index.remove(number)
+    return found
+
+
+def shingles(text: str, settings: NearCopies) -> set[str]:
+    """Return the runs of words or characters of a text in lower case; the whole of it, if it is shorter than a run."""
+    words = text.lower().split()
+    units, glue = (words, " ") if settings.unit == "words" else (" ".join(words), "")
+    starts = range(max(1, len(units) - settings.size + 1))
+    return {glue.join(units[start : start + settings.size]) for start in starts}
+
+
+def jaccard(first: set[str], second: set[str]) -> float:
+    """Return which share of all that two sets have they share; neither is empty."""
+    shared = len(first & second)
+    return shared / (len(first) + len(second) - shared)
+
+
+def recall(settings: NearCopies) -> float:
+    """Return how likely a pair whose similarity is just the threshold is found."""
+    return _recall(settings, *_bands(settings))
+
+
+def _recall(settings: NearCopies, bands: int, rows: int) -> float:
+    return 1 - (1 - settings.threshold**rows) ** bands
+
+
+def _bands(settings: NearCopies) -> tuple[int, int]:
+    """Return number and rows of the bands: the more rows, the fewer pairs are compared in vain."""
+    divisions = [(settings.permutations // rows, rows) for rows in range(1, settings.permutations // 2 + 1)]
+    enough = [each for each in divisions if _recall(settings, *each) >= RECALL]
+    return enough[-1] if enough else divisions[0]
+
+
+def _sketched(texts: Iterable[str], settings: NearCopies) -> Iterator[tuple[set[str], MinHash]]:
+    """Yield the shingles of each text and their MinHash."""
+    empty = MinHash(settings.permutations, seed=SEED, hashfunc=lambda piece: zlib.crc32(piece.encode()))
+    for text in texts:
+        pieces, sketch = shingles(text, settings), empty.copy()
+        sketch.update_batch(pieces)
+        yield pieces, sketch
+
+
+def _rows(
+    file: str | Path, labels: Sequence[str] | None, identifier: LanguageIdentifier
+) -> Iterator[tuple[str, str | None, int, str, bool]]:
+    seen = set()
+    for name, text, label in _documents(file):
+        digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+        language, _ = identifier.classify(text[:IDENTIFIED_BY])
+        yield name, labels[label] if labels else None, len(text.split()), language, digest in seen
+        seen.add(digest)
+
+
+def _documents(file: str | Path) -> Iterator[tuple[str, str, int]]:
+    """Yield identity, text and label of each document."""
+    try:
+        with pq.ParquetFile(file) as source:
+            for batch in source.iter_batches(1024, columns=["id", "text", "label"]):
+                yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+    except (OSError, ValueError) as error:  # pyarrow's own errors derive from these two
+        raise DataError(
+            f"{file}: cannot be read ({error}). Expected prepared documents with the columns id, text and label. "
+            "Prepare the dataset again."
+        ) from error

@@ -1,0 +1,51 @@
+"""How well probabilities tell one class, the positive one, from all others, at one threshold and at all.
+
+n documents.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.metrics import average_precision_score, f1_score, precision_recall_curve, roc_auc_score
+
+
+def best_threshold(positive: ArrayLike, probabilities: ArrayLike) -> float:
+    """Return the threshold with the highest F1 of the positive class, the highest one among equals.
+
+    Args:
+        positive: whether each document is of the class [n].
+        probabilities: of the class [n]; at the threshold and above it a document counts as of the class.
+
+    Raises:
+        ValueError: no document is of the class.
+    """
+    if not np.any(positive):
+        raise ValueError("no document is of the class")
+    precision, recall, thresholds = precision_recall_curve(positive, probabilities)
+    f1 = 2 * precision * recall / np.maximum(precision + recall, np.finfo(float).tiny)
+    best = len(thresholds) - 1 - np.argmax(f1[:-1][::-1])  # the last point of the curve has no threshold
+    return float(thresholds[best])
+
+
+def detection_scores(positive: ArrayLike, probabilities: ArrayLike, threshold: float) -> dict[str, float]:
+    """Return F1 of the positive class at 0.5 and at a threshold, and what holds at all thresholds, as fractions.
+
+    Args:
+        positive: whether each document is of the class [n].
+        probabilities: of the class [n].
+        threshold: chosen on other documents.
+
+    Returns:
+        `f1_half`, `f1_threshold`, `roc_auc`, `average_precision`.
+
+    Raises:
+        ValueError: all documents are of the class, or none.
+    """
+    positive, probabilities = np.asarray(positive, dtype=bool), np.asarray(probabilities, dtype=float)
+    if positive.all() or not positive.any():
+        raise ValueError("all documents are of the class, or none")
+    return {
+        "f1_half": float(f1_score(positive, probabilities >= 0.5, zero_division=0)),
+        "f1_threshold": float(f1_score(positive, probabilities >= threshold, zero_division=0)),
+        "roc_auc": float(roc_auc_score(positive, probabilities)),
+        "average_precision": float(average_precision_score(positive, probabilities)),
+    }

@@ -1,0 +1,63 @@
+"""How long documents are, in words: histograms."""
+
+from typing import Annotated, ClassVar, Literal
+
+import matplotlib.style
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from pydantic import Field
+
+from lib.core.kinds import FigureParameters
+from lib.results.scope import Scope
+from lib.results.style import LINES, PANEL_INCHES, STYLE, panel_grid
+from lib.results.texts import load_texts
+
+BINS = 40
+
+
+class Parameters(FigureParameters):
+    """Histograms of the documents' words, one line per split, one panel per dataset."""
+
+    reads: ClassVar[Literal["texts"]] = "texts"
+
+    kind: Literal["words"]
+    share: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.99, description="Share of a dataset's documents, the shortest first, that its axis reaches to."
+    )
+
+
+def draw(settings: Parameters, scope: Scope) -> Figure:
+    """Draw which share of the documents of each split has how many words.
+
+    Raises:
+        DataError: a description is missing or damaged.
+    """
+    with matplotlib.style.context(STYLE):
+        figure, panels = panel_grid(len(scope.descriptions), PANEL_INCHES)
+        for axes, (dataset, file) in zip(panels, scope.descriptions.items(), strict=True):
+            axes.set_title(dataset)
+            _draw_splits(axes, load_texts(file), settings.share)
+    return figure
+
+
+def _draw_splits(axes: Axes, texts: pd.DataFrame, share: float) -> None:
+    longest = int(texts["words"].quantile(share, interpolation="higher"))
+    width = -(-(longest + 1) // BINS)
+    edges = np.arange(-0.5, longest + width + 0.5, width)
+    for place, (split, words) in enumerate(texts.groupby("split", sort=False, observed=True)["words"]):
+        beyond = (words > edges[-1]).sum()
+        axes.stairs(
+            100 * np.histogram(words, edges)[0] / len(words),
+            edges,
+            color=f"C{place}",
+            linestyle=LINES[place],
+            linewidth=1.2,
+            label=f"{split}: {len(words):,} documents" + (f", {beyond:,} longer" if beyond else ""),
+            gid=split,
+        )
+    axes.set(xlabel="words", ylabel=f"documents [% per {width} word{'s' * (width > 1)}]")
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), borderaxespad=5, fontsize=7)  # below the axis' label

@@ -1,0 +1,1 @@
+"""Classification of whole documents, learnt from labels and from another model."""

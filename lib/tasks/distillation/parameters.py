@@ -1,0 +1,27 @@
+"""Parameters of distillation."""
+
+from typing import Literal
+
+from pydantic import Field, PositiveFloat
+
+from lib.core.settings import Fraction
+from lib.tasks.classifier import ClassifierParameters
+
+
+class Parameters(ClassifierParameters):
+    """Classification of whole documents, learnt from their labels and from the scores of a trained model, the teacher.
+
+    The loss is `(1 - weight) * cross-entropy + weight * temperature^2 * KL(teacher || student)`, both distributions
+    softened by the temperature.
+    """
+
+    kind: Literal["distillation"]
+    teacher: str = Field(description="Name of the model that teaches, which trains on the same data at the same stage.")
+    temperature: PositiveFloat = Field(
+        2.0, description="What the scores of both models are divided by: the higher, the more alike the classes."
+    )
+    weight: Fraction = Field(0.5, description="Share of what the teacher says in the loss; the rest is the labels'.")
+
+    def taught_by(self) -> str | None:
+        """See `TaskParameters.taught_by`."""
+        return self.teacher

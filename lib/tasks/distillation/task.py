@@ -1,0 +1,32 @@
+"""Classification of whole documents, learnt from labels and from another model's scores."""
+
+from typing import ClassVar
+
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from lib.backbones.heads.loss import distillation
+from lib.data.classification import TaughtCollator
+from lib.tasks import contract
+from lib.tasks.distillation.parameters import Parameters
+from lib.tasks.document_classification import DocumentClassification
+
+
+class Task(DocumentClassification):
+    """Tell the class of a document, as its label and a teacher do.
+
+    Source: Hinton, Vinyals and Dean 2015, "Distilling the Knowledge in a Neural Network".
+    """
+
+    beside: ClassVar[str | None] = "teacher_logits"
+    parameters: Parameters
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
+        """See `lib.tasks.contract.Task.collator`."""
+        return TaughtCollator(tokenizer.pad_token_id)
+
+    def loss(self, loss: Tensor, logits: Tensor, beside: Tensor, items: Tensor | int | None) -> Tensor:
+        """See `lib.tasks.contract.Task.loss`."""
+        settings = self.parameters
+        taught = distillation(logits, beside, settings.temperature, items)
+        return (1 - settings.weight) * loss + settings.weight * taught

@@ -1,0 +1,62 @@
+"""Classification of whole documents, however a model comes to the scores of their classes."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+from datasets import Dataset
+from scipy.special import softmax
+from transformers import EvalPrediction, PreTrainedTokenizerBase
+from transformers.trainer_utils import PredictionOutput
+
+from lib.data.classification import ClassificationCollator
+from lib.evaluation.metrics import classification_metrics
+from lib.tasks import contract
+from lib.tasks.classifier import ClassifierParameters
+
+
+class DocumentClassification(contract.Task):
+    """Base of the tasks that score the classes of a document. The best epoch has the highest macro-F1 on validation."""
+
+    auto_model: ClassVar[str] = "AutoModelForSequenceClassification"
+    best: ClassVar[str] = "f1_macro"
+
+    def model_options(self) -> dict[str, Any]:
+        """See `lib.tasks.contract.Task.model_options`: head and names of the classes."""
+        fields = ClassifierParameters.model_fields.keys() - {"kind"}
+        return self.parameters.model_dump(include=fields) | self.class_names()
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
+        """See `lib.tasks.contract.Task.collator`."""
+        return ClassificationCollator(tokenizer.pad_token_id)
+
+    def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
+        """See `lib.evaluation.metrics.classification_metrics`."""
+        return classification_metrics(prediction.label_ids, softmax(prediction.predictions, axis=-1), self.labels)
+
+    def predictions(self, tokens: Dataset, output: PredictionOutput) -> pd.DataFrame:
+        """See `lib.tasks.contract.Task.predictions`; `probabilities` has one number per class."""
+        probabilities = softmax(output.predictions, axis=-1).astype(np.float32)
+        groups = tokens["group"][:] if "group" in tokens.column_names else None
+        return class_predictions(tokens["id"][:], tokens["label"][:], probabilities, groups)
+
+
+def class_predictions(
+    ids: Sequence[str], labels: Sequence[int], probabilities: np.ndarray, groups: Sequence[int] | None
+) -> pd.DataFrame:
+    """Return one row per document: `id`, `label`, `prediction`, `probabilities`, and `group` if there are groups.
+
+    Args:
+        ids: of the documents [n].
+        labels: their classes [n].
+        probabilities: of the classes [n, C].
+        groups: of the documents [n].
+    """
+    columns = {
+        "id": list(ids),
+        "label": list(labels),
+        "prediction": probabilities.argmax(axis=-1),
+        "probabilities": list(probabilities),
+    }
+    return pd.DataFrame(columns if groups is None else columns | {"group": list(groups)})

@@ -1,0 +1,1 @@
+"""Zero-shot classification: documents beside a phrase per class."""

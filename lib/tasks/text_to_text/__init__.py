@@ -1,0 +1,1 @@
+"""Classification of whole documents by writing the name of a class."""

@@ -1,0 +1,53 @@
+"""Parameters of classification by writing."""
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from lib.core.kinds import Ability, TaskParameters
+from lib.core.settings import check
+
+
+class Parameters(TaskParameters):
+    """Classification of whole documents by a model that writes a text: one for each class."""
+
+    trains_on: ClassVar[Ability | None] = "generated_text"
+    labelled: ClassVar[bool] = True
+    predicts: ClassVar[bool] = True
+    keeps: ClassVar[Literal["best", "last"]] = "best"
+    splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")
+
+    kind: Literal["text_to_text"]
+    prefix: str = Field(
+        "", description="Text before each document, such as 'Classify this sentence as hateful or non-hateful: '."
+    )
+    targets: list[str] = Field(
+        min_length=2, description="What is to be written, a text per class, in the order of the dataset's labels."
+    )
+    reading: Literal["likelihood", "generation"] = Field(
+        "likelihood",
+        description="What decides the class: `likelihood`, which of the texts is the likeliest; `generation`, what is "
+        "written by taking the likeliest token again and again; a text that is of no class counts as wrong. Both are "
+        "measured, and the probabilities are those of the likelihoods.",
+    )
+
+    @check
+    def _targets_are_told_apart(self) -> Iterator[str]:
+        stripped = [target.strip() for target in self.targets]
+        if "" in stripped:
+            yield "targets: one is empty. Give each class a text"
+        if len(set(stripped)) < len(stripped):
+            yield f"targets = {self.targets}: two are the same. Give each class a text of its own"
+        for target in dict.fromkeys(filter(None, stripped)):
+            for other in dict.fromkeys(stripped):
+                if other != target and other.startswith(target):
+                    yield (
+                        f"targets: '{target}' is a prefix of '{other}', so that one is written on the way to the other. "
+                        "Choose texts that begin differently"
+                    )
+
+    def problems_of_labels(self, labels: Sequence[str]) -> Iterator[str]:
+        """See `TaskParameters.problems_of_labels`."""
+        if len(self.targets) != len(labels):
+            yield f"targets: {len(self.targets)} for {len(labels)} labels ({', '.join(labels)}). Give one for each"

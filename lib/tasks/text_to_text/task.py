@@ -1,0 +1,121 @@
+"""Classification of whole documents by a model that writes a text for each class.
+
+Shapes: B batch, T tokens written, n documents, C classes.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar
+
+import numpy as np
+import pandas as pd
+import torch
+from datasets import Dataset
+from scipy.special import softmax
+from torch import Tensor
+from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.trainer_utils import PredictionOutput
+
+from lib.data.text_to_text import Targets, TextToTextCollator
+from lib.evaluation.metrics import classification_metrics, decision_metrics
+from lib.tasks import contract
+from lib.tasks.text_to_text.parameters import Parameters
+from lib.tasks.text_to_text.reading import log_likelihoods, write
+
+
+class Task(contract.Task):
+    """Write the text of a document's class. The best epoch has the highest macro-F1 on validation.
+
+    The loss is the mean cross-entropy of the tokens to be written. Whichever reading decides, both are taken of every
+    document that is predicted.
+    """
+
+    auto_model: ClassVar[str] = "AutoModelForSeq2SeqLM"
+    best: ClassVar[str] = "f1_macro"
+    parameters: Parameters
+
+    def model_options(self) -> dict[str, Any]:
+        """See `lib.tasks.contract.Task.model_options`: names of the classes."""
+        return self.class_names()
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
+        """See `lib.tasks.contract.Task.collator`.
+
+        Raises:
+            ConfigError: the tokeniser cannot write a target, or not tell two apart.
+        """
+        self._targets = Targets(tokenizer, self.parameters.targets)
+        return TextToTextCollator(tokenizer, self.parameters.prefix, self._targets)
+
+    def begin(self, split: str, tokens: Dataset) -> None:
+        """See `lib.tasks.contract.Task.begin`: the clocks start anew."""
+        self._seconds = {"likelihood": 0.0, "generation": 0.0}
+
+    def prediction_step(
+        self, model: PreTrainedModel, inputs: Mapping[str, Tensor]
+    ) -> tuple[None, tuple[Tensor, Tensor], Tensor]:
+        """Return, of each document, the log-likelihoods [B, C] and what is written [B, T], and its class [B]."""
+        documents = inputs["input_ids"], inputs["attention_mask"]
+        with self._clock("likelihood", model.device):
+            likelihoods = log_likelihoods(model, *documents, self._targets.ids)
+        with self._clock("generation", model.device):
+            written = write(model, *documents, longest=self._targets.longest, end=self._targets.end)
+        table = self._targets.labels(range(len(self._targets.ids))).to(written.device)
+        classes = (inputs["labels"][:, None] == table).all(dim=-1).int().argmax(dim=1)
+        return None, (likelihoods, written), classes
+
+    @contextmanager
+    def _clock(self, reading: str, device: torch.device) -> Iterator[None]:
+        """Add the time that is spent inside to that of a reading."""
+
+        def now() -> float:
+            if device.type != "cpu":  # whose work is only asked for when a call returns
+                torch.accelerator.synchronize(device)
+            return time.perf_counter()
+
+        start = now()
+        yield
+        self._seconds[reading] += now() - start
+
+    def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
+        """Return those of `classification_metrics`, where the reading that decides says what is predicted, and more.
+
+        `likelihood_f1_macro` and `generation_f1_macro` are those of the two readings, `unparsed` the number of
+        documents for which something else was written than a target, `likelihood_seconds` and `generation_seconds` the
+        time of each reading, and `loss` the mean of a target's tokens.
+        """
+        (likelihoods, written), labels = prediction.predictions, prediction.label_ids
+        scores = classification_metrics(labels, softmax(likelihoods, axis=-1), self.labels)
+        predictions = self._readings(likelihoods, written)
+        decisions = {name: decision_metrics(labels, found, self.labels) for name, found in predictions.items()}
+        lengths = np.array([len(ids) for ids in self._targets.ids])
+        of_targets = np.take_along_axis(likelihoods.astype(np.float64), labels[:, None], axis=1)
+        return {
+            **scores,
+            **decisions[self.parameters.reading],
+            **{f"{name}_f1_macro": found["f1_macro"] for name, found in decisions.items()},
+            "unparsed": float((predictions["generation"] < 0).sum()),
+            "loss": float(-of_targets.sum() / lengths[labels].sum()),
+            **{f"{name}_seconds": seconds for name, seconds in self._seconds.items()},
+        }
+
+    def predictions(self, tokens: Dataset, output: PredictionOutput) -> pd.DataFrame:
+        """See `lib.tasks.contract.Task.predictions`.
+
+        `probabilities` are those of the likelihoods, `generated` is what was written. `prediction` is -1 where that
+        decides and is no target.
+        """
+        likelihoods, written = output.predictions
+        columns = {
+            "id": tokens["id"][:],
+            "label": tokens["label"][:],
+            "prediction": self._readings(likelihoods, written)[self.parameters.reading],
+            "probabilities": list(softmax(likelihoods, axis=-1).astype(np.float32)),
+            "generated": self._targets.read(written)[0],
+        }
+        return pd.DataFrame(columns | ({"group": tokens["group"][:]} if "group" in tokens.column_names else {}))
+
+    def _readings(self, likelihoods: np.ndarray, written: np.ndarray) -> dict[str, np.ndarray]:
+        """Return the classes [n] that each reading gives; -1 = none."""
+        return {"likelihood": likelihoods.argmax(axis=-1), "generation": self._targets.read(written)[1]}

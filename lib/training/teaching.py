@@ -1,0 +1,73 @@
+"""What a trained model teaches: its scores of the training documents, beside the tokens that another one reads."""
+
+import logging
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from datasets import Dataset, List, Value
+
+from lib.core.errors import DataError, RunError
+from lib.core.files import atomic_path
+from lib.core.settings.run import Run
+from lib.data.tokens import TokenDataset, load_tokens
+from lib.training.assembly import assemble
+from lib.training.scoring import load_split
+from lib.training.trainer import KeyedTrainer, evaluation_arguments
+
+logger = logging.getLogger(__name__)
+
+COLUMN = "teacher_logits"
+
+
+def teach(run: Run, model: str | Path, tokens: str | Path, target: str | Path) -> None:
+    """Write the tokens of a student's training documents with the teacher's scores of each, `teacher_logits` [C].
+
+    Args:
+        run: the teacher's settings; its `data.train` are the documents as it reads them.
+        model: folder of the teacher's model.
+        tokens: the same documents as the student reads them.
+        target: folder to appear, a tokenised split.
+
+    Raises:
+        ProjectError: the teacher's model does not fit its settings, or lacks documents of the student.
+    """
+    task, backbone, tokenizer, teacher = assemble(run)
+    backbone.load_weights(teacher, model, with_head=True)
+    documents = load_split(run.data["train"], sort=True)
+    with tempfile.TemporaryDirectory() as work:
+        trainer = KeyedTrainer(
+            task=task,
+            model=teacher,
+            args=evaluation_arguments(work=work, run=run, longest=max(documents["length"])),
+            data_collator=task.collator(tokenizer),
+        )
+        logits = trainer.predict(TokenDataset(documents)).predictions
+    if not np.isfinite(logits).all():
+        raise RunError(f"{model}: scores that are not finite numbers. Train the teacher anew, in fp32 or bf16.")
+    taught = with_logits(load_tokens(tokens), documents["id"][:], logits)
+    with atomic_path(target) as partial:
+        taught.save_to_disk(partial)
+    logger.info("%s: %d documents scored by %s", target, len(taught), run.model)
+
+
+def with_logits(tokens: Dataset, ids: Sequence[str], logits: np.ndarray) -> Dataset:
+    """Return `tokens` with the column `teacher_logits`.
+
+    Args:
+        tokens: with `id` [n].
+        ids: of the documents that were scored [m].
+        logits: their scores [m, C].
+
+    Raises:
+        DataError: a document was not scored.
+    """
+    rows = {name: row for row, name in enumerate(ids)}
+    if missing := [name for name in tokens["id"] if name not in rows]:
+        raise DataError(
+            f"the teacher did not score {len(missing)} of {len(tokens)} documents, such as {missing[0]!r}. Expected "
+            "both to train on the same documents; prepare and tokenise the dataset again."
+        )
+    chosen = logits[[rows[name] for name in tokens["id"]]].astype(np.float32)
+    return tokens.add_column(COLUMN, list(chosen), feature=List(Value("float32")))
