@@ -46,7 +46,12 @@ def trials(folder):
 def test_a_search_leaves_trials_best_settings_and_a_record(tuned_run, tmp_path):
     run = tuned_run()
     tune(run, tmp_path / "out")
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {"config.yaml", "trials.csv", "best.json", "run.json"}
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "config.yaml",
+        "trials.csv",
+        "best.json",
+        "run.json",
+    }
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
     found = pd.read_csv(tmp_path / "out" / "trials.csv")
     assert found.columns.tolist() == ["number", *SPACE, "eval_f1_macro", "state", "epochs", "seconds"]
@@ -145,7 +150,9 @@ def test_what_has_been_trained_is_not_trained_again(owner, name, left, tuned_run
 
 
 def test_a_trial_that_falls_behind_is_ended_early(tuned_run, tmp_path):
-    run = tuned_run(RATES, trials=6, pruner="median", startup=1, sampler="random", recipe={"epochs": 3, "batch_size": 8})
+    run = tuned_run(
+        RATES, trials=6, pruner="median", startup=1, sampler="random", recipe={"epochs": 3, "batch_size": 8}
+    )
     tune(run, tmp_path / "out")
     found = trials(tmp_path / "out")
     pruned = found[found["state"] == "pruned"]

@@ -6,7 +6,10 @@ from run_records import scope_of, write_run, write_trials
 from lib.core.errors import DataError
 from lib.results.trials import load_trials
 
-SPACE = {"recipe.learning_rate": {"low": 1e-5, "high": 1e-3, "log": True}, "recipe.freeze_epochs": {"values": [None, 1]}}
+SPACE = {
+    "recipe.learning_rate": {"low": 1e-5, "high": 1e-3, "log": True},
+    "recipe.freeze_epochs": {"values": [None, 1]},
+}
 
 
 def trial(score, rate=1e-4, frozen="null", name="eval_f1_macro", **values):

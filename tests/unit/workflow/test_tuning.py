@@ -17,7 +17,10 @@ TUNE = {
     "recipe": RECIPE,
     "data": {"imdb": {}, "arxiv": {}},
 }
-REPORT = {"tables": {"trials": {"kind": "trials", "stage": "tune"}}, "figures": {"trials": {"kind": "trials", "stage": "tune"}}}
+REPORT = {
+    "tables": {"trials": {"kind": "trials", "stage": "tune"}},
+    "figures": {"trials": {"kind": "trials", "stage": "tune"}},
+}
 KEY = Key("tune", "sdpa", "imdb", 1)
 
 

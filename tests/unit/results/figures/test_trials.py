@@ -21,9 +21,7 @@ ROWS = [trial(0.5), trial(0.8, 1e-3, 4, "mean"), trial(0.4, state="pruned"), tri
 
 
 def drawn(root, rows=ROWS, models=("sdpa",)):
-    folders = [
-        write_trials(write_run(root, "tune", model, "imdb", best_trial=1), SPACE, *rows) for model in models
-    ]
+    folders = [write_trials(write_run(root, "tune", model, "imdb", best_trial=1), SPACE, *rows) for model in models]
     return draw(Parameters(kind="trials", stage="tune"), scope_of(folders, {"tune": ["imdb"]}, models))
 
 
@@ -56,7 +54,7 @@ def test_a_panel_per_setting_on_the_scale_of_the_space(tmp_path):
 def test_a_trial_that_diverged_stands_at_the_lower_edge(tmp_path):
     for axes in drawn(tmp_path).axes:
         (diverged,) = [each for each in axes.collections if each.get_gid() == "diverged"]
-        bottom, top = axes.get_ylim()
+        bottom, _ = axes.get_ylim()
         height = diverged.get_offset_transform().transform(diverged.get_offsets())[0][1]
         edge = axes.transData.transform((1e-4, bottom))[1]
         assert 0 <= height - edge < 0.1 * axes.bbox.height

@@ -8,7 +8,13 @@ from lib.results.tables.trials import Parameters, make
 SPACE = {"recipe.learning_rate": {"low": 1e-5, "high": 1e-3}, "task.classifier_pooling": {"values": ["cls", "mean"]}}
 ROWS = [
     {"recipe.learning_rate": 0.000123456, "task.classifier_pooling": "cls", "eval_f1_macro": 0.8},
-    {"recipe.learning_rate": 0.0005, "task.classifier_pooling": "mean", "eval_f1_macro": 0.5, "state": "pruned", "epochs": 1},
+    {
+        "recipe.learning_rate": 0.0005,
+        "task.classifier_pooling": "mean",
+        "eval_f1_macro": 0.5,
+        "state": "pruned",
+        "epochs": 1,
+    },
     {"recipe.learning_rate": 0.001, "task.classifier_pooling": "mean", "eval_f1_macro": None, "state": "diverged"},
 ]
 
