@@ -161,7 +161,7 @@ class Plan:
         stage = experiment.parent_stage(key.model, key.stage)
         if stage is None:
             return None
-        dataset = experiment.parent_dataset(stage, key.dataset)
+        dataset = experiment.parent_dataset(key.stage, stage, key.dataset)
         assert dataset is not None  # the study was checked
         seeds = experiment.seeds_of(stage, dataset)
         seed = key.seed if int(key.seed) in seeds else seeds[0]

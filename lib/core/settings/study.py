@@ -100,6 +100,11 @@ class Work(Section):
     seeds: list[NonNegativeInt] | None = Field(
         None, min_length=1, description="Seeds of the runs here; null = those of the stage."
     )
+    start: str | None = Field(
+        None,
+        description="Entry of the stage before, from whose runs those here start; null = that of the same name, or the "
+        "only one.",
+    )
 
     def with_settings(self, settings: Mapping[str, Setting]) -> "Work":
         """Return the same work with settings, given by dotted names, in the place of its own.
@@ -337,9 +342,12 @@ class Experiment(Section):
         """Return the stage whose weights the model starts from at `stage`; None = its first weights."""
         return next((name for name in self.chain(stage)[1:] if self.passes(model, name)), None)
 
-    def parent_dataset(self, parent: str, dataset: str) -> str | None:
-        """Return the entry of `parent` that a run on `dataset` starts from: its own, or the only one; else None."""
+    def parent_dataset(self, stage: str, parent: str, dataset: str) -> str | None:
+        """Return the entry of `parent` that a run of `stage` on `dataset` starts from; None = it cannot be told."""
         entries = list(self.stages[parent].data)
+        named = getattr(self.stages[stage].data[dataset], "start", None)  # none of an entry that is wrong itself
+        if named is not None:
+            return named if named in entries else None
         return dataset if dataset in entries else entries[0] if len(entries) == 1 else None
 
     def seeds_of(self, stage: str, dataset: str) -> list[int]:
@@ -399,7 +407,7 @@ class Experiment(Section):
         parent = self.parent_stage(model, stage)
         if parent is None or self.work(model, stage, dataset).recipe is not None:
             return dataset
-        before = self.parent_dataset(parent, dataset)
+        before = self.parent_dataset(stage, parent, dataset)
         assert before is not None  # the study was checked
         return self.fitted_to(model, parent, before)
 
@@ -729,7 +737,7 @@ class Experiment(Section):
 
     def _missing_of_a_head(self, model: str, stage: str, entry: str, parent: str) -> str | None:
         """Return what keeps the head of a model at `parent` from serving at `stage`, if anything does."""
-        before = self.parent_dataset(parent, entry)
+        before = self.parent_dataset(stage, parent, entry)
         works = dict(self._works_at(model, parent))
         if before not in works:
             return None  # wrong itself, and reported as such
@@ -755,7 +763,7 @@ class Experiment(Section):
                 continue
             works = dict(self._works_at(name, parent))
             for entry in whole(self.stages[stage].data):
-                before = self.parent_dataset(parent, entry)
+                before = self.parent_dataset(stage, parent, entry)
                 if before not in works:
                     continue
                 if lacking := works[before].lack_of_model:
@@ -778,10 +786,10 @@ class Experiment(Section):
                 continue
             for entry in self.stages[stage].data:
                 known = ", ".join(self.stages[parent].data)
-                if known and self.parent_dataset(parent, entry) is None:
+                if known and self.parent_dataset(stage, parent, entry) is None:
                     yield (
                         f"stages.{stage}.data.{entry}: models start from {parent}, which has several entries and none "
-                        f"for {entry}: {known}. Add it to {parent}"
+                        f"for {entry}: {known}. Name one of them as its start, or add it to {parent}"
                     )
 
     @check
@@ -870,7 +878,7 @@ class Experiment(Section):
         if not self.tokenizers or not self.reads_tokens(model, stage):
             return
         for entry in self.stages[stage].data:
-            if (source := self.parent_dataset(parent, entry)) is None:
+            if (source := self.parent_dataset(stage, parent, entry)) is None:
                 continue
             before, after = self.tokenizer_of(model, source), self.tokenizer_of(model, entry)
             if before != after:

@@ -1234,7 +1234,7 @@ def test_a_model_from_scratch_may_skip_what_later_stages_start_from():
 def test_a_model_may_skip_a_stage_between_two_others():
     experiment = study(("models/sdpa/skip", ["tapt"])).experiment
     assert experiment.parent_stage("sdpa", "finetune") == "pretrain"
-    assert experiment.parent_dataset("pretrain", "imdb") == "wikipedia"
+    assert experiment.parent_dataset("finetune", "pretrain", "imdb") == "wikipedia"
 
 
 def test_a_model_may_change_its_mechanism_where_weights_fit():
