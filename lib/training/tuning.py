@@ -1,8 +1,8 @@
 """A search by optuna: trainings one after the other, with settings that follow from the scores of those before.
 
 Trial n is a function of (seed, n, the trials before it): its sampler has a seed of its own. A search that was killed
-goes on with the trials in its journal; the one that was cut off is drawn again, with the same settings, and resumes from
-its working checkpoint.
+goes on with the trials in its journal; the one that was cut off is drawn again, with the same settings, and resumes
+from its working checkpoint.
 """
 
 import contextlib
@@ -152,7 +152,7 @@ def _run_trial(run: TunedRun, trial: optuna.Trial, score: str, scratch: Path) ->
         state, effort = "diverged", reports.effort()
     trial.set_user_attr("state", state)
     trial.set_user_attr("effort", effort)
-    # To the sampler a diverged trial is a pruned one, and without an evaluation the worst: it ignores those that failed.
+    # To the sampler a diverged trial is a pruned one, and without an evaluation the worst; failed ones it ignores.
     if state == "complete":
         trial.study.tell(trial, value)
     else:

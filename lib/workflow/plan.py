@@ -320,18 +320,22 @@ class Plan:
         return code_digest("scripts/train.py" if self.trains(key) else "scripts/evaluate.py", *modules)
 
     def minutes(self, key: Key) -> int:
-        """Estimate the wall time of a run on tokens, in minutes; of one that tunes, of all its trials."""
-        work = self.work(key)
-        corpus = self.experiment.corpus(key.dataset)
-        estimate = training_minutes(
-            backbone=self.experiment.backbone_at(key.model, key.stage),
-            recipe=work.recipe,
-            predicted_share=work.task.predicted_share(),
-            max_tokens=corpus.max_tokens,
-            token_lengths=self.token_lengths(key.dataset, self.experiment.tokenizer_of(key.model, key.dataset)),
+        """Estimate the wall time of a run on tokens, in minutes; of one that tunes, of its longest trial times all."""
+        corpus, tuning = self.experiment.corpus(key.dataset), self.experiment.stages[key.stage].tuning
+        backbone = self.experiment.backbone_at(key.model, key.stage)
+        token_lengths = self.token_lengths(key.dataset, self.experiment.tokenizer_of(key.model, key.dataset))
+        works = [self.work(key).with_settings(settings) for settings in (tuning.examples() if tuning else [{}])]
+        longest = max(
+            training_minutes(
+                backbone=backbone,
+                recipe=work.recipe,
+                predicted_share=work.task.predicted_share(),
+                max_tokens=corpus.max_tokens,
+                token_lengths=token_lengths,
+            )
+            for work in works
         )
-        tuning = self.experiment.stages[key.stage].tuning
-        return round(estimate * (tuning.trials if tuning else 1) * self.study.execution.job.runtime_scale)
+        return round(longest * (tuning.trials if tuning else 1) * self.study.execution.job.runtime_scale)
 
     # Raw files
 

@@ -598,6 +598,8 @@ class Experiment(Section):
             return f"'{teacher}', which is no model. Known: {', '.join(self.models)}"
         if teacher in whole(self.models) and not self.passes(teacher, stage):
             return f"{teacher}, which does not pass {stage}. Name one that does"
+        if search := self.stages[stage].search:
+            return f"{teacher}, but {stage} has {search}, and no one model of it. Leave one of them out"
         works = dict(self._works_at(teacher, stage)) if (teacher, stage) in set(self._passages()) else {}
         if entry not in works:
             return None  # wrong itself, and reported as such
@@ -624,7 +626,7 @@ class Experiment(Section):
                         for key, sentence in sentences(error):
                             yield f"{'.'.join([place, *key])}: {sentence}"
                         continue
-                    for settings in section.combinations():
+                    for settings in section.tried():
                         for key, sentence in problems_of_settings(own, settings):
                             yield f"{place}.{key}: {sentence} (in {variant_name(settings)})"
 

@@ -12,8 +12,8 @@ from lib.results.table import Column, Table
 from lib.results.trials import load_trials
 
 NOTE = (
-    "Bold: the best trial, whose settings are chosen. The score of a pruned trial, which was ended early, is that of its "
-    "last evaluation; one that diverged has none. Time is that of training loops."
+    "Bold: the best trial, whose settings are chosen. The score of a pruned trial, which was ended early, is that of "
+    "its last evaluation; one that diverged has none. Time is that of training loops."
 )
 
 

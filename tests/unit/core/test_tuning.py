@@ -126,7 +126,10 @@ def space(**dimensions):
 
 
 BAD = {
-    "an unknown setting": ([space(recipe__learning_rat={"values": [1]})], "tuning.space.recipe.learning_rat: unknown key"),
+    "an unknown setting": (
+        [space(recipe__learning_rat={"values": [1]})],
+        "tuning.space.recipe.learning_rat: unknown key",
+    ),
     "a setting of no section": ([space(learning_rate={"values": [1]})], "tuning.space.learning_rate.*pattern"),
     "a value that is wrong": (
         [space(task__classifier_dropout={"low": 0.5, "high": 1.5})],
@@ -250,7 +253,9 @@ def test_settings_may_be_taken_by_the_score_of_any_task():
 
 
 def test_a_problem_of_all_examples_is_told_once():
-    values = changed(SMALL, ("experiment/stages/tune", TUNE), ("experiment/" + space()[0], {"recipe.epoch": {"values": [1, 2]}}))
+    values = changed(
+        SMALL, ("experiment/stages/tune", TUNE), ("experiment/" + space()[0], {"recipe.epoch": {"values": [1, 2]}})
+    )
     with pytest.raises(ConfigError) as error:
         load_study([("small.yaml", values)])
     assert str(error.value).count("\n- ") == 1

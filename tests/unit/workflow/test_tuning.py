@@ -17,7 +17,10 @@ TUNE = {
     "recipe": RECIPE,
     "data": {"imdb": {}, "arxiv": {}},
 }
-REPORT = {"tables": {"trials": {"kind": "trials", "stage": "tune"}}, "figures": {"trials": {"kind": "trials", "stage": "tune"}}}
+REPORT = {
+    "tables": {"trials": {"kind": "trials", "stage": "tune"}},
+    "figures": {"trials": {"kind": "trials", "stage": "tune"}},
+}
 KEY = Key("tune", "sdpa", "imdb", 1)
 
 
@@ -58,10 +61,14 @@ def test_what_trains_takes_the_settings_of_its_dataset(plan):
     assert plan.tuned("tune", "imdb") == KEY
 
 
-def test_it_asks_for_the_time_of_all_trials(plan):
-    more = planned(("stages/tune/tuning/trials", 16))
-    assert more.minutes(KEY) == 2 * plan.minutes(KEY)
-    assert plan.minutes(KEY) == 8 * plan.minutes(Key("finetune", "sdpa", "imdb", 1))
+def test_it_asks_for_the_time_of_its_longest_trial_times_all(plan):
+    finetune = plan.minutes(Key("finetune", "sdpa", "imdb", 1))
+    assert plan.minutes(KEY) == 8 * finetune
+    assert planned(("stages/tune/tuning/trials", 16)).minutes(KEY) == 16 * finetune
+    longer = planned(("stages/tune/tuning/space/recipe.epochs", {"low": 100, "high": 200}))
+    of_200 = planned(("stages/finetune/recipe/epochs", 200)).minutes(Key("finetune", "sdpa", "imdb", 1))
+    assert of_200 > finetune
+    assert longer.minutes(KEY) == 8 * of_200
 
 
 def test_another_space_is_another_run_and_changes_no_other(plan):

@@ -1,0 +1,57 @@
+from io import StringIO
+
+import pandas as pd
+from run_records import scope_of, write_run, write_trials
+
+from lib.results.tables.trials import Parameters, make
+
+SPACE = {"recipe.learning_rate": {"low": 1e-5, "high": 1e-3}, "task.classifier_pooling": {"values": ["cls", "mean"]}}
+ROWS = [
+    {"recipe.learning_rate": 0.000123456, "task.classifier_pooling": "cls", "eval_f1_macro": 0.8},
+    {
+        "recipe.learning_rate": 0.0005,
+        "task.classifier_pooling": "mean",
+        "eval_f1_macro": 0.5,
+        "state": "pruned",
+        "epochs": 1,
+    },
+    {"recipe.learning_rate": 0.001, "task.classifier_pooling": "mean", "eval_f1_macro": None, "state": "diverged"},
+]
+
+
+def table(root, datasets=("imdb",), models=("sdpa",), rows=ROWS):
+    folders = [
+        write_trials(write_run(root, "tune", model, dataset, best_trial=0), SPACE, *rows)
+        for dataset in datasets
+        for model in models
+    ]
+    return make(Parameters(kind="trials", stage="tune"), scope_of(folders, {"tune": datasets}, models))
+
+
+def test_a_row_per_trial_with_settings_score_and_end(tmp_path):
+    read = pd.read_csv(StringIO(table(tmp_path).to_csv()))
+    assert read.columns.tolist() == [
+        "trial", "learning_rate", "classifier_pooling", "validation_f1_macro_percent", "state", "epochs", "minutes",
+    ]  # fmt: skip
+    assert read.iloc[0].tolist() == [0, 0.0001235, "cls", 80, "complete", 2, 1]
+    assert read.iloc[1].tolist() == [1, 0.0005, "mean", 50, "pruned", 1, 1]
+    assert pd.isna(read["validation_f1_macro_percent"][2])
+
+
+def test_the_best_is_bold(tmp_path):
+    text = table(tmp_path).to_markdown()
+    assert "**80.00**" in text
+    assert text.count("**") == 2
+    assert "Bold: the best trial" in text
+
+
+def test_datasets_and_models_are_told_apart_where_there_are_several(tmp_path):
+    frame = table(tmp_path, ("imdb", "arxiv"), ("sdpa", "favor-m64"), ROWS[:1]).frame
+    assert frame[["dataset", "model"]].to_numpy().tolist() == [
+        ["imdb", "sdpa"], ["imdb", "favor-m64"], ["arxiv", "sdpa"], ["arxiv", "favor-m64"],
+    ]  # fmt: skip
+
+
+def test_parts_of_an_epoch_are_shown(tmp_path):
+    rows = [ROWS[0], ROWS[1] | {"epochs": 0.25}]
+    assert pd.read_csv(StringIO(table(tmp_path, rows=rows).to_csv()))["epochs"].tolist() == [2, 0.25]
