@@ -1,7 +1,8 @@
 """Any words by what a masked language model expects in their place.
 
-A word is hidden behind one mask token, whatever its number of pieces, so the new word is one that the vocabulary holds
-whole. Draws are keyed by document and copy; what else shares a batch moves the model's scores by rounding only.
+A word is hidden behind one mask token, whatever its number of pieces, so the new word is a single token: of letters,
+and one that begins a word. Draws are keyed by document and copy; what else shares a batch moves the model's scores by
+rounding only.
 """
 
 import re
@@ -77,8 +78,8 @@ class Rewriter:
             self._spellings[word.casefold()].append(place)
         if len(self._spellings) < 2:
             raise ConfigError(
-                f"augmentation.masked_lm: {tokenizer}: has {len(words)} tokens that are whole words, so none can be drawn "
-                "in place of another. Name a model whose vocabulary has words."
+                f"augmentation.masked_lm: {tokenizer}: has {len(words)} tokens that are whole words, so none can be "
+                "drawn in place of another. Name a model whose vocabulary has words."
             )
 
     def rewrite(self, requests: Sequence[Request]) -> list[str | None]:
@@ -149,12 +150,12 @@ def _opened(folder: Path) -> torch.nn.Module:
         model, found = AutoModelForMaskedLM.from_pretrained(folder, local_files_only=True, output_loading_info=True)
     except (OSError, ValueError, RuntimeError) as error:
         raise RunError(
-            f"{folder}: holds no masked language model that can be loaded ({error}). Expected a folder with config.json "
-            "and weights, such as the `model` of a run of masked_lm."
+            f"{folder}: holds no masked language model that can be loaded ({error}). Expected a folder with "
+            "config.json and weights, such as the `model` of a run of masked_lm."
         ) from error
     if missing := sorted(found["missing_keys"]):
         raise RunError(
-            f"{folder}: its weights predict no masked tokens ({len(missing)} are missing, such as {missing[0]}). Expected "
-            "a model that was trained to, such as the `model` of a run of masked_lm."
+            f"{folder}: its weights predict no masked tokens ({len(missing)} are missing, such as {missing[0]}). "
+            "Expected a model that was trained to, such as the `model` of a run of masked_lm."
         )
     return model

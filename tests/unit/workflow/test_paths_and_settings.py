@@ -834,8 +834,10 @@ def test_the_code_of_an_augmentation_is_that_of_its_ways(monkeypatch):
     monkeypatch.setattr("lib.workflow.plan.code_digest", lambda *places: named.append(places))
     made.augmentation_code("imdb")
     definitions = reached(*named[0])
-    assert {"lib.data.augmentation.synonyms:Rewriter", "lib.data.augmentation.augmenting:augment_dataset"} <= set(definitions)
-    assert not [name for name in definitions if name.startswith("lib.data.augmentation.masked_lm")]
+    assert {"lib.data.augmentation.synonyms:Rewriter", "lib.data.augmentation.augmenting:augment_dataset"} <= set(
+        definitions
+    )
+    assert not [name for name in definitions if name.startswith(f"{place}.masked_lm")]
 
 
 def test_minutes_follow_from_work_and_scale():
