@@ -302,8 +302,8 @@ class Preparation(Reading):
     def _only_classes_are_balanced(self) -> Iterator[str]:
         if self.balance and self.label_per != "document":
             yield (
-                f"balance = {self.balance}, but with label_per = '{self.label_per}' a document has no class by which it "
-                "could be drawn. Leave balance out"
+                f"balance = {self.balance}, but with label_per = '{self.label_per}' a document has no class by which "
+                "it could be drawn. Leave balance out"
             )
 
     @check

@@ -90,20 +90,15 @@ class Rewriter:
         return result
 
     def _rewritten(self, requests: Sequence[Request]) -> list[str | None]:
-        places = [
-            chosen(request, found, self._share) if found else []
-            for request, found in zip(requests, self._read([request.text for request in requests]), strict=True)
-        ]
-        drawn = self._drawn(requests, places)
-        return [
-            replaced(
-                request.text,
-                {place: cased(word, request.text[slice(*place)]) for place, word in zip(where, words, strict=False)},
-            )
-            if words
-            else None
-            for request, where, words in zip(requests, places, drawn, strict=True)
-        ]
+        found = self._read([request.text for request in requests])
+        taken = [number for number, places in enumerate(found) if places]
+        some = [requests[number] for number in taken]
+        places = [chosen(requests[number], found[number], self._share) for number in taken]
+        result: list[str | None] = [None] * len(requests)
+        for number, request, where, words in zip(taken, some, places, self._drawn(some, places), strict=True):
+            new = {place: cased(word, request.text[slice(*place)]) for place, word in zip(where, words, strict=False)}
+            result[number] = replaced(request.text, new) if new else None
+        return result
 
     def _read(self, texts: list[str]) -> list[list[Place]]:
         """Return the places of the words of each text that the model reads and that may be replaced."""
@@ -120,6 +115,8 @@ class Rewriter:
     @torch.no_grad()
     def _drawn(self, requests: Sequence[Request], places: Sequence[Sequence[Place]]) -> list[list[str]]:
         """Return a new word for each place of each text, in order."""
+        if not requests:
+            return []
         masked = [
             replaced(request.text, dict.fromkeys(where, self._tokenizer.mask_token))
             for request, where in zip(requests, places, strict=True)
