@@ -19,8 +19,8 @@ from lib.data.augmentation.words import WORD, Place, Request, cased, chosen, rep
 from lib.data.masking import TokenMasker
 
 _WHOLE = re.compile(WORD)
-_BATCH = 32
-"""Texts that the model reads at once."""
+_BATCH_TOKENS = 4096
+"""Tokens that the model reads at once, at most, since it scores the whole vocabulary for each."""
 
 
 class Rewriter:
@@ -85,8 +85,9 @@ class Rewriter:
     def rewrite(self, requests: Sequence[Request]) -> list[str | None]:
         """See `lib.data.augmentation.words.Rewriter.rewrite`."""
         result: list[str | None] = []
-        for start in range(0, len(requests), _BATCH):
-            result += self._rewritten(requests[start : start + _BATCH])
+        size = max(1, _BATCH_TOKENS // self._limit)
+        for start in range(0, len(requests), size):
+            result += self._rewritten(requests[start : start + size])
         return result
 
     def _rewritten(self, requests: Sequence[Request]) -> list[str | None]:
