@@ -953,7 +953,9 @@ def test_the_code_of_an_augmentation_is_that_of_its_ways(monkeypatch):
     monkeypatch.setattr("lib.workflow.plan.code_digest", lambda *places: named.append(places))
     made.augmentation_code("imdb")
     definitions = reached(*named[0])
-    assert {"lib.data.augmentation.synonyms:Rewriter", "lib.data.augmentation.augmenting:augment_dataset"} <= set(definitions)
+    assert {"lib.data.augmentation.synonyms:Rewriter", "lib.data.augmentation.augmenting:augment_dataset"} <= set(
+        definitions
+    )
     assert not [name for name in definitions if name.startswith("lib.data.augmentation.masked_lm")]
 
 
