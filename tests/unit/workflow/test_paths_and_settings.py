@@ -728,6 +728,7 @@ def test_scores_by_group_are_one_table_per_dataset_and_one_figure():
         "owners": {"finetune": {model: model for model in models}},
         "families": {"tfidf": "tfidf", "sdpa": "sdpa", "lsh-h2-c64": "lsh", "favor-m64": "favor"},
         "groups": {"imdb": "words", "arxiv": "pages"},
+        "group_names": {},
         "published": None,
         "variants": {},
     }
