@@ -209,6 +209,15 @@ def test_the_study_of_hate_speech_can_be_planned_on_a_cluster(project):
     assert (jobs["download_model"], jobs["download_tokenizer"], jobs["download_vocabulary"]) == (3, 2, 1)
 
 
+def test_encoders_of_other_languages_are_rows_without_their_comment_signs(project):
+    touch(project, "hate/HateSpeechDatasetBalanced.csv")
+    (project.folder / "results/runs/pretrain/sdpa/wikipedia/seed-420/model").mkdir(parents=True)
+    path = project.folder / "config" / "languages.yaml"
+    path.write_text(project.folder.joinpath("config/hate_speech.yaml").read_text().replace("#- ", ""))
+    jobs = jobs_of(project.snakemake("-n", "--configfile", str(path)).stdout)
+    assert (jobs["train_and_predict"], jobs["download_model"], jobs["download_vocabulary"]) == (3 * 6, 5, 2)
+
+
 def test_the_small_study_of_hate_speech_can_be_planned(project):
     files = ("wikipedia/en-sample.parquet", "hate/davidson_labeled_data.csv.gz", "hate/stormfront_sentences.csv.gz")
     touch(project, *files)

@@ -1,0 +1,29 @@
+"""Weights that train in the study of hate speech, counted on models without memory."""
+
+import torch
+
+from lib.backbones.adapters import Adapters
+from lib.core.configuration import load_study, read_layers
+from lib.core.kinds import BACKBONES, TASKS
+
+
+class Vocabulary:
+    """What a configuration asks of RoBERTa's tokeniser."""
+
+    pad_token_id, eos_token_id, bos_token_id, cls_token_id, sep_token_id, mask_token_id = 1, 2, 0, 0, 2, 50_264
+
+    def __len__(self):
+        return 50_265
+
+
+def test_roberta_trains_as_many_weights_as_the_paper_says(repository):
+    """By hand: 12 layers of 4 x 8 x (768 + 768) and 2 x 8 x (768 + 3072); a head of 768 x 769 and 2 x 769."""
+    experiment = load_study(read_layers([repository / "config" / "hate_speech.yaml"])).experiment
+    work = experiment.work("roberta-lora", "classify", "comments")
+    backbone = BACKBONES.load("pretrained", "backbone").Backbone(experiment.backbones["roberta"], seed=0)
+    task = TASKS.load(work.task.kind, "task").Task(work.task, labels=["no", "yes"], seed=0)
+    with torch.device("meta"):
+        model = task.model(backbone.config(Vocabulary(), task.model_options()))
+        Adapters(model, work.recipe.lora, seed=0, start=None)
+    trained = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+    assert trained == 1_327_104 + 592_130 == 1_919_234
