@@ -180,7 +180,7 @@ class BackboneParameters(KindParameters):
         """Name by which figures group models."""
         return self.kind
 
-    def trains_on(self, task: "TaskParameters") -> bool:
+    def can_train(self, task: "TaskParameters") -> bool:
         """Whether it can be trained on a task: it does what the task needs, and has a model for it."""
         return task.trains_on in self.abilities and BACKBONES.has(self.kind, task.head or task.kind)
 

@@ -298,9 +298,7 @@ def _read_file(path: Path, columns: _Columns) -> Iterator[tuple[Any, ...]]:
         raise DataError(f"{path}: no such file. Expected a raw file of the corpus; check its source.") from error
     except _DAMAGE as error:
         where = f" after document {row}" if row else ""
-        raise DataError(
-            f"{path}: cannot be read{where} ({type(error).__name__}: {error}). {_remedy(error)}"
-        ) from error
+        raise DataError(f"{path}: cannot be read{where} ({type(error).__name__}: {error}). {_remedy(error)}") from error
 
 
 def _remedy(error: Exception) -> str:

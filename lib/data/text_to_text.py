@@ -105,7 +105,9 @@ class TextToTextCollator:
         Raises:
             DataError: an example has no token.
         """
-        batch = pad_examples([example | {"input_ids": self._prefixed(example)} for example in examples], self._pad_token_id)
+        batch = pad_examples(
+            [{**example, "input_ids": self._prefixed(example)} for example in examples], self._pad_token_id
+        )
         batch["labels"] = self._targets.labels([example["label"] for example in examples])
         return batch
 

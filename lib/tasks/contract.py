@@ -75,7 +75,7 @@ class Task(ABC):
 
     def prediction_step(
         self, model: PreTrainedModel, inputs: Mapping[str, Tensor]
-    ) -> tuple[Tensor | None, Tensor, Tensor] | None:
+    ) -> tuple[Tensor | None, Tensor | tuple[Tensor, ...], Tensor] | None:
         """Return loss, what is kept of the outputs, and of the labels, of a batch; None = logits and labels whole."""
         return None
 

@@ -114,7 +114,9 @@ def close(found, expected):
 
 
 def test_every_kind_has_an_example():
-    tokens = {kind for kind in BACKBONES.kinds() if issubclass(BACKBONES.load(kind, "backbone").Backbone, TokenBackbone)}
+    tokens = {
+        kind for kind in BACKBONES.kinds() if issubclass(BACKBONES.load(kind, "backbone").Backbone, TokenBackbone)
+    }
     kinds = {kind for kind in tokens if not BACKBONES.has(kind, "text_to_text")}  # which have no heads
     assert {values["kind"] for values in EXAMPLES.values()} == kinds
 

@@ -25,7 +25,9 @@ def writing(run_of):
     """Return settings of a run that learns to write."""
 
     def make(*, task=None, recipe=None, **changes):
-        return run_of("finetune", model="t5", backbone=T5, task=TASK | (task or {}), recipe=RECIPE | (recipe or {}), **changes)
+        return run_of(
+            "finetune", model="t5", backbone=T5, task=TASK | (task or {}), recipe=RECIPE | (recipe or {}), **changes
+        )
 
     return make
 

@@ -169,16 +169,54 @@ def test_the_toy_studies_can_be_planned(project, study, trained, evaluated):
     assert (jobs["train_and_predict"], jobs.get("evaluate_model", 0)) == (trained, evaluated)
 
 
-def test_the_study_of_decoders_can_be_planned_on_a_cluster(project):
-    for name in ("unlp2025/train.parquet", "unlp2025/cv_split.csv", "mdeberta-tokenizer/tokenizer.json"):
+def touch(project, *names):
+    """Make empty files below the user's folder of data."""
+    for name in names:
         path = project.folder / "data" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
+
+
+def test_the_study_of_decoders_can_be_planned_on_a_cluster(project):
+    touch(project, "unlp2025/train.parquet", "unlp2025/cv_split.csv", "mdeberta-tokenizer/tokenizer.json")
     output = project.snakemake("-n", "--profile", "slurm", "--configfile", "config/decoders.yaml").stdout
     jobs = jobs_of(output)
     trained = ("train_and_measure", "train_measure_and_predict", "train_and_predict")
     assert [jobs[name] for name in trained] == [8, 12, 1]  # adapted; decoders; mDeBERTa
     assert (jobs["evaluate"], jobs["download_model"], jobs["download_tokenizer"]) == (2, 3, 2)
+
+
+def test_the_small_study_of_decoders_can_be_planned(project):
+    touch(project, "wikipedia/en-sample.parquet", "unlp2025/train.parquet", "unlp2025/cv_split.csv")
+    jobs = jobs_of(project.snakemake("-n", "--configfile", "config/decoders_small.yaml").stdout)
+    seeds, arms = 3, 6 + 6 + 1  # English, posts, and an encoder that has read nothing
+    first = 2 + 2 + 6  # two decoders and their controls; what is adapted
+    assert (jobs["train_and_measure"], jobs["train_measure_and_predict"]) == (first, seeds * arms)
+    assert jobs["evaluate"] == 2 * seeds
+
+
+def test_the_study_of_hate_speech_can_be_planned_on_a_cluster(project):
+    touch(project, "hate/HateSpeechDatasetBalanced.csv")
+    model = project.folder / "results/runs/pretrain/sdpa/wikipedia/seed-420/model"
+    model.mkdir(parents=True)
+    output = project.snakemake("-n", "--profile", "slurm", "--configfile", "config/hate_speech.yaml").stdout
+    jobs, seeds = jobs_of(output), 3
+    trained = ("roberta-lora", "flan-t5-lora", "encoder", "encoder-taught")
+    checked = ("roberta-lora", "encoder", "encoder-taught")
+    assert jobs["train_and_predict"] == seeds * len(trained)
+    assert jobs["evaluate_model"] == seeds * (3 + len(checked))  # three pairs of phrases; templates
+    assert (jobs["evaluate"], jobs["teach"], jobs["tune"]) == (2 * seeds, seeds, 1)
+    assert (jobs["download_model"], jobs["download_tokenizer"], jobs["download_vocabulary"]) == (3, 2, 1)
+
+
+def test_the_small_study_of_hate_speech_can_be_planned(project):
+    files = ("wikipedia/en-sample.parquet", "hate/davidson_labeled_data.csv.gz", "hate/stormfront_sentences.csv.gz")
+    touch(project, *files)
+    jobs = jobs_of(project.snakemake("-n", "--configfile", "config/hate_speech_small.yaml").stdout)
+    seeds, datasets, trained, checked = 3, 2, 6, 5
+    assert jobs["train_and_predict"] == seeds * (datasets * trained + 2)  # and augmented posts, leaked or not
+    assert (jobs["teach"], jobs["augment_dataset"], jobs["tune"]) == (seeds * datasets, 2, 1)
+    assert jobs["evaluate_model"] == seeds * (datasets + checked)
 
 
 @pytest.mark.parametrize(

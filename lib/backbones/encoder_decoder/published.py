@@ -61,11 +61,13 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
         )
     except (OSError, RuntimeError, ValueError, SafetensorError) as error:
         raise RunError(f"{folder}: cannot be loaded ({error}). Expected a complete published model.") from error
-    problems = sorted({str(key) for kind in ("missing_keys", "unexpected_keys", "mismatched_keys") for key in report[kind]})
+    problems = sorted(
+        {str(key) for kind in ("missing_keys", "unexpected_keys", "mismatched_keys") for key in report[kind]}
+    )
     if problems:
         raise RunError(
-            f"{folder}: {len(problems)} weights are missing, left over or of another shape ({', '.join(problems[:3])}). "
-            "Download it again, or correct the model's architecture."
+            f"{folder}: {len(problems)} weights are missing, left over or of another shape "
+            f"({', '.join(problems[:3])}). Download it again, or correct the model's architecture."
         )
     backbone, words, scores = model.base_model, source.get_input_embeddings().weight, source.lm_head.weight
     if backbone.lm_head is None and not torch.equal(words, scores):

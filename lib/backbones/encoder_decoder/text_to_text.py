@@ -65,7 +65,7 @@ class EncoderDecoderForTextToText(TaskModel, EncoderDecoderPreTrainedModel):
         if states is None:
             states = self.base_model(input_ids, attention_mask, **kwargs).last_hidden_state
         outputs = self.base_model.decode(
-            self._behind_start(labels) if decoder_input_ids is None else decoder_input_ids,
+            decoder_input_ids if labels is None else self._behind_start(labels),
             states,
             attention_mask,
             past_key_values=past_key_values,

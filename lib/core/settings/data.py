@@ -302,8 +302,8 @@ class Preparation(Reading):
     def _only_classes_are_balanced(self) -> Iterator[str]:
         if self.balance and self.label_per != "document":
             yield (
-                f"balance = {self.balance}, but with label_per = '{self.label_per}' a document has no class by which it could be "
-                "drawn. Leave balance out"
+                f"balance = {self.balance}, but with label_per = '{self.label_per}' a document has no class by which "
+                "it could be drawn. Leave balance out"
             )
 
     @check
@@ -462,8 +462,8 @@ class Dataset(Preparation, Documents):
             )
         if self.augmentation.leaked and (by := self.split.given or ("held_out" if self.split.held_out else None)):
             yield (
-                f"augmentation.leaked: splits all documents anew by class and by shares, but split.{by} says otherwise. "
-                "Leave one of them out"
+                f"augmentation.leaked: splits all documents anew by class and by shares, but split.{by} says "
+                "otherwise. Leave one of them out"
             )
 
     @check

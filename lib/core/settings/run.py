@@ -66,7 +66,7 @@ class Run(Section):
     @check
     def _parts_fit(self) -> Iterator[str]:
         task, abilities = self.task, self.backbone.abilities
-        trainable = self.backbone.trains_on(task)
+        trainable = self.backbone.can_train(task)
         if self.trains and not trainable:
             yield f"the backbone {self.backbone.kind} cannot train the task {task.kind}"
         if not self.trains and task.evaluates_on not in abilities and not (trainable and task.predicts):

@@ -390,7 +390,7 @@ class Experiment(Section):
     def trains(self, model: str, stage: str, dataset: str) -> bool:
         """Whether a run has a training loop."""
         work = self.work(model, stage, dataset)
-        return work.recipe is not None and self.backbone_at(model, stage).trains_on(work.task)
+        return work.recipe is not None and self.backbone_at(model, stage).can_train(work.task)
 
     def measures(self, model: str, stage: str, dataset: str) -> bool:
         """Whether a run measures the geometry of attention."""
@@ -705,7 +705,7 @@ class Experiment(Section):
         for name, stage in self._passages():
             backbone = self.backbone_at(name, stage)
             for entry, work in self._works_at(name, stage):
-                trained = backbone.trains_on(work.task)
+                trained = backbone.can_train(work.task)
                 if not trained and work.task.evaluates_on not in backbone.abilities:
                     yield (
                         f"models.{name}: its backbone {backbone.kind} cannot do {work.task.kind}, the task of {stage}. "

@@ -1,7 +1,8 @@
 """Any words by what a masked language model expects in their place.
 
-A word is hidden behind one mask token, whatever its number of pieces, so the new word is one that the vocabulary holds
-whole. Draws are keyed by document and copy; what else shares a batch moves the model's scores by rounding only.
+A word is hidden behind one mask token, whatever its number of pieces, so the new word is a single token: of letters,
+and one that begins a word. Draws are keyed by document and copy; what else shares a batch moves the model's scores by
+rounding only.
 """
 
 import re
@@ -18,8 +19,8 @@ from lib.data.augmentation.words import WORD, Place, Request, cased, chosen, rep
 from lib.data.masking import TokenMasker
 
 _WHOLE = re.compile(WORD)
-_BATCH = 32
-"""Texts that the model reads at once."""
+_BATCH_TOKENS = 4096
+"""Tokens that the model reads at once, at most, since it scores the whole vocabulary for each."""
 
 
 class Rewriter:
@@ -77,32 +78,28 @@ class Rewriter:
             self._spellings[word.casefold()].append(place)
         if len(self._spellings) < 2:
             raise ConfigError(
-                f"augmentation.masked_lm: {tokenizer}: has {len(words)} tokens that are whole words, so none can be drawn "
-                "in place of another. Name a model whose vocabulary has words."
+                f"augmentation.masked_lm: {tokenizer}: has {len(words)} tokens that are whole words, so none can be "
+                "drawn in place of another. Name a model whose vocabulary has words."
             )
 
     def rewrite(self, requests: Sequence[Request]) -> list[str | None]:
         """See `lib.data.augmentation.words.Rewriter.rewrite`."""
         result: list[str | None] = []
-        for start in range(0, len(requests), _BATCH):
-            result += self._rewritten(requests[start : start + _BATCH])
+        size = max(1, _BATCH_TOKENS // self._limit)
+        for start in range(0, len(requests), size):
+            result += self._rewritten(requests[start : start + size])
         return result
 
     def _rewritten(self, requests: Sequence[Request]) -> list[str | None]:
-        places = [
-            chosen(request, found, self._share) if found else []
-            for request, found in zip(requests, self._read([request.text for request in requests]), strict=True)
-        ]
-        drawn = self._drawn(requests, places)
-        return [
-            replaced(
-                request.text,
-                {place: cased(word, request.text[slice(*place)]) for place, word in zip(where, words, strict=False)},
-            )
-            if words
-            else None
-            for request, where, words in zip(requests, places, drawn, strict=True)
-        ]
+        found = self._read([request.text for request in requests])
+        taken = [number for number, places in enumerate(found) if places]
+        some = [requests[number] for number in taken]
+        places = [chosen(requests[number], found[number], self._share) for number in taken]
+        result: list[str | None] = [None] * len(requests)
+        for number, request, where, words in zip(taken, some, places, self._drawn(some, places), strict=True):
+            new = {place: cased(word, request.text[slice(*place)]) for place, word in zip(where, words, strict=False)}
+            result[number] = replaced(request.text, new) if new else None
+        return result
 
     def _read(self, texts: list[str]) -> list[list[Place]]:
         """Return the places of the words of each text that the model reads and that may be replaced."""
@@ -119,6 +116,8 @@ class Rewriter:
     @torch.no_grad()
     def _drawn(self, requests: Sequence[Request], places: Sequence[Sequence[Place]]) -> list[list[str]]:
         """Return a new word for each place of each text, in order."""
+        if not requests:
+            return []
         masked = [
             replaced(request.text, dict.fromkeys(where, self._tokenizer.mask_token))
             for request, where in zip(requests, places, strict=True)
@@ -149,12 +148,12 @@ def _opened(folder: Path) -> torch.nn.Module:
         model, found = AutoModelForMaskedLM.from_pretrained(folder, local_files_only=True, output_loading_info=True)
     except (OSError, ValueError, RuntimeError) as error:
         raise RunError(
-            f"{folder}: holds no masked language model that can be loaded ({error}). Expected a folder with config.json "
-            "and weights, such as the `model` of a run of masked_lm."
+            f"{folder}: holds no masked language model that can be loaded ({error}). Expected a folder with "
+            "config.json and weights, such as the `model` of a run of masked_lm."
         ) from error
     if missing := sorted(found["missing_keys"]):
         raise RunError(
-            f"{folder}: its weights predict no masked tokens ({len(missing)} are missing, such as {missing[0]}). Expected "
-            "a model that was trained to, such as the `model` of a run of masked_lm."
+            f"{folder}: its weights predict no masked tokens ({len(missing)} are missing, such as {missing[0]}). "
+            "Expected a model that was trained to, such as the `model` of a run of masked_lm."
         )
     return model

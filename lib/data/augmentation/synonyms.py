@@ -8,7 +8,6 @@ import functools
 import shutil
 import tempfile
 import warnings
-import zipfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -82,9 +81,7 @@ class Rewriter:
                 f"{self._source}: its entry of {word!r} cannot be read ({error!r}). Expected a whole WordNet database; "
                 "fetch it again."
             ) from error
-        found = {
-            name.replace("_", " ") for names in sets if word in [name.lower() for name in names] for name in names
-        }
+        found = {name.replace("_", " ") for names in sets if word in [name.lower() for name in names] for name in names}
         return sorted(name for name in found if name.lower() != word)
 
 
@@ -100,7 +97,7 @@ def _opened(source: Path, folder: Path) -> _Reader:
         unpacked = folder / "archive"
         try:
             # Of a .zip, the library refuses names that lead elsewhere in any case.
-            shutil.unpack_archive(source, unpacked, **({} if zipfile.is_zipfile(source) else {"filter": "data"}))
+            shutil.unpack_archive(source, unpacked, **({} if source.suffix == ".zip" else {"filter": "data"}))
         except Exception as error:  # each kind of archive brings its own
             raise DataError(
                 f"{source}: cannot be unpacked ({error}). Expected an archive (.zip, .tar.gz) of a WordNet database."
@@ -123,6 +120,6 @@ def _opened(source: Path, folder: Path) -> _Reader:
             return _Reader(str(database), None)
     except (OSError, ValueError, StopIteration, WordNetError) as error:
         raise DataError(
-            f"{source}: is no whole WordNet database ({error!r}). Expected {', '.join(_FILES)} in one folder, as WordNet 3 "
-            "has them."
+            f"{source}: is no whole WordNet database ({error!r}). Expected {', '.join(_FILES)} in one folder, as "
+            "WordNet 3 has them."
         ) from error

@@ -8,11 +8,11 @@ import numpy as np
 
 from lib.data.labels import word_spans
 
-WORD = r"[^\W\d_]+(?:['’-][^\W\d_]+)*"
+WORD = r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*"
 """Letters of any script, with apostrophes and hyphens between them."""
 
 # Alone between white space and punctuation, so that names of users, tags, numbers and addresses stay as they are.
-_REPLACEABLE = re.compile(rf"(?<!\S)[\"'“‘«(\[]*({WORD})(?=[\"'”’»)\].,;:!?…]*(?!\S))")
+_REPLACEABLE = re.compile(rf"(?<!\S)[\"'\u201c\u2018«(\[]*({WORD})(?=[\"'\u201d\u2019»)\].,;:!?…]*(?!\S))")
 
 Place = tuple[int, int]
 """Where a word begins and ends, in characters."""

@@ -52,7 +52,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
     runs = scope.grid(settings.stage)
     rates = {(run.row, run.seed): _rates(run.folder, parts, dataset) for run in runs.itertuples()}
     of_models = (100 * pd.concat(rates, names=["row", "seed"])).unstack("part").groupby("row")
-    means, deviations = of_models.mean().loc[scope.models], of_models.std().loc[scope.models]
+    means, deviations = (each.loc[[*scope.models]] for each in (of_models.mean(), of_models.std()))
     frame, columns = pd.DataFrame({"model": scope.models}), {}
     for part, documents in parts.value_counts(sort=False).items():
         frame[part] = means[part].to_numpy()
@@ -85,7 +85,7 @@ def _rates(folder: str, parts: pd.Series, dataset: str) -> pd.Series:
     of_items = parts.reindex(items["id"].to_numpy()).set_axis(items.index).rename("part")
     if of_items.isna().any():
         raise DataError(
-            f"{folder}: predicts document {items.loc[of_items.isna(), 'id'].iloc[0]!r}, which the description of the "
+            f"{folder}: predicts document {items.loc[of_items.isna(), 'id'].iloc[0]}, which the description of the "
             f"texts of {dataset} lacks. Make both from the same data."
         )
     return (items["label"] != items["prediction"]).groupby(of_items, observed=False).mean()

@@ -46,7 +46,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
     (dataset,) = scope.stages[settings.stage]
     group, names = settings.label or scope.groups[dataset], scope.group_names.get(dataset)
     scores = accuracy_by_group(scope.grid(settings.stage)).loc[dataset]
-    means, deviations = (scores[column].unstack("group").loc[scope.models] for column in ("mean", "std"))
+    means, deviations = (scores[column].unstack("group").loc[[*scope.models]] for column in ("mean", "std"))
     if names:
         means, deviations = (each.rename(columns=names.__getitem__) for each in (means, deviations))
     first, before = "model", "" if names else f"{group} "

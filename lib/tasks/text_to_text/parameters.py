@@ -43,8 +43,8 @@ class Parameters(TaskParameters):
             for other in dict.fromkeys(stripped):
                 if other != target and other.startswith(target):
                     yield (
-                        f"targets: '{target}' is a prefix of '{other}', so that one is written on the way to the other. "
-                        "Choose texts that begin differently"
+                        f"targets: '{target}' is a prefix of '{other}', so that one is written on the way to the "
+                        "other. Choose texts that begin differently"
                     )
 
     def problems_of_labels(self, labels: Sequence[str]) -> Iterator[str]:

@@ -652,7 +652,7 @@ GRAPH = {
             ("experiment/datasets/imdb/split", {"published": True}),
             ("experiment/datasets/imdb/augmentation", AUGMENTATION | {"leaked": True}),
         ],
-        "datasets.imdb: augmentation.leaked: splits all documents anew by class and by shares, but split.published says",
+        "datasets.imdb: augmentation.leaked: splits all documents anew by class and by shares, but split.published",
     ),
     "leaked copies of a part that is held out": (
         [

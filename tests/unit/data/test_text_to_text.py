@@ -95,13 +95,13 @@ def test_what_is_to_be_written_is_the_target_and_an_end(kind, end, tokenizer_of)
 def test_only_a_whole_target_is_a_class(kind, tokenizer_of):
     tokenizer = tokenizer_of(kind)
     targets = Targets(tokenizer, TARGETS)
-    whole, other = targets.ids
-    (more,) = tokenizer("kind", add_special_tokens=False)["input_ids"][:1]
+    whole, _ = targets.ids
+    *_, more = tokenizer("kind", add_special_tokens=False)["input_ids"]
     written = [
         [*whole, more],  # behind the end, where nothing counts
         whole[:-1],  # cut off before its end, but all there
         [*whole[:-1], more, targets.end],
-        other[:1],
+        [*whole[:-1], *whole],
         [targets.end],
         [tokenizer.pad_token_id, *whole],
         [-100] * 3,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lib.core.errors import DataError, RunError
-from lib.evaluation.metrics import class_report, classification_metrics
+from lib.evaluation.metrics import class_report, classification_metrics, decision_metrics
 from lib.evaluation.perplexity import perplexity
 
 
@@ -31,6 +31,30 @@ def test_small_case_by_hand():
     entropies = [-sum(p * math.log(p) for p in row) for row in probabilities]
     assert metrics["mean_entropy"] == pytest.approx(np.mean(entropies))
     assert not any(name.startswith("top_") for name in metrics)
+
+
+@pytest.mark.parametrize("classes", [3, 4, 11])
+def test_what_predicted_classes_decide_is_the_same_by_themselves(classes):
+    """Of 4 classes the last one neither occurs nor is predicted; more than 10 have no scores of their own."""
+    generator = np.random.default_rng(1)
+    labels, predictions = generator.integers(min(classes, 3), size=(2, 40))
+    names = [f"c{number}" for number in range(classes)]
+    whole = classification_metrics(labels, one_hot(predictions, classes), names)
+    found = decision_metrics(labels, predictions, names)
+    assert found == pytest.approx({name: whole[name] for name in found})
+    assert {name for name in whole if name not in found} <= {
+        "mean_confidence",
+        "mean_entropy",
+        "top_3_accuracy",
+        "top_5_accuracy",
+    }
+
+
+def test_no_class_is_wrong_whatever_the_true_one_is():
+    found = decision_metrics([0, 0, 1, 1], [0, -1, 1, -1], ["no", "yes"])
+    assert (found["accuracy"], found["recall_macro"], found["precision_macro"]) == (0.5, 0.5, 1)
+    assert (found["precision_micro"], found["recall_micro"]) == (1, 0.5)
+    assert found["f1_macro"] == found["f1_class_yes"] == pytest.approx(2 / 3)
 
 
 def test_certain_predictions_have_no_entropy():

@@ -45,6 +45,15 @@ def test_macro_f1_is_that_of_scikit_learn():
         assert macro_f1(labels, model, 5) == pytest.approx(expected, abs=1e-12)
 
 
+def test_no_class_is_wrong_and_no_other_class():
+    """As where a model writes something else; the first item is of class 0, so that no count slips into another one."""
+    labels, predictions = np.array([0, 1, 0, 2]), np.array([[-1, 1, 0, -1], [0, 1, 0, 2]])
+    found = paired(labels, predictions)
+    for score, model in zip(found.f1()[0], predictions, strict=True):
+        assert score == pytest.approx(f1_score(labels, model, labels=range(3), average="macro", zero_division=0))
+    assert found.right()[0].tolist() == [[False, True, True, False], [True] * 4]
+
+
 def test_a_document_is_right_if_all_of_its_items_are():
     items = paired([0, 1, 1, 0, 2], [[0, 1, 1, 0, 2], [0, 2, 1, 0, 2]], documents=[0, 0, 1, 2, 2])
     assert items.right().tolist() == [[[True, True, True], [False, True, True]]]

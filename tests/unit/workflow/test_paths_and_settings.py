@@ -306,6 +306,41 @@ def test_a_head_that_two_tasks_share_is_in_the_code_of_both(modules_of):
     assert not [name for name in found if name.startswith("lib.tasks.token_classification")]
 
 
+T5 = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}
+WRITING = [
+    ("backbones/t5", {"kind": "encoder_decoder", "architecture": {"model_type": "t5", **T5}}),
+    ("models/t5", {"backbone": "t5", "skip": list(STAGES)}),
+    (
+        "stages/write",
+        {
+            "task": {"kind": "text_to_text", "prefix": "Sort: ", "targets": ["good", "bad"]},
+            "recipe": {"epochs": 2, "learning_rate": 1e-3, "min_lr_ratio": 0.1, "batch_size": 4},
+            "models": ["t5"],
+            "data": {"imdb": {}},
+        },
+    ),
+]
+
+
+def test_what_writes_texts_has_code_settings_and_time_of_its_own(modules_of):
+    made, run = plan(*WRITING), key("write", "t5")
+    found = modules_of(made, run)
+    parts = {"backbone", "configuration", "model", "parameters", "published", "text_to_text"}
+    own = {name.rpartition(".")[2] for name in found if name.startswith("lib.backbones.encoder_decoder.")}
+    assert own == parts
+    assert {"lib.tasks.text_to_text.task", "lib.tasks.text_to_text.reading", "lib.data.text_to_text"} <= found
+    assert not any("sequence_classification" in name or "token_classification" in name for name in found)
+    settings = json.loads(made.run_settings(run))
+    assert settings["task"] | {"prefix": "Sort: ", "targets": ["good", "bad"]} == settings["task"]
+    assert settings["backbone"]["architecture"] == {"model_type": "t5", **T5}
+    assert made.reads_tokens(run)
+    assert made.trains(run)
+    assert made.predicts(run)
+    assert made.minutes(run) > 0
+    others = modules_of(made, key("finetune", "sdpa"))
+    assert not any("text_to_text" in name or "encoder_decoder" in name for name in others)
+
+
 def test_a_backbone_of_texts_reads_documents():
     made = plan()
     splits = ("train", "validation", "test")
@@ -693,6 +728,7 @@ def test_scores_by_group_are_one_table_per_dataset_and_one_figure():
         "owners": {"finetune": {model: model for model in models}},
         "families": {"tfidf": "tfidf", "sdpa": "sdpa", "lsh-h2-c64": "lsh", "favor-m64": "favor"},
         "groups": {"imdb": "words", "arxiv": "pages"},
+        "group_names": {},
         "published": None,
         "variants": {},
     }
@@ -918,7 +954,9 @@ def test_the_code_of_an_augmentation_is_that_of_its_ways(monkeypatch):
     monkeypatch.setattr("lib.workflow.plan.code_digest", lambda *places: named.append(places))
     made.augmentation_code("imdb")
     definitions = reached(*named[0])
-    assert {"lib.data.augmentation.synonyms:Rewriter", "lib.data.augmentation.augmenting:augment_dataset"} <= set(definitions)
+    assert {"lib.data.augmentation.synonyms:Rewriter", "lib.data.augmentation.augmenting:augment_dataset"} <= set(
+        definitions
+    )
     assert not [name for name in definitions if name.startswith("lib.data.augmentation.masked_lm")]
 
 

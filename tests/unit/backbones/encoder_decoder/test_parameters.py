@@ -42,10 +42,10 @@ def test_it_reads_tokens_writes_texts_and_has_no_other_model():
         "masked_lm": {},
         "span_detection": {},
     }
-    trains = {kind: parameters.trains_on(TASKS.parse({"kind": kind} | fields)) for kind, fields in tasks.items()}
+    trains = {kind: parameters.can_train(TASKS.parse({"kind": kind} | fields)) for kind, fields in tasks.items()}
     assert trains == dict.fromkeys(tasks, False) | {"text_to_text": True}
     encoder = BACKBONES.parse({"kind": "encoder"})
-    trains = {kind: encoder.trains_on(TASKS.parse({"kind": kind} | fields)) for kind, fields in tasks.items()}
+    trains = {kind: encoder.can_train(TASKS.parse({"kind": kind} | fields)) for kind, fields in tasks.items()}
     assert trains == dict.fromkeys(tasks, True) | {"text_to_text": False}
 
 

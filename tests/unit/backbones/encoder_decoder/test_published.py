@@ -43,9 +43,7 @@ def publish(tmp_path):
 
 def own(vocabulary=VOCABULARY, **changes):
     parameters = Parameters(architecture=SIZES | {"model_type": "t5"} | changes)
-    config = EncoderDecoderBackboneConfig(
-        architecture=parameters.architecture, vocab_size=vocabulary, pad_token_id=0
-    )
+    config = EncoderDecoderBackboneConfig(architecture=parameters.architecture, vocab_size=vocabulary, pad_token_id=0)
     torch.manual_seed(0)
     return Backbone(parameters, seed=0), AutoModelForSeq2SeqLM.from_config(config).eval()
 

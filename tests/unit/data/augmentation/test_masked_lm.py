@@ -24,9 +24,7 @@ SMALL = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "in
 
 
 def rewriter(*source, share=1.0, **options):
-    settings = Augmentation(
-        labels=["yes"], by="masked_lm", share=share, masked_lm={"folder": str(source[0])} | options
-    )
+    settings = Augmentation(labels=["yes"], by="masked_lm", share=share, masked_lm={"folder": str(source[0])} | options)
     return Rewriter(settings, source, "cpu")
 
 
@@ -36,8 +34,8 @@ def rewritten(rewriter, text, seeds=range(30)):
 
 def known_model(folder, scores):
     """Save a BERT that expects the same tokens everywhere: those of `scores` by far, in their order."""
-    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "dog", "hound", "Hound", "house", "##s", "7", "un", "##s"]
-    vocabulary = {token: number for number, token in enumerate(dict.fromkeys(vocabulary))}
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "dog", "hound", "Hound", "house", "##s", "7", "un"]
+    vocabulary = {token: number for number, token in enumerate(tokens)}
     tokenizer = TextTokenizer.from_vocabulary(vocabulary, folder).backend
     model = BertForMaskedLM(BertConfig(vocab_size=len(vocabulary), max_position_embeddings=64, **SMALL))
     bias = model.cls.predictions.decoder.bias
@@ -59,7 +57,7 @@ def test_whole_words_are_drawn_and_nothing_else(tmp_path):
 
 def test_a_word_is_never_replaced_by_itself(tmp_path):
     likeliest = rewriter(known_model(tmp_path / "model", {"Hound": 60, "hound": 50, "dog": 40}), top_k=1)
-    assert rewritten(likeliest, "a hound") == {"Hound dog"} or rewritten(likeliest, "hound") == {"dog"}
+    assert rewritten(likeliest, "a hound") == {"Hound dog"}
     assert rewritten(likeliest, "Hound") == {"Dog"}
 
 
@@ -83,8 +81,8 @@ def test_models_of_this_project(tmp_path, algorithm):
         before, after = text.split(), result.split()
         assert len(after) == len(before)
         assert sum(old != new for old, new in zip(before, after, strict=True)) == round(0.5 * 5)
-        assert set(after) - set(before) <= set(" ".join(TEXTS).split())
-    assert len(rewritten(half, text)) > 10
+        assert result.replace(" ", "").isalpha()
+    assert len(rewritten(half, text)) > 5
 
 
 def test_the_tokeniser_may_be_elsewhere(tmp_path):
@@ -146,7 +144,11 @@ def test_no_model(tmp_path):
     ("texts", "names", "match"),
     [
         (TEXTS, {"unk_token": "[UNK]", "pad_token": "[PAD]"}, "has no mask token"),
-        (["12 34"], {"unk_token": "[UNK]", "pad_token": "[PAD]", "mask_token": "[MASK]"}, "has 0 tokens that are whole"),
+        (
+            ["12 34"],
+            {"unk_token": "[UNK]", "pad_token": "[PAD]", "mask_token": "[MASK]"},
+            "has 0 tokens that are whole",
+        ),
     ],
 )
 def test_unsuitable_tokenisers(tmp_path, model, texts, names, match):

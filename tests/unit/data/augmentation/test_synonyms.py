@@ -33,9 +33,7 @@ def synonyms(wordnet):
 
 def test_words_become_their_synonyms_of_every_sense(synonyms):
     assert rewritten(synonyms, "dog") == {"domestic dog", "hound", "cad"}
-    assert rewritten(synonyms, "A DOG, glad.") == {
-        f"A {dog}, happy." for dog in ("DOMESTIC DOG", "HOUND", "CAD")
-    }
+    assert rewritten(synonyms, "A DOG, glad.") == {f"A {dog}, happy." for dog in ("DOMESTIC DOG", "HOUND", "CAD")}
     assert rewritten(synonyms, "in boston") == {"in Hub of the Universe"}
     assert rewritten(synonyms, "Operate it") == {"Run it"}
 

@@ -28,8 +28,14 @@ def test_new_words_take_the_places_of_old_ones():
 
 @pytest.mark.parametrize(
     ("word", "like", "result"),
-    [("hound", "dog", "hound"), ("hound", "Dog", "Hound"), ("hound", "DOG", "HOUND"), ("hound", "I", "Hound")]
-    + [("Boston", "hub", "Boston"), ("domestic dog", "Dog", "Domestic dog")],
+    [
+        ("hound", "dog", "hound"),
+        ("hound", "Dog", "Hound"),
+        ("hound", "DOG", "HOUND"),
+        ("hound", "I", "Hound"),
+        ("Boston", "hub", "Boston"),
+        ("domestic dog", "Dog", "Domestic dog"),
+    ],
 )
 def test_case_is_kept(word, like, result):
     assert cased(word, like) == result

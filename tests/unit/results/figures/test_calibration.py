@@ -50,6 +50,15 @@ def test_points_are_accuracy_at_the_mean_confidence_of_a_bin(tmp_path):
     assert below.get_xlim() == (48, 102)  # confidence is never below that of a guess
 
 
+def test_what_counts_is_the_likeliest_class_whatever_else_is_predicted(tmp_path):
+    """As where a model writes its answer, which need not be the likeliest one, nor any at all."""
+    folder = write(tmp_path, "sdpa", OUTCOMES)
+    predictions = pd.read_parquet(folder / PREDICTIONS)
+    predictions.assign(prediction=-1).to_parquet(folder / PREDICTIONS, index=False)
+    _, below = drawn([folder], bins=5).axes
+    assert legend_of(below) == ["sdpa: 15.0"]
+
+
 def test_errors_are_means_of_seeds_and_points_of_their_documents_together(tmp_path):
     folders = [write(tmp_path, "sdpa", [(True, 0.9)]), write(tmp_path, "sdpa", [(False, 0.9)], seed=1)]
     above, below = drawn(folders).axes

@@ -45,6 +45,18 @@ def test_counts_are_means_of_the_seeds(tmp_path):
     assert cells_of(axes) == {(0, 0): "75 %\n1.5", (0, 1): "25 %\n0.5"}
 
 
+def test_documents_without_a_class_have_a_column_in_every_panel(tmp_path):
+    folders = [
+        write(tmp_path, "sdpa", [0, 0, 1, 2], [0, 1, 1, 2]),
+        write(tmp_path, "lsh-h2-c64", [0, 0, 1, 2], [0, -1, 1, -1]),
+    ]
+    first, second, _ = drawn(folders, ["sdpa", "lsh-h2-c64"]).axes
+    for axes in (first, second):
+        assert [tick.get_text() for tick in axes.get_xticklabels()] == [*NAMES, "none"]
+    assert cells_of(second) == {(0, 0): "50 %\n1", (0, 3): "50 %\n1", (1, 1): "100 %\n1", (2, 3): "100 %\n1"}
+    assert (0, 3) not in cells_of(first)
+
+
 def test_a_share_that_is_not_nothing_does_not_look_so(tmp_path):
     axes = drawn([write(tmp_path, "sdpa", [0] * 1000, [1] + [0] * 999)]).axes[0]
     assert cells_of(axes)[0, 1] == "<1 %\n1"
@@ -83,6 +95,9 @@ def test_many_classes_bear_no_figures(tmp_path):
 
 def test_what_is_missing_is_named(tmp_path):
     folder = write(tmp_path, "sdpa", [0, 3], [0, 0])
+    with pytest.raises(DataError, match="sdpa/imdb/seed-0: .*classes other than 0 to 2"):
+        drawn([folder])
+    write(tmp_path, "sdpa", [0, -1], [0, 0])
     with pytest.raises(DataError, match="sdpa/imdb/seed-0: .*classes other than 0 to 2"):
         drawn([folder])
     write(tmp_path, "sdpa", [], [])

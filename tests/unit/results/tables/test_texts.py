@@ -30,4 +30,4 @@ def test_a_row_per_dataset_and_split(tmp_path):
         "spans,test,1,,,700.0,700,700,0,0.00\n"
     )
     assert made.to_markdown().count("A near copy shares at least 60% of the runs of 1 word") == 1
-    assert "| near copies of training texts [%] |" in made.to_markdown().splitlines()[0]
+    assert "near copies of training texts [%] |" in made.to_markdown().splitlines()[0]
