@@ -487,9 +487,9 @@ class Experiment(Section):
         for name, stage in stages.items():
             search = stages[stage.start].search if stage.start in stages else None
             if search:
-                models = {"variants": "and so a model of each", "tuning": "whose trials keep no model"}[search]
+                reason = {"variants": "and so a model of each", "tuning": "whose trials keep no model"}[search]
                 yield (
-                    f"stages.{name}.start: {stage.start} has {search}, {models}. Start from the stage before it; "
+                    f"stages.{name}.start: {stage.start} has {search}, {reason}. Start from the stage before it; "
                     f"settings_from: {stage.start} takes the best settings"
                 )
 
@@ -960,8 +960,8 @@ class Study(Section):
                 if not self.experiment.passes(model, analysis.stage):
                     yield f"{place}.models: {model} skips {analysis.stage}. Leave it out"
             if search := stages[analysis.stage].search:
-                models = {"variants": "and so several models of each", "tuning": "whose trials keep no model"}[search]
-                yield f"{place}.stage: {analysis.stage} has {search}, {models}. Name another stage"
+                reason = {"variants": "and so several models of each", "tuning": "whose trials keep no model"}[search]
+                yield f"{place}.stage: {analysis.stage} has {search}, {reason}. Name another stage"
             entries, dataset = stages[analysis.stage].data, self.analysed_dataset(analysis)
             if dataset is None:
                 yield f"{place}.dataset: missing. Name one of: {', '.join(entries)}"
