@@ -102,7 +102,7 @@ def test_every_tokeniser_makes_its_own_tokens(project):
 def test_an_augmented_dataset(project, alone):
     """Two datasets share the archive of WordNet."""
     wordnet = {"url": {"url": "https://a.org/wordnet.zip", "sha256": "a" * 64}}
-    model = {"repository": "owner/name", "revision": "b" * 40}
+    model = {"repository": "owner/name", "revision": "86b5e0934494bd15c9632b12f734a8a67f723594"}
     augmentation = {"labels": ["positive"], "by": "synonyms", "synonyms": wordnet}
     both = augmentation | {"copies": 2, "by": ["synonyms", "masked_lm"], "masked_lm": model, "leaked": True}
     values = copy.deepcopy(alone)

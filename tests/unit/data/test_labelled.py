@@ -377,9 +377,7 @@ def test_values_of_labels_stand_for_classes_or_for_none(tmp_path, name):
 def test_a_value_that_is_neither_listed_nor_a_label(tmp_path, value):
     """A number is no class where values are listed: 1 might be either."""
     path = csv(tmp_path / "raw.csv", "class,tweet", "0,one", f"{value},two")
-    with pytest.raises(
-        DataError, match=rf"raw.csv, document 2: the label is '{value}'; expected .*hateful, 0, 1"
-    ):
+    with pytest.raises(DataError, match=rf"raw.csv, document 2: the label is '{value}'; expected .*hateful, 0, 1"):
         prepare_dataset({"all": [path]}, tmp_path / "out", settings(**COMMENTS))
     assert list(tmp_path.iterdir()) == [path]
 
