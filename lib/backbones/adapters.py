@@ -51,7 +51,7 @@ class Adapters:
         targets = _targets(model, settings)
         self.config = LoraConfig(
             r=settings.r,
-            lora_alpha=settings.alpha,
+            lora_alpha=settings.alpha,  # type: ignore[arg-type]  # a fraction does as well
             lora_dropout=settings.dropout,
             target_modules=rf"{prefix}\.(.+\.)?({'|'.join(map(re.escape, targets))})",
             base_model_name_or_path=start,

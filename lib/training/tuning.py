@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import optuna
 import pandas as pd
@@ -39,6 +39,7 @@ from lib.training.run import train
 
 logger = logging.getLogger(__name__)
 
+Direction = Literal["maximize", "minimize"]
 JOURNAL = "trials.journal"
 NAME = "trials"
 EFFORT = ("epochs", "steps", "tokens", "seconds", "peak_memory_mb")
@@ -66,7 +67,7 @@ def tune(run: TunedRun, out: str | Path, work: str | Path | None = None) -> None
     folders = RunFolders(run, out, work)
     task = TASKS.load(run.task.kind, "task").Task
     score = f"eval_{task.best}"
-    direction = "maximize" if task.greater_is_better else "minimize"
+    direction: Direction = "maximize" if task.greater_is_better else "minimize"
     journal = _journal(folders.work / JOURNAL, direction)
     # In memory, so that the journal has whole trials only.
     study = optuna.create_study(direction=direction, pruner=_pruner(tuning))
@@ -85,7 +86,7 @@ def tune(run: TunedRun, out: str | Path, work: str | Path | None = None) -> None
     _publish(folders, study, score)
 
 
-def _journal(path: Path, direction: str) -> optuna.Study:
+def _journal(path: Path, direction: Direction) -> optuna.Study:
     try:
         storage = JournalStorage(JournalFileBackend(str(path)))
         return optuna.create_study(study_name=NAME, storage=storage, direction=direction, load_if_exists=True)
@@ -131,7 +132,8 @@ def _run_trial(run: TunedRun, trial: optuna.Trial, score: str, scratch: Path) ->
     values = laid_over(run.model_dump(exclude={"tuning"}), trial.params)
     settings = read_settings(Run, values | {"execution": run.execution.model_copy(update={"report_to": []})})
     reports, folder = Reports(trial, score), scratch / "run"
-    state, value = "complete", math.nan
+    state: str = "complete"
+    value: float | None = math.nan
     try:
         if not (folder / RUN).exists():  # else it was killed between the trial's end and the journal's line
             with _heard_by(reports):
@@ -182,7 +184,7 @@ class Reports(TrainerCallback):
 
     def effort(self) -> dict[str, float]:
         """Return what a training that was ended took, as a record has it; time and memory up to its last evaluation."""
-        epochs = round(self.state.epoch or 0, 6)
+        epochs = round(float(self.state.epoch or 0), 6)
         rows = [entry for entry in self.state.log_history if "seconds" in entry]
         return {
             "epochs": int(epochs) if epochs.is_integer() else epochs,

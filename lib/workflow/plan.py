@@ -484,7 +484,7 @@ class Plan:
             DataError: a local WordNet database is missing.
         """
         settings = self.augmentations[dataset]
-        sources = {}
+        sources: dict[str, list[str]] = {}
         for way in settings.ways:
             if way == "synonyms":
                 assert settings.synonyms is not None  # the study was checked
@@ -494,7 +494,7 @@ class Plan:
                         f"experiment.datasets.{dataset}.augmentation.synonyms.local: {local}: no such folder or file. "
                         "Expected a WordNet database, or an archive of one."
                     )
-                sources[way] = [local] if url is None else [f"{self.resources}/wordnet/{_address(url)}"]
+                sources[way] = [f"{self.resources}/wordnet/{_address(url)}" if url else str(local)]
             else:
                 model = settings.masked_lm
                 assert model is not None  # the study was checked

@@ -623,22 +623,21 @@ class Experiment(Section):
                     try:
                         own = deviation.of(work)
                     except ValidationError as error:
-                        for key, sentence in sentences(error):
-                            yield f"{'.'.join([place, *key])}: {sentence}"
+                        yield from (f"{'.'.join([place, *key])}: {sentence}" for key, sentence in sentences(error))
                         continue
                     for settings in section.tried():
-                        for key, sentence in problems_of_settings(own, settings):
-                            yield f"{place}.{key}: {sentence} (in {variant_name(settings)})"
+                        for setting, sentence in problems_of_settings(own, settings):
+                            yield f"{place}.{setting}: {sentence} (in {variant_name(settings)})"
 
     def _all_works(self) -> Iterator[tuple[str, str, Work]]:
         """Yield all that is done in stages, and by models otherwise: the place in the configuration, the entry."""
         for name, stage in whole(self.stages).items():
             for entry, work in whole(stage.data).items():
                 yield f"stages.{name}.data.{entry}", entry, work
-        for name, stage in self._passages():
-            if stage in self.models[name].deviations:
-                for entry, work in self._works_at(name, stage):
-                    yield f"models.{name}.deviations.{stage}", entry, work
+        for model, passed in self._passages():
+            if passed in self.models[model].deviations:
+                for entry, work in self._works_at(model, passed):
+                    yield f"models.{model}.deviations.{passed}", entry, work
 
     def _works_at(self, model: str, stage: str) -> Iterator[tuple[str, Work]]:
         """Yield what a model does at a stage on each entry of its `data`, as far as it is right itself."""

@@ -97,7 +97,7 @@ def _opened(source: Path, folder: Path) -> _Reader:
         unpacked = folder / "archive"
         try:
             # Of a .zip, the library refuses names that lead elsewhere in any case.
-            shutil.unpack_archive(source, unpacked, **({} if source.suffix == ".zip" else {"filter": "data"}))
+            shutil.unpack_archive(source, unpacked, filter=None if source.suffix == ".zip" else "data")
         except Exception as error:  # each kind of archive brings its own
             raise DataError(
                 f"{source}: cannot be unpacked ({error}). Expected an archive (.zip, .tar.gz) of a WordNet database."
