@@ -10,7 +10,15 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, NonNegativeInt, ValidationError
 
 from lib.core.generated import problems_of
-from lib.core.kinds import AnyBackbone, AnyMechanism, AnyTask, BackboneParameters, MechanismParameters, ResultParameters
+from lib.core.kinds import (
+    TASKS,
+    AnyBackbone,
+    AnyMechanism,
+    AnyTask,
+    BackboneParameters,
+    MechanismParameters,
+    ResultParameters,
+)
 from lib.core.settings import Section, check, sentences, whole, without_null
 from lib.core.settings.data import Corpus, Dataset, GeneratedSource, Tokenizer
 from lib.core.settings.execution import Execution
@@ -704,6 +712,8 @@ class Experiment(Section):
         for name, stage in self._passages():
             backbone = self.backbone_at(name, stage)
             for entry, work in self._works_at(name, stage):
+                if work.task.kind not in TASKS.kinds():
+                    continue  # reported as such
                 trained = backbone.can_train(work.task)
                 if not trained and work.task.evaluates_on not in backbone.abilities:
                     yield (

@@ -598,7 +598,7 @@ GRAPH = {
     ),
     "an augmentation of an unknown class": (
         [("experiment/datasets/imdb/augmentation", AUGMENTATION | {"labels": ["maybe", "yes"]})],
-        r"datasets.imdb: augmentation.labels: \['maybe'\] are none of the labels \['no', 'yes'\]. Name some of them",
+        r"datasets.imdb.augmentation.labels: \['maybe'\] are none of the labels \['no', 'yes'\]. Name some of them",
     ),
     "an augmentation of words": (
         [
@@ -652,7 +652,7 @@ GRAPH = {
             ("experiment/datasets/imdb/split", {"published": True}),
             ("experiment/datasets/imdb/augmentation", AUGMENTATION | {"leaked": True}),
         ],
-        "datasets.imdb: augmentation.leaked: splits all documents anew by class and by shares, but split.published",
+        "datasets.imdb.augmentation.leaked: splits all documents anew by class and by shares, but split.published",
     ),
     "leaked copies of a part that is held out": (
         [
@@ -692,7 +692,7 @@ GRAPH = {
     ),
     "a text for every label": (
         [("experiment/stages/finetune/task", {"kind": "text_to_text", "targets": ["a", "b", "c"]}), SKIP_TFIDF],
-        r"stages.finetune.data.imdb.task.targets: 3 for 2 labels \(.*Give one for each",
+        r"stages.finetune.task.targets: 3 for 2 labels \(.*Give one for each",
     ),
     "texts of what has no decoder": (
         [("experiment/stages/finetune/task", {"kind": "text_to_text", "targets": ["a", "b"]}), SKIP_TFIDF],

@@ -49,7 +49,7 @@ def test_error_rates_by_quarters_of_length(folders, texts):
         "sdpa,75.00,35.36,0.00,0.00,0.00,0.00,25.00,35.36\n"
         "tfidf,0.00,0.00,0.00,0.00,100.00,0.00,0.00,0.00\n"
     )
-    assert "| 3 to 4 words (n = 2) [%] |" in made.to_markdown()
+    assert "   3 to 4 words (n = 2) [%] |" in made.to_markdown()
     assert made.note is None
 
 
