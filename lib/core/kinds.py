@@ -182,7 +182,8 @@ class BackboneParameters(KindParameters):
 
     def can_train(self, task: "TaskParameters") -> bool:
         """Whether it can be trained on a task: it does what the task needs, and has a model for it."""
-        return task.trains_on in self.abilities and BACKBONES.has(self.kind, task.head or task.kind)
+        is_unknown = type(task) is TaskParameters  # which is an error of its own, and draws no other
+        return task.trains_on in self.abilities and (is_unknown or BACKBONES.has(self.kind, task.head or task.kind))
 
     def longest(self) -> int | None:
         """Return how many tokens a sequence may have at most; None = any number."""

@@ -44,6 +44,9 @@ QUANTITIES = {
         "test_sequence_accuracy", "sequence_accuracy_percent", "sequence accuracy [%]", 100, 2, 2, score=True
     ),
     "parameters": Quantity("parameters_total", "parameters", "parameters", 1, 0, 0),
+    "trained": Quantity("trained_parameters", "trained_parameters", "trained parameters", 1, 0, 0),
+    "trained_share": Quantity("trained_share", "trained_percent", "trained [%]", 100, 2, 2),
+    "epochs": Quantity("epochs", "epochs", "epochs", 1, 1, 0),
 }
 
 

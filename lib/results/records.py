@@ -18,7 +18,8 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
     """Return one row per run: the fields of its record, each metric under its own name, weights as `parameters_*`.
 
     F1 of characters in spans (`test_f1`, `eval_f1`) also stands in the columns of macro-F1, the score of other runs.
-    `variant` is the name of the run's variant. `training_seconds` is `seconds`, and missing without a training loop.
+    `variant` is the name of the run's variant. `training_seconds` is `seconds`, and missing without a training loop;
+    so are `trained_parameters`, the weights that train, and `trained_share` of all.
 
     Raises:
         DataError: records are missing or damaged (all of them are named), or two belong to the same run.
@@ -33,7 +34,12 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
         fields = record.model_dump(exclude={"metrics", "parameters", "parents", "variant", "versions"})
         fields["variant"] = variant_name(record.variant)
         parameters = {f"parameters_{part}": number for part, number in record.parameters.items()}
-        training = {"training_seconds": record.seconds if record.epochs else None}
+        trained = record.parameters.get("trainable", record.parameters.get("total"))
+        training = {
+            "training_seconds": record.seconds if record.epochs else None,
+            "trained_parameters": trained if record.epochs else None,
+            "trained_share": trained / record.parameters["total"] if record.epochs and trained else None,
+        }
         scores = {f"{name}_macro": record.metrics[name] for name in ("eval_f1", "test_f1") if name in record.metrics}
         rows.append({"folder": str(folder), **fields, **training, **parameters, **record.metrics, **scores})
     if problems:

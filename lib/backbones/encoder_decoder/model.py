@@ -120,8 +120,7 @@ class EncoderDecoderModel(EncoderDecoderPreTrainedModel):
         last = outputs.last_hidden_state.float()
         with torch.autocast(last.device.type, enabled=False):
             if self.lm_head is None:
-                words: Any = self.get_input_embeddings()
-                logits = functional.linear(last * last.shape[-1] ** -0.5, words.weight)
+                logits = functional.linear(last * last.shape[-1] ** -0.5, self.inner.get_input_embeddings().weight)
             else:
                 logits = self.lm_head(last)
         return Seq2SeqLMOutput(logits=logits, past_key_values=outputs.past_key_values)

@@ -692,7 +692,7 @@ GRAPH = {
     ),
     "a text for every label": (
         [("experiment/stages/finetune/task", {"kind": "text_to_text", "targets": ["a", "b", "c"]}), SKIP_TFIDF],
-        r"stages.finetune.task.targets: 3 for 2 labels \(.*Give one for each",
+        r"stages.finetune.task.targets: 3 for 2 labels \(no, yes\). Give one for each",
     ),
     "texts of what has no decoder": (
         [("experiment/stages/finetune/task", {"kind": "text_to_text", "targets": ["a", "b"]}), SKIP_TFIDF],
