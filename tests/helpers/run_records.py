@@ -104,7 +104,8 @@ def write_trials(folder: Path, space: Mapping[str, Any], *rows: Mapping[str, Any
     usual = {"state": "complete", "epochs": 2, "seconds": 60.0}
     table = pd.DataFrame([{"number": number, **usual, **row} for number, row in enumerate(rows)])
     table.to_csv(folder / TRIALS, index=False)
-    (folder / CONFIG).write_text(yaml.safe_dump({"tuning": {"trials": len(rows), "space": dict(space)}}))
+    tuning = {"trials": len(rows), "space": dict(space)}
+    (folder / CONFIG).write_text(yaml.safe_dump({"tuning": tuning}, sort_keys=False))
     return folder
 
 
