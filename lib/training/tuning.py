@@ -12,7 +12,7 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import optuna
 import pandas as pd
@@ -21,6 +21,7 @@ from optuna.pruners import BasePruner, MedianPruner, NopPruner
 from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
+from optuna.study import StudyDirection
 from optuna.trial import TrialState
 from transformers import TrainerCallback, TrainerState
 from transformers.trainer import DEFAULT_CALLBACKS
@@ -39,7 +40,6 @@ from lib.training.run import train
 
 logger = logging.getLogger(__name__)
 
-Direction = Literal["maximize", "minimize"]
 JOURNAL = "trials.journal"
 NAME = "trials"
 EFFORT = ("epochs", "steps", "tokens", "seconds", "peak_memory_mb")
@@ -67,7 +67,7 @@ def tune(run: TunedRun, out: str | Path, work: str | Path | None = None) -> None
     folders = RunFolders(run, out, work)
     task = TASKS.load(run.task.kind, "task").Task
     score = f"eval_{task.best}"
-    direction: Direction = "maximize" if task.greater_is_better else "minimize"
+    direction = StudyDirection.MAXIMIZE if task.greater_is_better else StudyDirection.MINIMIZE
     journal = _journal(folders.work / JOURNAL, direction)
     # In memory, so that the journal has whole trials only.
     study = optuna.create_study(direction=direction, pruner=_pruner(tuning))
@@ -86,7 +86,7 @@ def tune(run: TunedRun, out: str | Path, work: str | Path | None = None) -> None
     _publish(folders, study, score)
 
 
-def _journal(path: Path, direction: Direction) -> optuna.Study:
+def _journal(path: Path, direction: StudyDirection) -> optuna.Study:
     try:
         storage = JournalStorage(JournalFileBackend(str(path)))
         return optuna.create_study(study_name=NAME, storage=storage, direction=direction, load_if_exists=True)
@@ -132,18 +132,13 @@ def _run_trial(run: TunedRun, trial: optuna.Trial, score: str, scratch: Path) ->
     values = laid_over(run.model_dump(exclude={"tuning"}), trial.params)
     settings = read_settings(Run, values | {"execution": run.execution.model_copy(update={"report_to": []})})
     reports, folder = Reports(trial, score), scratch / "run"
-    state: str = "complete"
-    value: float | None = math.nan
     try:
         if not (folder / RUN).exists():  # else it was killed between the trial's end and the journal's line
             with _heard_by(reports):
                 train(settings, folder, scratch / "work")
         record = read_record(folder)
         reports.report(pd.read_csv(folder / HISTORY, float_precision="round_trip")[score])
-        value = record.metrics[score]
-        if value is None or not math.isfinite(value):
-            state = "diverged"
-        effort = record.model_dump(include=set(EFFORT))
+        state, effort = "complete", record.model_dump(include=set(EFFORT))
         trial.set_user_attr("record", record.model_dump(mode="json"))
     except optuna.TrialPruned:
         state, effort = "pruned", reports.effort()
@@ -156,7 +151,7 @@ def _run_trial(run: TunedRun, trial: optuna.Trial, score: str, scratch: Path) ->
     trial.set_user_attr("effort", effort)
     # To the sampler a diverged trial is a pruned one, and without an evaluation the worst; failed ones it ignores.
     if state == "complete":
-        trial.study.tell(trial, value)
+        trial.study.tell(trial, record.metrics[score])
     else:
         trial.study.tell(trial, state=TrialState.PRUNED)
 
@@ -198,12 +193,15 @@ class Reports(TrainerCallback):
         """Keep the training's state, which tells its effort."""
         self.state = state
 
-    def on_evaluate(self, args, state, control, **kwargs):
+    def on_evaluate(self, args, state, control, metrics, **kwargs):
         """Report the score, of a resumed training also those before.
 
         Raises:
             optuna.TrialPruned: the trial need not go on.
+            RunError: it has diverged in the last steps, after which the training's own loss was not looked at.
         """
+        if not all(math.isfinite(value) for value in metrics.values() if isinstance(value, float)):
+            raise RunError(f"the evaluation at step {state.global_step} is no finite number.", diverged=True)
         self.report(entry[self.score] for entry in state.log_history if self.score in entry)
         if state.global_step < state.max_steps and self.trial.should_prune():
             raise optuna.TrialPruned

@@ -59,6 +59,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
             colour, _ = look[search.row]
             name = f" ({search.row})" if len(searches) > 1 else ""
             frame = search.frame
+            _reach(by_trial, 0, len(frame) - 1)
             by_trial.step(
                 frame["number"], frame["best_so_far"], where="post", color=colour, linewidth=1.1, label=BEST + name
             )
@@ -73,10 +74,19 @@ def _set_scale(axes: Axes, dimension: Dimension) -> None:
     if dimension.values is not None:
         axes.set_xticks(range(len(dimension.values)), list(map(spelled, dimension.values)))
         axes.set_xlim(-0.5, len(dimension.values) - 0.5)
-    elif dimension.log:
+        return
+    if dimension.log:
         axes.set_xscale("log")
     elif dimension.whole:
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    assert dimension.low is not None  # the settings were checked
+    assert dimension.high is not None
+    _reach(axes, dimension.low, dimension.high)
+
+
+def _reach(axes: Axes, low: float, high: float) -> None:
+    """Let a panel reach from `low` to `high` at least: what stands at its edge does not widen it."""
+    axes.update_datalim([(low, 0), (high, 0)], updatey=False)
 
 
 def _positions(values: pd.Series, dimension: Dimension) -> pd.Series:

@@ -60,6 +60,16 @@ def test_a_trial_that_diverged_stands_at_the_lower_edge(tmp_path):
         assert 0 <= height - edge < 0.1 * axes.bbox.height
 
 
+def test_panels_show_all_of_the_space_and_all_trials(tmp_path):
+    rows = [trial(None, 1e-3, state="diverged"), trial(0.5, 1e-4), trial(None, 1e-5, state="diverged")]
+    by_trial, rate, epochs, _ = drawn(tmp_path, rows).axes
+    for axes, low, high in ((by_trial, 0, 2), (rate, 1e-5, 1e-3), (epochs, 1, 4)):
+        left, right = axes.get_xlim()
+        assert left < low
+        assert high < right
+    assert by_trial.get_ylim()[0] > 0
+
+
 def test_the_legend_has_what_is_drawn(tmp_path):
     (legend,) = drawn(tmp_path).legends
     assert [text.get_text() for text in legend.texts] == ["best so far", "complete", "pruned", "diverged", "best"]
