@@ -78,8 +78,7 @@ class Axis(Generic[Parameters]):
         if kind not in self.kinds():
             raise ConfigError(f"kind: {kind!r} is not a known {self.noun}. Expected one of: {', '.join(self.kinds())}.")
         name = f"{self.package}.{kind}"
-        is_package = hasattr(importlib.import_module(name), "__path__")
-        return f"{name}.{part}" if is_package else name
+        return f"{name}.{part}" if self.is_folder(kind) else name
 
     def load(self, kind: Any, part: str) -> ModuleType:
         """Return the module that holds a part of `kind`, imported.
@@ -92,8 +91,11 @@ class Axis(Generic[Parameters]):
     @functools.cache  # noqa: B019 - there is one of each axis
     def has(self, kind: str, part: str) -> bool:
         """Whether a folder of `kind` has a module for a part."""
-        package = importlib.import_module(f"{self.package}.{kind}")
-        return hasattr(package, "__path__") and find_spec(f"{package.__name__}.{part}") is not None
+        return self.is_folder(kind) and find_spec(f"{self.package}.{kind}.{part}") is not None
+
+    def is_folder(self, kind: str) -> bool:
+        """Whether `kind` is a folder with modules, and not a single one."""
+        return hasattr(importlib.import_module(f"{self.package}.{kind}"), "__path__")
 
     def parse(self, values: Mapping[str, Any] | Parameters) -> Parameters:
         """Return the typed parameters of `values`, whose key `kind` names the kind.
@@ -181,9 +183,12 @@ class BackboneParameters(KindParameters):
         return self.kind
 
     def can_train(self, task: "TaskParameters") -> bool:
-        """Whether it can be trained on a task: it does what the task needs, and has a model for it."""
-        is_unknown = type(task) is TaskParameters  # which is an error of its own, and draws no other
-        return task.trains_on in self.abilities and (is_unknown or BACKBONES.has(self.kind, task.head or task.kind))
+        """Whether it can be trained on a task: it does what the task needs, and has a model for it if others have."""
+        head = task.head or task.kind
+        lacks_model = BACKBONES.is_folder(self.kind) and not BACKBONES.has(self.kind, head)
+        return task.trains_on in self.abilities and not (
+            lacks_model and any(BACKBONES.has(kind, head) for kind in BACKBONES.kinds())
+        )
 
     def longest(self) -> int | None:
         """Return how many tokens a sequence may have at most; None = any number."""

@@ -198,7 +198,7 @@ def test_the_small_study_of_decoders_can_be_planned(project):
 def test_the_study_of_hate_speech_can_be_planned_on_a_cluster(project):
     touch(project, "hate/HateSpeechDatasetBalanced.csv")
     model = project.folder / "results/runs/pretrain/sdpa/wikipedia/seed-420/model"
-    model.mkdir(parents=True)
+    model.mkdir(parents=True, exist_ok=True)
     output = project.snakemake("-n", "--profile", "slurm", "--configfile", "config/hate_speech.yaml").stdout
     jobs, seeds = jobs_of(output), 3
     trained = ("roberta-lora", "flan-t5-lora", "encoder", "encoder-taught")
@@ -211,7 +211,7 @@ def test_the_study_of_hate_speech_can_be_planned_on_a_cluster(project):
 
 def test_encoders_of_other_languages_are_rows_without_their_comment_signs(project):
     touch(project, "hate/HateSpeechDatasetBalanced.csv")
-    (project.folder / "results/runs/pretrain/sdpa/wikipedia/seed-420/model").mkdir(parents=True)
+    (project.folder / "results/runs/pretrain/sdpa/wikipedia/seed-420/model").mkdir(parents=True, exist_ok=True)
     path = project.folder / "config" / "languages.yaml"
     path.write_text(project.folder.joinpath("config/hate_speech.yaml").read_text().replace("#- ", ""))
     jobs = jobs_of(project.snakemake("-n", "--configfile", str(path)).stdout)
