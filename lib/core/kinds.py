@@ -184,10 +184,10 @@ class BackboneParameters(KindParameters):
 
     def can_train(self, task: "TaskParameters") -> bool:
         """Whether it can be trained on a task: it does what the task needs, and has a model for it if others have."""
-        head = task.head or task.kind
-        lacks_model = BACKBONES.is_folder(self.kind) and not BACKBONES.has(self.kind, head)
+        head, kinds = task.head or task.kind, BACKBONES.kinds()
+        lacks_model = self.kind in kinds and BACKBONES.is_folder(self.kind) and not BACKBONES.has(self.kind, head)
         return task.trains_on in self.abilities and not (
-            lacks_model and any(BACKBONES.has(kind, head) for kind in BACKBONES.kinds())
+            lacks_model and any(BACKBONES.has(kind, head) for kind in kinds)
         )
 
     def longest(self) -> int | None:
