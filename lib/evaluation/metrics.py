@@ -37,30 +37,17 @@ def classification_metrics(labels: ArrayLike, probabilities: ArrayLike, label_na
         RunError: a probability is not a finite number.
     """
     labels, probabilities = np.asarray(labels), np.asarray(probabilities, dtype=np.float64)
-    classes = range(len(label_names))
     _check(labels, probabilities, len(label_names))
 
     ranking = np.argsort(-probabilities, axis=1, kind="stable")  # [n, C], best class first
     predictions = ranking[:, 0]
-    metrics = {
-        "accuracy": accuracy_score(labels, predictions),
-        "balanced_accuracy": recall_score(
-            labels, predictions, labels=np.unique(labels), average="macro", zero_division=0
-        ),
+    metrics = decision_metrics(labels, predictions, label_names) | {
         "mean_confidence": probabilities.max(axis=1).mean(),
         "mean_entropy": entr(probabilities).sum(axis=1).mean(),
     }
-    for average in ("macro", "micro"):
-        scores = precision_recall_fscore_support(labels, predictions, labels=classes, average=average, zero_division=0)
-        metrics |= {
-            f"{name}_{average}": score for name, score in zip(("precision", "recall", "f1"), scores[:3], strict=True)
-        }
     for k in (3, 5):
         if len(label_names) > k:
             metrics[f"top_{k}_accuracy"] = (ranking[:, :k] == labels[:, None]).any(axis=1).mean()
-    if len(label_names) <= PER_CLASS_UP_TO:
-        for row in class_report(labels, predictions, label_names):
-            metrics |= {f"{name}_class_{row['label']}": row[name] for name in ("precision", "recall", "f1")}
     return {name: float(value) for name, value in metrics.items()}
 
 
@@ -76,18 +63,19 @@ def decision_metrics(labels: ArrayLike, predictions: ArrayLike, label_names: Seq
         `accuracy`, `balanced_accuracy`, `{precision,recall,f1}_{macro,micro}`; up to 10 classes also
         `{precision,recall,f1}_class_<name>`.
     """
-    labels, classes = np.asarray(labels), range(len(label_names))
-    report = class_report(labels, predictions, label_names)
-    names = ("precision", "recall", "f1")
-    micro = precision_recall_fscore_support(labels, predictions, labels=classes, average="micro", zero_division=0)
+    labels, classes, names = np.asarray(labels), range(len(label_names)), ("precision", "recall", "f1")
     metrics = {
         "accuracy": accuracy_score(labels, predictions),
-        "balanced_accuracy": np.mean([row["recall"] for row in report if row["support"]]),
-        **{f"{name}_macro": np.mean([row[name] for row in report]) for name in names},
-        **{f"{name}_micro": score for name, score in zip(names, micro[:3], strict=True)},
+        "balanced_accuracy": recall_score(
+            labels, predictions, labels=np.unique(labels), average="macro", zero_division=0
+        ),
     }
+    for average in ("macro", "micro"):
+        scores = precision_recall_fscore_support(labels, predictions, labels=classes, average=average, zero_division=0)
+        metrics |= {f"{name}_{average}": score for name, score in zip(names, scores[:3], strict=True)}
     if len(label_names) <= PER_CLASS_UP_TO:
-        metrics |= {f"{name}_class_{row['label']}": row[name] for row in report for name in names}
+        for row in class_report(labels, predictions, label_names):
+            metrics |= {f"{name}_class_{row['label']}": row[name] for name in names}
     return {name: float(value) for name, value in metrics.items()}
 
 
