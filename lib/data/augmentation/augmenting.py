@@ -3,6 +3,7 @@
 import contextlib
 import importlib
 import logging
+import re
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 _BATCH = 512
 """Documents held in memory at once."""
+_COPY = re.compile(r"-copy-\d+$")
+"""How the id of a copy ends."""
 
 
 def augment_dataset(
@@ -55,7 +58,7 @@ def augment_dataset(
 
     Raises:
         ConfigError: the model's tokeniser is not usable.
-        DataError: a file cannot be read, or a WordNet database is none.
+        DataError: a file cannot be read, a document is called like a copy, or a WordNet database is none.
         RunError: there is no usable model.
     """
     ways: dict[str, Rewriter] = {
@@ -76,6 +79,11 @@ def augment_dataset(
                 while batch := list(islice(rows, _BATCH)):
                     copies = _copies([row for row in batch if row["label"] in chosen], settings, ways, counts)
                     for row in batch:
+                        if _COPY.search(row["id"]):
+                            raise DataError(
+                                f"{prepared[split]}: a document is called {row['id']!r}, as copies are. Expected ids "
+                                "that end otherwise; rename it, or set the dataset's 'id' to null."
+                            )
                         origin = origins[-1] + 1 if origins else 0
                         for version in [row, *copies.get(row["id"], [])]:
                             writer.write(*version.values())

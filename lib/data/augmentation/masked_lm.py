@@ -50,7 +50,8 @@ class Rewriter:
         available = "cuda" if torch.cuda.is_available() else "cpu"
         self._device = torch.device(available if device == "auto" else device)
         self._model = _opened(model).to(self._device).eval()
-        self._limit = min(settings.masked_lm.max_tokens, self._tokenizer.model_max_length)
+        reach = getattr(self._model.config, "max_position_embeddings", settings.masked_lm.max_tokens)
+        self._limit = min(settings.masked_lm.max_tokens, self._tokenizer.model_max_length, reach)
         if self._tokenizer.mask_token is None:
             raise ConfigError(
                 f"augmentation.masked_lm: {tokenizer}: has no mask token. Expected the tokeniser of a masked language "

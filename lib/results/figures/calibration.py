@@ -116,5 +116,4 @@ def _draw_models(
         loc="upper center",
         bbox_to_anchor=(0.5, 0),
         borderaxespad=4.5,  # below the axis' label
-        ncols=2 if len(labels) > 4 else 1,
     )

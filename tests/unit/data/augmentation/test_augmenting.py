@@ -177,6 +177,13 @@ def test_what_cannot_be_augmented_leaves_nothing(tmp_path, augment, wordnet):
     assert not (tmp_path / "new").exists() or list((tmp_path / "new").iterdir()) == []
 
 
+def test_a_document_that_is_called_like_a_copy(tmp_path, augment):
+    prepared = write(tmp_path / "prepared", change=lambda rows: [row | {"id": f"{row['id']}-copy-1"} for row in rows])
+    with pytest.raises(DataError, match=r"train.parquet: a document is called 'train-0-copy-1', as copies are"):
+        augment(prepared)
+    assert not (tmp_path / "out").exists()
+
+
 def test_script(tmp_path, wordnet, capsys):
     prepared = write(tmp_path / "prepared")
     main = runpy.run_path(str(ROOT / "scripts/augment_dataset.py"))["main"]

@@ -122,6 +122,14 @@ def test_words_behind_the_length_that_the_model_reads_stay(model):
         assert result.split()[0] != "the"
 
 
+def test_a_model_reads_no_more_tokens_than_it_has_positions(tmp_path):
+    short = rewriter(known_model(tmp_path / "model", {"hound": 20.0}), share=0.1)
+    positions = 64
+    (result,) = rewritten(short, "un " * 2 * positions, range(1))
+    assert "hound" in result.split()[: positions - 2]
+    assert set(result.split()[positions - 2 :]) == {"un"}
+
+
 @pytest.mark.parametrize("text", ["12 :) @dog", "a dog [MASK] dog"])
 def test_texts_without_a_word_to_replace(model, text):
     assert rewritten(rewriter(model), text, range(2)) == {None}
