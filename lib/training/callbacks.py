@@ -14,6 +14,7 @@ from transformers.trainer_callback import ExportableState
 
 from lib.attention.contract import set_step
 from lib.core.errors import RunError
+from lib.training import ranks
 
 logger = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ class TimedCheckpoints(TrainerCallback):
         one before it would lack the row and the evaluation, which a resumed run could not make good.
         """
         ends = float(state.epoch).is_integer() or control.should_training_stop
-        if time.monotonic() - self.saved_at >= self.seconds and not ends:
+        if ranks.largest(time.monotonic() - self.saved_at) >= self.seconds and not ends:
             control.should_save = True
 
     def on_save(self, args, state, control, **kwargs):
@@ -152,6 +153,7 @@ class HistoryRecorder(TrainerCallback, ExportableState):
                 diverged=True,
             )
         seconds = self._elapsed()
+        self.peak_memory_mb = ranks.largest(self.measured_peak())
         # Counted in optimiser steps: how documents are split into micro-batches must not change it.
         epoch = state.global_step / math.ceil(len(train_dataloader) / args.gradient_accumulation_steps)
         rates = {group["part"]: group["lr"] for group in lr_scheduler.optimizer.param_groups}
@@ -164,7 +166,7 @@ class HistoryRecorder(TrainerCallback, ExportableState):
                 "step": state.global_step,
                 "seconds": seconds,
                 "tokens_per_second": (state.num_input_tokens_seen - self.tokens_before) / seconds,
-                "peak_memory_mb": self.measured_peak(),
+                "peak_memory_mb": self.peak_memory_mb,
                 "train_loss": loss,
                 "learning_rate": rate,
             }

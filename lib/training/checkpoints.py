@@ -22,6 +22,8 @@ from lib.core.errors import RunError
 
 logger = logging.getLogger(__name__)
 
+RANDOM_STATES = "rng_state*.pth"
+"""Of the random numbers, one per process; written before the Trainer's state."""
 NAME = re.compile(rf"{PREFIX_CHECKPOINT_DIR}-(\d+)")
 REMEDY = "Another process probably works on the same folder: end it, then start this run again."
 
@@ -34,6 +36,9 @@ def last_checkpoint(args: TrainingArguments) -> Path | None:
 
     Args:
         args: the run's arguments; `output_dir` holds its checkpoints.
+
+    Raises:
+        RunError: another number of processes wrote it.
     """
     numbers = {folder: _number(folder) for folder in Path(args.output_dir).iterdir()}
     for folder in sorted(numbers, key=lambda folder: numbers[folder] or 0, reverse=True):
@@ -42,8 +47,20 @@ def last_checkpoint(args: TrainingArguments) -> Path | None:
         fault = checkpoint_fault(folder, args)
         if fault is None:
             return folder
+        if (folder / TRAINER_STATE_NAME).exists() and (written := len(list(folder.glob(RANDOM_STATES)))):
+            _refuse_other_number(folder, written, args.world_size)
         logger.warning("%s: passed over, since %s", folder, fault)
     return None
+
+
+def _refuse_other_number(checkpoint: Path, written: int, processes: int) -> None:
+    """Raise an error if as many processes as this training has not wrote `checkpoint`: it could not go on exactly."""
+    if written != processes:
+        raise RunError(
+            f"{checkpoint}: written by {written} process(es), each with random numbers of its own, but {processes} are "
+            f"to go on. Expected as many: set execution.gpus_per_run to {written} until the run is finished, or delete "
+            f"{checkpoint.parent} to begin anew."
+        )
 
 
 def check_start(checkpoint: Path, args: TrainingArguments, steps: int | None) -> None:
@@ -90,8 +107,9 @@ def checkpoint_fault(checkpoint: Path, args: TrainingArguments) -> str | None:
     step, best = state.get("global_step"), state.get("best_model_checkpoint")
     if _number(checkpoint) not in (None, step):
         return f"its {TRAINER_STATE_NAME} says step {step}"
-    random_state = "rng_state.pth" if args.world_size <= 1 else f"rng_state_{args.process_index}.pth"
-    for name in (OPTIMIZER_NAME, SCHEDULER_NAME, random_state, *([SCALER_NAME] if args.fp16 else [])):
+    alone = args.world_size <= 1
+    random_states = ["rng_state.pth"] if alone else [f"rng_state_{index}.pth" for index in range(args.world_size)]
+    for name in (OPTIMIZER_NAME, SCHEDULER_NAME, *random_states, *([SCALER_NAME] if args.fp16 else [])):
         if not zipfile.is_zipfile(checkpoint / name):
             return f"its {name} is missing or cut off"
     fault = weights_fault(checkpoint)

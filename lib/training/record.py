@@ -17,6 +17,7 @@ import pandas as pd
 
 from lib.core.record import Parent, RunRecord
 from lib.core.settings.run import Run
+from lib.training import ranks
 
 if TYPE_CHECKING:  # a run that does not train needs none of these
     from torch import nn
@@ -46,6 +47,7 @@ def training_record(
     tokens = int(trainer.state.num_input_tokens_seen)
     return RunRecord(
         **_described(run, trainer),
+        processes=ranks.count(),
         parameters=dict(parameters),
         epochs=epochs,
         steps=trainer.state.global_step,

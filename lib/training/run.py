@@ -21,6 +21,7 @@ from lib.core.files import write_json
 from lib.core.record import GEOMETRY, HISTORY, MODEL, PREDICTIONS, RUN
 from lib.core.settings.run import Run
 from lib.data.tokens import TokenDataset
+from lib.training import ranks
 from lib.training.assembly import assemble
 from lib.training.callbacks import Freezing, TimedCheckpoints, quality_figures
 from lib.training.checkpoints import REMEDY, check_start, last_checkpoint
@@ -101,6 +102,7 @@ def train(run: Run, out: str | Path, work: str | Path | None = None) -> None:
     if adapters:
         adapters.merge()
     metrics, predictions = _scores(trainer, run, splits, row)
+    ranks.wait()  # until none reads the working folder any more
     if staged is None:
         return
     _save_tokenizer(tokenizer, run, staged / MODEL, longest=max(lengths))
@@ -119,7 +121,7 @@ def train(run: Run, out: str | Path, work: str | Path | None = None) -> None:
 
 def _fit(trainer: KeyedTrainer, run: Run) -> None:
     """Train from the last working checkpoint if there is one, else from the run's start."""
-    checkpoint = last_checkpoint(trainer.args)
+    checkpoint = ranks.first(last_checkpoint(trainer.args))
     if checkpoint is None and run.start is not None and not run.start.load_only_model_state:
         checkpoint = Path(run.start.checkpoint)
         check_start(checkpoint, trainer.args, run.recipe.steps if run.recipe else None)

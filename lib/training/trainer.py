@@ -1,6 +1,8 @@
 """The transformers Trainer with keyed data order, learning-rate multipliers and the evaluation of its task."""
 
+import functools
 import importlib
+import itertools
 import math
 import sys
 from collections.abc import Mapping, Sequence
@@ -8,19 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
+from accelerate.utils import send_to_device
 from datasets import Dataset
 from torch.utils.data import DataLoader, Sampler
 from transformers import Trainer, TrainingArguments
 from transformers.trainer_callback import PrinterCallback
-from transformers.trainer_utils import EvalLoopOutput, TrainOutput
-from transformers.training_args import OptimizerNames
+from transformers.trainer_utils import EvalLoopOutput, TrainOutput, set_seed
+from transformers.training_args import OptimizerNames, ParallelMode
 
 from lib.core.errors import RunError
 from lib.core.packages import require
+from lib.core.randomness import derive_seed
 from lib.core.settings.recipe import Precision, Recipe
 from lib.core.settings.run import Run
-from lib.data.samplers import LengthGroupedSampler
-from lib.tasks.contract import Task
+from lib.data.samplers import LengthGroupedSampler, Share
+from lib.tasks.contract import Collator, Task
+from lib.training import ranks
 from lib.training.callbacks import HistoryRecorder, KeyedDraws
 from lib.training.checkpoints import REMEDY, StartCheck, best_fault
 from lib.training.trackers import run_name
@@ -31,11 +37,57 @@ ONE_CYCLE_RISE = 25.0
 """By how much a one-cycle learning rate rises to its peak; torch's default."""
 
 
+class Arguments(TrainingArguments):
+    """Arguments of a Trainer that works on one device, and knows of other processes for the sake of what it writes."""
+
+    @property
+    def n_gpu(self) -> int:
+        """Return the GPUs of this process: one at most, since the Trainer would give each a batch of its own."""
+        return min(super().n_gpu, 1)
+
+    @property
+    def parallel_mode(self) -> ParallelMode:
+        """Return whether there are other processes."""
+        return ParallelMode.DISTRIBUTED if dist.is_initialized() else ParallelMode.NOT_PARALLEL
+
+    @property
+    def world_size(self) -> int:
+        """Return the number of processes."""
+        return ranks.count()
+
+    @property
+    def process_index(self) -> int:
+        """Return the number of this process."""
+        return ranks.index()
+
+    @property
+    def local_process_index(self) -> int:
+        """Return the number of this process; all are on one machine."""
+        return ranks.index()
+
+
+class Results(list[Any]):
+    """What has been predicted for the batches of a dataset, in the place of a loader of them.
+
+    Args:
+        batches: what a `prediction_step` returned for each.
+        dataset: their documents.
+    """
+
+    def __init__(self, batches: Sequence[Any], dataset: torch.utils.data.Dataset[Any]) -> None:
+        super().__init__(batches)
+        self.dataset = dataset
+
+
 class KeyedTrainer(Trainer):
     """A Trainer whose data order, masks and random features depend on their keys alone.
 
+    Several processes may share a training, see `lib.training.ranks`: each takes its part of every batch, and of the
+    batches that are evaluated.
+
     Args:
         task: what is learnt; it scores what the model predicts.
+        data_collator: makes a batch of examples.
         recipe: how it trains; not needed to predict, nor is the next.
         lengths: tokens of each training document.
         **options: those of the Trainer.
@@ -48,11 +100,16 @@ class KeyedTrainer(Trainer):
         self,
         *,
         task: Task,
+        data_collator: Collator,
         recipe: Recipe | None = None,
         lengths: Sequence[int] = (),
         **options,
     ):
-        super().__init__(compute_metrics=task.metrics, **options)
+        super().__init__(
+            compute_metrics=task.metrics, data_collator=functools.partial(_collated, data_collator), **options
+        )
+        if ranks.index():  # the dropout of every process is another
+            set_seed(derive_seed("dropout", self.args.seed, ranks.index()) % 2**32)
         self.task = task
         self.lengths = lengths
         self.recipe = recipe
@@ -149,6 +206,11 @@ class KeyedTrainer(Trainer):
             load_result = load_result._replace(missing_keys=missing)
         super()._issue_warnings_after_load(load_result)
 
+    def _save_rng_state(self, output_dir: str) -> None:
+        """Save the state of every process's random numbers; the Trainer's own, written next, means that all is there."""
+        super()._save_rng_state(output_dir)
+        ranks.wait()
+
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Report `logs`; of the training the last row, so that trackers and CSV agree even after a resume."""
         if "loss" in logs:
@@ -158,8 +220,15 @@ class KeyedTrainer(Trainer):
         super().log(logs, start_time)
 
     def _get_train_sampler(self, train_dataset=None) -> Sampler:
-        batch_size = self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
-        return LengthGroupedSampler(self.lengths, batch_size=batch_size, seed=self.args.seed)
+        if self.recipe is None:
+            raise TypeError("a Trainer without a recipe trains nothing")
+        order = LengthGroupedSampler(self.lengths, batch_size=self.recipe.batch_size, seed=self.args.seed)
+        return Share(order, self.recipe.batch_size, self.args.train_batch_size, ranks.index(), ranks.count())
+
+    def _get_eval_sampler(self, eval_dataset) -> Sequence[int]:
+        """Return the documents of every so many-th batch."""
+        size = self.args.eval_batch_size
+        return [i for i in range(len(eval_dataset)) if i // size % ranks.count() == ranks.index()]
 
     def create_optimizer(self, model=None) -> torch.optim.Optimizer:
         """Build AdamW over all weights that train, with weight decay where it belongs and each one's learning rate.
@@ -218,12 +287,18 @@ class KeyedTrainer(Trainer):
         return super().create_scheduler(num_training_steps, optimizer)
 
     def evaluation_loop(self, dataloader, *arguments, metric_key_prefix: str = "eval", **options) -> EvalLoopOutput:
-        """Evaluate a split, which the task hears of first."""
+        """Evaluate a split, which the task hears of first; each process predicts its batches, and scores all of them."""
         self.task.begin(SPLITS[metric_key_prefix], dataloader.dataset.tokens)
+        if ranks.count() > 1:
+            self.model.eval()
+            own = [send_to_device(self.prediction_step(self.model, batch, False), "cpu") for batch in dataloader]
+            dataloader = Results(ranks.in_turns(own), dataloader.dataset)
         return super().evaluation_loop(dataloader, *arguments, metric_key_prefix=metric_key_prefix, **options)
 
     def prediction_step(self, model, inputs, prediction_loss_only, ignore_keys=None):
-        """Evaluate a batch as the task says."""
+        """Evaluate a batch as the task says; what has been predicted for one is taken as it is."""
+        if isinstance(inputs, tuple):
+            return inputs
         found = self.task.prediction_step(model, self._prepare_inputs(inputs))
         return found or super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
 
@@ -233,16 +308,43 @@ class KeyedTrainer(Trainer):
         inputs = {name: value for name, value in inputs.items() if name != self.task.beside}
         loss, outputs = super().compute_loss(model, inputs, True, num_items_in_batch)
         if beside is not None:
-            # The Trainer takes the mean over processes of what each divides by the items of all.
-            items = None if num_items_in_batch is None else num_items_in_batch / self.accelerator.num_processes
-            loss = self.task.loss(loss, outputs["logits"], beside, items)
+            loss = self.task.loss(loss, outputs["logits"], beside, num_items_in_batch)
         return (loss, outputs) if return_outputs else loss
 
-    def training_step(self, *arguments, **options) -> torch.Tensor:
-        """Train on a micro-batch, and record its loss."""
-        loss = super().training_step(*arguments, **options)
-        self.recorder.add_loss(loss)
+    def get_batch_samples(self, epoch_iterator, num_batches, device):
+        """Return this process's micro-batches of an optimiser step, and the number of items in those of all."""
+        batches = list(itertools.islice(epoch_iterator, num_batches))
+        filled = [batch for batch in batches if batch]
+        items = self._get_num_items_in_batch(filled, device)
+        if items is None and filled and ranks.count() > 1:
+            raise RunError(
+                f"{type(self.model).__name__} takes the mean over the documents that a process has, which is not that "
+                "over all. Set execution.gpus_per_run to 1."
+            )
+        if ranks.count() > 1:
+            items = ranks.total(torch.zeros((), device=device) if items is None else items)
+        tokens = sum((batch["attention_mask"].sum() for batch in filled), torch.zeros((), dtype=int, device=device))
+        self.state.num_input_tokens_seen += int(ranks.total(tokens))
+        return batches, items
+
+    def _track_num_input_tokens(self, inputs) -> None:
+        """Do nothing: the tokens of all processes have been counted with their items."""
+
+    def training_step(self, model, inputs, *arguments, **options) -> torch.Tensor:
+        """Train on a micro-batch, which may be empty; record the loss of all processes, and sum up their gradients."""
+        if inputs:
+            loss = super().training_step(model, inputs, *arguments, **options)
+        else:
+            loss = torch.zeros((), device=self.args.device)
+        self.recorder.add_loss(ranks.total(loss))
+        if self.accelerator.sync_gradients:
+            ranks.add_gradients(model.parameters())
         return loss
+
+
+def _collated(collator: Collator, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+    """Return the batch of a process's examples, of which there may be none."""
+    return collator(examples) if examples else {}
 
 
 def trained(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
@@ -273,14 +375,21 @@ def training_arguments(
             last one is kept.
 
     Raises:
-        RunError: the device, the precision or the optimiser is not to be had here.
+        RunError: the device, the precision or the optimiser is not to be had here, or a batch has too few documents for
+            all processes.
     """
     execution = run.execution
+    if recipe.batch_size < ranks.count():
+        raise RunError(
+            f"recipe.batch_size: {recipe.batch_size} documents cannot be shared by {ranks.count()} processes. Expected "
+            "one for each at least; lower execution.gpus_per_run."
+        )
+    share = math.ceil(recipe.batch_size / ranks.count())
     if recipe.optimizer == "adamw_8bit":
         require("bitsandbytes", "recipe.optimizer: adamw_8bit")
-    micro_batch = micro_batch_size(recipe.batch_size, longest, execution.micro_batch_tokens)
+    micro_batch = micro_batch_size(share, longest, execution.micro_batch_tokens)
     metric, greater_is_better = best or (None, None)
-    return TrainingArguments(
+    return Arguments(
         **_common_arguments(work, run, longest_evaluated),
         run_name=run_name(run),
         num_train_epochs=recipe.epochs,
@@ -292,7 +401,7 @@ def training_arguments(
         weight_decay=recipe.weight_decay,
         max_grad_norm=recipe.max_grad_norm,
         per_device_train_batch_size=micro_batch,
-        gradient_accumulation_steps=recipe.batch_size // micro_batch,
+        gradient_accumulation_steps=share // micro_batch,
         **({"optim": recipe.optimizer} if recipe.optimizer != "adamw" else {}),
         eval_strategy="steps" if recipe.evaluate_every else "epoch",
         save_strategy="steps" if recipe.evaluate_every else "epoch",
@@ -321,7 +430,7 @@ def evaluation_arguments(*, work: str, run: Run, longest: int) -> TrainingArgume
     Raises:
         RunError: the device or the precision is not to be had here.
     """
-    return TrainingArguments(**_common_arguments(work, run, longest), report_to=[])
+    return Arguments(**_common_arguments(work, run, longest), report_to=[])
 
 
 def _common_arguments(work: str, run: Run, longest_evaluated: int) -> dict[str, Any]:

@@ -43,9 +43,9 @@ class Training(Section):
 
 
 class Job(Section):
-    """What one training job asks of a machine."""
+    """What one training job asks of a machine; with several `gpus_per_run`, each of its processes asks for as much."""
 
-    gpu: NonNegativeInt = Field(1, description="GPUs.")
+    gpu: Literal[0, 1] = Field(1, description="GPUs; 0 = it runs on a CPU.")
     cpus_per_task: PositiveInt = Field(4, description="CPU cores, also the threads of a local job.")
     mem_mb: PositiveInt = Field(32_000, description="Memory in MB.")
     runtime_scale: PositiveFloat = Field(1.0, description="Factor on the estimated minutes; raise it for slower GPUs.")
@@ -60,6 +60,11 @@ class Execution(Section):
         "made",
         description="`imported`: nothing is trained or evaluated; `scripts/import_runs.py` has written the records of "
         "other people's runs to the folder of results, and tables and figures are made from them.",
+    )
+    gpus_per_run: PositiveInt = Field(
+        1,
+        description="GPUs that share one training: each has a process of its own, which takes its part of every batch. "
+        "The recipe's `batch_size` stays that of all together. Without GPUs, as many processes share the CPU.",
     )
     training: Training = Field(default_factory=Training, description="How one training is executed.")
     job: Job = Field(default_factory=Job, description="What one training job asks of a machine.")
