@@ -4,6 +4,7 @@ import functools
 import importlib
 import itertools
 import math
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,12 +14,15 @@ import torch
 import torch.distributed as dist
 from accelerate.utils import send_to_device
 from datasets import Dataset
+from safetensors import SafetensorError
 from torch.utils.data import DataLoader, Sampler
 from transformers import Trainer, TrainingArguments
+from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import PrinterCallback
 from transformers.trainer_utils import EvalLoopOutput, TrainOutput, set_seed
 from transformers.training_args import OptimizerNames, ParallelMode
 
+from lib.core.attempts import remove
 from lib.core.errors import RunError
 from lib.core.packages import require
 from lib.core.randomness import derive_seed
@@ -28,11 +32,16 @@ from lib.data.samplers import LengthGroupedSampler, Share
 from lib.tasks.contract import Collator, Task
 from lib.training import ranks
 from lib.training.callbacks import HistoryRecorder, KeyedDraws
-from lib.training.checkpoints import REMEDY, StartCheck, best_fault
+from lib.training.checkpoints import checkpoint_folder, rotate, seal
 from lib.training.trackers import run_name
 
 SPLITS = {"eval": "validation", "test": "test"}
 """Splits by what their scores begin with."""
+BESIDE = ".partial"
+"""Folder, in that of the checkpoints, in which one is being written."""
+NON_FINITE_STEPS = 20
+"""Steps in a row whose loss or gradients are no finite numbers, after which a training stops: more than the scale of
+fp16 takes from its first value, 2^16, to 1."""
 ONE_CYCLE_RISE = 25.0
 """By how much a one-cycle learning rate rises to its peak; torch's default."""
 
@@ -117,6 +126,9 @@ class KeyedTrainer(Trainer):
             "backbone": recipe.backbone_lr_multiplier if recipe else 1.0,
             "head": recipe.head_lr_multiplier if recipe else 1.0,
         }
+        self.saves = False
+        self.step_loss: float | torch.Tensor = 0.0
+        self.non_finite = 0
         self.remove_callback(PrinterCallback)
         self.add_callback(KeyedDraws())
         self.add_callback(HistoryRecorder(self.multipliers))
@@ -145,28 +157,22 @@ class KeyedTrainer(Trainer):
         return next(row for row in rows if row["step"] == self.state.best_global_step)
 
     def train(self, resume_from_checkpoint: Path | None = None, **options) -> TrainOutput:
-        """Train, and make sure of where it began and, if a best model is selected, of what it ended with.
+        """Train, and make sure of what a training that selects a best model ends with.
 
         Args:
             resume_from_checkpoint: whole working checkpoint to go on from; None = from the beginning.
             **options: those of the Trainer.
 
         Raises:
-            RunError: the training did not start where it should, or its best model is not there.
+            RunError: no evaluation was the best.
         """
-        check = StartCheck(resume_from_checkpoint)
-        self.add_callback(check)
         checkpoint = None if resume_from_checkpoint is None else str(resume_from_checkpoint)
-        try:
-            output = super().train(resume_from_checkpoint=checkpoint, **options)
-        except RunError:
-            raise
-        except Exception as error:
-            if not check.passed:
-                check.refuse_fault(self.args, cause=error)
-            raise
-        if self.args.load_best_model_at_end:
-            self._require_best()
+        output = super().train(resume_from_checkpoint=checkpoint, **options)
+        if self.args.load_best_model_at_end and self.state.best_model_checkpoint is None:
+            raise RunError(
+                f"{self.args.output_dir}: no evaluation had a finite {self.args.metric_for_best_model}. Expected one, "
+                "whose model is to be kept; lower recipe.learning_rate, or use precision bf16 or fp32."
+            )
         return output
 
     def set_initial_training_values(self, args: TrainingArguments, dataloader: DataLoader) -> tuple[Any, ...]:
@@ -180,18 +186,41 @@ class KeyedTrainer(Trainer):
         self.state.compute_steps(self.args, max_steps)
         return (self.state.num_train_epochs, 0) if self.state.global_step >= max_steps else begun
 
-    def _load_best_model(self) -> None:
-        self._require_best()
-        super()._load_best_model()
+    def _get_output_dir(self, trial: Any) -> str:
+        """Return where checkpoints go: while one is being written, beside its place."""
+        return str(Path(self.args.output_dir) / BESIDE) if self.saves else self.args.output_dir
 
-    def _require_best(self) -> None:
-        """Raise an error if the best model is not there; the Trainer would go on with the last epoch's."""
-        fault = best_fault(self.state.best_model_checkpoint, self.state.best_global_step)
-        if fault:
+    def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
+        """Write a checkpoint beside its place, seal it, put it there, and remove those that it supersedes.
+
+        Raises:
+            RunError: it cannot be written, or the weights are no finite numbers.
+        """
+        if self.non_finite and not self.args.fp16:  # there, such a step is passed over; else no weights are left
+            self._refuse_non_finite()
+        work, step, best = Path(self.args.output_dir), self.state.global_step, self.state.best_global_step
+        place = checkpoint_folder(work, step)
+        self.saves = True
+        try:
+            super()._save_checkpoint(model, trial)
+            ranks.wait()
+            self.state.best_model_checkpoint = str(checkpoint_folder(work, best)) if best else None
+            if self.args.should_save:
+                self.state.save_to_json(str(work / BESIDE / place.name / TRAINER_STATE_NAME))
+                seal(work / BESIDE / place.name)
+                remove(place)
+                (work / BESIDE / place.name).rename(place)
+                rotate(work, best)
+        except (OSError, RuntimeError, SafetensorError) as error:
             raise RunError(
-                f"{self.args.output_dir}: {fault}. Expected the model with the best {self.args.metric_for_best_model} "
-                f"({self.state.best_metric}), which is the one to keep. {REMEDY}"
-            )
+                f"{place}: cannot be written ({error}). Expected a folder with write permission and free space. The "
+                "next start of this run goes on from the checkpoint before."
+            ) from error
+        finally:
+            self.saves = False
+            if self.args.should_save:
+                shutil.rmtree(work / BESIDE, ignore_errors=True)
+        ranks.wait()
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, torch.Tensor] | None = None) -> None:
         """Save a checkpoint: with adapters, without the weights beside them, which the run's start holds."""
@@ -205,11 +234,6 @@ class KeyedTrainer(Trainer):
             missing = [name for name in load_result.missing_keys if name in trained(self.model)]
             load_result = load_result._replace(missing_keys=missing)
         super()._issue_warnings_after_load(load_result)
-
-    def _save_rng_state(self, output_dir: str) -> None:
-        """Save the state of every process's random numbers; the Trainer's own, written next, means that all is there."""
-        super()._save_rng_state(output_dir)
-        ranks.wait()
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Report `logs`; of the training the last row, so that trackers and CSV agree even after a resume."""
@@ -336,10 +360,47 @@ class KeyedTrainer(Trainer):
             loss = super().training_step(model, inputs, *arguments, **options)
         else:
             loss = torch.zeros((), device=self.args.device)
-        self.recorder.add_loss(ranks.total(loss))
+        loss_of_all = ranks.total(loss)
+        self.recorder.add_loss(loss_of_all)
+        self.step_loss = self.step_loss + loss_of_all
         if self.accelerator.sync_gradients:
             ranks.add_gradients(model.parameters())
         return loss
+
+    def _get_grad_norm(self, model: torch.nn.Module, grad_norm: torch.Tensor | None = None) -> Any:
+        """Return the norm of a step's gradients, and stop where neither it nor the loss has been a number for long.
+
+        Raises:
+            RunError: it has not in the last steps.
+        """
+        norm = super()._get_grad_norm(model, grad_norm)
+        is_finite = math.isfinite(norm + self.step_loss)
+        self.step_loss = 0.0
+        self.non_finite = 0 if is_finite else self.non_finite + 1
+        if self.non_finite == NON_FINITE_STEPS:
+            self._refuse_non_finite(last=self.state.global_step + 1)
+        return norm
+
+    def _refuse_non_finite(self, last: int | None = None) -> None:
+        """Raise an error that says since which step loss or gradients are no finite numbers, and on which documents.
+
+        Args:
+            last: step under way; None = the one that was finished last.
+        """
+        recipe, first = self.recipe, (last or self.state.global_step) - self.non_finite + 1
+        assert recipe is not None  # it trains
+        order = LengthGroupedSampler(self.lengths, batch_size=recipe.batch_size, seed=self.args.seed)
+        epoch, step = divmod(first - 1, math.ceil(len(order) / recipe.batch_size))
+        order.set_epoch(epoch)
+        start = step * recipe.batch_size
+        rows = [row for _, row in itertools.islice(order, start, start + recipe.batch_size)]
+        names = ", ".join(map(str, self.train_dataset.tokens.select(rows)["id"]))
+        raise RunError(
+            f"loss or gradients are no finite numbers since step {first}, {self.non_finite} in a row. Expected finite "
+            "ones: lower recipe.learning_rate or recipe.max_grad_norm, or use precision bf16 or fp32. The last "
+            f"checkpoint is older than that. If nothing helps, look at the documents of step {first}: {names}",
+            diverged=True,
+        )
 
 
 def _collated(collator: Collator, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
@@ -406,8 +467,6 @@ def training_arguments(
         eval_strategy="steps" if recipe.evaluate_every else "epoch",
         save_strategy="steps" if recipe.evaluate_every else "epoch",
         **({"eval_steps": recipe.evaluate_every, "save_steps": recipe.evaluate_every} if recipe.evaluate_every else {}),
-        # With 1, the Trainer removes the last checkpoint when another is the best.
-        save_total_limit=1 if best is None else 2,
         logging_strategy="no",  # the history's recorder asks for it
         logging_nan_inf_filter=False,
         include_num_input_tokens_seen="non_padding",

@@ -17,12 +17,19 @@ class Training(Section):
         description="Tokens, padding included, that a device takes at once; a batch above that is accumulated in "
         "micro-batches of equal size.",
     )
+    auto_micro_batch: bool = Field(
+        False,
+        description="Whether a training halves the documents that it takes at once where memory does not suffice, and "
+        "goes on from its last checkpoint; on one device.",
+    )
     workers: NonNegativeInt = Field(0, description="Processes that prepare batches; 0 = the training process itself.")
     checkpoint_minutes: PositiveFloat = Field(
-        20.0, description="Minutes between working checkpoints, besides the one at each epoch's end."
+        10.0, description="Minutes between working checkpoints, besides the one at each epoch's end."
     )
     report_to: list[Literal["tensorboard", "wandb"]] = Field(
-        default_factory=list, description="Trackers besides the CSV, which is always written."
+        default_factory=list,
+        description="Trackers besides the CSV, which is always written. Their files lie in the run's working folder "
+        "until it has finished, then beside its results.",
     )
     run_name: str = Field(
         "{stage}/{model}/{dataset}/seed-{seed}",
