@@ -2,13 +2,14 @@
 
 python scripts/torture.py --out FOLDER CONFIG [CONFIG ...]
 
-CONFIG are the `config.yaml` of finished runs whose inputs are still there. Each run is trained once undisturbed, then
-killed --kills times, with a checkpoint after every step, and compared each time it comes to its end: weights,
-predictions and history must be the same bit for bit. Prints what it counted, and writes it to counts.json; the exit
-status is 1 if anything differs. For a proof over three stages, three mechanisms and two further backbones:
+CONFIG are the `config.yaml` of finished runs whose inputs are still there; those that do not train are left out. Each
+run is trained once undisturbed, then killed --kills times, with a checkpoint after every step, and compared each time it
+comes to its end: weights, predictions and history must be the same bit for bit. Prints what it counted, and writes it to
+counts.json; the exit status is 1 if anything differs. For a proof over three stages, three mechanisms and two further
+backbones:
 
     snakemake --configfile config/torture.yaml --cores all
-    python scripts/preloaded.py python scripts/torture.py --out results/torture/kills results/torture/runs/*/*/*/*/config.yaml
+    python scripts/preloaded.py python scripts/torture.py --out kills results/torture/runs/*/*/*/*/config.yaml
 
 The first program lets all starts share one process that has imported what they need.
 """
@@ -23,6 +24,7 @@ from lib.core.errors import RunError
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
+    from lib.core.files import read_mapping
     from lib.measure.survival import report, survive
 
     parser = program.parser(__doc__)
@@ -34,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     if options.out.exists():
         raise RunError(f"{options.out}: is there already. Expected a new folder; give another one.")
     counts = []
-    for number, config in enumerate(options.configs):
+    for number, config in enumerate(path for path in options.configs if read_mapping(path).get("recipe")):
         counts.append(survive(config, options.out / str(number), options.kills, options.seed + number))
         print(report(counts, options.out).splitlines()[number], flush=True)
     words = report(counts, options.out)
