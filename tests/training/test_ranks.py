@@ -168,13 +168,15 @@ def test_a_killed_run_of_two_processes_resumes_exactly(settings, tmp_path):
     while not any(int(path.parent.name.split("-")[1]) > 192 // 8 + 5 for path in states):
         assert process.poll() is None, "the run ended before it could be killed"
         assert time.monotonic() < deadline
-        states = list((tmp_path / ".killed.work").glob("*/checkpoint-*/trainer_state.json"))
+        states = list((tmp_path / ".killed.work").glob("*/*/checkpoint-*/manifest.json"))
         time.sleep(0.02)
     os.kill(psutil.Process(process.pid).children()[-1].pid, signal.SIGKILL)
     assert process.wait() != 0
     assert not (tmp_path / "killed").exists()
 
-    checkpoint = max((tmp_path / ".killed.work").glob("*/checkpoint-*"), key=lambda path: int(path.name.split("-")[1]))
+    checkpoint = max(
+        (tmp_path / ".killed.work").glob("*/*/checkpoint-*"), key=lambda path: int(path.name.split("-")[1])
+    )
     first, second = (torch.load(checkpoint / f"rng_state_{i}.pth", weights_only=False)["cpu"] for i in range(PROCESSES))
     assert not torch.equal(first, second)
     with pytest.raises(RunError, match=r"written by 2 process.*but 1 are.*execution.gpus_per_run to 2"):
