@@ -33,6 +33,7 @@ from lib.tasks.contract import Collator, Task
 from lib.training import ranks
 from lib.training.callbacks import HistoryRecorder, KeyedDraws
 from lib.training.checkpoints import checkpoint_folder, rotate, seal
+from lib.training.interruptions import died_of_worker
 from lib.training.trackers import run_name
 
 SPLITS = {"eval": "validation", "test": "test"}
@@ -212,6 +213,8 @@ class KeyedTrainer(Trainer):
                 (work / BESIDE / place.name).rename(place)
                 rotate(work, best)
         except (OSError, RuntimeError, SafetensorError) as error:
+            if died_of_worker(error):  # says so whatever is under way
+                raise
             raise RunError(
                 f"{place}: cannot be written ({error}). Expected a folder with write permission and free space. The "
                 "next start of this run goes on from the checkpoint before."
