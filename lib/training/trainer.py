@@ -207,7 +207,7 @@ class KeyedTrainer(Trainer):
         super()._issue_warnings_after_load(load_result)
 
     def _save_rng_state(self, output_dir: str) -> None:
-        """Save the state of every process's random numbers; the Trainer's own, written next, means that all is there."""
+        """Save the state of every process's random numbers before the Trainer's own, which says that all is there."""
         super()._save_rng_state(output_dir)
         ranks.wait()
 
@@ -287,12 +287,13 @@ class KeyedTrainer(Trainer):
         return super().create_scheduler(num_training_steps, optimizer)
 
     def evaluation_loop(self, dataloader, *arguments, metric_key_prefix: str = "eval", **options) -> EvalLoopOutput:
-        """Evaluate a split, which the task hears of first; each process predicts its batches, and scores all of them."""
+        """Evaluate a split, which the task hears of first; each process predicts its batches and scores all of them."""
         self.task.begin(SPLITS[metric_key_prefix], dataloader.dataset.tokens)
         if ranks.count() > 1:
             self.model.eval()
             own = [send_to_device(self.prediction_step(self.model, batch, False), "cpu") for batch in dataloader]
             dataloader = Results(ranks.in_turns(own), dataloader.dataset)
+            self.gather_function = self.accelerator.gather  # the usual one cuts what a loader has filled up
         return super().evaluation_loop(dataloader, *arguments, metric_key_prefix=metric_key_prefix, **options)
 
     def prediction_step(self, model, inputs, prediction_loss_only, ignore_keys=None):

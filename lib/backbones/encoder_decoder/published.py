@@ -57,7 +57,7 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
     _compare(model, found, folder)
     try:
         source, report = AutoModelForSeq2SeqLM.from_pretrained(
-            folder, config=found, dtype="float32", output_loading_info=True
+            folder, config=found, dtype="float32", output_loading_info=True, trust_remote_code=False
         )
     except (OSError, RuntimeError, ValueError, SafetensorError) as error:
         raise RunError(f"{folder}: cannot be loaded ({error}). Expected a complete published model.") from error

@@ -68,7 +68,12 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
     auto = AutoModelForCausalLM if "causal" in family.switches else AutoModelForMaskedLM
     try:
         source, report = auto.from_pretrained(
-            folder, config=found, dtype="float32", key_mapping=TEXT_PART, output_loading_info=True
+            folder,
+            config=found,
+            dtype="float32",
+            key_mapping=TEXT_PART,
+            output_loading_info=True,
+            trust_remote_code=False,
         )
     except (OSError, RuntimeError, ValueError) as error:
         raise RunError(f"{folder}: cannot be loaded ({error}). Expected a complete published model.") from error

@@ -11,6 +11,23 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
+# Names and folders become parts of paths and of commands.
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+FOLDER = r"^[\w./][\w./+@=,:%-]*$"
+REPOSITORY = r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$"
+REVISION = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
+PATTERNS = {
+    NAME: "expected letters, digits, '.', '_' and '-', the first one a letter or digit",
+    FOLDER: "expected a path of letters, digits and the signs . / _ + @ = , : % -, without spaces, quotes or braces",
+    REPOSITORY: "expected owner/name, each of letters, digits, '.', '_' and '-'",
+    REVISION: "expected a commit, tag or branch: letters, digits, '.', '_', '/' and '-'",
+}
+"""What a text that does not match is told."""
+Name = Annotated[str, Field(pattern=NAME, description="Letters, digits, '.', '_' and '-'.")]
+Folder = Annotated[str, Field(pattern=FOLDER)]
+Repository = Annotated[str, Field(pattern=REPOSITORY)]
+Revision = Annotated[str, Field(pattern=REVISION)]
+
 _ABSENT = object()
 _PLACE = re.compile(r"([\w-]+(?:\.[\w-]+)*): ")
 
@@ -103,6 +120,8 @@ def sentences(error: ValidationError) -> Iterator[tuple[tuple[str, ...], str]]:
         elif problem["type"] == "missing":
             yield place, "missing. Add it (config/README.md describes it)"
         else:
+            if problem["type"] == "string_pattern_mismatch":
+                message = PATTERNS.get(problem["ctx"]["pattern"], message)
             message = message.removeprefix("Value error, ").rstrip(".")
             found = problem["input"]
             silent = isinstance(found, dict | list) or problem["type"] == "problem"
