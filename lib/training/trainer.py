@@ -7,6 +7,7 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from pickle import UnpicklingError  # noqa: TID251 raised by torch in place of loading
 from typing import Any
 
 import torch
@@ -161,6 +162,12 @@ class KeyedTrainer(Trainer):
             output = super().train(resume_from_checkpoint=checkpoint, **options)
         except RunError:
             raise
+        except UnpicklingError as error:
+            raise RunError(
+                f"{checkpoint}: holds more than tensors and numbers, which is not loaded, since it could run code "
+                f"({str(error).splitlines()[0]}). Expected the training state of this project; take another, "
+                "or delete this one."
+            ) from error
         except Exception as error:
             if not check.passed:
                 check.refuse_fault(self.args, cause=error)

@@ -67,10 +67,17 @@ class Section(BaseModel):
         except ValidationError as error:
             problems = [_again(details) for details in error.errors()]
             section = _as_far_as_valid(cls, values)
+        unfinished: list[Exception] = []
         for name in _checks(cls) if isinstance(values, dict) else []:
-            problems += [_problem(text, values) for text in _found(section, name, complete=not problems)]
+            try:
+                for text in getattr(section, name)():
+                    problems.append(_problem(text, values))
+            except Exception as error:  # it asked for what is wrong itself
+                unfinished.append(error)
         if problems:
             raise ValidationError.from_exception_data(cls.__name__, problems)
+        if unfinished:
+            raise unfinished[0]
         return section
 
 
@@ -130,18 +137,6 @@ def sentences(error: ValidationError) -> Iterator[tuple[tuple[str, ...], str]]:
 
 def _checks(section: type[Section]) -> list[str]:
     return [name for name in dir(section) if getattr(getattr(section, name, None), "is_check", False)]
-
-
-def _found(section: Section, name: str, complete: bool) -> list[str]:
-    """Return what a check finds; nothing more once it asks for a field that is wrong itself."""
-    found = []
-    try:
-        for text in getattr(section, name)():
-            found.append(text)
-    except AttributeError:
-        if complete:
-            raise
-    return found
 
 
 def _problem(text: str, values: Any) -> InitErrorDetails:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from lib.core.kinds import Ability, AnyFigure, AnyTable
-from lib.core.settings import Section, check, without_null
+from lib.core.settings import Name, Section, check, without_null
 
 
 class Analysis(Section):
