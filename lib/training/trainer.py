@@ -7,7 +7,6 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from pickle import UnpicklingError  # noqa: TID251 raised by torch in place of loading
 from typing import Any
 
 import torch
@@ -20,7 +19,7 @@ from transformers.trainer_callback import PrinterCallback
 from transformers.trainer_utils import EvalLoopOutput, TrainOutput, set_seed
 from transformers.training_args import OptimizerNames, ParallelMode
 
-from lib.core.errors import RunError
+from lib.core.errors import RunError, UnpicklingError
 from lib.core.packages import require
 from lib.core.randomness import derive_seed
 from lib.core.settings.recipe import Precision, Recipe

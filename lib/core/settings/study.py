@@ -188,12 +188,12 @@ class Stage(Section):
         for name, entry in values["data"].items():
             entry = {} if entry is None else entry
             if isinstance(entry, dict):
-                merged = {
-                    key: {**(values.get(key) or {}), **(entry.get(key) or {})}
-                    for key in ("task", "recipe")
-                    if values.get(key) or entry.get(key)
+                pairs = {key: (values.get(key) or {}, entry.get(key) or {}) for key in ("task", "recipe")}
+                entry = entry | {
+                    key: {**shared, **own}
+                    for key, (shared, own) in pairs.items()
+                    if isinstance(shared, dict) and isinstance(own, dict) and (shared or own)
                 }
-                entry = entry | merged
             entries[name] = entry
         return values | {"data": entries}
 
@@ -305,7 +305,7 @@ class Experiment(Section):
             kept["models"] = {
                 name: model
                 for name, model in kept["models"].items()
-                if not isinstance(model, dict) or model.get("mechanism") not in gone.get("mechanisms", set())
+                if not isinstance(model, dict) or model.get("mechanism") not in list(gone.get("mechanisms", ()))
             }
         for name, stage in kept["stages"].items() if "stages" in named else ():
             if isinstance(stage, dict) and isinstance(stage.get("data"), dict):

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from lib.core.errors import ConfigError, DataError, RunError
+from lib.core.errors import ConfigError, DataError, RunError, UnpicklingError
 from lib.core.settings.data import Augmentation
 from lib.data.augmentation.words import WORD, Place, Request, cased, chosen, replaceable, replaced
 from lib.data.masking import TokenMasker
@@ -148,7 +149,7 @@ def _opened(folder: Path) -> torch.nn.Module:
         model, found = AutoModelForMaskedLM.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False, output_loading_info=True
         )
-    except (OSError, ValueError, RuntimeError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError, UnpicklingError) as error:
         raise RunError(
             f"{folder}: holds no masked language model that can be loaded ({error}). Expected a folder with "
             "config.json and weights, such as the `model` of a run of masked_lm."
