@@ -139,13 +139,11 @@ def report(counts: list[Counts], folder: Path) -> str:
         f"{len(count.differences)} differences"
         for count in counts
     ]
-    total = Counts(
-        "all",
-        *(sum(getattr(count, name) for count in counts) for name in ("kills", "resumes", "finished")),
-        [difference for count in counts for difference in count.differences],
+    kills, resumes, finished = (
+        sum(getattr(count, name) for count in counts) for name in ("kills", "resumes", "finished")
     )
+    differences = [difference for count in counts for difference in count.differences]
     lines.append(
-        f"all {len(counts)}: {total.kills} kills, {total.resumes} resumes, {total.finished} runs finished, "
-        f"{len(total.differences)} differences"
+        f"all {len(counts)}: {kills} kills, {resumes} resumes, {finished} runs finished, {len(differences)} differences"
     )
-    return "\n".join([*lines, *total.differences])
+    return "\n".join([*lines, *differences])

@@ -175,7 +175,9 @@ def test_a_worker_that_dies_ends_in_a_message(run, tmp_path, monkeypatch):
 
     monkeypatch.setattr(KeyedTrainer, "training_step", kill_worker)
     run = run.model_copy(update={"execution": run.execution.model_copy(update={"workers": 1})})
-    with pytest.raises(RunError, match="a process that prepares batches died .*Raise execution.job.mem_mb, or lower the workers"):
+    with pytest.raises(
+        RunError, match="a process that prepares batches died .*Raise execution.job.mem_mb, or lower the workers"
+    ):
         train(run, tmp_path / "out")
     assert list(attempt(tmp_path / "out").glob("checkpoint-*"))
 
