@@ -107,7 +107,7 @@ def hand_over() -> int | None:
         if reply != STARTED:
             logger.warning("%s: not used, this program runs in its own process (%s)", address, reply)
             return None
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
             signal.signal(number, lambda number, _: connection.sendall(bytes([number])))
         status = ""
         with contextlib.suppress(ConnectionResetError):
@@ -184,7 +184,10 @@ def _keep(connection: socket.socket) -> Call:
     if reason := call.refusal():
         connection.sendall(f"{reason}\n".encode())
         os._exit(0)
-    connection.sendall(f"{STARTED}\n".encode())
+    try:
+        connection.sendall(f"{STARTED}\n".encode())
+    except OSError:  # likewise
+        os._exit(0)
 
     process = os.fork()
     if process == 0:

@@ -95,8 +95,8 @@ def read_settings(kind: type[Settings], source: str | dict[str, Any]) -> Setting
         raise ConfigError(describe(error)) from error
 
 
-def read_run(documentation: str | None, argv: Sequence[str] | None) -> tuple[Run, str, str | None]:
-    """Return settings, output folder and working folder of a run, from the arguments of its program."""
+def read_run(documentation: str | None, argv: Sequence[str] | None) -> tuple[Run, str, str | None, str | None]:
+    """Return settings, output folder, working folder and code digest of a run, from the arguments of its program."""
     from lib.core.settings.run import Run
 
     return read_run_as(Run, documentation, argv)
@@ -104,7 +104,7 @@ def read_run(documentation: str | None, argv: Sequence[str] | None) -> tuple[Run
 
 def read_run_as(
     kind: type[Settings], documentation: str | None, argv: Sequence[str] | None
-) -> tuple[Settings, str, str | None]:
+) -> tuple[Settings, str, str | None, str | None]:
     """Return what `read_run` does, the settings checked as `kind`, for runs that have more of them."""
     from lib.core.files import read_mapping
     from lib.core.record import MODEL
@@ -122,6 +122,7 @@ def read_run_as(
     arguments.add_argument("--execution", help="in place of `execution` of the config: a path, or JSON")
     arguments.add_argument("--out", required=True, metavar="FOLDER", help="new folder of the results")
     arguments.add_argument("--work", metavar="FOLDER", help="folder of working checkpoints; default beside OUT")
+    arguments.add_argument("--code", metavar="DIGEST", help="digest of the code that the run executes, for its record")
     options = arguments.parse_args(argv)
     settings = read_mapping(options.config)
     if options.settings_from:
@@ -137,4 +138,4 @@ def read_run_as(
         settings["start"] = {"run": str(folder.parent) if folder.name == MODEL else None, "checkpoint": str(folder)}
     if options.execution:
         settings["execution"] = read_mapping(options.execution)
-    return read_settings(kind, settings), options.out, options.work
+    return read_settings(kind, settings), options.out, options.work, options.code

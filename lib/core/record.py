@@ -1,5 +1,6 @@
 """The run record: what a finished run leaves, and all that tables and figures read."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import Literal
@@ -69,8 +70,15 @@ class RunRecord(BaseModel):
     precision: Literal["fp32", "bf16", "fp16"] | None
     device: str
     hardware: str | None
+    processes: int = 1
+    """Processes that trained together, each on a device of its own. Time is that on the clock, memory that of the one
+    which took most."""
     versions: dict[str, str]
     git_commit: str | None
+    code: str | None = None
+    """Digest of the code that the run executed; None = it was run by hand, or imported."""
+    files: dict[str, str] = {}
+    """SHA-256 of every other file that the run left, by its path in the run's folder. Empty = unknown."""
     imported: str | None = None
     """What a run of other people's code is called in its own records; None = it is a run of this project."""
     metrics: dict[str, float | None]
@@ -95,3 +103,19 @@ def read_record(folder: str | Path) -> RunRecord:
         ) from error
     except (json.JSONDecodeError, ValidationError) as error:
         raise DataError(f"{path}: not a run record ({error}). Delete the run's folder and run it again.") from error
+
+
+def digest_of(place: Path) -> str:
+    """Return a digest of a file, or of the weights, tables or vocabulary in a folder; logs do not count."""
+    files = sorted(place.iterdir()) if place.is_dir() else [place]
+    digest = hashlib.sha256()
+    for path in files:
+        if path == place or path.suffix in (".safetensors", ".arrow") or path.name in ("vocab.txt", "tokenizer.json"):
+            digest.update(bytes.fromhex(file_digest(path)))
+    return digest.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import pandas as pd
 
 from lib.core.errors import RunError
-from lib.core.files import write_json
-from lib.core.record import PREDICTIONS, RUN, RunRecord
+from lib.core.record import PREDICTIONS, RunRecord
 from lib.core.settings.run import Run
 from lib.training.folders import RunFolders
+from lib.training.record import write_record
 
 logger = logging.getLogger(__name__)
 
@@ -24,26 +24,29 @@ class Evaluated(NamedTuple):
     """One row per validation and test document."""
 
 
-def evaluate(run: Run, out: str | Path, work: str | Path | None = None) -> None:
+def evaluate(run: Run, out: str | Path, work: str | Path | None = None, code: str | None = None) -> None:
     """Do `run` and leave its record, with predictions for validation and test, in `out`.
 
     Args:
         run: the run's settings.
         out: new folder of the results.
         work: folder under which the run works; None = beside `out`.
+        code: digest of the code that the run executes, for its record.
 
     Raises:
         ProjectError: the data, the start or the folders do not allow the run.
     """
     if run.recipe is not None:
         raise RunError("recipe: expected none, since nothing is trained here; scripts/train.py runs what trains.")
-    folders = RunFolders(run, out, work)
     # By a name made at run time, so that the digest of a run's code holds only the way that the run takes.
     way = importlib.import_module(f"lib.training.evaluate_{'tokens' if run.reads_tokens else 'texts'}")
-    record, predictions = way.evaluate(run, folders)
-    staged = folders.stage()
-    predictions.to_parquet(staged / PREDICTIONS, index=False)
-    write_json(staged / RUN, record.model_dump(mode="json"))
-    folders.publish(staged)
+    with RunFolders(run, out, work, code) as folders:
+        if folders.is_published():
+            return
+        record, predictions = way.evaluate(run, folders)
+        staged = folders.stage()
+        predictions.to_parquet(staged / PREDICTIONS, index=False)
+        write_record(record, staged, code)
+        folders.publish(staged)
     scores = [f"{name} {value:.4f}" for name, value in record.metrics.items() if value is not None]
     logger.info("%s", ", ".join(scores))

@@ -21,12 +21,15 @@ ROOT = Path(__file__).resolve().parents[2]
 
 SILENT = frozenset(
     {
+        "lib.core.attempts",  # where runs are at work, and what they say of themselves meanwhile
         "lib.core.errors",  # classes of errors
         "lib.core.files",  # reads settings, writes files whole
         "lib.core.record",  # describes a finished run and names its files
         "lib.core.kinds",  # finds kinds by name; those that a run uses are roots of their own
         "lib.core.program",  # command line, messages, exit status
         "lib.training.folders",  # where a run works and where its results go
+        "lib.training.heartbeats",  # what a training says of itself
+        "lib.training.interruptions",  # what ends it from outside
         "lib.training.record",  # writes the record after the training
         "lib.training.trackers",  # reports the training's progress
     }

@@ -1,14 +1,17 @@
 """The checked study and what the rules share. No rule lives here."""
 
 import os
+import shlex
 import subprocess
 import sys
+from datetime import timedelta
 from functools import partial
 
 from snakemake.exceptions import WorkflowError
 
 sys.path.insert(0, str(Path(workflow.basedir).parent))
 
+from lib.core.attempts import sweep
 from lib.core.configuration import load_study, read_layers
 from lib.core.errors import ProjectError
 from lib.core.preloaded import SOCKET
@@ -74,8 +77,8 @@ def only(runs):
 
 
 def optional(option, paths):
-    """Return `option` with its paths, or nothing if there are none."""
-    return [option, *paths] if paths else []
+    """Return `option` with its paths, as the shell reads them, or nothing if there are none."""
+    return [option, *map(shlex.quote, paths)] if paths else []
 
 
 wildcard_constraints:
