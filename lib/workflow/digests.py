@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 SILENT = frozenset(
     {
+        "lib.core.attempts",  # where runs are at work, and what they say of themselves meanwhile
         "lib.core.errors",  # classes of errors
         "lib.core.files",  # reads settings, writes files whole
         "lib.core.record",  # describes a finished run and names its files
