@@ -32,7 +32,16 @@ def parser(documentation: str | None) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(description=documentation, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
-def run(main: Callable[[Sequence[str] | None], None], argv: Sequence[str] | None = None) -> int:
+def study_parser(documentation: str | None) -> argparse.ArgumentParser:
+    """Return the same with the option that names the study."""
+    result = parser(documentation)
+    result.add_argument(
+        "--configfile", nargs="+", default=["config/config.yaml"], metavar="FILE", help="the study, as with snakemake"
+    )
+    return result
+
+
+def run(main: Callable[[Sequence[str] | None], int | None], argv: Sequence[str] | None = None) -> int:
     """Run `main(argv)` with logging to standard error, in a process that is there already if one serves.
 
     An error that the user can fix (a `ProjectError`, a full disk, a missing permission) ends it with a message and
@@ -43,7 +52,7 @@ def run(main: Callable[[Sequence[str] | None], None], argv: Sequence[str] | None
         argv: its arguments; None = those of the command line. Only then can another process run it.
 
     Returns:
-        The exit status.
+        The exit status: what `main` returns, 0 for None.
     """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # Request-level chatter of these libraries says nothing about the project's own progress.
@@ -52,7 +61,7 @@ def run(main: Callable[[Sequence[str] | None], None], argv: Sequence[str] | None
     if argv is None and (status := preloaded.hand_over()) is not None:
         return status
     try:
-        main(argv)
+        status = main(argv)
     except ProjectError as error:
         logging.getLogger("lib").error("%s", error)
         return 1
@@ -66,7 +75,7 @@ def run(main: Callable[[Sequence[str] | None], None], argv: Sequence[str] | None
         )
         return 1
     gc.freeze()  # or the interpreter would look through every module for garbage before it ends: 1.5 s after torch
-    return 0
+    return status or 0
 
 
 def _cannot_write(error: Exception) -> bool:
@@ -95,8 +104,8 @@ def read_settings(kind: type[Settings], source: str | dict[str, Any]) -> Setting
         raise ConfigError(describe(error)) from error
 
 
-def read_run(documentation: str | None, argv: Sequence[str] | None) -> tuple[Run, str, str | None]:
-    """Return settings, output folder and working folder of a run, from the arguments of its program."""
+def read_run(documentation: str | None, argv: Sequence[str] | None) -> tuple[Run, str, str | None, str | None]:
+    """Return settings, output folder, working folder and code digest of a run, from the arguments of its program."""
     from lib.core.settings.run import Run
 
     return read_run_as(Run, documentation, argv)
@@ -104,7 +113,7 @@ def read_run(documentation: str | None, argv: Sequence[str] | None) -> tuple[Run
 
 def read_run_as(
     kind: type[Settings], documentation: str | None, argv: Sequence[str] | None
-) -> tuple[Settings, str, str | None]:
+) -> tuple[Settings, str, str | None, str | None]:
     """Return what `read_run` does, the settings checked as `kind`, for runs that have more of them."""
     from lib.core.files import read_mapping
     from lib.core.record import MODEL
@@ -122,6 +131,7 @@ def read_run_as(
     arguments.add_argument("--execution", help="in place of `execution` of the config: a path, or JSON")
     arguments.add_argument("--out", required=True, metavar="FOLDER", help="new folder of the results")
     arguments.add_argument("--work", metavar="FOLDER", help="folder of working checkpoints; default beside OUT")
+    arguments.add_argument("--code", metavar="DIGEST", help="digest of the code that the run executes, for its record")
     options = arguments.parse_args(argv)
     settings = read_mapping(options.config)
     if options.settings_from:
@@ -137,4 +147,4 @@ def read_run_as(
         settings["start"] = {"run": str(folder.parent) if folder.name == MODEL else None, "checkpoint": str(folder)}
     if options.execution:
         settings["execution"] = read_mapping(options.execution)
-    return read_settings(kind, settings), options.out, options.work
+    return read_settings(kind, settings), options.out, options.work, options.code

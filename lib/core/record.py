@@ -1,8 +1,9 @@
 """The run record: what a finished run leaves, and all that tables and figures read."""
 
+import hashlib
 import json
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -29,6 +30,23 @@ class Parent(BaseModel):
     path: str
     digest: str | None
     """None = unknown, of an imported run."""
+
+
+class Accepted(BaseModel):
+    """A change after the run that was judged harmless, so that the run was not made again."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    when: str
+    """ISO 8601, UTC."""
+    reason: str | None
+    """Why it is harmless, in the user's words."""
+    settings: dict[str, tuple[Any, Any]]
+    """By dotted name: before and now."""
+    code: tuple[str, str] | None
+    """Digests of the code before and now, if they differ."""
+    changes: list[str]
+    """All changes, in words."""
 
 
 class RunRecord(BaseModel):
@@ -71,6 +89,12 @@ class RunRecord(BaseModel):
     hardware: str | None
     versions: dict[str, str]
     git_commit: str | None
+    code: str | None = None
+    """Digest of the code that the run executed; None = it was run by hand, or imported."""
+    files: dict[str, str] = {}
+    """SHA-256 of every other file that the run left, by its path in the run's folder. Empty = unknown."""
+    accepted: list[Accepted] = []
+    """Changes since then."""
     imported: str | None = None
     """What a run of other people's code is called in its own records; None = it is a run of this project."""
     metrics: dict[str, float | None]
@@ -95,3 +119,19 @@ def read_record(folder: str | Path) -> RunRecord:
         ) from error
     except (json.JSONDecodeError, ValidationError) as error:
         raise DataError(f"{path}: not a run record ({error}). Delete the run's folder and run it again.") from error
+
+
+def digest_of(place: Path) -> str:
+    """Return a digest of a file, or of the weights, tables or vocabulary in a folder; logs do not count."""
+    files = sorted(place.iterdir()) if place.is_dir() else [place]
+    digest = hashlib.sha256()
+    for path in files:
+        if path == place or path.suffix in (".safetensors", ".arrow") or path.name in ("vocab.txt", "tokenizer.json"):
+            digest.update(bytes.fromhex(file_digest(path)))
+    return digest.hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import pandas as pd
 
 from lib.core.errors import RunError
-from lib.core.files import write_json
-from lib.core.record import PREDICTIONS, RUN, RunRecord
+from lib.core.record import PREDICTIONS, RunRecord
 from lib.core.settings.run import Run
 from lib.training.folders import RunFolders
+from lib.training.record import write_record
 
 logger = logging.getLogger(__name__)
 
@@ -24,13 +24,14 @@ class Evaluated(NamedTuple):
     """One row per validation and test document."""
 
 
-def evaluate(run: Run, out: str | Path, work: str | Path | None = None) -> None:
+def evaluate(run: Run, out: str | Path, work: str | Path | None = None, code: str | None = None) -> None:
     """Do `run` and leave its record, with predictions for validation and test, in `out`.
 
     Args:
         run: the run's settings.
         out: new folder of the results.
         work: folder under which the run works; None = beside `out`.
+        code: digest of the code that the run executes, for its record.
 
     Raises:
         ProjectError: the data, the start or the folders do not allow the run.
@@ -43,7 +44,7 @@ def evaluate(run: Run, out: str | Path, work: str | Path | None = None) -> None:
     record, predictions = way.evaluate(run, folders)
     staged = folders.stage()
     predictions.to_parquet(staged / PREDICTIONS, index=False)
-    write_json(staged / RUN, record.model_dump(mode="json"))
+    write_record(record, staged, code)
     folders.publish(staged)
     scores = [f"{name} {value:.4f}" for name, value in record.metrics.items() if value is not None]
     logger.info("%s", ", ".join(scores))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 import resource
 import subprocess
@@ -15,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from lib.core.record import Parent, RunRecord
+from lib.core.files import write_json
+from lib.core.record import RUN, Parent, RunRecord, digest_of, file_digest
 from lib.core.settings.run import Run
 
 if TYPE_CHECKING:  # a run that does not train needs none of these
@@ -86,6 +86,18 @@ def evaluation_record(
     )
 
 
+def write_record(record: RunRecord, folder: Path, code: str | None) -> None:
+    """Write a record to the folder that holds the other files that the run leaves.
+
+    Args:
+        record: of the run.
+        folder: with all other files, whose digests the record takes in.
+        code: digest of the code that the run executed, if it is known.
+    """
+    files = {str(path.relative_to(folder)): file_digest(path) for path in sorted(folder.rglob("*")) if path.is_file()}
+    write_json(folder / RUN, record.model_copy(update={"code": code, "files": files}).model_dump(mode="json"))
+
+
 def ordered_history(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     """Return one row per evaluation, the columns in one order; a resumed run has them as its checkpoint stored them."""
     history = pd.DataFrame(list(rows))
@@ -118,7 +130,7 @@ def _described(run: Run, trainer: KeyedTrainer | None) -> dict[str, Any]:
         "variant": run.variant,
         "seed": run.seed,
         "task": run.task.kind,
-        "parents": {name: Parent(path=str(path), digest=_digest(path)) for name, path in parents.items()},
+        "parents": {name: Parent(path=str(path), digest=digest_of(path)) for name, path in parents.items()},
         "peak_memory_mb": memory,
         "peak_memory_kind": "gpu" if gpu else "resident",
         "precision": run.precision,
@@ -156,17 +168,6 @@ def _part(backbone: nn.Module, name: str) -> str:
     if owner in ("RNN", "LSTM", "GRU"):
         return "recurrence"
     return next((part for part in ("embeddings", "attention") if part in path), "feed_forward")
-
-
-def _digest(place: Path) -> str:
-    """Return a digest of a file, or of the weights, tables or vocabulary in a folder; logs do not count."""
-    files = sorted(place.iterdir()) if place.is_dir() else [place]
-    digest = hashlib.sha256()
-    for path in files:
-        if path == place or path.suffix in (".safetensors", ".arrow") or path.name in ("vocab.txt", "tokenizer.json"):
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
-    return digest.hexdigest()
 
 
 def _git_commit() -> str | None:

@@ -18,14 +18,14 @@ from transformers.utils.logging import disable_progress_bar
 
 from lib.core.errors import RunError
 from lib.core.files import write_json
-from lib.core.record import GEOMETRY, HISTORY, MODEL, PREDICTIONS, RUN
+from lib.core.record import GEOMETRY, HISTORY, MODEL, PREDICTIONS
 from lib.core.settings.run import Run
 from lib.data.tokens import TokenDataset
 from lib.training.assembly import assemble
 from lib.training.callbacks import Freezing, TimedCheckpoints, quality_figures
 from lib.training.checkpoints import REMEDY, check_start, last_checkpoint
 from lib.training.folders import RunFolders
-from lib.training.record import count_parameters, ordered_history, training_record
+from lib.training.record import count_parameters, ordered_history, training_record, write_record
 from lib.training.scoring import load_split, predict_splits
 from lib.training.trackers import close_trackers, place_trackers, report_final
 from lib.training.trainer import KeyedTrainer, longest_evaluated, trained, training_arguments
@@ -36,13 +36,14 @@ MEASURING = "lib.training.geometry"
 """What measures geometry: imported by this name, so that runs that measure none do not depend on its code."""
 
 
-def train(run: Run, out: str | Path, work: str | Path | None = None) -> None:
+def train(run: Run, out: str | Path, work: str | Path | None = None, code: str | None = None) -> None:
     """Train `run` and leave its record, with predictions if its task makes any, in `out`.
 
     Args:
         run: the run's settings.
         out: new folder of the results.
         work: folder under which working checkpoints are kept while the run is under way; None = beside `out`.
+        code: digest of the code that the run executes, for its record.
 
     Raises:
         ProjectError: the data, the start or the folders do not allow the run.
@@ -113,7 +114,7 @@ def train(run: Run, out: str | Path, work: str | Path | None = None) -> None:
     record = training_record(run, trainer, history, metrics, parameters)
     report_final(trainer, record)
     close_trackers(trainer)
-    write_json(staged / RUN, record.model_dump(mode="json"))
+    write_record(record, staged, code)
     folders.publish(staged)
 
 

@@ -36,6 +36,7 @@ from lib.core.settings.run import Run
 from lib.core.settings.tuning import Dimension, TunedRun, Tuning
 from lib.core.variants import laid_over, spelled, variant_name
 from lib.training.folders import RunFolders
+from lib.training.record import write_record
 from lib.training.run import train
 
 logger = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ EFFORT = ("epochs", "steps", "tokens", "seconds", "peak_memory_mb")
 """Fields of a record that every trial has, also one that did not come to its end."""
 
 
-def tune(run: TunedRun, out: str | Path, work: str | Path | None = None) -> None:
+def tune(run: TunedRun, out: str | Path, work: str | Path | None = None, code: str | None = None) -> None:
     """Search the settings of `run` and leave trials, best settings and record in `out`; no trial's model is kept.
 
     A score is that of the model which a trial would keep, on validation, by the metric that the task chooses its best
@@ -58,6 +59,7 @@ def tune(run: TunedRun, out: str | Path, work: str | Path | None = None) -> None
         out: new folder of the results.
         work: folder under which journal and working checkpoints are kept while the search is under way; None = beside
             `out`.
+        code: digest of the code that the run executes, for its record.
 
     Raises:
         ProjectError: the data, the start or the folders do not allow the trials, or all of them diverged.
@@ -83,7 +85,7 @@ def tune(run: TunedRun, out: str | Path, work: str | Path | None = None) -> None
         logger.info("trial %d: %s, %s %s", number, ended.user_attrs["state"], score, ended.value)
         journal.add_trial(ended)
         shutil.rmtree(scratch)
-    _publish(folders, study, score)
+    _publish(folders, study, score, code)
 
 
 def _journal(path: Path, direction: StudyDirection) -> optuna.Study:
@@ -220,7 +222,7 @@ def _heard_by(callback: TrainerCallback) -> Iterator[None]:
         DEFAULT_CALLBACKS.remove(callback)
 
 
-def _publish(folders: RunFolders, study: optuna.Study, score: str) -> None:
+def _publish(folders: RunFolders, study: optuna.Study, score: str, code: str | None) -> None:
     """Write trials, best settings and record, and move them to their place."""
     if not study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
         raise RunError(
@@ -230,7 +232,7 @@ def _publish(folders: RunFolders, study: optuna.Study, score: str) -> None:
     staged = folders.stage()
     pd.DataFrame([_row(trial, score) for trial in study.trials]).to_csv(staged / TRIALS, index=False)
     write_json(staged / BEST, study.best_params)
-    write_json(staged / RUN, _record(study).model_dump(mode="json"))
+    write_record(_record(study), staged, code)
     folders.publish(staged)
 
 

@@ -39,8 +39,10 @@ STATEMENTS = "<statements>"
 """Stands for the top-level statements of a module that define nothing."""
 
 Definition = tuple[str, str]  # module and name
+_roots: dict[str, tuple[str, ...]] = {}
 
 
+@functools.cache
 def code_digest(script: str, *modules: str) -> str:
     """Return a digest of the project's definitions that `script` reaches.
 
@@ -54,12 +56,21 @@ def code_digest(script: str, *modules: str) -> str:
     digest = hashlib.sha256()
     for module, name in _closure(script, modules):
         digest.update(f"{module}\0{name}\0{_meaning(module, name).text}\0".encode())
-    return digest.hexdigest()[:16]
+    _roots[(key := digest.hexdigest()[:16])] = (script, *modules)
+    return key
 
 
-def reached(script: str, *modules: str) -> list[str]:
-    """Return what counts in the digest of the same arguments, as sorted strings `module:name`."""
-    return [":".join(definition) for definition in _closure(script, modules)]
+def roots(digest: str) -> tuple[str, ...]:
+    """Return the arguments of `code_digest` that gave a digest in this process."""
+    return _roots[digest]
+
+
+def reached(script: str, *modules: str) -> dict[str, str]:
+    """Return what counts in the digest of the same arguments, sorted: `module:name` of each, with a digest of its own."""
+    return {
+        ":".join(definition): hashlib.sha256(_meaning(*definition).text.encode()).hexdigest()[:16]
+        for definition in _closure(script, modules)
+    }
 
 
 def _closure(script: str, modules: Iterable[str]) -> list[Definition]:

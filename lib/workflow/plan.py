@@ -731,6 +731,11 @@ class Plan:
         """Return the path of a figure."""
         return f"{self.results}/figures/{name}.{suffix}"
 
+    @property
+    def code(self) -> str:
+        """The folder that says what the digests of code stand for."""
+        return f"{self.results}/code"
+
     def log(self, name: str) -> str:
         """Return the path of a rule's log."""
         return f"{self.results}/logs/{name}.log"

@@ -13,6 +13,7 @@ from lib.core.configuration import load_study, read_layers
 from lib.core.errors import ProjectError
 from lib.core.preloaded import SOCKET
 from lib.workflow.digests import code_digest
+from lib.workflow.kept_code import keep_code
 from lib.workflow.plan import SPLITS, Key, Plan, as_json
 
 try:

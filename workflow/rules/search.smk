@@ -51,7 +51,7 @@ rule tune:
     shell:
         "python scripts/tune.py --config {params.settings:q} --splits {params.splits} --data {input.data}"
         " --tokenizer {input.tokenizer} {params.start} --execution {EXECUTION:q} --work {plan.results}/work"
-        " --out {params.folder} > {log} 2>&1"
+        " --code {params.code} --out {params.folder} > {log} 2>&1"
 
 
 rule best_trial:
