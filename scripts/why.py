@@ -28,8 +28,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(told(stale, ", ".join(arguments.targets) or plan.results, len(in_order(workflow))))
         if unknown := unknown_steps(workflow):
             print(
-                f"\n{unknown} finished steps are not in .snakemake/metadata, so that a change of their settings or code "
-                "is not seen. scripts/accept.py takes them as they are."
+                f"\n{unknown} finished steps are not in .snakemake/metadata, so that no change of their settings or "
+                "code is seen. scripts/accept.py takes them as they are."
             )
     return int(bool(stale))
 

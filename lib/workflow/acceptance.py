@@ -25,7 +25,7 @@ NAMED = 5
 def accept(workflow: Workflow, code: str, reason: str | None) -> dict[Job, Staleness]:
     """Take what a target is made of as up to date; the records of its runs say what was accepted, and why.
 
-    Nothing is read or made. What is not stale but unknown to Snakemake, since its metadata was lost, is made known, too.
+    Nothing is made. What is not stale but unknown to Snakemake, since its metadata was lost, is made known, too.
 
     Args:
         workflow: with the plan of the target, see `lib.workflow.steps`.
@@ -73,8 +73,9 @@ def _check(workflow: Workflow, stale: Collection[Job]) -> None:
     if not_whole:
         more = f" and {len(not_whole) - NAMED} more" if len(not_whole) > NAMED else ""
         raise RunError(
-            f"nothing was accepted: {len(not_whole)} steps have to be made first, since their results are not there or "
-            f"not whole: {'; '.join(not_whole[:NAMED])}{more}. Accept a target that does not need them, or run snakemake."
+            f"nothing was accepted: {len(not_whole)} steps have to be made first, since their results are not there, "
+            f"or not whole: {'; '.join(not_whole[:NAMED])}{more}. Accept a target that does not need them, or run "
+            "snakemake."
         )
 
 

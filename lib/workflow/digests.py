@@ -66,7 +66,7 @@ def roots(digest: str) -> tuple[str, ...]:
 
 
 def reached(script: str, *modules: str) -> dict[str, str]:
-    """Return what counts in the digest of the same arguments, sorted: `module:name` of each, with a digest of its own."""
+    """Return what counts in the digest of the same arguments, sorted: `module:name` of each, with its own digest."""
     return {
         ":".join(definition): hashlib.sha256(_meaning(*definition).text.encode()).hexdigest()[:16]
         for definition in _closure(script, modules)
