@@ -109,9 +109,9 @@ def is_alive(attempt: Path) -> bool:
 
 
 def remove(folder: Path) -> None:
-    """Move `folder` out of every process's sight at once, then delete it. What has gone meanwhile is no error."""
+    """Move `folder` out of every process's sight at once, then delete it, as far as that can be done."""
     trash = folder.parent / f"{TRASH}{uuid.uuid4().hex}"
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(OSError):
         os.rename(folder, trash)
         shutil.rmtree(trash, ignore_errors=True)
 

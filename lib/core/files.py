@@ -33,7 +33,7 @@ def atomic_path(target: str | Path) -> Iterator[Path]:
         target.parent.mkdir(parents=True, exist_ok=True)
         scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     except OSError as error:
-        raise ProjectError(_explain(target, error)) from error
+        raise ProjectError(explained(target, error)) from error
     try:
         partial = scratch / target.name
         yield partial
@@ -43,7 +43,7 @@ def atomic_path(target: str | Path) -> Iterator[Path]:
     except OSError as error:
         if error.errno is None or isinstance(error, FileNotFoundError):
             raise
-        raise ProjectError(_explain(target, error)) from error
+        raise ProjectError(explained(target, error)) from error
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
@@ -84,7 +84,19 @@ def read_mapping(source: str | Path) -> dict[str, Any]:
     return values
 
 
-def _explain(target: Path, error: OSError) -> str:
+def sync(folder: Path) -> None:
+    """Bring every file and folder in `folder` to the disk, so that a power cut leaves them as they are."""
+    for path in [*folder.rglob("*"), folder]:
+        if not path.is_symlink():
+            descriptor = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+def explained(target: Path, error: OSError) -> str:
+    """Return what a user reads if `target` cannot be written."""
     return (
         f"{target}: cannot be written ({error.strerror or error}). Expected a folder with write permission "
         "and free space; nothing was left half-written. Free some space or change the folder, and run again."

@@ -107,7 +107,7 @@ def hand_over() -> int | None:
         if reply != STARTED:
             logger.warning("%s: not used, this program runs in its own process (%s)", address, reply)
             return None
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
             signal.signal(number, lambda number, _: connection.sendall(bytes([number])))
         status = ""
         with contextlib.suppress(ConnectionResetError):

@@ -87,6 +87,9 @@ class RunRecord(BaseModel):
     precision: Literal["fp32", "bf16", "fp16"] | None
     device: str
     hardware: str | None
+    processes: int = 1
+    """Processes that trained together, each on a device of its own. Time is that on the clock, memory that of the one
+    which took most."""
     versions: dict[str, str]
     git_commit: str | None
     code: str | None = None

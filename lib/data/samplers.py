@@ -2,9 +2,12 @@
 
 A sampler yields the key (epoch, index) of each document, which `lib.data.tokens.TokenDataset` understands, so that
 the epoch reaches the masks even through workers that prepare batches ahead of time. Batches are consecutive runs of
-`batch_size` keys; how they are cut into micro-batches does not change which documents share an optimiser step.
+`batch_size` keys; how they are cut into micro-batches, and dealt out to processes, does not change which documents
+share an optimiser step.
 """
 
+import itertools
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -77,3 +80,42 @@ class LengthGroupedSampler(KeyedSampler):
             longest = max(range(len(batches)), key=lambda i: self._lengths[batches[i][0]])
             batches[0], batches[longest] = batches[longest], batches[0]
         return np.concatenate([*batches, shuffled[whole:]])
+
+
+class Share(Sampler[tuple[int, int] | None]):
+    """One process's part of every batch, so that all have the same number of micro-batches.
+
+    Neighbours in the order go to different processes, whose documents are thus about equally long. Where there are no
+    documents left, None stands for one.
+
+    Args:
+        sampler: order of all documents.
+        batch_size: documents of an optimiser step.
+        micro_batch: documents that a process takes at once, at most.
+        index: of this process.
+        count: number of processes.
+    """
+
+    def __init__(self, sampler: KeyedSampler, batch_size: int, micro_batch: int, index: int, count: int) -> None:
+        self._sampler = sampler
+        self._batch_size = batch_size
+        self._micro_batch = micro_batch
+        self._index, self._count = index, count
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch whose order comes next."""
+        self._sampler.set_epoch(epoch)
+
+    def __iter__(self) -> Iterator[tuple[int, int] | None]:
+        keys = iter(self._sampler)
+        while batch := list(itertools.islice(keys, self._batch_size)):
+            missing = self._places(len(batch)) * self._count - len(batch)
+            yield from [*batch, *[None] * missing][self._index :: self._count]
+
+    def __len__(self) -> int:
+        whole, rest = divmod(len(self._sampler), self._batch_size)
+        return whole * self._places(self._batch_size) + self._places(rest)
+
+    def _places(self, documents: int) -> int:
+        """Return the places for documents, in whole micro-batches, that every process has in a batch."""
+        return math.ceil(documents / (self._micro_batch * self._count)) * self._micro_batch

@@ -9,13 +9,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from transformers import TrainerCallback
+from transformers import TrainerCallback, TrainerState
 from transformers.trainer_callback import ExportableState
 
 from lib.attention.contract import set_step
 from lib.core.errors import RunError
+from lib.training import ranks
+from lib.training.interruptions import Interruption
 
 logger = logging.getLogger(__name__)
+
+LEAVE = 2
+"""A process's wish to end the training after a checkpoint; one to write a checkpoint alone is 1."""
 
 
 class KeyedDraws(TrainerCallback):
@@ -51,25 +56,49 @@ class Freezing(TrainerCallback):
 
 
 class TimedCheckpoints(TrainerCallback):
-    """Save a working checkpoint when the last one is older than some minutes, besides those at epochs' ends."""
+    """Save a working checkpoint when the last one is older than some minutes, besides those at epochs' ends.
 
-    def __init__(self, minutes: float):
+    Args:
+        minutes: between checkpoints.
+        interruption: a signal that has come; after a checkpoint, which it asks for, it ends the run.
+    """
+
+    def __init__(self, minutes: float, interruption: Interruption):
         self.seconds = 60 * minutes
+        self.interruption = interruption
         self.saved_at = time.monotonic()
+        self.leaves = False
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        """Look for signals between steps from now on."""
+        self.interruption.waits = True
+
+    def on_train_end(self, args, state, control, **kwargs):
+        """Let signals end the run where it is, since its last checkpoint has been written."""
+        self.interruption.waits = False
 
     def on_step_end(self, args, state, control, **kwargs):
-        """Ask for a checkpoint when it is time.
+        """Ask for a checkpoint when it is time, or a signal has come.
 
         Not at the last step of an epoch or of the training: an evaluation with a checkpoint of its own may follow, and
         one before it would lack the row and the evaluation, which a resumed run could not make good.
         """
         ends = float(state.epoch).is_integer() or control.should_training_stop
-        if time.monotonic() - self.saved_at >= self.seconds and not ends:
+        is_due = time.monotonic() - self.saved_at >= self.seconds
+        wish = ranks.largest(LEAVE if self.interruption.is_wanted else int(is_due))
+        self.leaves = wish == LEAVE
+        if wish and not ends:
             control.should_save = True
 
     def on_save(self, args, state, control, **kwargs):
-        """Start counting anew."""
+        """Start counting anew, or end the run.
+
+        Raises:
+            RunError: a signal has come.
+        """
         self.saved_at = time.monotonic()
+        if self.leaves:
+            self.interruption.leave()
 
 
 class HistoryRecorder(TrainerCallback, ExportableState):
@@ -109,6 +138,14 @@ class HistoryRecorder(TrainerCallback, ExportableState):
     def add_loss(self, loss: torch.Tensor) -> None:
         """Add a micro-batch's share of an optimiser step's loss; stays on the device, without waiting for it."""
         self.loss = self.loss + loss
+
+    def under_way(self, state: TrainerState) -> dict[str, float | None]:
+        """Return the mean loss and the speed since the last row; of that row before the first step after it."""
+        if self.steps:
+            tokens = state.num_input_tokens_seen - self.tokens_before
+            return {"loss": float(self.loss) / self.steps, "tokens_per_second": tokens / self._elapsed()}
+        row = self.rows[-1] if self.rows else {}
+        return {"loss": row.get("train_loss"), "tokens_per_second": row.get("tokens_per_second")}
 
     def measured_peak(self) -> float:
         """Return the highest memory so far, in MiB: GPU memory on a GPU, resident memory on a CPU."""
@@ -152,6 +189,7 @@ class HistoryRecorder(TrainerCallback, ExportableState):
                 diverged=True,
             )
         seconds = self._elapsed()
+        self.peak_memory_mb = ranks.largest(self.measured_peak())
         # Counted in optimiser steps: how documents are split into micro-batches must not change it.
         epoch = state.global_step / math.ceil(len(train_dataloader) / args.gradient_accumulation_steps)
         rates = {group["part"]: group["lr"] for group in lr_scheduler.optimizer.param_groups}
@@ -164,7 +202,7 @@ class HistoryRecorder(TrainerCallback, ExportableState):
                 "step": state.global_step,
                 "seconds": seconds,
                 "tokens_per_second": (state.num_input_tokens_seen - self.tokens_before) / seconds,
-                "peak_memory_mb": self.measured_peak(),
+                "peak_memory_mb": self.peak_memory_mb,
                 "train_loss": loss,
                 "learning_rate": rate,
             }

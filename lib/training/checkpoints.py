@@ -1,53 +1,141 @@
-"""Working checkpoints: which of them are whole, and proof that a training went on from the one it was given.
+"""Working checkpoints: written whole, recognised when damaged, taken over from the attempts before.
 
-The Trainer passes over a missing file in silence: it starts at step 0, with a new optimiser or with other random
-numbers, or it forgets the best model. Another process on the same folder is enough for that.
+The Trainer passes over a missing or foreign file in silence: it starts at step 0, with a new optimiser or with other
+random numbers, or it forgets the best model. So every checkpoint holds a manifest of its files, written last, and a
+training reads none but its own: those that it wrote, and copies that agree with their manifest.
 """
 
+import contextlib
+import hashlib
 import json
 import logging
 import math
 import re
-import zipfile
+import shutil
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
-from transformers import TrainerCallback, TrainingArguments
-from transformers.trainer import OPTIMIZER_NAME, SCALER_NAME, SCHEDULER_NAME, TRAINER_STATE_NAME
+from transformers import TrainingArguments
+from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
-from transformers.utils import SAFE_WEIGHTS_NAME
 
+from lib.core.attempts import remove
 from lib.core.errors import RunError
+from lib.core.files import atomic_path, sync, write_json
+from lib.training import ranks
+from lib.training.folders import TRACKERS, RunFolders
 
 logger = logging.getLogger(__name__)
 
+RANDOM_STATES = "rng_state*.pth"
+"""Of the random numbers, one per process."""
 NAME = re.compile(rf"{PREFIX_CHECKPOINT_DIR}-(\d+)")
-REMEDY = "Another process probably works on the same folder: end it, then start this run again."
+MANIFEST = "manifest.json"
+"""File in a checkpoint: the SHA-256 of every other file in it, by name."""
+KEPT = 2
+"""The last checkpoints that stay, besides that of the best model."""
 
 
-def last_checkpoint(args: TrainingArguments) -> Path | None:
-    """Return the newest whole checkpoint of a run.
+class DamagedError(RunError):
+    """A checkpoint is not whole."""
 
-    Others are passed over and left as they are: a process that still lives may be writing them. The Trainer removes
-    them when it rotates its checkpoints, or overwrites them.
+
+def checkpoint_folder(work: str | Path, step: int) -> Path:
+    """Return where the checkpoint of `step` is, in the folder of an attempt."""
+    return Path(work) / f"{PREFIX_CHECKPOINT_DIR}-{step}"
+
+
+def last_checkpoint(work: str | Path) -> Path | None:
+    """Return the newest checkpoint in the folder of this process's own attempt."""
+    return max(_sealed(Path(work)), key=_step, default=None)
+
+
+def seal(checkpoint: Path) -> None:
+    """Write the manifest of a checkpoint whose other files are all there, and bring them to the disk."""
+    files = sorted(path for path in checkpoint.rglob("*") if path.is_file() and path.name != MANIFEST)
+    write_json(checkpoint / MANIFEST, {str(path.relative_to(checkpoint)): _digest(path) for path in files})
+    sync(checkpoint)
+
+
+def fault(checkpoint: Path) -> str | None:
+    """Return what is wrong with a checkpoint, None if it is whole."""
+    try:
+        manifest = _manifest(checkpoint)
+        differing = [name for name, digest in manifest.items() if _digest(checkpoint / name) != digest]
+    except FileNotFoundError as error:
+        return f"its {Path(error.filename).name} is missing"
+    except ValueError as error:
+        return f"its {MANIFEST} cannot be read ({error})"
+    return f"its {', '.join(differing)} is damaged" if differing else None
+
+
+def take_over(folders: RunFolders) -> None:
+    """Copy the newest whole checkpoint of the earlier attempts, and that of its best model, and remove those attempts.
+
+    While this process copies, an earlier one may rotate its checkpoints, and a third may take them over itself: so
+    they are looked for again until one has been copied whole, or none is left.
 
     Args:
-        args: the run's arguments; `output_dir` holds its checkpoints.
+        folders: of the run.
+
+    Raises:
+        ProjectError: this attempt's folder cannot be written, or another process has begun a later attempt.
     """
-    numbers = {folder: _number(folder) for folder in Path(args.output_dir).iterdir()}
-    for folder in sorted(numbers, key=lambda folder: numbers[folder] or 0, reverse=True):
-        if numbers[folder] is None:
-            continue
-        fault = checkpoint_fault(folder, args)
-        if fault is None:
-            return folder
-        logger.warning("%s: passed over, since %s", folder, fault)
-    return None
+    if ranks.index():
+        ranks.wait()
+        return
+    tried: set[Path] = set()
+    while found := [path for attempt in folders.earlier() for path in _sealed(attempt) if path not in tried]:
+        newest = max(found, key=_step)
+        tried.add(newest)
+        try:
+            best = read_state(newest).get("best_global_step")
+            if best not in (None, _step(newest)):
+                copy_checkpoint(checkpoint_folder(newest.parent, best), checkpoint_folder(folders.work, best))
+            copy_checkpoint(newest, checkpoint_folder(folders.work, _step(newest)))
+        except (DamagedError, FileNotFoundError, ValueError) as error:
+            logger.warning("%s: passed over (%s)", newest, error)
+        else:
+            logger.info("%s: taken over", newest)
+            break
+    folders.refuse_later()
+    for attempt in folders.earlier():
+        with contextlib.suppress(OSError):  # shutil's own error is one
+            shutil.copytree(attempt / TRACKERS, folders.trackers, symlinks=True, dirs_exist_ok=True)
+        remove(attempt)
+    ranks.wait()
+
+
+def copy_checkpoint(source: Path, target: Path) -> None:
+    """Copy a checkpoint into the folder of this process's own attempt.
+
+    Raises:
+        DamagedError: the copy is not whole.
+        ProjectError: it cannot be written.
+    """
+    with atomic_path(target) as partial:
+        try:
+            for name in [*_manifest(source), MANIFEST]:
+                (partial / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(source / name, partial / name)
+        except (FileNotFoundError, ValueError) as error:
+            raise DamagedError(f"{source}: {fault(source) or error}") from error
+        if found := fault(partial):
+            raise DamagedError(f"{source}: {found}")
+        # The best model's path is that of the attempt it was copied from.
+        best = read_state(partial).get("best_global_step")
+        change_state(partial, best_model_checkpoint=best and str(checkpoint_folder(target.parent, best)))
+
+
+def rotate(work: Path, best: int | None) -> None:
+    """Remove all checkpoints in `work` but the last ones and that of the step `best`."""
+    for checkpoint in sorted(_sealed(work), key=_step)[:-KEPT]:
+        if _step(checkpoint) != best:
+            remove(checkpoint)
 
 
 def check_start(checkpoint: Path, args: TrainingArguments, steps: int | None) -> None:
-    """Refuse a start from the training state of another run if its checkpoint is not whole, or has had all steps.
+    """Refuse a start from the training state of another run that is not whole, or has had all steps.
 
     Args:
         checkpoint: folder given as the start.
@@ -57,13 +145,13 @@ def check_start(checkpoint: Path, args: TrainingArguments, steps: int | None) ->
     Raises:
         RunError: the checkpoint is not whole, or there is nothing left to train.
     """
-    fault = checkpoint_fault(checkpoint, args)
-    if fault:
+    if found := fault(checkpoint):
         raise RunError(
-            f"{checkpoint}: {fault}. Expected a whole working checkpoint, since start.load_only_model_state is false; "
+            f"{checkpoint}: {found}. Expected a whole working checkpoint, since start.load_only_model_state is false; "
             "set it to true to take the weights alone, or give another checkpoint."
         )
-    state = _read_state(checkpoint)
+    refuse_other_number(checkpoint, "set start.load_only_model_state to true to take the weights alone")
+    state = read_state(checkpoint)
     for unit, trained, limit in (
         ("epochs", state.get("epoch") or 0, args.num_train_epochs),
         ("steps", state.get("global_step") or 0, steps or math.inf),
@@ -76,124 +164,54 @@ def check_start(checkpoint: Path, args: TrainingArguments, steps: int | None) ->
             )
 
 
-def checkpoint_fault(checkpoint: Path, args: TrainingArguments) -> str | None:
-    """Return what keeps a training from going on from `checkpoint` exactly, or None if nothing does.
+def refuse_other_number(checkpoint: Path, remedy: str) -> None:
+    """Refuse to go on from a checkpoint that as many processes as train now did not write.
 
     Args:
-        checkpoint: folder of the checkpoint.
-        args: the arguments of the training that is to go on; if it selects a best model, that one must be there.
-    """
-    try:
-        state = _read_state(checkpoint)
-    except (OSError, ValueError) as error:
-        return f"its {TRAINER_STATE_NAME} cannot be read ({error})"
-    step, best = state.get("global_step"), state.get("best_model_checkpoint")
-    if _number(checkpoint) not in (None, step):
-        return f"its {TRAINER_STATE_NAME} says step {step}"
-    random_state = "rng_state.pth" if args.world_size <= 1 else f"rng_state_{args.process_index}.pth"
-    for name in (OPTIMIZER_NAME, SCHEDULER_NAME, random_state, *([SCALER_NAME] if args.fp16 else [])):
-        if not zipfile.is_zipfile(checkpoint / name):
-            return f"its {name} is missing or cut off"
-    fault = weights_fault(checkpoint)
-    if fault is None and args.load_best_model_at_end and state.get("best_global_step"):
-        fault = best_fault(best, state["best_global_step"])
-    return fault
-
-
-def best_fault(best: str | None, step: int | None) -> str | None:
-    """Return what keeps the best model from being loaded, or None if nothing does.
-
-    Args:
-        best: folder of the checkpoint with the best model, as the Trainer's state holds it.
-        step: step of the best model, as the Trainer's state holds it.
-    """
-    if best is None or step is None:
-        return "it knows no checkpoint with a best model"
-    if _number(Path(best)) != step:
-        return f"its best model is that of step {step}, but {best} stands for it"
-    fault = weights_fault(Path(best))
-    return fault and f"of its best model in {best}, {fault.removeprefix('its ')}"
-
-
-def weights_fault(checkpoint: Path) -> str | None:
-    """Return what is wrong with the weights in `checkpoint`, or None if nothing is."""
-    try:
-        with safe_open(checkpoint / SAFE_WEIGHTS_NAME, framework="pt"):
-            return None
-    except (OSError, SafetensorError):
-        return f"its {SAFE_WEIGHTS_NAME} is missing or cut off"
-
-
-class StartCheck(TrainerCallback):
-    """Prove that a training starts at the step it should, with all that its checkpoint holds.
-
-    A file that is there after the last read was there during all reads: nobody writes old checkpoints.
-
-    Args:
-        checkpoint: where the training goes on from; None = from its beginning.
+        checkpoint: whole.
+        remedy: what else can be done.
 
     Raises:
-        RunError: the checkpoint cannot be read.
+        RunError: they could not go on exactly.
     """
-
-    def __init__(self, checkpoint: Path | None):
-        self.checkpoint = checkpoint
-        self.step = 0
-        self.passed = False
-        if checkpoint is not None:
-            try:
-                self.step = _read_state(checkpoint)["global_step"]
-            except (OSError, ValueError, KeyError) as error:
-                raise RunError(
-                    f"{checkpoint}: its {TRAINER_STATE_NAME} cannot be read ({error!r}). Expected the training state "
-                    f"to go on from. {REMEDY}"
-                ) from error
-
-    def on_train_begin(self, args, state, control, **kwargs):
-        """Compare the step, and look for the files that have been read so far.
-
-        Raises:
-            RunError: the training does not go on from its checkpoint.
-        """
-        if state.global_step != self.step:
-            raise RunError(
-                f"{self.checkpoint or args.output_dir}: the training starts at step {state.global_step}. Expected "
-                f"step {self.step}. {REMEDY}"
-            )
-        self.refuse_fault(args)
-
-    def on_step_begin(self, args, state, control, **kwargs):
-        """Look once more before the first step: the random numbers' state is read last.
-
-        Raises:
-            RunError: the training does not go on from its checkpoint.
-        """
-        if not self.passed:
-            self.refuse_fault(args)
-            self.passed = True
-
-    def refuse_fault(self, args: TrainingArguments, cause: Exception | None = None) -> None:
-        """Raise an error if the checkpoint is no longer whole.
-
-        Args:
-            args: the run's arguments.
-            cause: what failed.
-
-        Raises:
-            RunError: the checkpoint is no longer whole.
-        """
-        fault = checkpoint_fault(self.checkpoint, args) if self.checkpoint else None
-        if fault:
-            raise RunError(
-                f"{self.checkpoint}: {fault}. Expected the checkpoint to stay whole while the training reads it. "
-                f"{REMEDY}"
-            ) from cause
+    written, processes = len(list(checkpoint.glob(RANDOM_STATES))), ranks.count()
+    if written != processes:
+        raise RunError(
+            f"{checkpoint}: written by {written} process(es), each with random numbers of its own, but {processes} are "
+            f"to go on. Expected as many: set execution.gpus_per_run to {written} until the run is finished, or "
+            f"{remedy}."
+        )
 
 
-def _number(checkpoint: Path) -> int | None:
-    match = NAME.fullmatch(checkpoint.name)
-    return int(match[1]) if match else None
-
-
-def _read_state(checkpoint: Path) -> dict[str, Any]:
+def read_state(checkpoint: Path) -> dict[str, Any]:
+    """Return the Trainer's state in a checkpoint."""
     return json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
+
+
+def change_state(checkpoint: Path, **changes: object) -> None:
+    """Change the Trainer's state in a checkpoint, and seal it again."""
+    write_json(checkpoint / TRAINER_STATE_NAME, read_state(checkpoint) | changes)
+    seal(checkpoint)
+
+
+def _sealed(attempt: Path) -> list[Path]:
+    """Return the checkpoints in an attempt that have a manifest; those without were never finished."""
+    return [path.parent for path in attempt.glob(f"*/{MANIFEST}") if NAME.fullmatch(path.parent.name)]
+
+
+def _step(checkpoint: Path) -> int:
+    return int(checkpoint.name.rpartition("-")[2])
+
+
+def _manifest(checkpoint: Path) -> dict[str, str]:
+    manifest = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))
+    if not isinstance(manifest, dict) or TRAINER_STATE_NAME not in manifest:
+        raise ValueError(f"no {TRAINER_STATE_NAME} in it")
+    if outside := [name for name in manifest if not (checkpoint / name).resolve().is_relative_to(checkpoint.resolve())]:
+        raise ValueError(f"{outside[0]} is not in it")
+    return manifest
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -38,13 +38,15 @@ def evaluate(run: Run, out: str | Path, work: str | Path | None = None, code: st
     """
     if run.recipe is not None:
         raise RunError("recipe: expected none, since nothing is trained here; scripts/train.py runs what trains.")
-    folders = RunFolders(run, out, work)
     # By a name made at run time, so that the digest of a run's code holds only the way that the run takes.
     way = importlib.import_module(f"lib.training.evaluate_{'tokens' if run.reads_tokens else 'texts'}")
-    record, predictions = way.evaluate(run, folders)
-    staged = folders.stage()
-    predictions.to_parquet(staged / PREDICTIONS, index=False)
-    write_record(record, staged, code)
-    folders.publish(staged)
+    with RunFolders(run, out, work, code) as folders:
+        if folders.is_published():
+            return
+        record, predictions = way.evaluate(run, folders)
+        staged = folders.stage()
+        predictions.to_parquet(staged / PREDICTIONS, index=False)
+        write_record(record, staged, code)
+        folders.publish(staged)
     scores = [f"{name} {value:.4f}" for name, value in record.metrics.items() if value is not None]
     logger.info("%s", ", ".join(scores))

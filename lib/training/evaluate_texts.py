@@ -29,7 +29,7 @@ def evaluate(run: Run, folders: RunFolders) -> Evaluated:
     except DataError as error:
         raise DataError(f"{run.data['train']}: {error}") from error
     seconds = time.perf_counter() - start
-    return Evaluated(evaluation_record(run, seconds, {"total": backbone.weights}, metrics), predictions)
+    return Evaluated(evaluation_record(run, folders, seconds, {"total": backbone.weights}, metrics), predictions)
 
 
 def _read(path: str, classes: int) -> pd.DataFrame:

@@ -32,4 +32,4 @@ def evaluate(run: Run, folders: RunFolders) -> Evaluated:
     start = time.perf_counter()
     metrics, predictions = predict_splits(trainer, splits)
     seconds = time.perf_counter() - start
-    return Evaluated(evaluation_record(run, seconds, count_parameters(model), metrics, trainer), predictions)
+    return Evaluated(evaluation_record(run, folders, seconds, count_parameters(model), metrics, trainer), predictions)

@@ -1,68 +1,257 @@
 """Where a run works and where its results go.
 
-A run works in a folder of its own, outside what the workflow declares, so that a killed job resumes; its results are
-moved to their place at the end, the record last.
+Every process works in a folder of its own, an attempt, outside what the workflow declares: whatever else is at work on
+the same run, neither reads what the other writes. A later attempt goes on from what the earlier ones left, and these,
+if they still live, leave. Results come to their place whole, by one renaming, and a finished run is never replaced.
 """
 
 import contextlib
+import errno
 import hashlib
+import logging
+import os
+import platform
 import shutil
+import uuid
+from datetime import UTC, datetime
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import yaml
 
+from lib.core.attempts import TRASH, Heartbeat, attempts, remove, sweep
 from lib.core.errors import RunError
-from lib.core.files import atomic_path, write_text
-from lib.core.record import CONFIG, RUN
+from lib.core.files import explained, read_mapping, sync, write_text
+from lib.core.record import CONFIG, RUN, read_record
 from lib.core.settings.run import Run
+from lib.training import ranks
+from lib.training.record import parents_of
+
+logger = logging.getLogger(__name__)
+
+RESULTS = "results"
+TRACKERS = "trackers"
 
 
 class RunFolders:
-    """Folders of one run.
+    """Folders of one run; a context in which one process does it.
 
     Args:
         run: the run's settings.
-        out: folder of the results; refused if it holds a finished run.
-        work: folder under which runs keep their working checkpoints; None = beside `out`.
+        out: folder of the results; without `work`, refused if it holds a finished run.
+        work: folder under which runs work. Theirs stay there until the workflow has taken the results, see
+            `lib.core.attempts.sweep`. None = beside `out`, and removed at the end.
+        code: digest of the code that the run executes; None = unknown.
+
+    Attributes:
+        home: folder of all attempts at the run with these settings, this code and these inputs.
+        work: folder of this attempt, while the context lasts; no other process writes to it.
+        parents: what the run starts from, by name.
 
     Raises:
-        RunError: there is a finished run, or a folder cannot be made.
+        ProjectError: there is a finished run, an input cannot be read, or a folder cannot be made.
     """
 
-    def __init__(self, run: Run, out: str | Path, work: str | Path | None):
-        self.run = run
-        self.out = Path(out)
-        if (self.out / RUN).exists():
+    def __init__(self, run: Run, out: str | Path, work: str | Path | None, code: str | None = None):
+        self.run, self.out, self.code = run, Path(out), code
+        self.is_by_hand = work is None
+        if self.is_by_hand and (self.out / RUN).exists():
             raise RunError(
                 f"{self.out / RUN}: there is a finished run. Expected a new folder, since nothing is overwritten; "
                 "give --out another one, or delete this one."
             )
+        self.parents = parents_of(run)
+        digests = [parent.digest for parent in self.parents.values()]
         settings = run.model_dump_json(exclude={"execution"})
-        key = hashlib.sha256(settings.encode()).hexdigest()[:12]
+        key = hashlib.sha256(f"{settings}{code}{digests}".encode()).hexdigest()[:12]
         name = f"{run.stage}-{run.model}-{run.dataset}-seed-{run.seed}-{key}"
-        self.work = Path(work or self.out.parent / f".{self.out.name}.work") / name
+        self.home = Path(work or self.out.parent / f".{self.out.name}.work") / name
+        self.work = self.home  # until an attempt begins
+        now = datetime.now(UTC)
+        self.heartbeat = Heartbeat(
+            **run.model_dump(include={"stage", "model", "dataset", "variant", "seed"}),
+            out=str(self.out.absolute()),
+            host=platform.node(),
+            process=os.getpid(),
+            slurm_job=os.environ.get("SLURM_JOB_ID"),
+            started=now,
+            updated=now,
+        )
+
+    def __enter__(self) -> Self:
+        """Begin an attempt, which the processes of a training share.
+
+        Raises:
+            RunError: a folder cannot be made, or another process has just begun a later attempt.
+        """
+        if ranks.index() == 0:
+            self._begin()
+        self.work = ranks.first(self.work)
+        return self
+
+    def _begin(self) -> None:
+        if not self.is_by_hand:
+            sweep(self.home.parent)
         try:
-            self.work.mkdir(parents=True, exist_ok=True)
+            self.out.parent.mkdir(parents=True, exist_ok=True)
+            self.home.mkdir(parents=True, exist_ok=True)
+            number = max((int(path.name.split("-")[0]) for path in attempts(self.home)), default=0) + 1
+            self.work = self.home / f"{number:04d}-{self.heartbeat.host}-{uuid.uuid4().hex[:8]}"
+            begun = self.home / f".{self.work.name}"
+            begun.mkdir()
+            self.heartbeat.write(begun)
+            begun.rename(self.work)
         except OSError as error:
-            raise RunError(
-                f"{self.work}: cannot be made ({error.strerror}). Expected a folder with write permission and space."
-            ) from error
+            raise RunError(explained(Path(error.filename or self.home), error)) from error
+        self.refuse_later()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+        """Say how the attempt ended, and remove what nobody needs any more.
+
+        Raises:
+            RunError: it failed since another process has taken the run over.
+        """
+        if ranks.index():
+            return
+        if error is None:
+            with contextlib.suppress(OSError):
+                self._write(state="finished")
+            if self.is_by_hand:
+                remove(self.home)
+                with contextlib.suppress(OSError):  # other runs are at work there
+                    self.home.parent.rmdir()
+            return
+        if isinstance(error, Exception):
+            self.refuse_later(error)
+        first = (str(error) or type(error).__name__).splitlines()[0]
+        with contextlib.suppress(OSError):
+            self._write(state="failed", error=first)
+
+    def earlier(self) -> list[Path]:
+        """Return the attempts before this one, the oldest first."""
+        found = attempts(self.home)
+        return found[: found.index(self.work)] if self.work in found else []
+
+    def refuse_later(self, cause: Exception | None = None) -> None:
+        """Raise an error if there is an attempt after this one.
+
+        Args:
+            cause: what failed meanwhile.
+
+        Raises:
+            RunError: another process has begun a later attempt.
+        """
+        found = attempts(self.home)
+        if self.work in found[-1:]:
+            return
+        later = f"in {found[-1]}" if found else "and has removed this one's folder"
+        raise RunError(
+            f"{self.work}: another process has taken this run over, {later}. This one leaves, since both would come "
+            "to the same results; nothing is lost. If no other one is meant to run, start this one again."
+        ) from cause
+
+    def beat(self, **news: object) -> None:
+        """Write the heartbeat, with `news` in its fields, and look for a later attempt.
+
+        Raises:
+            RunError: another process has begun a later attempt.
+        """
+        self.refuse_later()
+        try:
+            self._write(**news)
+        except FileNotFoundError as error:
+            self.refuse_later(error)
+        except OSError as error:  # a checkpoint that cannot be written ends the run, not a heartbeat
+            logger.warning("%s", explained(self.work, error))
+
+    def _write(self, **news: object) -> None:
+        self.heartbeat = self.heartbeat.model_copy(update={"updated": datetime.now(UTC)} | news)
+        self.heartbeat.write(self.work)
 
     def stage(self) -> Path:
         """Return an empty folder for the results, with the run's own configuration in it."""
-        staged = self.work / "results"
-        shutil.rmtree(staged, ignore_errors=True)
+        staged = self.work / RESULTS
+        remove(staged)
         staged.mkdir()
         settings = self.run.model_dump(mode="json")
         write_text(staged / CONFIG, yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
         return staged
 
+    @property
+    def trackers(self) -> Path:
+        """Folder that trackers write to meanwhile."""
+        return self.work / TRACKERS
+
     def publish(self, staged: Path) -> None:
-        """Move the finished results to their place, the record last, and drop the working folder."""
-        self.out.mkdir(parents=True, exist_ok=True)
-        for path in sorted(staged.iterdir(), key=lambda path: path.name == RUN):
-            with atomic_path(self.out / path.name) as partial:
-                shutil.move(path, partial)
-        shutil.rmtree(self.work)
-        with contextlib.suppress(OSError):  # other runs are at work there
-            self.work.parent.rmdir()
+        """Move the finished results to their place, in one step.
+
+        A finished run of the same settings, code and inputs that is there already stays, since it has the same
+        results. What an unfinished one has left there goes.
+
+        Raises:
+            RunError: there is a finished run of others, or the place cannot be written.
+        """
+        if self.trackers.is_dir():
+            for path in self.trackers.iterdir():
+                shutil.move(path, staged)
+        try:
+            sync(staged)
+            self._put(staged)
+        except OSError as error:
+            raise RunError(
+                f"{explained(self.out, error)} The finished results wait in {self.work}: the next start of this run "
+                "only moves them."
+            ) from error
+
+    def _put(self, staged: Path) -> None:
+        self.out.parent.mkdir(parents=True, exist_ok=True)
+        beside = self.out.parent / f".{self.out.name}.{uuid.uuid4().hex}"
+        try:
+            while not self.is_published():
+                try:
+                    os.rename(staged, self.out)
+                    return
+                except OSError as error:
+                    if error.errno == errno.EXDEV and staged != beside:
+                        shutil.copytree(staged, beside, symlinks=True)
+                        sync(beside)
+                        staged = beside
+                    elif error.errno in (errno.ENOTEMPTY, errno.EEXIST):
+                        self._clear()
+                    else:
+                        raise
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+
+    def _clear(self) -> None:
+        """Remove what an unfinished run has left where the results go."""
+        aside = self.out.parent / f"{TRASH}{uuid.uuid4().hex}"
+        with contextlib.suppress(FileNotFoundError):
+            os.rename(self.out, aside)
+            if (aside / RUN).exists():  # another process has published at this very moment
+                with contextlib.suppress(OSError):
+                    os.rename(aside, self.out)
+            shutil.rmtree(aside, ignore_errors=True)
+
+    def is_published(self) -> bool:
+        """Whether the run's results are in their place already, by another process.
+
+        Raises:
+            RunError: there are finished results of other settings, other code or other inputs.
+        """
+        if not (self.out / RUN).exists():
+            return False
+        record, settings = read_record(self.out), read_mapping(self.out / CONFIG)
+        own = read_mapping(self.run.model_dump_json())
+        differing = [
+            name for name in own.keys() | settings.keys() if name != "execution" and own.get(name) != settings.get(name)
+        ]
+        differing += ["code"] * (record.code != self.code) + ["inputs"] * (record.parents != self.parents)
+        if differing:
+            raise RunError(
+                f"{self.out}: there is a finished run with other {', '.join(sorted(differing))}. Expected none, or the "
+                "same; nothing is overwritten. Delete it, or give another folder."
+            )
+        logger.info("%s: another process has finished this run, with the same results; nothing is left to do", self.out)
+        return True

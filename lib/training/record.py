@@ -14,19 +14,23 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from lib.core.errors import DataError
 from lib.core.files import write_json
 from lib.core.record import RUN, Parent, RunRecord, digest_of, file_digest
 from lib.core.settings.run import Run
+from lib.training import ranks
 
 if TYPE_CHECKING:  # a run that does not train needs none of these
     from torch import nn
     from transformers import PreTrainedModel
 
+    from lib.training.folders import RunFolders
     from lib.training.trainer import KeyedTrainer
 
 
 def training_record(
     run: Run,
+    folders: RunFolders,
     trainer: KeyedTrainer,
     history: pd.DataFrame,
     metrics: Mapping[str, float | None],
@@ -36,6 +40,7 @@ def training_record(
 
     Args:
         run: the run's settings.
+        folders: of the run.
         trainer: after training.
         history: one row per evaluation.
         metrics: scores of the model kept.
@@ -45,7 +50,8 @@ def training_record(
     epochs = trainer.recorder.rows[-1]["epoch"]
     tokens = int(trainer.state.num_input_tokens_seen)
     return RunRecord(
-        **_described(run, trainer),
+        **_described(run, folders, trainer),
+        processes=ranks.count(),
         parameters=dict(parameters),
         epochs=epochs,
         steps=trainer.state.global_step,
@@ -59,6 +65,7 @@ def training_record(
 
 def evaluation_record(
     run: Run,
+    folders: RunFolders,
     seconds: float,
     parameters: Mapping[str, int],
     metrics: Mapping[str, float | None],
@@ -68,13 +75,14 @@ def evaluation_record(
 
     Args:
         run: the run's settings.
+        folders: of the run.
         seconds: wall time of the evaluation.
         parameters: numbers of weights.
         metrics: scores.
         trainer: what predicted; None = a backbone that reads texts.
     """
     return RunRecord(
-        **_described(run, trainer),
+        **_described(run, folders, trainer),
         parameters=dict(parameters),
         epochs=0,
         steps=0,
@@ -106,7 +114,7 @@ def ordered_history(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     return history[[*first, *sorted(set(history) - set(first))]]
 
 
-def _described(run: Run, trainer: KeyedTrainer | None) -> dict[str, Any]:
+def _described(run: Run, folders: RunFolders, trainer: KeyedTrainer | None) -> dict[str, Any]:
     """Return the fields that say what the run was, from what, by which versions, where, and with how much memory."""
     if trainer is None:
         packages = ["scikit-learn", "numpy", "scipy"]
@@ -118,11 +126,6 @@ def _described(run: Run, trainer: KeyedTrainer | None) -> dict[str, Any]:
         memory = trainer.recorder.measured_peak()
         gpu, device = trainer.gpu, str(trainer.args.device)
         hardware = gpu or f"{platform.machine()}, {trainer.threads} threads"
-    parents: dict[str, Path] = {split: Path(folder) for split, folder in run.data.items()}
-    if run.tokenizer is not None:
-        parents["tokenizer"] = Path(run.tokenizer)
-    if run.start is not None:
-        parents["start"] = Path(run.start.checkpoint)
     return {
         "stage": run.stage,
         "model": run.model,
@@ -130,7 +133,7 @@ def _described(run: Run, trainer: KeyedTrainer | None) -> dict[str, Any]:
         "variant": run.variant,
         "seed": run.seed,
         "task": run.task.kind,
-        "parents": {name: Parent(path=str(path), digest=digest_of(path)) for name, path in parents.items()},
+        "parents": folders.parents,
         "peak_memory_mb": memory,
         "peak_memory_kind": "gpu" if gpu else "resident",
         "precision": run.precision,
@@ -139,6 +142,26 @@ def _described(run: Run, trainer: KeyedTrainer | None) -> dict[str, Any]:
         "versions": {"python": platform.python_version()} | {package: version(package) for package in packages},
         "git_commit": _git_commit(),
     }
+
+
+def parents_of(run: Run) -> dict[str, Parent]:
+    """Return what `run` starts from: data by split, tokeniser, weights.
+
+    Raises:
+        DataError: one of them cannot be read.
+    """
+    places: dict[str, Path] = {split: Path(folder) for split, folder in run.data.items()}
+    if run.tokenizer is not None:
+        places["tokenizer"] = Path(run.tokenizer)
+    if run.start is not None:
+        places["start"] = Path(run.start.checkpoint)
+    try:
+        return {name: Parent(path=str(path), digest=digest_of(path)) for name, path in places.items()}
+    except OSError as error:
+        raise DataError(
+            f"{error.filename}: cannot be read ({error.strerror}). Expected an input of this run; make it again, or "
+            "correct the path in the settings."
+        ) from error
 
 
 def count_parameters(model: PreTrainedModel) -> dict[str, int]:

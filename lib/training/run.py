@@ -1,7 +1,7 @@
 """A run with a training loop, whatever its stage, task and backbone: from its settings to its record."""
 
+import gc
 import importlib
-import json
 import logging
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -9,22 +9,31 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+import torch
 from datasets import Dataset
 from safetensors.torch import load_model
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
-from transformers.trainer import TRAINER_STATE_NAME
 from transformers.utils import SAFE_WEIGHTS_NAME
 from transformers.utils.logging import disable_progress_bar
 
 from lib.core.errors import RunError
-from lib.core.files import write_json
 from lib.core.record import GEOMETRY, HISTORY, MODEL, PREDICTIONS
 from lib.core.settings.run import Run
 from lib.data.tokens import TokenDataset
+from lib.training import ranks
 from lib.training.assembly import assemble
 from lib.training.callbacks import Freezing, TimedCheckpoints, quality_figures
-from lib.training.checkpoints import REMEDY, check_start, last_checkpoint
+from lib.training.checkpoints import (
+    change_state,
+    check_start,
+    checkpoint_folder,
+    last_checkpoint,
+    refuse_other_number,
+    take_over,
+)
 from lib.training.folders import RunFolders
+from lib.training.heartbeats import Heartbeats
+from lib.training.interruptions import Interruption, OutOfMemoryError, explained_failures
 from lib.training.record import count_parameters, ordered_history, training_record, write_record
 from lib.training.scoring import load_split, predict_splits
 from lib.training.trackers import close_trackers, place_trackers, report_final
@@ -42,17 +51,45 @@ def train(run: Run, out: str | Path, work: str | Path | None = None, code: str |
     Args:
         run: the run's settings.
         out: new folder of the results.
-        work: folder under which working checkpoints are kept while the run is under way; None = beside `out`.
+        work: folder under which working checkpoints are kept, until some time after the run; None = beside `out`, and
+            removed with it.
         code: digest of the code that the run executes, for its record.
 
     Raises:
-        ProjectError: the data, the start or the folders do not allow the run.
+        ProjectError: the data, the start or the folders do not allow the run, a signal has come, or memory did not
+            suffice.
     """
-    recipe = run.recipe
-    if recipe is None:
+    if run.recipe is None:
         raise RunError("recipe: missing. Expected one to train by; scripts/evaluate.py runs what does not train.")
-    folders = RunFolders(run, out, work)
-    place_trackers(run.execution, folders.out)
+    with RunFolders(run, out, work, code) as folders, Interruption() as interruption:
+        if ranks.first(folders.is_published()):
+            return
+        take_over(folders)
+        fitting = run.execution.micro_batch_tokens
+        while (smaller := _try(run, folders, interruption, fitting)) is not None:
+            fitting = smaller
+            gc.collect()
+            torch.cuda.empty_cache()
+
+
+def _try(run: Run, folders: RunFolders, interruption: Interruption, fitting: int) -> int | None:
+    """Train with `fitting` tokens at once; return how many to try next, None if they fitted."""
+    execution = run.execution.model_copy(update={"micro_batch_tokens": fitting})
+    try:
+        _train(run.model_copy(update={"execution": execution}), folders, interruption)
+    except OutOfMemoryError as error:
+        if error.fitting is None or not execution.auto_micro_batch:
+            raise
+        logger.warning("%s", error)
+        return error.fitting
+    return None
+
+
+def _train(run: Run, folders: RunFolders, interruption: Interruption) -> None:
+    """Train, predict and publish."""
+    recipe = run.recipe
+    assert recipe is not None  # its caller has looked
+    place_trackers(run.execution, folders.trackers)
     task, backbone, tokenizer, model = assemble(run)
     splits: dict[str, Dataset] = {
         split: load_split(folder, sort=split != "train") for split, folder in run.data.items()
@@ -71,7 +108,7 @@ def train(run: Run, out: str | Path, work: str | Path | None = None, code: str |
         parameters["trainable"] = sum(parameter.numel() for parameter in trained(model).values())
 
     keep = recipe.keep or [run.task.keeps]
-    callbacks = [TimedCheckpoints(run.execution.checkpoint_minutes), *backbone.callbacks(model)]
+    callbacks = [TimedCheckpoints(run.execution.checkpoint_minutes, interruption), *backbone.callbacks(model)]
     if recipe.frozen_epochs:
         callbacks.append(Freezing(recipe.freeze_layers, recipe.freezes_embeddings, recipe.frozen_epochs))
     measuring = importlib.import_module(MEASURING) if run.geometry else None
@@ -95,13 +132,16 @@ def train(run: Run, out: str | Path, work: str | Path | None = None, code: str |
         data_collator=task.collator(tokenizer),
         callbacks=callbacks,
     )
-    _fit(trainer, run)
-    # All processes of a training predict; one of them writes.
-    staged = folders.stage() if trainer.is_world_process_zero() else None
-    row = _keep(trainer, keep, staged and staged / MODEL, adapters.save if adapters else model.save_pretrained)
-    if adapters:
-        adapters.merge()
-    metrics, predictions = _scores(trainer, run, splits, row)
+    trainer.add_callback(Heartbeats(trainer, folders))
+    with explained_failures(trainer.args, run.execution.micro_batch_tokens, max(lengths)):
+        _fit(trainer, run)
+        # All processes of a training predict; one of them writes.
+        staged = folders.stage() if trainer.is_world_process_zero() else None
+        row = _keep(trainer, keep, staged and staged / MODEL, adapters.save if adapters else model.save_pretrained)
+        if adapters:
+            adapters.merge()
+        metrics, predictions = _scores(trainer, run, splits, row)
+    ranks.wait()  # until none reads the working folder any more
     if staged is None:
         return
     _save_tokenizer(tokenizer, run, staged / MODEL, longest=max(lengths))
@@ -111,17 +151,19 @@ def train(run: Run, out: str | Path, work: str | Path | None = None, code: str |
     history.to_csv(staged / HISTORY, index=False)
     if measuring is not None:
         measuring.write_geometry(trainer, staged / GEOMETRY)
-    record = training_record(run, trainer, history, metrics, parameters)
+    record = training_record(run, folders, trainer, history, metrics, parameters)
     report_final(trainer, record)
     close_trackers(trainer)
-    write_record(record, staged, code)
+    write_record(record, staged, folders.code)
     folders.publish(staged)
 
 
 def _fit(trainer: KeyedTrainer, run: Run) -> None:
     """Train from the last working checkpoint if there is one, else from the run's start."""
-    checkpoint = last_checkpoint(trainer.args)
-    if checkpoint is None and run.start is not None and not run.start.load_only_model_state:
+    checkpoint = last_checkpoint(trainer.args.output_dir)
+    if checkpoint is not None:
+        refuse_other_number(checkpoint, f"delete {checkpoint.parents[1]} to begin anew")
+    elif run.start is not None and not run.start.load_only_model_state:
         checkpoint = Path(run.start.checkpoint)
         check_start(checkpoint, trainer.args, run.recipe.steps if run.recipe else None)
     if checkpoint is not None:
@@ -144,9 +186,7 @@ def _keep(
     """
     model: PreTrainedModel = trainer.accelerator.unwrap_model(trainer.model)
     models = [name for name in keep if name != "state"]
-    last = last_checkpoint(trainer.args) if len(keep) > 1 else None
-    if len(keep) > 1 and (last is None or int(last.name.split("-")[-1]) != trainer.state.global_step):
-        raise RunError(f"{trainer.args.output_dir}: the checkpoint of the last step is not there. {REMEDY}")
+    last = checkpoint_folder(trainer.args.output_dir, trainer.state.global_step)
     rows = {"best": trainer.kept_row, "last": trainer.recorder.rows[-1]}
     checkpoints = {"best": trainer.state.best_model_checkpoint, "last": last}
     for name in reversed(models):
@@ -155,12 +195,10 @@ def _keep(
             load_model(model, Path(checkpoints[name]) / SAFE_WEIGHTS_NAME, strict=not lacks_frozen)
         if folder is not None:
             save(folder if name == models[0] else folder / name)
-    if "state" in keep and folder is not None and last is not None:
+    if "state" in keep and folder is not None:
         shutil.copytree(last, folder / "state")
         # Whoever goes on from here compares with no earlier evaluations: their models are not kept.
-        path = folder / "state" / TRAINER_STATE_NAME
-        forgotten = dict.fromkeys(("best_metric", "best_global_step", "best_model_checkpoint"))
-        write_json(path, json.loads(path.read_text(encoding="utf-8")) | forgotten)
+        change_state(folder / "state", best_metric=None, best_global_step=None, best_model_checkpoint=None)
     return rows[models[0]]
 
 

@@ -1,41 +1,102 @@
 """The transformers Trainer with keyed data order, learning-rate multipliers and the evaluation of its task."""
 
+import functools
 import importlib
+import itertools
 import math
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
+import torch.distributed as dist
+from accelerate.utils import send_to_device
 from datasets import Dataset
+from safetensors import SafetensorError
 from torch.utils.data import DataLoader, Sampler
 from transformers import Trainer, TrainingArguments
+from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import PrinterCallback
-from transformers.trainer_utils import EvalLoopOutput, TrainOutput
-from transformers.training_args import OptimizerNames
+from transformers.trainer_utils import EvalLoopOutput, TrainOutput, set_seed
+from transformers.training_args import OptimizerNames, ParallelMode
 
+from lib.core.attempts import remove
 from lib.core.errors import RunError
 from lib.core.packages import require
+from lib.core.randomness import derive_seed
 from lib.core.settings.recipe import Precision, Recipe
 from lib.core.settings.run import Run
-from lib.data.samplers import LengthGroupedSampler
-from lib.tasks.contract import Task
+from lib.data.samplers import LengthGroupedSampler, Share
+from lib.tasks.contract import Collator, Task
+from lib.training import ranks
 from lib.training.callbacks import HistoryRecorder, KeyedDraws
-from lib.training.checkpoints import REMEDY, StartCheck, best_fault
+from lib.training.checkpoints import checkpoint_folder, rotate, seal
 from lib.training.trackers import run_name
 
 SPLITS = {"eval": "validation", "test": "test"}
 """Splits by what their scores begin with."""
+BESIDE = ".partial"
+"""Folder, in that of the checkpoints, in which one is being written."""
+NON_FINITE_STEPS = 20
+"""Steps in a row whose loss or gradients are no finite numbers, after which a training stops: more than the scale of
+fp16 takes from its first value, 2^16, to 1."""
 ONE_CYCLE_RISE = 25.0
 """By how much a one-cycle learning rate rises to its peak; torch's default."""
+
+
+class Arguments(TrainingArguments):
+    """Arguments of a Trainer that works on one device, and knows of other processes for the sake of what it writes."""
+
+    @property
+    def n_gpu(self) -> int:
+        """Return the GPUs of this process: one at most, since the Trainer would give each a batch of its own."""
+        return min(super().n_gpu, 1)
+
+    @property
+    def parallel_mode(self) -> ParallelMode:
+        """Return whether there are other processes."""
+        return ParallelMode.DISTRIBUTED if dist.is_initialized() else ParallelMode.NOT_PARALLEL
+
+    @property
+    def world_size(self) -> int:
+        """Return the number of processes."""
+        return ranks.count()
+
+    @property
+    def process_index(self) -> int:
+        """Return the number of this process."""
+        return ranks.index()
+
+    @property
+    def local_process_index(self) -> int:
+        """Return the number of this process; all are on one machine."""
+        return ranks.index()
+
+
+class Results(list[Any]):
+    """What has been predicted for the batches of a dataset, in the place of a loader of them.
+
+    Args:
+        batches: what a `prediction_step` returned for each.
+        dataset: their documents.
+    """
+
+    def __init__(self, batches: Sequence[Any], dataset: torch.utils.data.Dataset[Any]) -> None:
+        super().__init__(batches)
+        self.dataset = dataset
 
 
 class KeyedTrainer(Trainer):
     """A Trainer whose data order, masks and random features depend on their keys alone.
 
+    Several processes may share a training, see `lib.training.ranks`: each takes its part of every batch, and of the
+    batches that are evaluated.
+
     Args:
         task: what is learnt; it scores what the model predicts.
+        data_collator: makes a batch of examples.
         recipe: how it trains; not needed to predict, nor is the next.
         lengths: tokens of each training document.
         **options: those of the Trainer.
@@ -48,11 +109,16 @@ class KeyedTrainer(Trainer):
         self,
         *,
         task: Task,
+        data_collator: Collator,
         recipe: Recipe | None = None,
         lengths: Sequence[int] = (),
         **options,
     ):
-        super().__init__(compute_metrics=task.metrics, **options)
+        super().__init__(
+            compute_metrics=task.metrics, data_collator=functools.partial(_collated, data_collator), **options
+        )
+        if ranks.index():  # the dropout of every process is another
+            set_seed(derive_seed("dropout", self.args.seed, ranks.index()) % 2**32)
         self.task = task
         self.lengths = lengths
         self.recipe = recipe
@@ -60,6 +126,9 @@ class KeyedTrainer(Trainer):
             "backbone": recipe.backbone_lr_multiplier if recipe else 1.0,
             "head": recipe.head_lr_multiplier if recipe else 1.0,
         }
+        self.saves = False
+        self.step_loss: float | torch.Tensor = 0.0
+        self.non_finite = 0
         self.remove_callback(PrinterCallback)
         self.add_callback(KeyedDraws())
         self.add_callback(HistoryRecorder(self.multipliers))
@@ -88,28 +157,22 @@ class KeyedTrainer(Trainer):
         return next(row for row in rows if row["step"] == self.state.best_global_step)
 
     def train(self, resume_from_checkpoint: Path | None = None, **options) -> TrainOutput:
-        """Train, and make sure of where it began and, if a best model is selected, of what it ended with.
+        """Train, and make sure of what a training that selects a best model ends with.
 
         Args:
             resume_from_checkpoint: whole working checkpoint to go on from; None = from the beginning.
             **options: those of the Trainer.
 
         Raises:
-            RunError: the training did not start where it should, or its best model is not there.
+            RunError: no evaluation was the best.
         """
-        check = StartCheck(resume_from_checkpoint)
-        self.add_callback(check)
         checkpoint = None if resume_from_checkpoint is None else str(resume_from_checkpoint)
-        try:
-            output = super().train(resume_from_checkpoint=checkpoint, **options)
-        except RunError:
-            raise
-        except Exception as error:
-            if not check.passed:
-                check.refuse_fault(self.args, cause=error)
-            raise
-        if self.args.load_best_model_at_end:
-            self._require_best()
+        output = super().train(resume_from_checkpoint=checkpoint, **options)
+        if self.args.load_best_model_at_end and self.state.best_model_checkpoint is None:
+            raise RunError(
+                f"{self.args.output_dir}: no evaluation had a finite {self.args.metric_for_best_model}. Expected one, "
+                "whose model is to be kept; lower recipe.learning_rate, or use precision bf16 or fp32."
+            )
         return output
 
     def set_initial_training_values(self, args: TrainingArguments, dataloader: DataLoader) -> tuple[Any, ...]:
@@ -123,18 +186,41 @@ class KeyedTrainer(Trainer):
         self.state.compute_steps(self.args, max_steps)
         return (self.state.num_train_epochs, 0) if self.state.global_step >= max_steps else begun
 
-    def _load_best_model(self) -> None:
-        self._require_best()
-        super()._load_best_model()
+    def _get_output_dir(self, trial: Any) -> str:
+        """Return where checkpoints go: while one is being written, beside its place."""
+        return str(Path(self.args.output_dir) / BESIDE) if self.saves else self.args.output_dir
 
-    def _require_best(self) -> None:
-        """Raise an error if the best model is not there; the Trainer would go on with the last epoch's."""
-        fault = best_fault(self.state.best_model_checkpoint, self.state.best_global_step)
-        if fault:
+    def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
+        """Write a checkpoint beside its place, seal it, put it there, and remove those that it supersedes.
+
+        Raises:
+            RunError: it cannot be written, or the weights are no finite numbers.
+        """
+        if self.non_finite and not self.args.fp16:  # there, such a step is passed over; else no weights are left
+            self._refuse_non_finite()
+        work, step, best = Path(self.args.output_dir), self.state.global_step, self.state.best_global_step
+        place = checkpoint_folder(work, step)
+        self.saves = True
+        try:
+            super()._save_checkpoint(model, trial)
+            ranks.wait()
+            self.state.best_model_checkpoint = str(checkpoint_folder(work, best)) if best else None
+            if self.args.should_save:
+                self.state.save_to_json(str(work / BESIDE / place.name / TRAINER_STATE_NAME))
+                seal(work / BESIDE / place.name)
+                remove(place)
+                (work / BESIDE / place.name).rename(place)
+                rotate(work, best)
+        except (OSError, RuntimeError, SafetensorError) as error:
             raise RunError(
-                f"{self.args.output_dir}: {fault}. Expected the model with the best {self.args.metric_for_best_model} "
-                f"({self.state.best_metric}), which is the one to keep. {REMEDY}"
-            )
+                f"{place}: cannot be written ({error}). Expected a folder with write permission and free space. The "
+                "next start of this run goes on from the checkpoint before."
+            ) from error
+        finally:
+            self.saves = False
+            if self.args.should_save:
+                shutil.rmtree(work / BESIDE, ignore_errors=True)
+        ranks.wait()
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, torch.Tensor] | None = None) -> None:
         """Save a checkpoint: with adapters, without the weights beside them, which the run's start holds."""
@@ -158,8 +244,15 @@ class KeyedTrainer(Trainer):
         super().log(logs, start_time)
 
     def _get_train_sampler(self, train_dataset=None) -> Sampler:
-        batch_size = self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
-        return LengthGroupedSampler(self.lengths, batch_size=batch_size, seed=self.args.seed)
+        if self.recipe is None:
+            raise TypeError("a Trainer without a recipe trains nothing")
+        order = LengthGroupedSampler(self.lengths, batch_size=self.recipe.batch_size, seed=self.args.seed)
+        return Share(order, self.recipe.batch_size, self.args.train_batch_size, ranks.index(), ranks.count())
+
+    def _get_eval_sampler(self, eval_dataset) -> Sequence[int]:
+        """Return the documents of every so many-th batch."""
+        size = self.args.eval_batch_size
+        return [i for i in range(len(eval_dataset)) if i // size % ranks.count() == ranks.index()]
 
     def create_optimizer(self, model=None) -> torch.optim.Optimizer:
         """Build AdamW over all weights that train, with weight decay where it belongs and each one's learning rate.
@@ -218,12 +311,18 @@ class KeyedTrainer(Trainer):
         return super().create_scheduler(num_training_steps, optimizer)
 
     def evaluation_loop(self, dataloader, *arguments, metric_key_prefix: str = "eval", **options) -> EvalLoopOutput:
-        """Evaluate a split, which the task hears of first."""
+        """Evaluate a split, which the task hears of first; each process predicts its batches, and scores all of them."""
         self.task.begin(SPLITS[metric_key_prefix], dataloader.dataset.tokens)
+        if ranks.count() > 1:
+            self.model.eval()
+            own = [send_to_device(self.prediction_step(self.model, batch, False), "cpu") for batch in dataloader]
+            dataloader = Results(ranks.in_turns(own), dataloader.dataset)
         return super().evaluation_loop(dataloader, *arguments, metric_key_prefix=metric_key_prefix, **options)
 
     def prediction_step(self, model, inputs, prediction_loss_only, ignore_keys=None):
-        """Evaluate a batch as the task says."""
+        """Evaluate a batch as the task says; what has been predicted for one is taken as it is."""
+        if isinstance(inputs, tuple):
+            return inputs
         found = self.task.prediction_step(model, self._prepare_inputs(inputs))
         return found or super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
 
@@ -233,16 +332,80 @@ class KeyedTrainer(Trainer):
         inputs = {name: value for name, value in inputs.items() if name != self.task.beside}
         loss, outputs = super().compute_loss(model, inputs, True, num_items_in_batch)
         if beside is not None:
-            # The Trainer takes the mean over processes of what each divides by the items of all.
-            items = None if num_items_in_batch is None else num_items_in_batch / self.accelerator.num_processes
-            loss = self.task.loss(loss, outputs["logits"], beside, items)
+            loss = self.task.loss(loss, outputs["logits"], beside, num_items_in_batch)
         return (loss, outputs) if return_outputs else loss
 
-    def training_step(self, *arguments, **options) -> torch.Tensor:
-        """Train on a micro-batch, and record its loss."""
-        loss = super().training_step(*arguments, **options)
-        self.recorder.add_loss(loss)
+    def get_batch_samples(self, epoch_iterator, num_batches, device):
+        """Return this process's micro-batches of an optimiser step, and the number of items in those of all."""
+        batches = list(itertools.islice(epoch_iterator, num_batches))
+        filled = [batch for batch in batches if batch]
+        items = self._get_num_items_in_batch(filled, device)
+        if items is None and filled and ranks.count() > 1:
+            raise RunError(
+                f"{type(self.model).__name__} takes the mean over the documents that a process has, which is not that "
+                "over all. Set execution.gpus_per_run to 1."
+            )
+        if ranks.count() > 1:
+            items = ranks.total(torch.zeros((), device=device) if items is None else items)
+        tokens = sum((batch["attention_mask"].sum() for batch in filled), torch.zeros((), dtype=int, device=device))
+        self.state.num_input_tokens_seen += int(ranks.total(tokens))
+        return batches, items
+
+    def _track_num_input_tokens(self, inputs) -> None:
+        """Do nothing: the tokens of all processes have been counted with their items."""
+
+    def training_step(self, model, inputs, *arguments, **options) -> torch.Tensor:
+        """Train on a micro-batch, which may be empty; record the loss of all processes, and sum up their gradients."""
+        if inputs:
+            loss = super().training_step(model, inputs, *arguments, **options)
+        else:
+            loss = torch.zeros((), device=self.args.device)
+        loss_of_all = ranks.total(loss)
+        self.recorder.add_loss(loss_of_all)
+        self.step_loss = self.step_loss + loss_of_all
+        if self.accelerator.sync_gradients:
+            ranks.add_gradients(model.parameters())
         return loss
+
+    def _get_grad_norm(self, model: torch.nn.Module, grad_norm: torch.Tensor | None = None) -> Any:
+        """Return the norm of a step's gradients, and stop where neither it nor the loss has been a number for long.
+
+        Raises:
+            RunError: it has not in the last steps.
+        """
+        norm = super()._get_grad_norm(model, grad_norm)
+        is_finite = math.isfinite(norm + self.step_loss)
+        self.step_loss = 0.0
+        self.non_finite = 0 if is_finite else self.non_finite + 1
+        if self.non_finite == NON_FINITE_STEPS:
+            self._refuse_non_finite(last=self.state.global_step + 1)
+        return norm
+
+    def _refuse_non_finite(self, last: int | None = None) -> None:
+        """Raise an error that says since which step loss or gradients are no finite numbers, and on which documents.
+
+        Args:
+            last: step under way; None = the one that was finished last.
+        """
+        recipe, first = self.recipe, (last or self.state.global_step) - self.non_finite + 1
+        assert recipe is not None  # it trains
+        order = LengthGroupedSampler(self.lengths, batch_size=recipe.batch_size, seed=self.args.seed)
+        epoch, step = divmod(first - 1, math.ceil(len(order) / recipe.batch_size))
+        order.set_epoch(epoch)
+        start = step * recipe.batch_size
+        rows = [row for _, row in itertools.islice(order, start, start + recipe.batch_size)]
+        names = ", ".join(map(str, self.train_dataset.tokens.select(rows)["id"]))
+        raise RunError(
+            f"loss or gradients are no finite numbers since step {first}, {self.non_finite} in a row. Expected finite "
+            "ones: lower recipe.learning_rate or recipe.max_grad_norm, or use precision bf16 or fp32. The last "
+            f"checkpoint is older than that. If nothing helps, look at the documents of step {first}: {names}",
+            diverged=True,
+        )
+
+
+def _collated(collator: Collator, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+    """Return the batch of a process's examples, of which there may be none."""
+    return collator(examples) if examples else {}
 
 
 def trained(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
@@ -273,14 +436,21 @@ def training_arguments(
             last one is kept.
 
     Raises:
-        RunError: the device, the precision or the optimiser is not to be had here.
+        RunError: the device, the precision or the optimiser is not to be had here, or a batch has too few documents for
+            all processes.
     """
     execution = run.execution
+    if recipe.batch_size < ranks.count():
+        raise RunError(
+            f"recipe.batch_size: {recipe.batch_size} documents cannot be shared by {ranks.count()} processes. Expected "
+            "one for each at least; lower execution.gpus_per_run."
+        )
+    share = math.ceil(recipe.batch_size / ranks.count())
     if recipe.optimizer == "adamw_8bit":
         require("bitsandbytes", "recipe.optimizer: adamw_8bit")
-    micro_batch = micro_batch_size(recipe.batch_size, longest, execution.micro_batch_tokens)
+    micro_batch = micro_batch_size(share, longest, execution.micro_batch_tokens)
     metric, greater_is_better = best or (None, None)
-    return TrainingArguments(
+    return Arguments(
         **_common_arguments(work, run, longest_evaluated),
         run_name=run_name(run),
         num_train_epochs=recipe.epochs,
@@ -292,13 +462,11 @@ def training_arguments(
         weight_decay=recipe.weight_decay,
         max_grad_norm=recipe.max_grad_norm,
         per_device_train_batch_size=micro_batch,
-        gradient_accumulation_steps=recipe.batch_size // micro_batch,
+        gradient_accumulation_steps=share // micro_batch,
         **({"optim": recipe.optimizer} if recipe.optimizer != "adamw" else {}),
         eval_strategy="steps" if recipe.evaluate_every else "epoch",
         save_strategy="steps" if recipe.evaluate_every else "epoch",
         **({"eval_steps": recipe.evaluate_every, "save_steps": recipe.evaluate_every} if recipe.evaluate_every else {}),
-        # With 1, the Trainer removes the last checkpoint when another is the best.
-        save_total_limit=1 if best is None else 2,
         logging_strategy="no",  # the history's recorder asks for it
         logging_nan_inf_filter=False,
         include_num_input_tokens_seen="non_padding",
@@ -321,7 +489,7 @@ def evaluation_arguments(*, work: str, run: Run, longest: int) -> TrainingArgume
     Raises:
         RunError: the device or the precision is not to be had here.
     """
-    return TrainingArguments(**_common_arguments(work, run, longest), report_to=[])
+    return Arguments(**_common_arguments(work, run, longest), report_to=[])
 
 
 def _common_arguments(work: str, run: Run, longest_evaluated: int) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from optuna.trial import TrialState
 from transformers import TrainerCallback, TrainerState
 from transformers.trainer import DEFAULT_CALLBACKS
 
+from lib.core.attempts import remove
 from lib.core.errors import RunError
 from lib.core.files import write_json
 from lib.core.kinds import TASKS
@@ -43,6 +44,8 @@ logger = logging.getLogger(__name__)
 
 JOURNAL = "trials.journal"
 NAME = "trials"
+TRIAL = "trial-"
+"""Folders of trials, in that of the attempt, begin so."""
 EFFORT = ("epochs", "steps", "tokens", "seconds", "peak_memory_mb")
 """Fields of a record that every trial has, also one that did not come to its end."""
 
@@ -64,9 +67,16 @@ def tune(run: TunedRun, out: str | Path, work: str | Path | None = None, code: s
     Raises:
         ProjectError: the data, the start or the folders do not allow the trials, or all of them diverged.
     """
-    tuning = run.tuning
     optuna.logging.set_verbosity(optuna.logging.WARNING)  # said here, with more of it
-    folders = RunFolders(run, out, work)
+    with RunFolders(run, out, work, code) as folders:
+        if folders.is_published():
+            return
+        _take_over(folders)
+        _search(run, folders)
+
+
+def _search(run: TunedRun, folders: RunFolders) -> None:
+    tuning = run.tuning
     task = TASKS.load(run.task.kind, "task").Task
     score = f"eval_{task.best}"
     direction = StudyDirection.MAXIMIZE if task.greater_is_better else StudyDirection.MINIMIZE
@@ -76,16 +86,35 @@ def tune(run: TunedRun, out: str | Path, work: str | Path | None = None, code: s
     study.add_trials(journal.trials)
     distributions = {place: _distribution(dimension) for place, dimension in tuning.space.items()}
     while (number := len(study.trials)) < tuning.trials and not _is_spent(study, tuning.minutes):
+        folders.beat(step=number, steps=tuning.trials)
         study.sampler = _sampler(tuning, derive_seed("tuning", run.seed, number) % 2**32)
         trial = study.ask(distributions)
         logger.info("trial %d: %s", number, variant_name(trial.params))
-        scratch = folders.work / f"trial-{number}"
+        scratch = folders.work / f"{TRIAL}{number}"
         _run_trial(run, trial, score, scratch)
         ended = study.trials[number]
         logger.info("trial %d: %s, %s %s", number, ended.user_attrs["state"], score, ended.value)
         journal.add_trial(ended)
-        shutil.rmtree(scratch)
-    _publish(folders, study, score, code)
+        remove(scratch)
+    _publish(folders, study, score)
+
+
+def _take_over(folders: RunFolders) -> None:
+    """Copy the longest journal of the earlier attempts and the trial that is under way, and remove those attempts."""
+    journals = [path for attempt in folders.earlier() if (path := attempt / JOURNAL).is_file()]
+    if journals:
+        longest = max(journals, key=lambda path: path.stat().st_size)
+        lines = longest.read_bytes()
+        (folders.work / JOURNAL).write_bytes(lines[: lines.rfind(b"\n") + 1])
+        for trial in longest.parent.glob(f"{TRIAL}*"):
+            try:
+                shutil.copytree(trial, folders.work / trial.name, symlinks=True)
+            except OSError as error:  # its process lives, and writes there
+                logger.warning("%s: begun anew (%s)", trial, error)
+                shutil.rmtree(folders.work / trial.name, ignore_errors=True)
+    folders.refuse_later()
+    for attempt in folders.earlier():
+        remove(attempt)
 
 
 def _journal(path: Path, direction: StudyDirection) -> optuna.Study:
@@ -222,7 +251,7 @@ def _heard_by(callback: TrainerCallback) -> Iterator[None]:
         DEFAULT_CALLBACKS.remove(callback)
 
 
-def _publish(folders: RunFolders, study: optuna.Study, score: str, code: str | None) -> None:
+def _publish(folders: RunFolders, study: optuna.Study, score: str) -> None:
     """Write trials, best settings and record, and move them to their place."""
     if not study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
         raise RunError(
@@ -232,7 +261,7 @@ def _publish(folders: RunFolders, study: optuna.Study, score: str, code: str | N
     staged = folders.stage()
     pd.DataFrame([_row(trial, score) for trial in study.trials]).to_csv(staged / TRIALS, index=False)
     write_json(staged / BEST, study.best_params)
-    write_record(_record(study), staged, code)
+    write_record(_record(study), staged, folders.code)
     folders.publish(staged)
 
 

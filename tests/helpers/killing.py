@@ -1,6 +1,7 @@
 """Runs that are killed, by what no `except Exception` survives."""
 
 from contextlib import contextmanager
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -36,3 +37,9 @@ def killed_at(step):
 
     with patch.object(callbacks.KeyedDraws, "on_step_begin", kill_there), pytest.raises(Killed):
         yield
+
+
+def attempt(out: Path) -> Path:
+    """Return the folder in which the only attempt at a run worked, whose results were to go to `out`."""
+    (found,) = (out.parent / f".{out.name}.work").glob("*/[0-9]*")
+    return found

@@ -2,17 +2,16 @@
 
 import logging
 import shutil
-from types import SimpleNamespace
 
 import pytest
 import torch
-from killing import kill, killed_at, killed_in
+from killing import attempt, kill, killed_at, killed_in
 from safetensors.torch import load_file
 
 from lib.core.errors import RunError
 from lib.core.record import read_record
 from lib.core.settings.run import Start
-from lib.training.checkpoints import last_checkpoint
+from lib.training.checkpoints import last_checkpoint, take_over
 from lib.training.folders import RunFolders
 from lib.training.run import train
 from lib.training.trainer import KeyedTrainer
@@ -21,127 +20,128 @@ STEPS_AN_EPOCH = 192 // 32
 KILLED_AT = STEPS_AN_EPOCH + 3
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def run(run_of):
     """A fine-tuning of two epochs with a checkpoint at every step."""
     return run_of("finetune", recipe={"epochs": 2}, execution={"checkpoint_minutes": 1e-6})
 
 
-@pytest.fixture
-def killed(run, tmp_path):
-    """The working folder of `run`, killed in its second epoch: its last checkpoint, and that of its best model."""
+@pytest.fixture(scope="module")
+def killed_once(run, tmp_path_factory):
+    """A folder with `run`, killed in its second epoch."""
+    folder = tmp_path_factory.mktemp("killed")
     with killed_at(KILLED_AT):
-        train(run, tmp_path / "out")
-    (work,) = (tmp_path / ".out.work").iterdir()
-    assert {path.name for path in work.iterdir()} == {f"checkpoint-{step}" for step in (STEPS_AN_EPOCH, KILLED_AT)}
+        train(run, folder / "out")
+    return folder
+
+
+@pytest.fixture
+def killed(killed_once, tmp_path):
+    """The folder of the killed attempt at `run`, with its last checkpoints and that of its best model; a copy."""
+    shutil.copytree(killed_once / ".out.work", tmp_path / ".out.work")
+    work = attempt(tmp_path / "out")
+    assert {path.name for path in work.glob("checkpoint-*")} == {"checkpoint-6", "checkpoint-8", "checkpoint-9"}
     return work
 
 
-def arguments(work, **changes):
-    values = {"output_dir": str(work), "world_size": 1, "process_index": 0, "fp16": False}
-    return SimpleNamespace(**values | {"load_best_model_at_end": True} | changes)
+@pytest.fixture(scope="module")
+def undisturbed(run, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed") / "out"
+    train(run, folder)
+    return folder
+
+
+@pytest.fixture
+def taken_over(run, tmp_path):
+    """Return the checkpoint that a new attempt goes on from."""
+
+    def take():
+        with RunFolders(run, tmp_path / "out", None) as folders:
+            take_over(folders)
+            found = last_checkpoint(folders.work)
+            assert not folders.earlier()
+            return found and found.name
+
+    return take
 
 
 def weights(folder):
     return load_file(folder / "model" / "model.safetensors")
 
 
-def assert_like_an_undisturbed_run(run, tmp_path):
-    train(run, tmp_path / "undisturbed")
-    expected, found = weights(tmp_path / "undisturbed"), weights(tmp_path / "out")
+def assert_alike(undisturbed, folder):
+    expected, found = weights(undisturbed), weights(folder)
     assert all(torch.equal(weight, found[name]) for name, weight in expected.items())
-    assert read_record(tmp_path / "undisturbed").metrics == read_record(tmp_path / "out").metrics
+    assert read_record(undisturbed).metrics == read_record(folder).metrics
 
 
-@pytest.mark.parametrize(
-    ("method", "lost", "message"),
-    [
-        ("_load_from_checkpoint", "checkpoint-9/model.safetensors", "its model.safetensors is missing"),
-        ("_init_training_state", "checkpoint-9/trainer_state.json", "starts at step 0. Expected step 9"),
-        ("_init_training_state", "checkpoint-6", "of its best model in .*checkpoint-6, model.safetensors is missing"),
-        ("_load_optimizer_and_scheduler", "checkpoint-9/optimizer.pt", "its optimizer.pt is missing"),
-        ("_load_optimizer_and_scheduler", "checkpoint-9/scheduler.pt", "its scheduler.pt is missing"),
-        ("_load_rng_state", "checkpoint-9/rng_state.pth", "its rng_state.pth is missing"),
-    ],
-)
-def test_what_vanishes_while_the_training_reads_it(method, lost, message, run, killed, tmp_path, monkeypatch):
-    """Another process removes a part of the checkpoint after it was found whole, before the Trainer reads it."""
-    read = getattr(KeyedTrainer, method)
-
-    def lose(self, *arguments, **options):
-        path = killed / lost
-        shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-        return read(self, *arguments, **options)
-
-    monkeypatch.setattr(KeyedTrainer, method, lose)
-    with pytest.raises(RunError, match=rf"checkpoint-9: .*{message}.*Another process.*start this run again"):
-        train(run, tmp_path / "out")
-    assert not (tmp_path / "out").exists()
+FILES = ["model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json", "manifest.json"]
 
 
-def test_a_best_model_that_vanished_makes_its_checkpoint_worthless(run, killed, tmp_path, caplog):
-    (killed / "checkpoint-6" / "model.safetensors").unlink()
-    caplog.set_level(logging.WARNING)
-    train(run, tmp_path / "out")
-    assert "checkpoint-9: passed over, since of its best model" in caplog.text
-    assert_like_an_undisturbed_run(run, tmp_path)
-
-
-@pytest.mark.parametrize("part", ["model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth"])
-def test_a_checkpoint_with_a_part_cut_off_is_passed_over_and_left_there(part, killed):
-    assert last_checkpoint(arguments(killed)) == killed / "checkpoint-9"
+@pytest.mark.parametrize("part", FILES)
+def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(part, killed, taken_over, caplog):
     path = killed / "checkpoint-9" / part
-    path.write_bytes(path.read_bytes()[:-30])
-    assert last_checkpoint(arguments(killed)) == killed / "checkpoint-6"
-    path.unlink()
-    assert last_checkpoint(arguments(killed)) == killed / "checkpoint-6"
-    assert (killed / "checkpoint-9").is_dir()
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    assert taken_over() == "checkpoint-8"
+    assert f"{killed / 'checkpoint-9'}: passed over" in caplog.text
 
 
-def test_a_checkpoint_whose_state_is_of_another_step_is_passed_over(killed):
-    (killed / "checkpoint-9").rename(killed / "checkpoint-10")
-    (killed / "checkpoint-none").mkdir()
-    assert last_checkpoint(arguments(killed)) == killed / "checkpoint-6"
+@pytest.mark.parametrize("part", FILES)
+def test_a_checkpoint_that_lacks_a_part_is_passed_over_for_the_one_before(part, killed, taken_over):
+    (killed / "checkpoint-9" / part).unlink()
+    assert taken_over() == "checkpoint-8"
 
 
-def test_the_gradient_scaler_belongs_to_a_checkpoint_of_fp16(killed):
-    assert last_checkpoint(arguments(killed, fp16=True)) is None
+def test_a_checkpoint_without_its_best_model_is_worthless(killed, taken_over):
+    (killed / "checkpoint-6" / "model.safetensors").unlink()
+    assert taken_over() is None
 
 
-def test_without_a_choice_of_the_best_model_none_is_needed(killed):
-    shutil.rmtree(killed / "checkpoint-6")
-    assert last_checkpoint(arguments(killed, load_best_model_at_end=False)) == killed / "checkpoint-9"
-    assert last_checkpoint(arguments(killed)) is None
+def test_a_file_outside_a_checkpoint_is_no_part_of_it(killed, taken_over):
+    manifest = killed / "checkpoint-9" / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"optimizer.pt"', '"../../../stolen.pt"'))
+    assert taken_over() == "checkpoint-8"
 
 
-def test_an_older_checkpoint_does_when_the_last_is_cut_off(run, killed, tmp_path):
-    (killed / "checkpoint-9" / "trainer_state.json").write_text("{")
+def test_a_run_whose_last_checkpoint_is_damaged_goes_on_from_the_one_before(run, killed, undisturbed, tmp_path, caplog):
+    (killed / "checkpoint-9" / "optimizer.pt").write_bytes(b"")
+    caplog.set_level(logging.INFO)
     train(run, tmp_path / "out")
-    assert_like_an_undisturbed_run(run, tmp_path)
+    assert "checkpoint-9: its optimizer.pt is damaged" in caplog.text
+    assert "checkpoint-8" in next(line for line in caplog.messages if line.startswith("resuming from"))
+    assert_alike(undisturbed, tmp_path / "out")
 
 
-def test_a_start_from_the_training_state_of_another_run_goes_on_exactly(run, killed, tmp_path):
+def test_the_best_model_of_an_earlier_attempt_is_kept(run, killed, undisturbed, tmp_path, monkeypatch):
+    """Its path is another one now, and its evaluation is not made again."""
+    loaded = []
+    load = KeyedTrainer._load_best_model
+
+    def note(self):
+        loaded.append(self.state.best_model_checkpoint)
+        load(self)
+
+    monkeypatch.setattr(KeyedTrainer, "_load_best_model", note)
+    train(run, tmp_path / "out")
+    (best,) = loaded
+    assert best.endswith("checkpoint-6") == (read_record(undisturbed).metrics["best_epoch"] == 1)
+    assert str(killed) not in best
+    assert_alike(undisturbed, tmp_path / "out")
+
+
+def test_a_start_from_the_training_state_of_another_run_goes_on_exactly(run, killed, undisturbed, tmp_path):
     checkpoint = shutil.copytree(killed / "checkpoint-9", tmp_path / "copied")
     start = Start(run=str(tmp_path), checkpoint=str(checkpoint), load_only_model_state=False)
     train(run.model_copy(update={"start": start}), tmp_path / "started")
-    train(run, tmp_path / "out")
-    resumed, started = weights(tmp_path / "out"), weights(tmp_path / "started")
-    assert all(torch.equal(weight, started[name]) for name, weight in resumed.items())
+    expected, started = weights(undisturbed), weights(tmp_path / "started")
+    assert all(torch.equal(weight, started[name]) for name, weight in expected.items())
 
 
-@pytest.mark.parametrize("forgotten", [True, False])
-def test_the_best_model_must_be_there_at_the_end(forgotten, run, tmp_path, monkeypatch):
-    finalize = KeyedTrainer._finalize_training
-
-    def lose(self, *arguments):
-        if forgotten:
-            self.state.best_model_checkpoint = None
-        else:
-            shutil.rmtree(self.state.best_model_checkpoint)
-        return finalize(self, *arguments)
-
-    monkeypatch.setattr(KeyedTrainer, "_finalize_training", lose)
-    with pytest.raises(RunError, match=r"Expected the model with the best f1_macro \(.*start this run again"):
+def test_the_best_model_must_be_known_at_the_end(run, tmp_path, monkeypatch):
+    monkeypatch.setattr(KeyedTrainer, "_determine_best_metric", lambda *arguments, **options: False)
+    with pytest.raises(RunError, match=r"no evaluation had a finite f1_macro"):
         train(run, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
@@ -168,4 +168,5 @@ def test_a_run_killed_after_its_last_epoch_only_leaves_its_record(keep, run, tmp
     with monkeypatch.context() as context:
         context.setattr(KeyedTrainer, "training_step", kill)
         train(run, tmp_path / "out")
-    assert_like_an_undisturbed_run(run, tmp_path)
+    train(run, tmp_path / "undisturbed")
+    assert_alike(tmp_path / "undisturbed", tmp_path / "out")

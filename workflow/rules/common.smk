@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+from datetime import timedelta
 from functools import partial
 
 from snakemake.exceptions import WorkflowError
 
 sys.path.insert(0, str(Path(workflow.basedir).parent))
 
+from lib.core.attempts import sweep
 from lib.core.configuration import load_study, read_layers
 from lib.core.errors import ProjectError
 from lib.core.preloaded import SOCKET

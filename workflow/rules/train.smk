@@ -1,5 +1,15 @@
 """Every run that trains, of whichever stage: one rule, since stages differ in settings alone."""
 
+import shlex
+
+PROCESSES = plan.study.execution.gpus_per_run
+# In the place of `python`; its value makes no run stale, unlike the text of a command.
+TRAINER = [sys.executable]
+if PROCESSES > 1:
+    TRAINER += ["-m", "torch.distributed.run", "--standalone", "--local-addr", "localhost"]
+    TRAINER += ["--nproc-per-node", str(PROCESSES)]
+TRAINER = shlex.join(TRAINER)
+
 TRAINED = [run for run in plan.made if plan.trains(run) and not plan.tunes(run)]
 
 
@@ -23,12 +33,12 @@ rule train:
         plan.benchmark("{stage}/{model}/{dataset}/seed-{seed}")
     wildcard_constraints:
         **only([run for run in TRAINED if not plan.predicts(run) and not plan.measures(run)]),
-    threads: JOB.cpus_per_task
+    threads: PROCESSES * JOB.cpus_per_task
     resources:
         runtime=training_runtime,
-        mem_mb=lambda w, attempt: attempt * JOB.mem_mb,
-        gpu=JOB.gpu,
-        cpus_per_task=JOB.cpus_per_task,
+        mem_mb=lambda w, attempt: attempt * PROCESSES * JOB.mem_mb,
+        gpu=PROCESSES * JOB.gpu,
+        cpus_per_task=PROCESSES * JOB.cpus_per_task,
     params:
         settings=lambda w: plan.run_settings(key(w)),
         splits=lambda w: list(plan.data(key(w))),
@@ -39,7 +49,7 @@ rule train:
     message:
         "{wildcards.stage} {wildcards.model} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "python scripts/train.py --config {params.settings:q} --splits {params.splits} --data {input.data}"
+        "{TRAINER} scripts/train.py --config {params.settings:q} --splits {params.splits} --data {input.data}"
         " --tokenizer {input.tokenizer} {params.start} --execution {EXECUTION:q} --work {plan.results}/work"
         " --code {params.code} --out {params.folder} > {log} 2>&1"
 

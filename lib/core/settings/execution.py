@@ -17,12 +17,19 @@ class Training(Section):
         description="Tokens, padding included, that a device takes at once; a batch above that is accumulated in "
         "micro-batches of equal size.",
     )
+    auto_micro_batch: bool = Field(
+        False,
+        description="Whether a training halves the documents that it takes at once where memory does not suffice, and "
+        "goes on from its last checkpoint; on one device.",
+    )
     workers: NonNegativeInt = Field(0, description="Processes that prepare batches; 0 = the training process itself.")
     checkpoint_minutes: PositiveFloat = Field(
-        20.0, description="Minutes between working checkpoints, besides the one at each epoch's end."
+        10.0, description="Minutes between working checkpoints, besides the one at each epoch's end."
     )
     report_to: list[Literal["tensorboard", "wandb"]] = Field(
-        default_factory=list, description="Trackers besides the CSV, which is always written."
+        default_factory=list,
+        description="Trackers besides the CSV, which is always written. Their files lie in the run's working folder "
+        "until it has finished, then beside its results.",
     )
     run_name: str = Field(
         "{stage}/{model}/{dataset}/seed-{seed}",
@@ -43,9 +50,9 @@ class Training(Section):
 
 
 class Job(Section):
-    """What one training job asks of a machine."""
+    """What one training job asks of a machine; with several `gpus_per_run`, each of its processes asks for as much."""
 
-    gpu: NonNegativeInt = Field(1, description="GPUs.")
+    gpu: Literal[0, 1] = Field(1, description="GPUs; 0 = it runs on a CPU.")
     cpus_per_task: PositiveInt = Field(4, description="CPU cores, also the threads of a local job.")
     mem_mb: PositiveInt = Field(32_000, description="Memory in MB.")
     runtime_scale: PositiveFloat = Field(1.0, description="Factor on the estimated minutes; raise it for slower GPUs.")
@@ -60,6 +67,11 @@ class Execution(Section):
         "made",
         description="`imported`: nothing is trained or evaluated; `scripts/import_runs.py` has written the records of "
         "other people's runs to the folder of results, and tables and figures are made from them.",
+    )
+    gpus_per_run: PositiveInt = Field(
+        1,
+        description="GPUs that share one training: each has a process of its own, which takes its part of every batch. "
+        "The recipe's `batch_size` stays that of all together. Without GPUs, as many processes share the CPU.",
     )
     training: Training = Field(default_factory=Training, description="How one training is executed.")
     job: Job = Field(default_factory=Job, description="What one training job asks of a machine.")

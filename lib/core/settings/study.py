@@ -1012,6 +1012,31 @@ class Study(Section):
                 yield f"report.{section}.{name}", settings
 
     @check
+    def _trainings_can_be_shared(self) -> Iterator[str]:
+        processes = self.execution.gpus_per_run
+        if processes == 1:
+            return
+        sizes = [
+            (f"{place}.recipe.batch_size", work.recipe.batch_size)
+            for place, _, work in self.experiment._all_works()
+            if work.recipe
+        ]
+        for name, stage in whole(self.experiment.stages).items():
+            varied = stage.variants.get("recipe.batch_size", [])
+            sizes += [(f"stages.{name}.variants.recipe.batch_size", size) for size in varied if isinstance(size, int)]
+            if stage.tuning:
+                yield (
+                    f"execution.gpus_per_run: {processes}, but stages.{name} has tuning, whose trials run in one process. "
+                    "Set it to 1 for as long as that stage has yet to run"
+                )
+        for place, size in sizes:
+            if size < processes:
+                yield (
+                    f"execution.gpus_per_run: {processes} processes cannot share the {size} documents of "
+                    f"experiment.{place}. Lower it, or raise the batch size"
+                )
+
+    @check
     def _report_shows_what_there_is(self) -> Iterator[str]:
         stages, models = self.experiment.stages, self.experiment.models
         uses: list[tuple[str, str | None, Iterable[str]]] = [

@@ -68,7 +68,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
     runs = pd.concat(scope.grid(stage, ["seconds"]) for stage in settings.time).fillna({"hardware": "unknown"})
     together = runs.drop_duplicates("folder").assign(row="all")
     order = [*scope.models, "all"]
-    hours = pd.concat([runs, together]).assign(hours=lambda run: run["seconds"] / 3600)
+    hours = pd.concat([runs, together]).assign(hours=lambda run: run["processes"] * run["seconds"] / 3600)
     frame = hours.pivot_table(index=["row", "hardware"], columns="stage", values="hours", aggfunc="sum")
     frame = frame.reindex(columns=settings.time).add_suffix("_hours")
     frame = frame.reindex([row for name in order for row in frame.index if row[0] == name])

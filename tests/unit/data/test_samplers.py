@@ -1,7 +1,9 @@
+import math
+
 import numpy as np
 import pytest
 
-from lib.data.samplers import KeyedSampler, LengthGroupedSampler
+from lib.data.samplers import KeyedSampler, LengthGroupedSampler, Share
 
 LENGTHS = np.random.default_rng(0).integers(5, 500, 1003)
 
@@ -39,9 +41,13 @@ def test_a_running_epoch_does_not_change_when_the_next_is_set():
     assert {epoch for epoch, _ in running} == {0}
 
 
+def batches_of_keys(sampler, size):
+    keys = list(sampler)
+    return [keys[i : i + size] for i in range(0, len(keys), size)]
+
+
 def batches(sampler, size):
-    indices = [index for _, index in sampler]
-    return [indices[i : i + size] for i in range(0, len(indices), size)]
+    return [[index for _, index in keys] for keys in batches_of_keys(sampler, size)]
 
 
 def test_batches_hold_similar_lengths():
@@ -70,3 +76,24 @@ def test_membership_differs_between_epochs():
 
 def test_nothing_to_sample_is_fine():
     assert list(LengthGroupedSampler([], 4, 0)) == []
+
+
+@pytest.mark.parametrize("documents", [1, 2, 6, 7, 100, 1003])
+@pytest.mark.parametrize(
+    ("batch_size", "micro_batch", "count"),
+    [(8, 8, 1), (8, 2, 1), (8, 2, 2), (7, 1, 2), (7, 2, 2), (7, 4, 2), (9, 3, 4)],
+)
+def test_processes_share_every_batch(documents, batch_size, micro_batch, count):
+    """Together they see each batch of the order; all have as many micro-batches of it, and none twice as many documents."""
+    order = KeyedSampler(documents, 0)
+    shares = [Share(order, batch_size, micro_batch, index, count) for index in range(count)]
+    for share in shares:
+        share.set_epoch(2)
+    parts = [list(share) for share in shares]
+    assert {len(part) for part in parts} == {len(share) for share in shares} == {len(parts[0])}
+    steps = math.ceil(math.ceil(batch_size / count) / micro_batch)  # micro-batches of a whole batch
+    for number, batch in enumerate(batches_of_keys(order, batch_size)):
+        start = number * steps * micro_batch
+        own = [[key for key in part[start : start + steps * micro_batch] if key] for part in parts]
+        assert sorted(key for part in own for key in part) == sorted(batch)
+        assert max(map(len, own)) - min(map(len, own)) <= 1

@@ -1,0 +1,136 @@
+"""Whether runs survive `kill -9`: killed at random instants, started again each time, and compared bit for bit.
+
+Runs are those of `scripts/train.py`, started as a user does. What takes time, and memory, may differ; nothing else.
+"""
+
+import json
+import logging
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import pandas as pd
+
+from lib.core.files import read_mapping, write_json
+from lib.core.preloaded import THREADS
+from lib.core.record import HISTORY, RUN
+
+logger = logging.getLogger(__name__)
+
+PROGRAM = Path(__file__).resolve().parents[2] / "scripts" / "train.py"
+OFTEN = 1e-6
+"""Minutes between checkpoints: one after every step."""
+SPEED = ("seconds", "tokens_per_second", "peak_memory_mb")
+OUTCOME = ("epochs", "steps", "tokens", "parameters", "metrics")
+"""Fields of a record that say what came out."""
+
+
+@dataclass
+class Counts:
+    """What happened to a run that was killed again and again."""
+
+    run: str
+    kills: int = 0
+    resumes: int = 0
+    """Starts that went on from a checkpoint."""
+    finished: int = 0
+    differences: list[str] = field(default_factory=list)
+    """What differed from the undisturbed run, in the runs that finished."""
+
+
+def survive(config: Path, folder: Path, kills: int, seed: int) -> Counts:
+    """Kill a run at random instants until there have been enough, and compare each time it finishes.
+
+    Instants are drawn evenly from half the time that the undisturbed run takes, its start included; a run that goes on
+    has less of it before it, and so comes to be killed in all of its parts.
+
+    Args:
+        config: the run's settings, as a finished run has them.
+        folder: new folder of what the runs leave.
+        kills: how many.
+        seed: of the instants.
+    """
+    settings = read_mapping(config)
+    counts = Counts("/".join(str(settings[name]) for name in ("stage", "model", "dataset")))
+    folder.mkdir(parents=True)
+    began = time.monotonic()
+    whole = folder / "whole"
+    if _start(config, settings, whole, None, folder / "whole.log").wait():
+        counts.differences.append(f"the undisturbed run failed, see {folder / 'whole.log'}")
+        return counts
+    seconds, draws = time.monotonic() - began, random.Random(seed)
+    while counts.kills < kills:
+        out, work = folder / f"{counts.finished}", folder / "work"
+        while not (out / RUN).exists():
+            log = folder / f"{counts.finished}-{counts.kills}.log"
+            process = _start(config, settings, out, work, log)
+            try:
+                status = process.wait(draws.uniform(0, seconds / 2) if counts.kills < kills else None)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                counts.kills += 1
+                status = 0
+            counts.resumes += "resuming from" in log.read_text(encoding="utf-8")
+            if status:
+                counts.differences.append(f"a start failed, see {log}")
+                return counts
+        counts.differences += [f"{out}: {name} differs" for name in differing(whole, out)]
+        counts.finished += 1
+        shutil.rmtree(work, ignore_errors=True)
+    return counts
+
+
+def _start(config: Path, settings: dict, out: Path, work: Path | None, log: Path) -> subprocess.Popen:
+    execution = json.dumps(settings.get("execution", {}) | {"checkpoint_minutes": OFTEN})
+    command = [sys.executable, str(PROGRAM), "--config", str(config), "--execution", execution, "--out", str(out)]
+    command += ["--work", str(work)] if work else []
+    with log.open("w", encoding="utf-8") as file:
+        environment = os.environ | dict.fromkeys(THREADS, "1")
+        return subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
+
+
+def differing(one: Path, other: Path) -> list[str]:
+    """Return the files in which two finished runs differ, besides time and memory."""
+    files = {str(path.relative_to(folder)) for folder in (one, other) for path in folder.rglob("*") if path.is_file()}
+    return sorted(name for name in files if not _agree(one / name, other / name))
+
+
+def _agree(one: Path, other: Path) -> bool:
+    if not (one.exists() and other.exists()):
+        return False
+    if one.name == HISTORY:
+        first, second = (
+            pd.read_csv(path, float_precision="round_trip").drop(columns=[*SPEED], errors="ignore")
+            for path in (one, other)
+        )
+        return first.equals(second)
+    if one.name == RUN:
+        records = [json.loads(path.read_text(encoding="utf-8")) for path in (one, other)]
+        return all(records[0][name] == records[1][name] for name in OUTCOME)
+    return one.read_bytes() == other.read_bytes()
+
+
+def report(counts: list[Counts], folder: Path) -> str:
+    """Write the counts to `counts.json` in `folder`, and return them in words."""
+    write_json(folder / "counts.json", [asdict(count) for count in counts])
+    lines = [
+        f"{count.run}: {count.kills} kills, {count.resumes} resumes, {count.finished} runs finished, "
+        f"{len(count.differences)} differences"
+        for count in counts
+    ]
+    total = Counts(
+        "all",
+        *(sum(getattr(count, name) for count in counts) for name in ("kills", "resumes", "finished")),
+        [difference for count in counts for difference in count.differences],
+    )
+    lines.append(
+        f"all {len(counts)}: {total.kills} kills, {total.resumes} resumes, {total.finished} runs finished, "
+        f"{len(total.differences)} differences"
+    )
+    return "\n".join([*lines, *total.differences])

@@ -1,0 +1,117 @@
+"""What ends a training from outside: signals, memory that does not suffice, workers that die. Changes no number."""
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+from accelerate.utils.memory import should_reduce_batch_size
+from transformers import TrainingArguments
+
+from lib.core.errors import RunError
+
+SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
+"""What Slurm and Snakemake end a job with, and what Slurm can warn with before (`--signal`)."""
+
+
+class Interruption:
+    """A context in which SIGTERM and SIGUSR1 end the run by an error, so that it is started again.
+
+    Attributes:
+        waits: whether a signal only leaves a note, because the training loop looks for it after every optimiser step.
+    """
+
+    def __init__(self) -> None:
+        self.waits = False
+        self._heard: int | None = None
+        self._process = os.getpid()
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():  # no other may set handlers
+            self._before = {number: signal.signal(number, self._hear) for number in SIGNALS}
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _hear(self, number: int, frame: FrameType | None) -> None:
+        if os.getpid() != self._process:
+            return  # in a worker that prepares batches, which ends with its training
+        self._heard = number
+        if not self.waits:
+            self.leave()
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a signal has come."""
+        return self._heard is not None
+
+    def leave(self) -> None:
+        """End the run.
+
+        Raises:
+            RunError: always.
+        """
+        name = signal.Signals(self._heard).name if self._heard else "a signal to another process of it"
+        raise RunError(f"ended by {name}. The last checkpoint is whole: the next start of this run goes on from there.")
+
+
+class OutOfMemoryError(RunError):
+    """Memory did not suffice.
+
+    Args:
+        message: what the user reads.
+        fitting: `micro_batch_tokens` that halve what is held at once; None = that cannot be done here.
+    """
+
+    def __init__(self, message: str, *, fitting: int | None):
+        super().__init__(message)
+        self.fitting = fitting
+
+
+@contextlib.contextmanager
+def explained_failures(args: TrainingArguments, micro_batch_tokens: int, longest: int) -> Iterator[None]:
+    """Say of what ends the training in this context what a user can do.
+
+    Args:
+        args: the run's arguments.
+        micro_batch_tokens: the run's setting.
+        longest: the longest training document, in tokens.
+
+    Raises:
+        OutOfMemoryError: the device's memory did not suffice.
+        RunError: a process that prepares batches died.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if should_reduce_batch_size(error):
+            held = args.per_device_train_batch_size
+            now = f"{held} documents of up to {longest} tokens at once (execution.training.micro_batch_tokens"
+            first = str(error).splitlines()[0]
+            if held == 1:
+                raise OutOfMemoryError(
+                    f"out of memory ({first}), with 1 document of up to {longest} tokens at once. Expected it to fit: "
+                    "cut documents shorter (max_tokens), take a smaller backbone or precision bf16, or a device with "
+                    "more memory.",
+                    fitting=None,
+                ) from error
+            fitting = held // 2 * longest
+            raise OutOfMemoryError(
+                f"out of memory ({first}), with {now}: {micro_batch_tokens}). Lower it to {fitting}, or set "
+                "execution.training.auto_micro_batch to true, which does so by itself. The batch that is learnt from "
+                "stays the same. The next start goes on from the last checkpoint.",
+                fitting=fitting if args.world_size == 1 else None,
+            ) from error
+        if "DataLoader worker" in str(error):
+            raise RunError(
+                f"a process that prepares batches died ({str(error).splitlines()[0]}). Expected "
+                f"execution.training.workers = {args.dataloader_num_workers} to live: mostly memory did not suffice. "
+                "Raise execution.job.mem_mb, or lower the workers. The next start goes on from the last checkpoint."
+            ) from error
+        raise

@@ -1,0 +1,51 @@
+"""Kill trainings with `kill -9` at random instants, start them again, and compare them with undisturbed ones.
+
+python scripts/torture.py --out FOLDER CONFIG [CONFIG ...]
+
+CONFIG are the `config.yaml` of finished runs whose inputs are still there; those that do not train are left out. Each
+run is trained once undisturbed, then killed --kills times, with a checkpoint after every step, and compared each time it
+comes to its end: weights, predictions and history must be the same bit for bit. Prints what it counted, and writes it to
+counts.json; the exit status is 1 if anything differs. For a proof over three stages, three mechanisms and two further
+backbones:
+
+    snakemake --configfile config/torture.yaml --cores all
+    python scripts/preloaded.py python scripts/torture.py --out kills results/torture/runs/*/*/*/*/config.yaml
+
+The first program lets all starts share one process that has imported what they need.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from lib.core import program
+from lib.core.errors import RunError
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    from lib.core.files import read_mapping
+    from lib.measure.survival import report, survive
+
+    parser = program.parser(__doc__)
+    parser.add_argument("configs", nargs="+", type=Path, metavar="CONFIG", help="settings of a run")
+    parser.add_argument("--kills", type=int, default=20, metavar="N", help="of each run; default 20")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the instants; default 0")
+    parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="folder to appear")
+    options = parser.parse_args(argv)
+    if options.out.exists():
+        raise RunError(f"{options.out}: is there already. Expected a new folder; give another one.")
+    counts = []
+    for number, config in enumerate(path for path in options.configs if read_mapping(path).get("recipe")):
+        counts.append(survive(config, options.out / str(number), options.kills, options.seed + number))
+        print(report(counts, options.out).splitlines()[number], flush=True)
+    words = report(counts, options.out)
+    print(words)
+    if any(count.differences for count in counts):
+        raise RunError(
+            f"{options.out}: runs differ from undisturbed ones, or failed. Their logs and results are there."
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main))
