@@ -4,7 +4,7 @@ python scripts/accept.py results/tables/f1.csv --reason "only renamed a function
 python scripts/accept.py results/demo/runs/pretrain/sdpa/wikipedia/seed-420/run.json --configfile config/demo.yaml
 
 Nothing is made. Everything that the target is made from is accepted with it; scripts/why.py shows it before. Refuses
-where a result is missing or not whole, since that has to be made.
+where a result is missing or not whole, since that has to be made: the exit status is 2 then.
 """
 
 import sys
@@ -31,4 +31,4 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    sys.exit(program.run(main, trouble=2))

@@ -4,7 +4,7 @@ python scripts/status.py
 python scripts/status.py --configfile config/demo.yaml
 
 Reads what runs leave on disk, so that it works on a login node, on a laptop, and while snakemake is at work. The exit
-status is 1 if a run failed.
+status is 1 if a run failed, and 2 if the study cannot be read.
 """
 
 import sys
@@ -26,4 +26,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    sys.exit(program.run(main, trouble=2))

@@ -3,7 +3,7 @@
 python scripts/verify.py
 python scripts/verify.py --configfile config/demo.yaml
 
-Hashes every file again, the larger the longer. The exit status is 1 if something differs.
+Hashes every file again, the larger the longer. The exit status is 1 if something differs, and 2 if a record cannot be read.
 """
 
 import sys
@@ -25,4 +25,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    sys.exit(program.run(main, trouble=2))

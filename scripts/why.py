@@ -3,7 +3,7 @@
 python scripts/why.py results/tables/f1.csv
 python scripts/why.py results/demo/tables/f1.csv --configfile config/demo.yaml
 
-Makes nothing. The exit status is 0 if nothing is stale, and 1 if something is, or if there is no plan.
+Makes nothing. The exit status is 0 if nothing is stale, 1 if something is, and 2 if there is no plan.
 """
 
 import sys
@@ -35,4 +35,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(program.run(main))
+    sys.exit(program.run(main, trouble=2))

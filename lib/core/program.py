@@ -41,15 +41,18 @@ def study_parser(documentation: str | None) -> argparse.ArgumentParser:
     return result
 
 
-def run(main: Callable[[Sequence[str] | None], int | None], argv: Sequence[str] | None = None) -> int:
+def run(
+    main: Callable[[Sequence[str] | None], int | None], argv: Sequence[str] | None = None, *, trouble: int = 1
+) -> int:
     """Run `main(argv)` with logging to standard error, in a process that is there already if one serves.
 
     An error that the user can fix (a `ProjectError`, a full disk, a missing permission) ends it with a message and
-    status 1, any other with its traceback.
+    the status `trouble`, any other with its traceback.
 
     Args:
         main: the program.
         argv: its arguments; None = those of the command line. Only then can another process run it.
+        trouble: status after such an error; of a program that answers a question, 1 is an answer.
 
     Returns:
         The exit status: what `main` returns, 0 for None.
@@ -64,7 +67,7 @@ def run(main: Callable[[Sequence[str] | None], int | None], argv: Sequence[str] 
         status = main(argv)
     except ProjectError as error:
         logging.getLogger("lib").error("%s", error)
-        return 1
+        return trouble
     except Exception as error:
         if not _cannot_write(error):
             raise
@@ -73,7 +76,7 @@ def run(main: Callable[[Sequence[str] | None], int | None], argv: Sequence[str] 
             "space or correct the permission, and run again.",
             error,
         )
-        return 1
+        return trouble
     gc.freeze()  # or the interpreter would look through every module for garbage before it ends: 1.5 s after torch
     return status or 0
 

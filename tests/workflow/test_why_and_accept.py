@@ -79,14 +79,14 @@ def test_a_target_has_its_own_reasons(changed):
 
 def test_a_target_that_nothing_makes_is_an_error(changed):
     process = changed.program("why", "nowhere.csv", "--configfile", CONFIG)
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert "there is no plan for nowhere.csv" in process.stderr
     assert "Traceback" not in process.stderr
 
 
 def test_what_is_missing_cannot_be_accepted(changed):
     process = accept(changed, "all", config="changed.yaml")
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert "nothing was accepted: 1 steps have to be made first" in process.stderr
     assert "table tapt" in process.stderr
     assert not read_record(changed.folder / ADAPTED).accepted
@@ -100,7 +100,7 @@ def test_nothing_is_accepted_while_snakemake_is_at_work(changed):
         process = accept(changed, f"{ADAPTED}/run.json", config="changed.yaml")
     finally:
         lock.unlink()
-    assert process.returncode == 1
+    assert process.returncode == 2
     assert "Snakemake is at work" in process.stderr
 
 
