@@ -3,7 +3,8 @@
 python scripts/verify.py
 python scripts/verify.py --configfile config/demo.yaml
 
-Hashes every file again, the larger the longer. The exit status is 1 if something differs, and 2 if a record cannot be read.
+Hashes every file again, which takes its time with large ones. The exit status is 1 if something differs, and 2 if a
+record cannot be read.
 """
 
 import sys

@@ -380,6 +380,28 @@ def test_what_can_change_numbers_counts(project, file, old, new):
     assert digest("lib.room.lsh") != before
 
 
+def test_a_file_of_data_counts_with_the_definition_that_names_it(project):
+    """Beside `__file__`; what lies there and is not named does not count."""
+    (project / "lib/one.py").write_text("STYLE = open(__file__).with_suffix('.style')\nOTHER = 'printed'\n")
+    (project / "lib/two.py").write_text("def read():\n    return here(__file__).with_name('printed') / 'a.csv'\n")
+    (project / "lib/printed").mkdir()
+    for name in ("one.style", "two.style", "printed/a.csv"):
+        (project / "lib" / name).write_text("1")
+
+    def digests_of_both():
+        return [forget(digests.code_digest, "scripts/other.py", f"lib.{name}") for name in ("one", "two")]
+
+    before = digests_of_both()
+    (project / "lib/two.style").write_text("2")
+    assert digests_of_both() == before
+    (project / "lib/one.style").write_text("2")
+    one, two = digests_of_both()
+    assert (one == before[0], two == before[1]) == (False, True)
+    (project / "lib/printed/a.csv").write_text("2")
+    assert digests_of_both() == [one, digests_of_both()[1]]
+    assert digests_of_both()[1] != two
+
+
 def test_the_definitions_reached(project):
     assert list(forget(digests.reached, "scripts/train.py")) == [
         "lib.room.base:Section",
