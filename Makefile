@@ -10,10 +10,12 @@ STUDY_FILE := config/demo$(if $(STUDY),_$(STUDY)).yaml
 # The folder of the study's results, asked when a command needs it.
 RESULTS = $(shell $(BIN)/python -c "from lib.core.configuration import load_study, read_layers; \
 	print(load_study(read_layers(['$(STUDY_FILE)'])).execution.results)")
+# The study that is asked about: make status CONFIG=<file>, or STUDY=<name> for a demo; without either, the full grid.
+ASKED := --configfile $(or $(CONFIG),$(if $(STUDY),$(STUDY_FILE),config/config.yaml))
 # Without the workflow's own profile, which prints every command: one line per job is enough here.
 DEMO := --configfile $(STUDY_FILE) --cores $(CORES) --workflow-profile none --rerun-incomplete --show-failed-logs
 
-.PHONY: help setup demo demo-full report bench bench-page test test-slow lint format clean
+.PHONY: help setup demo demo-full report why accept status verify bench bench-page test test-slow lint format clean
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -41,6 +43,19 @@ demo-full: demo ## The same with what needs further runs: a search, a second see
 
 report: setup ## Make the HTML report of the demo
 	$(SNAKEMAKE) $(DEMO) --quiet all --report $(RESULTS)/report.html
+
+why: setup ## Say what is stale and because of what: TARGET=<file or rule>, all without it
+	@$(SEARCH) $(BIN)/python scripts/why.py $(TARGET) $(ASKED) || test $$? = 1
+
+accept: setup ## Take a stale TARGET as it is, without making it again: REASON="why it is harmless"
+	@test -n "$(TARGET)" || { echo "Which results? make accept TARGET=<file or rule>"; exit 2; }
+	@$(SEARCH) $(BIN)/python scripts/accept.py $(TARGET) $(ASKED) $(if $(REASON),--reason "$$REASON")
+
+status: setup ## Show how far a study is: runs done, running and failed, hours spent and left
+	@$(BIN)/python scripts/status.py $(ASKED) || test $$? = 1
+
+verify: setup ## Compare finished results with their records: files, inputs, code
+	@$(BIN)/python scripts/verify.py $(ASKED)
 
 .venv/.bench: requirements-bench.lock .venv/.done
 	$(BIN)/python -m pip install --quiet --requirement requirements-bench.lock

@@ -21,7 +21,7 @@ from lib.workflow.plan import Plan
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program with the arguments `argv`."""
-    parser = program.parser(__doc__)
+    parser = program.study_parser(__doc__)
     parser.add_argument("stage", help="stage of the study, such as pretrain or finetune")
     parser.add_argument("name", help="name of the new experiment; its folder is EXPERIMENTS/STAGE/NAME")
     source = parser.add_mutually_exclusive_group()
@@ -30,9 +30,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     source.add_argument("--resume", metavar="RUN", help="go on from this run, finished or not, with its configuration")
     parser.add_argument("--dataset", help="dataset of the stage; needed where it has several")
     parser.add_argument("--experiments", default="experiments", metavar="FOLDER", help="folder of all experiments")
-    parser.add_argument(
-        "--configfile", nargs="+", default=["config/config.yaml"], metavar="FILE", help="the study, as with snakemake"
-    )
     arguments = parser.parse_args(argv)
     stage, name = arguments.stage, arguments.name
     if arguments.resume:

@@ -41,6 +41,11 @@ class Project:
             assert process.returncode == 0, process.stdout[-5000:] + self.logs()
         return process
 
+    def program(self, name, *arguments):
+        """Run a program of `scripts/` and return the finished process."""
+        command = [sys.executable, f"scripts/{name}.py", *map(str, arguments)]
+        return subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True)
+
     def stale(self, *configfiles, target=None):
         """Return what a dry run would run: the number of jobs by rule."""
         targets = [target] if target else []

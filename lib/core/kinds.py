@@ -184,11 +184,7 @@ class BackboneParameters(KindParameters):
 
     def can_train(self, task: "TaskParameters") -> bool:
         """Whether it can be trained on a task: it does what the task needs, and has a model for it if others have."""
-        head, kinds = task.head or task.kind, BACKBONES.kinds()
-        lacks_model = self.kind in kinds and BACKBONES.is_folder(self.kind) and not BACKBONES.has(self.kind, head)
-        return task.trains_on in self.abilities and not (
-            lacks_model and any(BACKBONES.has(kind, head) for kind in kinds)
-        )
+        return task.trains_on in self.abilities and not _lacks_model(self.kind, task.head or task.kind)
 
     def longest(self) -> int | None:
         """Return how many tokens a sequence may have at most; None = any number."""
@@ -320,3 +316,11 @@ AnyBackbone = Annotated[SerializeAsAny[BackboneParameters], BeforeValidator(BACK
 AnyTask = Annotated[SerializeAsAny[TaskParameters], BeforeValidator(TASKS.parse)]
 AnyTable = Annotated[SerializeAsAny[TableParameters], BeforeValidator(TABLES.parse)]
 AnyFigure = Annotated[SerializeAsAny[FigureParameters], BeforeValidator(FIGURES.parse)]
+
+
+@functools.cache
+def _lacks_model(kind: str, head: str) -> bool:
+    """Whether a kind of backbone has no model for a head although others have one."""
+    kinds = BACKBONES.kinds()
+    lacks = kind in kinds and BACKBONES.is_folder(kind) and not BACKBONES.has(kind, head)
+    return lacks and any(BACKBONES.has(other, head) for other in kinds)

@@ -32,18 +32,30 @@ def parser(documentation: str | None) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(description=documentation, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
-def run(main: Callable[[Sequence[str] | None], None], argv: Sequence[str] | None = None) -> int:
+def study_parser(documentation: str | None) -> argparse.ArgumentParser:
+    """Return the same with the option that names the study."""
+    result = parser(documentation)
+    result.add_argument(
+        "--configfile", nargs="+", default=["config/config.yaml"], metavar="FILE", help="the study, as with snakemake"
+    )
+    return result
+
+
+def run(
+    main: Callable[[Sequence[str] | None], int | None], argv: Sequence[str] | None = None, *, trouble: int = 1
+) -> int:
     """Run `main(argv)` with logging to standard error, in a process that is there already if one serves.
 
     An error that the user can fix (a `ProjectError`, a full disk, a missing permission) ends it with a message and
-    status 1, any other with its traceback.
+    the status `trouble`, any other with its traceback.
 
     Args:
         main: the program.
         argv: its arguments; None = those of the command line. Only then can another process run it.
+        trouble: status after such an error; of a program that answers a question, 1 is an answer.
 
     Returns:
-        The exit status.
+        The exit status: what `main` returns, 0 for None.
     """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # Request-level chatter of these libraries says nothing about the project's own progress.
@@ -52,10 +64,10 @@ def run(main: Callable[[Sequence[str] | None], None], argv: Sequence[str] | None
     if argv is None and (status := preloaded.hand_over()) is not None:
         return status
     try:
-        main(argv)
+        status = main(argv)
     except ProjectError as error:
         logging.getLogger("lib").error("%s", error)
-        return 1
+        return trouble
     except Exception as error:
         if not _cannot_write(error):
             raise
@@ -64,9 +76,9 @@ def run(main: Callable[[Sequence[str] | None], None], argv: Sequence[str] | None
             "space or correct the permission, and run again.",
             error,
         )
-        return 1
+        return trouble
     gc.freeze()  # or the interpreter would look through every module for garbage before it ends: 1.5 s after torch
-    return 0
+    return status or 0
 
 
 def _cannot_write(error: Exception) -> bool:

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
@@ -30,6 +30,23 @@ class Parent(BaseModel):
     path: str
     digest: str | None
     """None = unknown, of an imported run."""
+
+
+class Accepted(BaseModel):
+    """A change after the run that was judged harmless, so that the run was not made again."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    when: str
+    """ISO 8601, UTC."""
+    reason: str | None
+    """Why it is harmless, in the user's words."""
+    settings: dict[str, tuple[Any, Any]]
+    """By dotted name: before and now."""
+    code: tuple[str, str] | None
+    """Digests of the code before and now, if they differ."""
+    changes: list[str]
+    """All changes, in words."""
 
 
 class RunRecord(BaseModel):
@@ -79,6 +96,8 @@ class RunRecord(BaseModel):
     """Digest of the code that the run executed; None = it was run by hand, or imported."""
     files: dict[str, str] = {}
     """SHA-256 of every other file that the run left, by its path in the run's folder. Empty = unknown."""
+    accepted: list[Accepted] = []
+    """Changes since then."""
     imported: str | None = None
     """What a run of other people's code is called in its own records; None = it is a run of this project."""
     metrics: dict[str, float | None]

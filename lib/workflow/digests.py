@@ -1,9 +1,10 @@
 """Digests of the code that a rule executes: an edit makes exactly the runs stale whose numbers it can change.
 
 A digest covers definitions: the top-level functions, classes and assignments that a program reaches by name, through
-imports and re-exports. Modules that are imported by a name built at run time (mechanisms, tasks) are named explicitly.
-Other top-level statements act when their module is imported, so they count then. `lib.workflow.syntax` removes what
-cannot change numbers. Nothing that is analysed is imported.
+imports and re-exports. With a definition that names files of data beside `__file__`, these count. Modules that are
+imported by a name built at run time (mechanisms, tasks) are named explicitly. Other top-level statements act when their
+module is imported, so they count then. `lib.workflow.syntax` removes what cannot change numbers. Nothing that is
+analysed is imported.
 """
 
 import ast
@@ -11,6 +12,7 @@ import contextlib
 import functools
 import hashlib
 import importlib.util
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
@@ -41,8 +43,10 @@ STATEMENTS = "<statements>"
 """Stands for the top-level statements of a module that define nothing."""
 
 Definition = tuple[str, str]  # module and name
+_roots: dict[str, tuple[str, ...]] = {}
 
 
+@functools.cache
 def code_digest(script: str, *modules: str) -> str:
     """Return a digest of the project's definitions that `script` reaches.
 
@@ -56,12 +60,21 @@ def code_digest(script: str, *modules: str) -> str:
     digest = hashlib.sha256()
     for module, name in _closure(script, modules):
         digest.update(f"{module}\0{name}\0{_meaning(module, name).text}\0".encode())
-    return digest.hexdigest()[:16]
+    _roots[(key := digest.hexdigest()[:16])] = (script, *modules)
+    return key
 
 
-def reached(script: str, *modules: str) -> list[str]:
-    """Return what counts in the digest of the same arguments, as sorted strings `module:name`."""
-    return [":".join(definition) for definition in _closure(script, modules)]
+def roots(digest: str) -> tuple[str, ...]:
+    """Return the arguments of `code_digest` that gave a digest in this process."""
+    return _roots[digest]
+
+
+def reached(script: str, *modules: str) -> dict[str, str]:
+    """Return what counts in the digest of the same arguments, sorted: `module:name` of each, with its own digest."""
+    return {
+        ":".join(definition): hashlib.sha256(_meaning(*definition).text.encode()).hexdigest()[:16]
+        for definition in _closure(script, modules)
+    }
 
 
 def _closure(script: str, modules: Iterable[str]) -> list[Definition]:
@@ -185,7 +198,26 @@ def _meaning(module: str, name: str) -> _Meaning:
             if attribute == "*":
                 uses |= _lookup(target, ())
     imported = [(chain, sorted(found)) for chain, found in sorted(names.items()) if chain[0] in source.imports]
-    return _Meaning("".join(map(ast.dump, trees)) + (str(imported) if imported else ""), uses)
+    parts = [part for part in (imported, _data_files(module, trees)) if part]
+    return _Meaning("".join([*map(ast.dump, trees), *map(str, parts)]), uses)
+
+
+def _data_files(module: str, trees: Iterable[ast.AST]) -> list[tuple[str, str]]:
+    """Return the files that are no code and that a definition names beside `__file__`, with their digests."""
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    if not any(isinstance(node, ast.Name) and node.id == "__file__" for node in nodes):
+        return []
+    place = ROOT.joinpath(*module.split("."))
+    own = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+    texts = sorted({node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)})
+    named = [own.with_suffix(text) for text in texts if re.fullmatch(r"\.\w+", text)]
+    named += [own.with_name(text) for text in texts if re.fullmatch(r"\w+", text)]
+    files = [file for path in named for file in ([path] if path.is_file() else sorted(path.rglob("*.*")))]
+    return [
+        (file.relative_to(ROOT).as_posix(), hashlib.sha256(file.read_bytes()).hexdigest())
+        for file in files
+        if file.is_file() and file.suffix not in (".py", ".pyc")
+    ]
 
 
 def _resolve(module: str, trees: Iterable[ast.AST]) -> dict[Chain, frozenset[Definition]]:

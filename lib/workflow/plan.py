@@ -5,7 +5,6 @@ import hashlib
 import json
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from importlib.util import find_spec
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import urlparse
@@ -293,15 +292,14 @@ class Plan:
         task = self.work(key).task
         backbone = self.experiment.backbone_at(key.model, key.stage)
         modules = [
-            TASKS.module(task.kind, "task"),
-            TASKS.module(task.kind, "parameters"),
-            BACKBONES.module(backbone.kind, "backbone"),
-            BACKBONES.module(backbone.kind, "parameters"),
+            _module(TASKS, task.kind, "task"),
+            _module(TASKS, task.kind, "parameters"),
+            _module(BACKBONES, backbone.kind, "backbone"),
+            _module(BACKBONES, backbone.kind, "parameters"),
         ]
         # The backbone's model for a task is made through transformers' Auto classes, which no import names.
-        is_package = BACKBONES.module(backbone.kind, "backbone").endswith(".backbone")
-        if is_package and find_spec(model := f"{BACKBONES.package}.{backbone.kind}.{task.head or task.kind}"):
-            modules.append(model)
+        if BACKBONES.has(backbone.kind, head := task.head or task.kind):
+            modules.append(_module(BACKBONES, backbone.kind, head))
         if self.trains(key):
             modules += ["lib.core.settings.run", "lib.core.settings.recipe"]
             recipe = self.work(key).recipe
@@ -312,9 +310,9 @@ class Plan:
         else:
             modules.append("lib.training.evaluate_texts")
         if self.measures(key):
-            modules += ["lib.training.geometry", BACKBONES.module(backbone.kind, "projections")]
+            modules += ["lib.training.geometry", _module(BACKBONES, backbone.kind, "projections")]
         if mechanism := backbone.held_mechanism:
-            modules += [MECHANISMS.module(mechanism.kind, part) for part in ("mechanism", "parameters")]
+            modules += [_module(MECHANISMS, mechanism.kind, part) for part in ("mechanism", "parameters")]
         if self.tunes(key):
             return code_digest("scripts/tune.py", "lib.core.settings.tuning", *modules)
         return code_digest("scripts/train.py" if self.trains(key) else "scripts/evaluate.py", *modules)
@@ -619,7 +617,8 @@ class Plan:
         }
         passing = {model: own for model, own in owners.items() if own and set(passed) <= set(own)}
         # Models that share all runs are one row, named as the first of them.
-        names = {row: next(each for each in passing if passing[each] == own) for row, own in passing.items()}
+        first: dict[tuple[tuple[str, str], ...], str] = {}
+        names = {row: first.setdefault(tuple(own.items()), row) for row, own in passing.items()}
         rows = list(dict.fromkeys(names[row] for row in settings.models or passing))
         beside: dict[str, Any] = {name: names.get(getattr(report, name)) for name in settings.beside}
         datasets = [[stage, self._datasets(stage, settings)] for stage in stages]
@@ -665,10 +664,11 @@ class Plan:
         if "tokenised" in scope:
             return [self.token_lengths(corpus, tokenizer) for corpus, tokenizer in scope["tokenised"]]
         stages = dict(scope["stages"])
+        owners = {stage: set(models.values()) for stage, models in scope["owners"].items()}
         records = [
             f"{self.folder(key)}/{RUN}"
             for key in self.runs
-            if key.dataset in stages.get(key.stage, ()) and key.model in scope["owners"][key.stage].values()
+            if key.dataset in stages.get(key.stage, ()) and key.model in owners[key.stage]
         ]
         return [*records, *map(self.texts, scope.get("texts", ()))]
 
@@ -731,6 +731,11 @@ class Plan:
         """Return the path of a figure."""
         return f"{self.results}/figures/{name}.{suffix}"
 
+    @property
+    def code(self) -> str:
+        """The folder that says what the digests of code stand for."""
+        return f"{self.results}/code"
+
     def log(self, name: str) -> str:
         """Return the path of a rule's log."""
         return f"{self.results}/logs/{name}.log"
@@ -738,6 +743,12 @@ class Plan:
     def benchmark(self, name: str) -> str:
         """Return the path of a rule's benchmark."""
         return f"{self.results}/benchmarks/{name}.tsv"
+
+
+@functools.cache
+def _module(axis: Axis[Any], kind: str, part: str) -> str:
+    """Return the name of a module, looked up once, since every run asks for some."""
+    return axis.module(kind, part)
 
 
 def as_json(value: Any) -> str:

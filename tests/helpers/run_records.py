@@ -41,6 +41,9 @@ def write_run(root: Path, stage: str, model: str, dataset: str, seed: int = 0, *
         "hardware": "a laptop",
         "versions": {"torch": "2"},
         "git_commit": None,
+        "code": None,
+        "files": {},
+        "accepted": [],
     }
     metrics = {"test_f1_macro": 0.8, "eval_f1_macro": 0.8} if stage == "finetune" else {"train_loss": 3.0}
     metrics |= {name: value for name, value in values.items() if name not in fields}

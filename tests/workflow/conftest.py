@@ -1,5 +1,7 @@
 """A small workflow, run once for all tests here."""
 
+import shutil
+
 import pytest
 
 # As small as it can be and still go through every rule: one dataset, one mechanism of each kind, an epoch each.
@@ -72,3 +74,17 @@ def finished(copy_of_repository):
     project.configure(SMALL)
     project.snakemake("--cores", 2, "--configfile", "config.test.yaml")
     return project
+
+
+@pytest.fixture(scope="session")
+def clone(finished, copy_of_repository):
+    """Make a fresh copy of the repository, with parts of what the small workflow left, their times kept."""
+
+    def make(name, *parts):
+        project = copy_of_repository(name)
+        project.configure(SMALL)
+        for part in parts:
+            shutil.copytree(finished.folder / part, project.folder / part)
+        return project
+
+    return make

@@ -126,6 +126,23 @@ def test_a_recipe_makes_its_stage_stale(finished):
     assert not {"train", "tokenize_dataset"} & set(stale)
 
 
+def test_the_preparation_of_a_dataset_makes_all_that_reads_it_stale(finished):
+    prepared = {"datasets": {"imdb": {"remove": "<br>"}}}
+    stale = finished.stale(changed(finished, prepared, "prepared.yaml"))
+    steps = {rule: number for rule, number in stale.items() if not rule.startswith(("table", "figure", "analysis"))}
+    assert steps == {
+        "prepare_dataset": 1, "tokenize_dataset": 1, "train": 3, "train_and_predict": 3, "evaluate": 1, "all": 1,
+        "total": stale["total"],
+    }  # fmt: skip
+    assert "table_pretrain" not in stale
+
+
+def test_one_more_seed_makes_new_runs_and_none_again(finished):
+    stale = finished.stale(changed(finished, {"seeds": [420, 421]}, "seeds.yaml"))
+    assert (stale["train"], stale["train_and_predict"], stale["evaluate"]) == (6, 3, 1)
+    assert not {"prepare_dataset", "tokenize_dataset", "tokenize_corpus", "table_token_lengths"} & set(stale)
+
+
 def test_a_setting_of_all_entries_counts_as_one_of_each(finished):
     """Where a setting is written decides nothing: only what it comes to."""
     shared = {"stages": {"tapt": {"recipe": {"epochs": 1}}}}

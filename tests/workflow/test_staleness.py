@@ -1,7 +1,8 @@
 """Which runs of the full grid an edit makes stale: two lists, of edits that must change nothing and of those that must.
 
 Snakemake compares a run's settings and the digest of its code with those that it ran with; both are computed here for
-all runs before and after an edit of a copy of the repository.
+all runs before and after an edit of a copy of the repository. So they are for what prepares data, and for tables and
+figures; that their inputs change is a matter of `test_small_run`.
 """
 
 import json
@@ -13,9 +14,19 @@ import pytest
 PROGRAM = """
 import json
 from lib.core.configuration import load_study, read_layers
+from lib.core.kinds import FIGURES, TABLES
+from lib.workflow.digests import code_digest
 from lib.workflow.plan import Plan
 plan = Plan(load_study(read_layers(["config/config.yaml"])))
-print(json.dumps({"/".join(map(str, key)): [plan.run_settings(key), plan.run_code(key)] for key in plan.runs}))
+making = {"/".join(map(str, key)): [plan.run_settings(key), plan.run_code(key)] for key in plan.runs}
+others = {
+    f"prepare {name}": [dataset.preparation.model_dump_json(), code_digest("scripts/prepare_dataset.py")]
+    for name, dataset in plan.experiment.datasets.items()
+}
+for axis, results in (("table", plan.tables), ("figure", plan.figures)):
+    for name, result in results.items():
+        others[f"{axis} {name}"] = [result, plan.result_code(TABLES if axis == "table" else FIGURES, result)]
+print(json.dumps([making, others]))
 """
 ALL = "all"
 
@@ -155,6 +166,10 @@ NUMBERS = {
         ("lib/tasks/masked_lm/parameters.py", "Fraction = Field(0.15", "Fraction = Field(0.2"),
         lambda run: run.startswith(("pretrain", "tapt")),
     ),
+    "the default of a setting of FAVOR+": (
+        ("lib/attention/favor/parameters.py", "NonNegativeInt = Field(0,", "NonNegativeInt = Field(9,"),
+        lambda run: "favor" in run,
+    ),
     "the default of a setting of one mechanism": (
         ("lib/attention/lsh/parameters.py", "_within_chunks: bool = Field(False", "_within_chunks: bool = Field(True"),
         lambda run: "lsh" in run,
@@ -178,22 +193,103 @@ NUMBERS = {
 }  # fmt: skip
 
 
+CONFIG = "config/config.yaml"
+NEW_MECHANISM = [
+    ("    favor-m64: {kind", "    favor-m32: {kind: favor, nb_features: 32}\n"),
+    ("    favor-m64: {backbone", "    favor-m32: {backbone: encoder, mechanism: favor-m32}\n"),
+]
+NEW_DATASET = [
+    (
+        "    hyperpartisan:\n      source",
+        "    reviews:\n      source: hub\n      labels: [bad, good]\n      max_tokens: 512\n"
+        f"      hub: {{repository: a/b, revision: '{'0' * 40}', files: {{train: [train.parquet]}}}}\n",
+    ),
+    ("        imdb: {recipe: {epochs: 15", "        reviews: {recipe: {epochs: 1, batch_size: 64}}\n"),
+    (
+        "        imdb:\n          recipe: {epochs: 8",
+        "        reviews: {recipe: {epochs: 1, learning_rate: 3.0e-5, batch_size: 64}}\n",
+    ),
+]
+
+
+def before_it(insertions):
+    """Return edits of the configuration that insert text before what is there."""
+    return [(CONFIG, old, f"{new}{old}") for old, new in insertions]
+
+
+OF_DATA = ("prepare", "table baseline", "table token_lengths", "figure token_lengths")
+OF_ONE_DATASET = ("prepare", "table baseline", "figure confusion")
+OF_PRETRAINING = ("table pretrain", "table parameters", "figure loss_pretrain", "figure cost_pretrain")
+# What an edit makes stale besides runs, and which runs are new.
+ELSEWHERE = {
+    "the preparation of a dataset": (
+        [(CONFIG, "remove: '<br\\s*/?>'", "remove: '<br>'")],
+        lambda name: name == "prepare imdb",
+        lambda run: False,
+    ),
+    "the code of preparation": (
+        [("lib/data/labelled.py", "random_state=", "shuffle=True, random_state=")],
+        lambda name: name.startswith("prepare"),
+        lambda run: False,
+    ),
+    "the code of a kind of table": (
+        [("lib/results/tables/classes.py", "[list(columns)] *= 100", "[list(columns)] *= 101")],
+        lambda name: name.startswith("table baseline_"),
+        lambda run: False,
+    ),
+    "the style of figures": (
+        [("lib/results/style.mplstyle", "font.size: 9", "font.size: 10")],
+        lambda name: name.startswith("figure"),
+        lambda run: False,
+    ),
+    "the number of workers": (
+        [(CONFIG, "    workers: 2\n", "    workers: 4\n")],
+        lambda name: False,
+        lambda run: False,
+    ),
+    "a new mechanism, which is a row more": (
+        before_it(NEW_MECHANISM),
+        lambda name: not name.startswith(OF_DATA),
+        lambda run: "favor-m32" in run,
+    ),
+    "a new dataset, which is a column more": (
+        before_it(NEW_DATASET),
+        lambda name: not name.startswith((*OF_ONE_DATASET, *OF_PRETRAINING)),
+        lambda run: "reviews" in run,
+    ),
+    "one more seed": (
+        [(CONFIG, "seeds: [420]", "seeds: [420, 421]")],
+        lambda name: False,  # how they are made stays; the new runs are inputs
+        lambda run: run.endswith("/421/"),
+    ),
+}
+
+
 @pytest.fixture(scope="module")
 def project(copy_of_repository):
     return copy_of_repository("edited")
 
 
-def runs(project):
-    """Return settings and code digest of every run of the grid."""
+def making(project):
+    """Return settings and code digest of every run of the grid, and of what else is made."""
     command = [sys.executable, "-B", "-c", PROGRAM]
     done = subprocess.run(command, cwd=project.folder, env=project.environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
+def runs(project):
+    return making(project)[0]
+
+
 @pytest.fixture(scope="module")
-def before(project):
-    return runs(project)
+def all_before(project):
+    return making(project)
+
+
+@pytest.fixture(scope="module")
+def before(all_before):
+    return all_before[0]
 
 
 @pytest.fixture
@@ -240,3 +336,14 @@ def test_what_cannot_change_numbers_makes_nothing_stale(project, before, edit, e
 def test_what_changes_numbers_makes_exactly_its_runs_stale(project, before, edit, change, concerns):
     edit(*change)
     assert stale(before, runs(project)) == {run for run in before if concerns(run)}
+
+
+@pytest.mark.parametrize(("edits", "concerns", "adds"), ELSEWHERE.values(), ids=ELSEWHERE)
+def test_what_changes_no_run_makes_exactly_its_own_results_stale(project, all_before, edit, edits, concerns, adds):
+    for change in edits:
+        edit(*change)
+    before, others_before = all_before
+    after, others = making(project)
+    assert stale(before, after) == set()
+    assert after.keys() - before.keys() == {run for run in after if adds(run)}
+    assert stale(others_before, others) == {name for name in others_before if concerns(name)}

@@ -16,6 +16,7 @@ from lib.core.configuration import load_study, read_layers
 from lib.core.errors import ProjectError
 from lib.core.preloaded import SOCKET
 from lib.workflow.digests import code_digest
+from lib.workflow.kept_code import keep_code
 from lib.workflow.plan import SPLITS, Key, Plan, as_json
 
 try:
@@ -70,10 +71,21 @@ def key(wildcards):
 def only(runs):
     """Return constraints of wildcards by which a rule makes `runs` and no others.
 
-    The stage looks ahead, since a stage, a model and a dataset that occur in `runs` need not occur together.
+    The stage looks ahead, since a stage, a model and a dataset that occur in `runs` need not occur together. The names of
+    models stand in it once for all places that they share: Snakemake goes through this text for every file.
     """
-    places = names(plan.place(run) for run in runs)
-    return {"stage": rf"(?=(?:{places})/seed-)[^/]+", "model": "[^/]+", "dataset": "[^/]+(?:/[^/]+)?"}
+    places, models = {}, {}
+    for run in runs:
+        rest = "/".join([run.dataset, *([run.variant] if run.variant else [])])
+        places.setdefault(f"{re.escape(run.stage)}/[^/]+/{re.escape(rest)}", {})[run.model] = None
+    for place, owners in places.items():
+        models.setdefault(names(owners), []).append(place)
+    ways = [f"(?=[^/]+/(?:{owners})/)(?:{'|'.join(found)})/seed-" for owners, found in models.items()]
+    return {
+        "stage": f"(?={'|'.join(ways) or '(?!)'})[^/]+",
+        "model": "[^/]+",
+        "dataset": "[^/]+(?:/[^/]+)?",
+    }
 
 
 def optional(option, paths):

@@ -1,5 +1,6 @@
 """The typed configuration, one module per subject. Field descriptions are the reference of every key."""
 
+import functools
 import re
 import typing
 from collections.abc import Callable, Iterator, Mapping
@@ -93,6 +94,26 @@ def without_null(values: Any, *sections: str) -> Any:
     return values | kept
 
 
+Answer = TypeVar("Answer")
+
+
+def remembered(method: Callable[..., Answer]) -> Callable[..., Answer]:
+    """Decorate a method of a section, whose answer depends on the section and the arguments alone, to work it out once.
+
+    An answer is kept with the section, which is never copied, and must not be changed.
+    """
+
+    @functools.wraps(method)
+    def answer(self: Section, *arguments: Any) -> Answer:
+        answers = self.__dict__.setdefault("answers of methods", {})
+        question = (method.__name__, *arguments)
+        if question not in answers:
+            answers[question] = method(self, *arguments)
+        return answers[question]
+
+    return answer
+
+
 Entry = TypeVar("Entry", bound=Section)
 
 
@@ -135,6 +156,7 @@ def sentences(error: ValidationError) -> Iterator[tuple[tuple[str, ...], str]]:
             yield place, message if silent else f"{message}. Found {found!r}"
 
 
+@functools.cache
 def _checks(section: type[Section]) -> list[str]:
     return [name for name in dir(section) if getattr(getattr(section, name, None), "is_check", False)]
 

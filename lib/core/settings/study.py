@@ -19,7 +19,7 @@ from lib.core.kinds import (
     MechanismParameters,
     ResultParameters,
 )
-from lib.core.settings import Name, Section, check, sentences, whole, without_null
+from lib.core.settings import Name, Section, check, remembered, sentences, whole, without_null
 from lib.core.settings.data import Corpus, Dataset, GeneratedSource, Tokenizer
 from lib.core.settings.execution import Execution
 from lib.core.settings.geometry import Geometry
@@ -330,6 +330,7 @@ class Experiment(Section):
         named = getattr(self.stages[stage], "models", None)  # none of a stage that is wrong itself
         return stage not in self.models[model].skip and (named is None or model in named)
 
+    @remembered
     def work(self, model: str, stage: str, entry: str) -> Work:
         """Return what a model does at a stage on an entry of its `data`.
 
@@ -340,6 +341,7 @@ class Experiment(Section):
         deviation = self.models[model].deviations.get(stage)
         return deviation.of(work) if deviation else work
 
+    @remembered
     def stages_of(self, model: str) -> list[str]:
         """Return the stages that a model passes, in the order of the configuration."""
         return [stage for stage in self.stages if self.passes(model, stage)]
@@ -362,6 +364,7 @@ class Experiment(Section):
         seeds = section.data[dataset].seeds or section.seeds or self.seeds
         return seeds[:1] if section.tuning else seeds
 
+    @remembered
     def backbone_at(self, model: str, stage: str) -> BackboneParameters:
         """Return the backbone of a model at a stage, with its attention mechanism.
 
@@ -393,6 +396,7 @@ class Experiment(Section):
         """Whether a model reads tokens at a stage, and not texts."""
         return "states" in self.backbone_at(model, stage).abilities
 
+    @remembered
     def trains(self, model: str, stage: str, dataset: str) -> bool:
         """Whether a run has a training loop."""
         work = self.work(model, stage, dataset)
@@ -419,11 +423,18 @@ class Experiment(Section):
 
     def owner(self, model: str, stage: str) -> str:
         """Return the first model whose runs of `stage` are those of `model`, because all that made them is the same."""
-        wanted = self._making_of(model, stage)
-        return next(
-            name for name in self.models if stage in self.stages_of(name) and self._making_of(name, stage) == wanted
-        )
+        return self._owners(stage)[self._making_of(model, stage)]
 
+    @remembered
+    def _owners(self, stage: str) -> dict[str, str]:
+        """Return the first model that passes a stage by what made its runs."""
+        owners: dict[str, str] = {}
+        for name in self.models:
+            if stage in self.stages_of(name):
+                owners.setdefault(self._making_of(name, stage), name)
+        return owners
+
+    @remembered
     def _making_of(self, model: str, stage: str) -> str:
         parent = self.parent_stage(model, stage)
         before = self._making_of(model, parent) if parent else repr(self.models[model].start)
@@ -896,13 +907,14 @@ class Experiment(Section):
 
     def _passages(self, valid_only: bool = True) -> Iterator[tuple[str, str]]:
         """Yield every model with every stage it passes, as far as all that they name is there and right itself."""
+        right_backbones, right_mechanisms = set(whole(self.backbones)), set(whole(self.mechanisms))
         for name, model in whole(self.models).items():
             named: list[Model | Change] = [model, *model.changes.values()]
             if whole(model.changes) != model.changes:
                 continue
             backbones = {entry.backbone for entry in named} - {None}
             mechanisms = {entry.mechanism for entry in named} - {None}
-            if not (backbones <= set(whole(self.backbones)) and mechanisms <= set(whole(self.mechanisms))):
+            if not (backbones <= right_backbones and mechanisms <= right_mechanisms):
                 continue
             for stage in self.stages_of(name):
                 chain = self.chain(stage)

@@ -337,7 +337,7 @@ def digest(*modules):
 
 def forget(function, *arguments):
     """Call `function` as a new process would."""
-    for cache in (digests._module, digests._lookup, digests._meaning):
+    for cache in (digests._module, digests._lookup, digests._meaning, digests.code_digest):
         cache.cache_clear()
     return function(*arguments)
 
@@ -380,8 +380,30 @@ def test_what_can_change_numbers_counts(project, file, old, new):
     assert digest("lib.room.lsh") != before
 
 
+def test_a_file_of_data_counts_with_the_definition_that_names_it(project):
+    """Beside `__file__`; what lies there and is not named does not count."""
+    (project / "lib/one.py").write_text("STYLE = open(__file__).with_suffix('.style')\nOTHER = 'printed'\n")
+    (project / "lib/two.py").write_text("def read():\n    return here(__file__).with_name('printed') / 'a.csv'\n")
+    (project / "lib/printed").mkdir()
+    for name in ("one.style", "two.style", "printed/a.csv"):
+        (project / "lib" / name).write_text("1")
+
+    def digests_of_both():
+        return [forget(digests.code_digest, "scripts/other.py", f"lib.{name}") for name in ("one", "two")]
+
+    before = digests_of_both()
+    (project / "lib/two.style").write_text("2")
+    assert digests_of_both() == before
+    (project / "lib/one.style").write_text("2")
+    one, two = digests_of_both()
+    assert (one == before[0], two == before[1]) == (False, True)
+    (project / "lib/printed/a.csv").write_text("2")
+    assert digests_of_both() == [one, digests_of_both()[1]]
+    assert digests_of_both()[1] != two
+
+
 def test_the_definitions_reached(project):
-    assert forget(digests.reached, "scripts/train.py") == [
+    assert list(forget(digests.reached, "scripts/train.py")) == [
         "lib.room.base:Section",
         "lib.room.counts:COUNT",
         "lib.room.far:FAR",
@@ -447,7 +469,7 @@ def test_every_form_of_import_is_followed(project, statement, use):
 def test_modules_may_import_each_other(project):
     (project / "lib/one.py").write_text("from lib.two import name\ndef first():\n    return name\n")
     (project / "lib/two.py").write_text("def second():\n    from lib.one import name\n    return name\n")
-    assert forget(digests.reached, "scripts/other.py", "lib.one")[:1] == ["lib.one:first"]
+    assert next(iter(forget(digests.reached, "scripts/other.py", "lib.one"))) == "lib.one:first"
 
 
 def test_a_missing_module_is_an_error(project):

@@ -1,0 +1,184 @@
+"""How far a study is, from what its runs leave on disk: records, heartbeats, logs. Touches no job."""
+
+import os
+import platform
+import statistics
+from collections import Counter
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+from lib.core.attempts import Heartbeat, attempts, read_heartbeat
+from lib.core.record import RUN, read_record
+from lib.workflow.plan import Key, Plan
+
+STATES = ("done", "running", "waiting", "failed")
+QUIET = timedelta(minutes=5)
+"""After it, a process that beats every few seconds is shown with the time since it was last heard of."""
+TAIL = 8
+"""Lines of a failed run's log that are shown."""
+MARKS = (" ERROR ", "Traceback (most recent call last)")
+"""What the log of a run that failed holds."""
+
+
+class RunProgress(NamedTuple):
+    """How far one run is."""
+
+    state: str
+    """One of `STATES`."""
+    seconds: float
+    """Spent so far, on all attempts; of a finished run, on its training."""
+    heartbeat: Heartbeat | None = None
+    """Of the newest attempt, if the run is not done."""
+    error: str | None = None
+    """Why it failed."""
+    log: Path | None = None
+    """Of a run that failed."""
+
+
+def progress(plan: Plan) -> dict[Key, RunProgress]:
+    """Return how far every run of a study is."""
+    beats = _heartbeats(Path(plan.results, "work"))
+    return {key: _progress(plan, key, beats) for key in plan.runs}
+
+
+def _heartbeats(work: Path) -> dict[Path, list[Heartbeat]]:
+    """Return the heartbeats of all attempts, the oldest first, by the folder that the results go to."""
+    found: dict[Path, list[Heartbeat]] = {}
+    for run in sorted(work.iterdir()) if work.is_dir() else []:
+        for heartbeat in map(read_heartbeat, attempts(run)):
+            if heartbeat is not None:
+                found.setdefault(Path(heartbeat.out).resolve(), []).append(heartbeat)
+    return {out: sorted(heartbeats, key=lambda each: each.started) for out, heartbeats in found.items()}
+
+
+def _progress(plan: Plan, key: Key, beats: Mapping[Path, list[Heartbeat]]) -> RunProgress:
+    folder = Path(plan.folder(key))
+    if (folder / RUN).is_file():
+        return RunProgress("done", read_record(folder).seconds)
+    found = beats.get(folder.resolve(), [])
+    spent = sum((beat.updated - beat.started).total_seconds() for beat in found)
+    log = _log(plan, key)
+    if not found:
+        # What does not train has no heartbeat, so that its log alone tells.
+        if log is None:
+            return RunProgress("waiting", 0.0)
+        failed = any(mark in line for line in _tail(log) for mark in MARKS)
+        return RunProgress("failed", 0.0, None, "see its log", log) if failed else RunProgress("running", 0.0)
+    last = found[-1]
+    if last.state == "failed":
+        return RunProgress("failed", spent, last, last.error, log)
+    if not _is_alive(last):
+        return RunProgress("failed", spent, last, f"dead: not heard of for {_span(_silence(last))}", log)
+    return RunProgress("running", spent, last)
+
+
+def _is_alive(heartbeat: Heartbeat) -> bool:
+    """Whether a process is at work, or has just published; of one on this machine the system knows."""
+    if heartbeat.state == "finished":
+        return True  # between its last beat and Snakemake's acceptance
+    if heartbeat.host == platform.node() and heartbeat.state == "running":
+        try:
+            os.kill(heartbeat.process, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+    return heartbeat.is_alive
+
+
+def _silence(heartbeat: Heartbeat) -> timedelta:
+    return datetime.now(UTC) - heartbeat.updated
+
+
+def _log(plan: Plan, key: Key) -> Path | None:
+    """Return the newest log of a run."""
+    path = Path(plan.log(f"{plan.place(key)}/seed-{key.seed}"))
+    logs = list(path.parent.glob(f"{path.stem}*.log"))
+    return max(logs, key=lambda each: each.stat().st_mtime, default=None)
+
+
+def _tail(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL:]
+
+
+def seconds_left(found: Mapping[Key, RunProgress]) -> tuple[float, int]:
+    """Return the seconds of work that are left, and how many runs are not in them, since nothing tells of theirs.
+
+    A waiting run takes as long as those of its stage on its dataset have taken.
+    """
+    taken: dict[tuple[str, str], list[float]] = {}
+    for key, run in found.items():
+        if run.state == "done":
+            taken.setdefault((key.stage, key.dataset), []).append(run.seconds)
+        elif run.heartbeat is not None and run.heartbeat.ends is not None:
+            whole = (run.heartbeat.ends - run.heartbeat.started).total_seconds()
+            taken.setdefault((key.stage, key.dataset), []).append(whole)
+    left, unknown = 0.0, 0
+    for key, run in found.items():
+        if run.state == "done":
+            continue
+        if run.state == "running" and run.heartbeat is not None and run.heartbeat.ends is not None:
+            left += max(0.0, (run.heartbeat.ends - datetime.now(UTC)).total_seconds())
+        elif alike := taken.get((key.stage, key.dataset)):
+            left += statistics.mean(alike)
+        else:
+            unknown += 1
+    return left, unknown
+
+
+def told(plan: Plan, found: Mapping[Key, RunProgress]) -> str:
+    """Return how far a study is, in words."""
+    lines = [f"{plan.results}: {len(found)} runs", "", _line("stage", *STATES)]
+    for stage in dict.fromkeys(key.stage for key in found):
+        counts = Counter(run.state for key, run in found.items() if key.stage == stage)
+        lines.append(_line(stage, *(counts[state] for state in STATES)))
+    running = {key: run for key, run in found.items() if run.state == "running"}
+    if running:
+        lines += ["", _running_line("running", "epoch", "loss", "tokens/s", "ends")]
+        lines += [_running(plan, key, run.heartbeat) for key, run in running.items()]
+    for key, run in found.items():
+        if run.state == "failed":
+            lines += ["", f"failed: {_name(plan, key)}: {run.error}"]
+            if run.log is not None:
+                lines += [f"{run.log}:", *(f"    {line}" for line in _tail(run.log))]
+    left, unknown = seconds_left(found)
+    spent = sum(run.seconds for run in found.values())
+    apart = f", without {unknown} runs of which nothing alike has been seen" if unknown else ""
+    lines += ["", f"{spent / 3600:.1f} hours spent, about {left / 3600:.1f} hours left, one run at a time{apart}."]
+    return "\n".join(lines)
+
+
+def _running(plan: Plan, key: Key, beat: Heartbeat | None) -> str:
+    name = _name(plan, key)
+    if beat is None:
+        return _running_line(name, "", "", "", "")
+    if plan.tunes(key):
+        epoch = f"trial {beat.step}/{beat.steps or '?'}"
+    else:
+        epoch = f"{beat.epoch:.1f}/{'?' if beat.epochs is None else f'{beat.epochs:g}'}"
+    loss = "" if beat.loss is None else f"{beat.loss:.3f}"
+    speed = "" if beat.tokens_per_second is None else f"{beat.tokens_per_second:,.0f}"
+    ends = "" if beat.ends is None else f"{beat.ends.astimezone():%a %H:%M}, in {_span(beat.ends - datetime.now(UTC))}"
+    quiet = f" (not heard of for {_span(_silence(beat))})" if _silence(beat) > QUIET else ""
+    return _running_line(name, epoch, loss, speed, ends + quiet)
+
+
+def _line(name: str, *values: object) -> str:
+    return f"{name:<24}" + "".join(f"{value:>9}" for value in values)
+
+
+def _running_line(name: str, epoch: str, loss: str, speed: str, ends: str) -> str:
+    return f"{name:<44}{epoch:>12}{loss:>9}{speed:>11}  {ends}".rstrip()
+
+
+def _name(plan: Plan, key: Key) -> str:
+    return f"{plan.place(key)}/seed-{key.seed}"
+
+
+def _span(time: timedelta) -> str:
+    """Return a span of time as people say it."""
+    minutes = max(0, round(time.total_seconds() / 60))
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

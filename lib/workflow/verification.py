@@ -1,0 +1,87 @@
+"""Whether finished results are still what their records say: the files that runs left, what they read, and the code."""
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from lib.core.record import RUN, RunRecord, digest_of, file_digest, read_record
+from lib.workflow.kept_code import code_since
+
+
+class Verified(NamedTuple):
+    """What was found of the runs of a study."""
+
+    runs: int
+    differing: dict[str, list[str]]
+    """What differs from a run's record, by the run's folder."""
+    unknown: dict[str, int]
+    """What records do not tell, and how many of them."""
+
+
+def verify(results: str, code: str) -> Verified:
+    """Compare every finished run below a folder with its record.
+
+    Args:
+        results: folder of a study's results.
+        code: folder of the code that was kept.
+
+    Raises:
+        DataError: a file is not a run record.
+    """
+    differing: dict[str, list[str]] = {}
+    unknown: dict[str, int] = {}
+    # Many runs read the same tokens and executed the same code.
+    digest, since = functools.cache(digest_of), functools.cache(functools.partial(code_since, code))
+    folders = sorted(path.parent for path in Path(results, "runs").rglob(RUN))
+    for folder in folders:
+        record = read_record(folder)
+        problems = _left(folder, record) + _read(record, digest)
+        executed = next((entry.code[1] for entry in reversed(record.accepted) if entry.code), record.code)
+        if executed is not None:
+            problems += since(executed)
+        if problems:
+            differing[str(folder)] = problems
+        for name, is_unknown in (
+            ("the files that they left", not record.files),
+            ("the code that they executed", executed is None),
+            ("what they read", any(parent.digest is None for parent in record.parents.values())),
+        ):
+            if is_unknown:
+                unknown[name] = unknown.get(name, 0) + 1
+    return Verified(len(folders), differing, unknown)
+
+
+def _left(folder: Path, record: RunRecord) -> list[str]:
+    """Return which of the files that a run left are gone or differ."""
+    problems = []
+    for name, digest in record.files.items():
+        path = folder / name
+        if not path.is_file():
+            problems.append(f"{name} is gone")
+        elif file_digest(path) != digest:
+            problems.append(f"{name} is not what the run left")
+    return problems
+
+
+def _read(record: RunRecord, digest: Callable[[Path], str]) -> list[str]:
+    """Return which of its inputs are gone or differ from what a run read."""
+    problems = []
+    for name, parent in record.parents.items():
+        if parent.digest is None:
+            continue
+        if not Path(parent.path).exists():
+            problems.append(f"input {name} is gone: {parent.path}")
+        elif digest(Path(parent.path)) != parent.digest:
+            problems.append(f"input {name} is not what the run read: {parent.path}")
+    return problems
+
+
+def told(found: Verified, results: str) -> str:
+    """Return what was found, in words."""
+    same = found.runs - len(found.differing)
+    lines = [f"{results}: {found.runs} finished runs, {same} as recorded, {len(found.differing)} differ."]
+    for folder, problems in found.differing.items():
+        lines += ["", folder, *(f"    {problem}" for problem in problems)]
+    lines += [f"Not known of {number} runs: {name}." for name, number in found.unknown.items()]
+    return "\n".join(lines)

@@ -1,0 +1,34 @@
+"""Take results as they are, although a change made them stale, and say so in the records of the runs.
+
+python scripts/accept.py results/tables/f1.csv --reason "only renamed a function"
+python scripts/accept.py results/demo/runs/pretrain/sdpa/wikipedia/seed-420/run.json --configfile config/demo.yaml
+
+Nothing is made. Everything that the target is made from is accepted with it; scripts/why.py shows it before. Refuses
+where a result is missing or not whole, since that has to be made: the exit status is 2 then.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from lib.core import program
+from lib.core.configuration import load_study, read_layers
+from lib.workflow.acceptance import accept
+from lib.workflow.plan import Plan
+from lib.workflow.staleness import told
+from lib.workflow.steps import in_order, planned
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program with the arguments `argv`."""
+    parser = program.study_parser(__doc__)
+    parser.add_argument("targets", nargs="+", metavar="TARGET", help="files or rules, as with snakemake")
+    parser.add_argument("--reason", help="why the change is harmless, for the records")
+    arguments = parser.parse_args(argv)
+    plan = Plan(load_study(read_layers(arguments.configfile)))
+    with planned(arguments.configfile, arguments.targets) as workflow:
+        stale = accept(workflow, plan.code, arguments.reason)
+        print(told(stale, ", ".join(arguments.targets), len(in_order(workflow)), "were accepted"))
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main, trouble=2))

@@ -1,0 +1,29 @@
+"""Show how far a study is: runs by stage, what is running and until when, what failed, hours spent and left.
+
+python scripts/status.py
+python scripts/status.py --configfile config/demo.yaml
+
+Reads what runs leave on disk, so that it works on a login node, on a laptop, and while snakemake is at work. The exit
+status is 1 if a run failed, and 2 if the study cannot be read.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from lib.core import program
+from lib.core.configuration import load_study, read_layers
+from lib.workflow.plan import Plan
+from lib.workflow.progress import progress, told
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program with the arguments `argv`."""
+    arguments = program.study_parser(__doc__).parse_args(argv)
+    plan = Plan(load_study(read_layers(arguments.configfile)))
+    found = progress(plan)
+    print(told(plan, found))
+    return int(any(run.state == "failed" for run in found.values()))
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main, trouble=2))

@@ -1,0 +1,29 @@
+"""Compare finished runs with their records: the files that they left, what they read, and the code.
+
+python scripts/verify.py
+python scripts/verify.py --configfile config/demo.yaml
+
+Hashes every file again, which takes its time with large ones. The exit status is 1 if something differs, and 2 if a
+record cannot be read.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from lib.core import program
+from lib.core.configuration import load_study, read_layers
+from lib.workflow.plan import Plan
+from lib.workflow.verification import told, verify
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program with the arguments `argv`."""
+    arguments = program.study_parser(__doc__).parse_args(argv)
+    plan = Plan(load_study(read_layers(arguments.configfile)))
+    found = verify(plan.results, plan.code)
+    print(told(found, plan.results))
+    return int(bool(found.differing))
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main, trouble=2))

@@ -1,0 +1,38 @@
+"""Say what would be made again for a target, and why: which setting, which function, which input, which command.
+
+python scripts/why.py results/tables/f1.csv
+python scripts/why.py results/demo/tables/f1.csv --configfile config/demo.yaml
+
+Makes nothing. The exit status is 0 if nothing is stale, 1 if something is, and 2 if there is no plan.
+"""
+
+import sys
+from collections.abc import Sequence
+
+from lib.core import program
+from lib.core.configuration import load_study, read_layers
+from lib.workflow.acceptance import unknown_steps
+from lib.workflow.plan import Plan
+from lib.workflow.staleness import stale_steps, told
+from lib.workflow.steps import in_order, planned
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program with the arguments `argv`."""
+    parser = program.study_parser(__doc__)
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help="files or rules, as with snakemake; default all")
+    arguments = parser.parse_args(argv)
+    plan = Plan(load_study(read_layers(arguments.configfile)))
+    with planned(arguments.configfile, arguments.targets) as workflow:
+        stale = stale_steps(workflow, plan.code)
+        print(told(stale, ", ".join(arguments.targets) or plan.results, len(in_order(workflow))))
+        if unknown := unknown_steps(workflow):
+            print(
+                f"\n{unknown} finished steps are not in .snakemake/metadata, so that no change of their settings or "
+                "code is seen. scripts/accept.py takes them as they are."
+            )
+    return int(bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main, trouble=2))

@@ -1,0 +1,133 @@
+import os
+import platform
+import uuid
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from run_records import write_run
+from studies import study
+
+from lib.core.attempts import Heartbeat
+from lib.workflow.plan import Key, Plan
+from lib.workflow.progress import progress, seconds_left, told
+
+NOW = datetime.now(UTC)
+OTHER = "another-machine"
+
+
+@pytest.fixture
+def plan(tmp_path):
+    results = ("results", {"execution": {"results": str(tmp_path / "results")}})
+    return Plan(study(("seeds", [1]), layers=[results]))
+
+
+def beat(plan, key, number=1, *, minutes=0.0, **fields):
+    """Write the heartbeat of an attempt at a run, of so many minutes ago."""
+    updated = NOW - timedelta(minutes=minutes)
+    usual = {
+        "out": str(Path(plan.folder(key)).absolute()),
+        "host": OTHER,
+        "process": 1,
+        "started": updated - timedelta(hours=1),
+        "updated": updated,
+    }
+    names = {"stage": key.stage, "model": key.model, "dataset": key.dataset, "seed": key.seed}
+    attempt = Path(plan.results, "work", f"{key.stage}-{key.model}-key", f"{number:04d}-{OTHER}-{uuid.uuid4().hex[:8]}")
+    attempt.mkdir(parents=True)
+    Heartbeat(**usual | names | fields).write(attempt)
+
+
+def log(plan, key, *lines):
+    path = Path(plan.log(f"{plan.place(key)}/seed-{key.seed}"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines))
+
+
+PRETRAIN = Key("pretrain", "sdpa", "wikipedia", 1)
+LSH = Key("pretrain", "lsh-h2-c64", "wikipedia", 1)
+FAVOR = Key("pretrain", "favor-m64", "wikipedia", 1)
+ADAPT = Key("tapt", "sdpa", "imdb", 1)
+BASELINE = Key("finetune", "tfidf", "imdb", 1)
+
+
+def test_without_anything_on_disk_all_waits(plan):
+    found = progress(plan)
+    assert set(found) == set(plan.runs)
+    assert {run.state for run in found.values()} == {"waiting"}
+    assert "pretrain                        0        0        3        0" in told(plan, found)
+
+
+def test_a_record_is_done_and_a_living_heartbeat_is_running(plan, tmp_path):
+    write_run(tmp_path / "results", *PRETRAIN[:3], seed=1, seconds=1800.0)
+    beat(plan, LSH, state="finished")  # of an attempt whose results are not accepted yet
+    beat(plan, FAVOR, epoch=3.4, epochs=10, loss=2.3456, tokens_per_second=45_100.2, ends=NOW + timedelta(minutes=130))
+    found = progress(plan)
+    assert [found[key].state for key in (PRETRAIN, LSH, FAVOR)] == ["done", "running", "running"]
+    text = told(plan, found)
+    assert "pretrain                        1        2        0        0" in text
+    (line,) = [line for line in text.splitlines() if line.startswith("pretrain/favor-m64/wikipedia/seed-1")]
+    for part in ("3.4/10", "2.346", "45,100", "in 2 h 10 min"):
+        assert part in line
+    assert "not heard of" not in text
+
+
+def test_who_says_nothing_for_minutes_is_shown_so_and_after_an_hour_as_dead(plan):
+    beat(plan, LSH, minutes=12)
+    beat(plan, FAVOR, minutes=90)
+    found = progress(plan)
+    assert (found[LSH].state, found[FAVOR].state) == ("running", "failed")
+    text = told(plan, found)
+    assert "(not heard of for 12 min)" in text
+    assert "failed: pretrain/favor-m64/wikipedia/seed-1: dead: not heard of for 1 h 30 min" in text
+
+
+def test_of_a_process_on_this_machine_the_system_is_asked(plan):
+    gone = 2**22 + 1  # more than the system's greatest
+    beat(plan, LSH, host=platform.node(), process=gone)
+    beat(plan, FAVOR, host=platform.node(), process=os.getpid(), minutes=90)
+    found = progress(plan)
+    assert found[LSH].error.startswith("dead")
+    assert found[FAVOR].state == "failed"  # another process may have taken the number
+
+
+def test_the_newest_attempt_tells_and_all_of_them_count(plan):
+    beat(plan, LSH, 1, minutes=300, state="failed", error="out of memory")
+    beat(plan, LSH, 2)
+    run = progress(plan)[LSH]
+    assert run.state == "running"
+    assert run.seconds == pytest.approx(7200)
+
+
+def test_a_failed_run_shows_its_error_and_the_end_of_its_log(plan):
+    beat(plan, LSH, state="failed", error="the loss at step 7 is nan.")
+    log(plan, LSH, "first line", *["line"] * 20, "last line")
+    text = told(plan, progress(plan))
+    assert "failed: pretrain/lsh-h2-c64/wikipedia/seed-1: the loss at step 7 is nan." in text
+    assert "    last line" in text
+    assert "first line" not in text
+
+
+def test_a_run_without_heartbeats_is_told_by_its_log(plan):
+    log(plan, BASELINE, "10:00 INFO lib: fitting")
+    assert progress(plan)[BASELINE].state == "running"
+    log(plan, BASELINE, "10:00 INFO lib: fitting", "10:01 ERROR lib: no documents")
+    assert progress(plan)[BASELINE].state == "failed"
+
+
+def test_what_is_left_follows_from_runs_alike(plan, tmp_path):
+    write_run(tmp_path / "results", *PRETRAIN[:3], seed=1, seconds=1800.0)
+    beat(plan, LSH, ends=NOW + timedelta(minutes=60))  # two hours in all
+    found = progress(plan)
+    left, unknown = seconds_left(found)
+    assert left == pytest.approx(3600 + (1800 + 7200) / 2, rel=0.01)
+    assert unknown == len(plan.runs) - 3
+    assert f"without {unknown} runs of which nothing alike has been seen" in told(plan, found)
+
+
+def test_rubbish_and_half_written_heartbeats_are_passed_over(plan):
+    work = Path(plan.results, "work")
+    for name in ("pretrain-sdpa-key/0001-host-aa", ".trash-1/0001-host-bb", "pretrain-lsh-key"):
+        (work / name).mkdir(parents=True)
+    (work / "pretrain-sdpa-key/0001-host-aa/heartbeat.json").write_text('{"stage": "pre')
+    assert {run.state for run in progress(plan).values()} == {"waiting"}

@@ -1,0 +1,121 @@
+import pytest
+from run_records import write_run
+
+from lib.core.files import write_json
+from lib.core.record import Accepted, digest_of, file_digest
+from lib.workflow.digests import code_digest
+from lib.workflow.kept_code import KeptCode, code_since, differing, keep_code, kept_code
+from lib.workflow.verification import told, verify
+
+SCRIPT = "scripts/describe_dataset.py"
+
+
+@pytest.fixture
+def code(tmp_path):
+    """Folder of kept code, with that of a small program."""
+    keep_code(tmp_path / "code", [code_digest(SCRIPT)])
+    return tmp_path / "code"
+
+
+def edited(code, digest="0123456789abcdef"):
+    """Keep code of which a definition was another one, one is new, and one is gone; return its digest."""
+    kept = kept_code(code, code_digest(SCRIPT))
+    changed, new, *_ = [name for name in kept.definitions if name.startswith("lib.data.description:")]
+    definitions = kept.definitions | {changed: "another", "lib.data.description:gone": "any"}
+    del definitions[new]
+    write_json(code / f"{digest}.json", KeptCode(roots=kept.roots, definitions=definitions).model_dump())
+    return digest, changed.split(":")[1], new.split(":")[1]
+
+
+@pytest.fixture
+def run(tmp_path, code):
+    """A finished run that left a model and read a tokeniser."""
+    tokenizer = tmp_path / "tokenizer"
+    tokenizer.mkdir()
+    (tokenizer / "vocab.txt").write_text("a\nb\n")
+    model = tmp_path / "runs/pretrain/sdpa/wikipedia/seed-0/model/model.safetensors"
+    model.parent.mkdir(parents=True)
+    model.write_bytes(b"weights")
+    return write_run(
+        tmp_path,
+        "pretrain",
+        "sdpa",
+        "wikipedia",
+        parents={"tokenizer": {"path": str(tokenizer), "digest": digest_of(tokenizer)}},
+        files={"model/model.safetensors": file_digest(model)},
+        code=code_digest(SCRIPT),
+    )
+
+
+def problems(tmp_path):
+    return verify(str(tmp_path), str(tmp_path / "code")).differing
+
+
+def test_an_untouched_run_is_as_recorded(tmp_path, run):
+    found = verify(str(tmp_path), str(tmp_path / "code"))
+    assert found.runs == 1
+    assert not found.differing
+    assert not found.unknown
+    assert "1 finished runs, 1 as recorded, 0 differ." in told(found, "results")
+
+
+def test_files_that_the_run_left_are_compared(tmp_path, run):
+    (run / "model/model.safetensors").write_bytes(b"Weights")
+    assert problems(tmp_path) == {str(run): ["model/model.safetensors is not what the run left"]}
+    (run / "model/model.safetensors").unlink()
+    assert problems(tmp_path) == {str(run): ["model/model.safetensors is gone"]}
+
+
+def test_what_the_run_read_is_compared(tmp_path, run):
+    (tmp_path / "tokenizer/vocab.txt").write_text("a\nc\n")
+    assert problems(tmp_path) == {str(run): [f"input tokenizer is not what the run read: {tmp_path}/tokenizer"]}
+    (tmp_path / "tokenizer").rename(tmp_path / "elsewhere")
+    assert problems(tmp_path) == {str(run): [f"input tokenizer is gone: {tmp_path}/tokenizer"]}
+
+
+def test_the_code_is_compared_by_definitions(tmp_path, code):
+    digest, changed, new = edited(code)
+    run = write_run(tmp_path, "pretrain", "sdpa", "wikipedia", parents={}, code=digest)
+    assert set(problems(tmp_path)[str(run)]) == {
+        f"code of lib/data/description.py: `{changed}` changed",
+        f"code of lib/data/description.py: `{new}` new",
+        "code of lib/data/description.py: `gone` gone",
+    }
+
+
+def test_code_that_was_accepted_is_that_of_the_run(tmp_path, code):
+    entry = Accepted(
+        when="2026-01-01T00:00:00+00:00",
+        reason=None,
+        settings={},
+        code=(edited(code)[0], code_digest(SCRIPT)),
+        changes=[],
+    )
+    write_run(tmp_path, "pretrain", "sdpa", "wikipedia", parents={}, code=entry.code[0], accepted=[entry])
+    assert not problems(tmp_path)
+
+
+def test_what_a_record_does_not_tell_is_said(tmp_path):
+    write_run(tmp_path, "pretrain", "sdpa", "wikipedia", parents={"start": {"path": "foreign", "digest": None}})
+    found = verify(str(tmp_path), str(tmp_path / "code"))
+    assert not found.differing
+    assert set(found.unknown.values()) == {1}
+    assert "Not known of 1 runs: the code that they executed." in told(found, "results")
+
+
+def test_code_that_was_not_kept_is_no_proof(tmp_path):
+    write_run(tmp_path, "pretrain", "sdpa", "wikipedia", parents={}, code="0123456789abcdef")
+    ((found,),) = problems(tmp_path).values()
+    assert "0123456789abcdef.json is not there" in found
+
+
+def test_a_root_that_is_gone_is_named(tmp_path):
+    write_json(tmp_path / "aa.json", KeptCode(roots=["scripts/retired.py"], definitions={}).model_dump())
+    assert "scripts.retired" in code_since(tmp_path, "aa")[0]
+
+
+def test_many_definitions_of_a_file_are_counted():
+    names = [f"lib.core.record:name{number}" for number in range(8)]
+    (sentence,) = differing(dict.fromkeys(names, "a"), dict.fromkeys(names, "b"))
+    assert sentence.startswith("code of lib/core/record.py: `name0`")
+    assert sentence.endswith(" and 3 more changed")

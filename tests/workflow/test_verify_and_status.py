@@ -1,0 +1,104 @@
+"""Finished results are compared with their records, and a training under way is seen from outside."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import yaml
+
+from lib.core.record import MODEL, RUN
+
+CONFIG = "config.test.yaml"
+PRETRAIN, FINETUNE = (
+    f"results/demo/runs/{place}/seed-420" for place in ("pretrain/sdpa/wikipedia", "finetune/sdpa/imdb")
+)
+
+
+@pytest.fixture(scope="module")
+def project(clone):
+    return clone("watched", "results", ".snakemake")
+
+
+def ask(project, name):
+    """Return what a program says, and its exit status."""
+    process = project.program(name, "--configfile", CONFIG)
+    assert "Traceback" not in process.stderr, process.stderr
+    return process.stdout, process.returncode
+
+
+def test_finished_results_are_as_recorded(project):
+    assert ask(project, "verify") == ("results/demo: 10 finished runs, 10 as recorded, 0 differ.\n", 0)
+
+
+def test_finished_results_are_done(project):
+    said, status = ask(project, "status")
+    assert status == 0
+    assert [line.split() for line in said.splitlines()[2:6]] == [
+        ["stage", "done", "running", "waiting", "failed"],
+        ["pretrain", "3", "0", "0", "0"],
+        ["tapt", "3", "0", "0", "0"],
+        ["finetune", "4", "0", "0", "0"],
+    ]
+    assert "about 0.0 hours left" in said
+
+
+def test_what_differs_from_the_records_is_named(project):
+    model = project.folder / PRETRAIN / MODEL / "model.safetensors"
+    tokens = project.results / "data" / "imdb" / "tokens" / "wordpiece" / "test"
+    code = project.folder / "lib/attention/lsh/mechanism.py"
+    kept = {path: path.read_bytes() for path in (model, code, next(tokens.glob("*.arrow")))}
+    try:
+        for path, content in kept.items():
+            path.write_bytes(content.replace(b"\nBLOCK = 16\n", b"\nBLOCK = 8\n") if path == code else content + b"0")
+        said, status = ask(project, "verify")
+    finally:
+        for path, content in kept.items():
+            path.write_bytes(content)
+    assert status == 1
+    blocks = {block.splitlines()[0]: block for block in said.split("\n\n")}
+    assert "model/model.safetensors is not what the run left" in blocks[PRETRAIN]
+    assert (
+        f"input start is not what the run read: {PRETRAIN}/model"
+        in blocks[PRETRAIN.replace("pretrain", "tapt").replace("wikipedia", "imdb")]
+    )
+    assert "input test is not what the run read" in blocks[FINETUNE]
+    lsh = [place for place in blocks if "lsh-h2-c64" in place]
+    assert len(lsh) == 3
+    assert all("code of lib/attention/lsh/mechanism.py: `BLOCK` changed" in blocks[place] for place in lsh)
+    assert "code of" not in blocks[PRETRAIN]
+
+
+def test_a_training_is_seen_while_it_runs_and_after_its_death(project):
+    settings = yaml.safe_load((project.folder / PRETRAIN / "config.yaml").read_text())
+    settings["recipe"]["epochs"] = 100_000
+    (project.folder / "long.yaml").write_text(yaml.safe_dump(settings))
+    (project.folder / PRETRAIN).rename(project.folder / "aside")
+    command = [sys.executable, "scripts/train.py", "--config", "long.yaml", "--out", PRETRAIN]
+    log = project.results / "logs/pretrain/sdpa/wikipedia/seed-420.log"
+    with log.open("w") as output:
+        training = subprocess.Popen(
+            [*command, "--work", "results/demo/work"],
+            cwd=project.folder,
+            env=project.environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        deadline = time.monotonic() + 120
+        while "/100000" not in (said := ask(project, "status")[0]):
+            assert time.monotonic() < deadline, said + log.read_text()
+            assert training.poll() is None, log.read_text()
+        (line,) = [line for line in said.splitlines() if line.startswith("pretrain/sdpa/wikipedia/seed-420")]
+        assert "pretrain                        2        1        0        0" in said
+        assert len(line.split()) > 4, line
+    finally:
+        os.kill(training.pid, signal.SIGKILL)
+        training.wait()
+    said, status = ask(project, "status")
+    assert status == 1
+    assert "failed: pretrain/sdpa/wikipedia/seed-420: dead: not heard of for" in said
+    assert not (project.folder / PRETRAIN / RUN).exists()
+    (project.folder / "aside").rename(project.folder / PRETRAIN)

@@ -1,0 +1,176 @@
+"""What is stale is said in words, may be accepted, and a fresh clone onto finished results plans nothing."""
+
+import json
+import os
+import random
+
+import pytest
+
+from lib.core.record import read_record
+
+CONFIG = "config.test.yaml"
+ADAPTED = "results/demo/runs/tapt/lsh-h2-c64/imdb/seed-420"
+F1 = "results/demo/tables/f1.csv"
+
+
+def why(project, *arguments, config=CONFIG):
+    """Return what is said to be stale, and whether the exit status agrees."""
+    process = project.program("why", *arguments, "--configfile", config)
+    nothing = "nothing is stale" in process.stdout
+    assert process.returncode == (0 if nothing else 1), process.stderr
+    return process.stdout
+
+
+def accept(project, *arguments, config=CONFIG):
+    return project.program("accept", *arguments, "--configfile", config)
+
+
+@pytest.fixture(scope="module")
+def changed(clone):
+    """A clone in which one thing of each kind has changed."""
+    project = clone("changed", "results", ".snakemake")
+    experiment = {
+        "mechanisms": {"lsh-h2-c64": {"mask_within_chunks": True}},
+        "stages": {"tapt": {"recipe": {"weight_decay": 0.5}}},
+    }
+    project.configure({"extends": CONFIG, "experiment": experiment}, "changed.yaml")
+    for name, old, new in (
+        ("lib/attention/lsh/mechanism.py", "\nBLOCK = 16\n", "\nBLOCK = 8\n"),
+        ("lib/results/tables/classes.py", "[list(columns)] *= 100", "[list(columns)] *= 101"),
+        ("workflow/rules/data.smk", "--lengths {output.lengths}", "--lengths {output.lengths} --again"),
+    ):
+        path = project.folder / name
+        assert old in path.read_text()
+        path.write_text(path.read_text().replace(old, new))
+    (project.results / "tables" / "tapt.csv").unlink()
+    prepared = project.results / "data" / "imdb" / "prepared" / "test.parquet"
+    prepared.write_bytes(prepared.read_bytes() + b"more")
+    return project
+
+
+def test_what_is_stale_is_said_with_its_reasons(changed):
+    said = why(changed, config="changed.yaml")
+    blocks = {block.splitlines()[0]: block for block in said.split("\n\n")}
+    pretrained, adapted = (blocks[f"{step}, seed 420"] for step in (
+        "pretrain lsh-h2-c64 on wikipedia", "tapt lsh-h2-c64 on imdb"
+    ))  # fmt: skip
+    assert "setting backbone.mechanism.mask_within_chunks: from false to true" in pretrained
+    assert "code of lib/attention/lsh/mechanism.py: `BLOCK` changed" in pretrained
+    assert "weight_decay" not in pretrained
+    assert "setting recipe.weight_decay: from 0.01 to 0.5" in adapted
+    others = next(block for block in blocks.values() if "tapt sdpa on imdb, seed 420" in block)
+    assert "tapt favor-m64" in others
+    assert "mechanism" not in others
+    assert "table tapt" in blocks
+    assert "missing: results/demo/tables/tapt.csv" in blocks["table tapt"]
+    tokenised = next(block for block in blocks.values() if block.startswith("tokenise wikipedia"))
+    assert 'the command of the rule tokenize_corpus: with "--again"' in tokenised
+    assert "input results/demo/data/imdb/prepared/test.parquet has changed" in said
+    assert "and what is made from these:" in said
+    assert "generate" not in said
+
+
+def test_a_target_has_its_own_reasons(changed):
+    (folder,) = changed.results.glob("runs/pretrain/sdpa/wikipedia/seed-*")
+    said = why(changed, folder.relative_to(changed.folder) / "run.json", config="changed.yaml")
+    assert "tokenise wikipedia" in said
+    assert "lsh" not in said
+
+
+def test_a_target_that_nothing_makes_is_an_error(changed):
+    process = changed.program("why", "nowhere.csv", "--configfile", CONFIG)
+    assert process.returncode == 2
+    assert "there is no plan for nowhere.csv" in process.stderr
+    assert "Traceback" not in process.stderr
+
+
+def test_what_is_missing_cannot_be_accepted(changed):
+    process = accept(changed, "all", config="changed.yaml")
+    assert process.returncode == 2
+    assert "nothing was accepted: 1 steps have to be made first" in process.stderr
+    assert "table tapt" in process.stderr
+    assert not read_record(changed.folder / ADAPTED).accepted
+
+
+def test_nothing_is_accepted_while_snakemake_is_at_work(changed):
+    lock = changed.folder / ".snakemake" / "locks" / "0.output.lock"
+    lock.parent.mkdir(exist_ok=True)
+    lock.write_text(f"{ADAPTED}/run.json\n")
+    try:
+        process = accept(changed, f"{ADAPTED}/run.json", config="changed.yaml")
+    finally:
+        lock.unlink()
+    assert process.returncode == 2
+    assert "Snakemake is at work" in process.stderr
+
+
+def test_what_was_accepted_is_up_to_date_and_in_the_record(changed):
+    before = read_record(changed.folder / ADAPTED)
+    process = accept(changed, f"{ADAPTED}/run.json", "--reason", "it's only a test", config="changed.yaml")
+    assert process.returncode == 0, process.stderr
+    assert "steps were accepted" in process.stdout
+    assert "nothing is stale" in why(changed, f"{ADAPTED}/run.json", config="changed.yaml")
+    record = read_record(changed.folder / ADAPTED)
+    (entry,) = record.accepted
+    assert record.model_copy(update={"accepted": []}) == before
+    assert entry.reason == "it's only a test"
+    assert entry.settings["recipe.weight_decay"] == (0.01, 0.5)
+    assert entry.code is not None
+    assert entry.code[0] == record.code != entry.code[1]
+    assert "code of lib/attention/lsh/mechanism.py: `BLOCK` changed" in entry.changes
+
+
+def test_an_entry_makes_nothing_stale_even_where_times_are_lost(clone):
+    """Tables read run records, and compare their contents where a record is newer."""
+    project = clone("entry", "results", ".snakemake")
+    path = project.folder / "lib/attention/favor/mechanism.py"
+    path.write_text(path.read_text().replace("functional.elu(rows) + 1", "functional.elu(rows) + 1.0"))
+    run = "results/demo/runs/finetune/favor-m64/imdb/seed-420/run.json"
+    assert "`" in why(project, run)
+    assert accept(project, run).returncode == 0
+    assert read_record(project.folder / run.removesuffix("/run.json")).accepted
+    os.utime(project.folder / run)
+    assert project.stale(CONFIG, target=F1) == {}
+
+
+def scrambled(project):
+    """Give all results times in any order, as some ways to copy do."""
+    files = sorted(path for path in project.results.rglob("*") if path.is_file())
+    random.Random(0).shuffle(files)
+    for seconds, path in enumerate(files):
+        os.utime(path, (1_700_000_000 + seconds, 1_700_000_000 + seconds))
+
+
+def test_a_fresh_clone_onto_copied_results_plans_nothing(clone):
+    project = clone("copied", "results", ".snakemake")
+    assert project.stale(CONFIG) == {}
+    assert "nothing is stale" in why(project)
+    scrambled(project)
+    assert project.stale(CONFIG) != {}  # Snakemake cannot compare the contents of folders
+    assert accept(project, "all").returncode == 0
+    assert project.stale(CONFIG) == {}
+
+
+def test_a_fresh_clone_onto_linked_results_plans_nothing(clone, finished):
+    project = clone("linked")
+    for part in ("results", ".snakemake"):
+        (project.folder / part).symlink_to(finished.folder / part)
+    assert project.stale(CONFIG) == {}
+
+
+def test_without_snakemakes_metadata_no_change_is_seen_until_the_results_are_accepted(clone):
+    project = clone("bare", "results")
+    new = project.configure(
+        {"extends": CONFIG, "experiment": {"stages": {"tapt": {"recipe": {"weight_decay": 0.5}}}}}, "new.yaml"
+    )
+    assert project.stale(CONFIG) == project.stale(new) == {}
+    assert "finished steps are not in .snakemake/metadata" in why(project)
+    assert accept(project, "all").returncode == 0
+    assert project.stale(CONFIG) == {}
+    assert project.stale(new)["train"] == 3
+
+
+def test_the_code_behind_every_digest_is_kept(finished):
+    kept = {path.stem for path in (finished.results / "code").glob("*.json")}
+    for path in finished.results.glob("runs/**/run.json"):
+        assert json.loads(path.read_text())["code"] in kept
