@@ -7,7 +7,8 @@ from functools import partial
 
 from snakemake.exceptions import WorkflowError
 
-sys.path.insert(0, str(Path(workflow.basedir).parent))
+ROOT = str(Path(workflow.basedir).parent)
+sys.path.insert(0, ROOT)
 
 from lib.core.configuration import load_study, read_layers
 from lib.core.errors import ProjectError
@@ -33,10 +34,18 @@ except ProjectError as error:
 config.clear()
 config.update(plan.study.model_dump(mode="json"))  # for captions
 
+# Programs run under the interpreter that runs Snakemake, with the code of this checkout, whatever the user's environment.
+PYTHON = sys.executable
+os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([ROOT, *os.environ.get("PYTHONPATH", ROOT).split(os.pathsep)]))
+# A program takes the place of its shell, so that Slurm's warnings reach it, and not a shell that dies of them.
+shell.prefix("set -euo pipefail; exec")
+
 # Not a parameter of any rule: how a training is executed makes no run stale.
 EXECUTION = plan.execution
 DEVICE = plan.study.execution.training.device
 JOB = plan.study.execution.job
+TEXT_MEMORY = 20
+"""What a model of texts takes in memory, times the size of its files."""
 
 RUN = Key("{stage}", "{model}", "{dataset}", "{seed}")
 """Pattern of a run's places; the wildcard `dataset` holds the variant as well, where a stage has some."""
@@ -50,6 +59,18 @@ def share_process():
             [sys.executable, "scripts/preloaded.py", *tell], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         os.environ[SOCKET] = server.stdout.readline().strip()
+
+
+def growing(amount):
+    """Return a resource of which a second attempt gets twice `amount`, a third one three times."""
+    return lambda wildcards, attempt: attempt * amount
+
+
+def gpus(needed=lambda wildcards: True):
+    """Return the resource that asks for the GPUs of a run, where they are `needed`, as the cluster counts them."""
+    if JOB.gres and JOB.gpu:
+        return {"gres": lambda wildcards: f"{JOB.gres}:{JOB.gpu}" if needed(wildcards) else ""}
+    return {"gpu": lambda wildcards: JOB.gpu if needed(wildcards) else 0}
 
 
 def names(*collections):

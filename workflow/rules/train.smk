@@ -26,8 +26,8 @@ rule train:
     threads: JOB.cpus_per_task
     resources:
         runtime=training_runtime,
-        mem_mb=lambda w, attempt: attempt * JOB.mem_mb,
-        gpu=JOB.gpu,
+        mem_mb=growing(JOB.mem_mb),
+        **gpus(),
         cpus_per_task=JOB.cpus_per_task,
     params:
         settings=lambda w: plan.run_settings(key(w)),
@@ -39,9 +39,9 @@ rule train:
     message:
         "{wildcards.stage} {wildcards.model} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "python scripts/train.py --config {params.settings:q} --splits {params.splits} --data {input.data}"
+        "{PYTHON:q} scripts/train.py --config {params.settings:q} --splits {params.splits} --data {input.data}"
         " --tokenizer {input.tokenizer} {params.start} --execution {EXECUTION:q} --work {plan.results}/work"
-        " --out {params.folder} > {log} 2>&1"
+        " --out {params.folder} >> {log} 2>&1"
 
 
 # The same rule for tasks that predict, whose runs leave one file more.

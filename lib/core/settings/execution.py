@@ -46,6 +46,12 @@ class Job(Section):
     """What one training job asks of a machine."""
 
     gpu: NonNegativeInt = Field(1, description="GPUs.")
+    gres: str | None = Field(
+        None,
+        pattern=r"^\w+(:[\w.]+)?$",
+        description="Name by which a cluster that does not know `--gpus` counts GPUs, such as `gpu` or `gpu:a100`; they "
+        "are asked for by `--gres` then.",
+    )
     cpus_per_task: PositiveInt = Field(4, description="CPU cores, also the threads of a local job.")
     mem_mb: PositiveInt = Field(32_000, description="Memory in MB.")
     runtime_scale: PositiveFloat = Field(1.0, description="Factor on the estimated minutes; raise it for slower GPUs.")
