@@ -13,7 +13,7 @@ RESULTS = $(shell $(BIN)/python -c "from lib.core.configuration import load_stud
 # Without the workflow's own profile, which prints every command: one line per job is enough here.
 DEMO := --configfile $(STUDY_FILE) --cores $(CORES) --workflow-profile none --rerun-incomplete --show-failed-logs
 
-.PHONY: help setup demo demo-full report bench bench-page test test-slow lint format clean
+.PHONY: help setup demo demo-full report bench bench-page test test-slurm test-slow lint format clean
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -59,6 +59,10 @@ bench-page: bench ## The same, and put its tables and its figure into docs/
 # One thread per process: small tensors gain nothing from more, and the tests run side by side.
 test: setup ## Run the tests (8 to 23 minutes on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadscope
+
+# By itself: it waits for Slurm more than it computes.
+test-slurm: setup ## Run the workflow on a Slurm of two nodes on this machine (SLURM_MINUTES on 2 cores)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slurm
 
 test-slow: setup ## Run the heavy proofs (about half an hour on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow

@@ -1,5 +1,6 @@
 """A real Slurm on one machine: a controller and two nodes on loopback, each with two GPUs that are names only."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -99,8 +100,7 @@ class Cluster:
     def stop(self):
         """End every process that was started here, and remove the links."""
         try:
-            for process in self.processes():
-                process.kill()
+            self.kill()
             for daemon in self.daemons.values():
                 daemon.kill()
                 daemon.wait()
@@ -135,19 +135,23 @@ class Cluster:
         lines = self.ask("scontrol", "show", "job", "--oneliner").splitlines()
         return [dict(re.findall(r"(\S+?)=(\S*)", line)) for line in lines if line.startswith("JobId=")]
 
-    def processes(self, *arguments):
-        """Return the processes of jobs whose command line holds all `arguments`."""
+    def processes(self, *arguments, job=None):
+        """Return the processes of a job, or of all, whose command line holds all `arguments`."""
+        wanted = {"SLURM_CLUSTER_NAME": NAME} | ({"SLURM_JOB_ID": job} if job else {})
         found = []
         for process in psutil.process_iter(["cmdline"]):
-            try:
-                ours = process.environ().get("SLURM_CLUSTER_NAME") == NAME
-                if ours and set(arguments) <= set(process.info["cmdline"] or []):
+            with contextlib.suppress(psutil.Error):  # it has ended meanwhile
+                if wanted.items() <= process.environ().items() and set(arguments) <= set(process.info["cmdline"] or []):
                     found.append(process)
-            except psutil.Error:  # it has ended meanwhile
-                continue
         return found
 
-    def wait(self, what, condition, seconds=60):
+    def kill(self, job=None):
+        """Kill the processes of a job, or of all."""
+        for process in self.processes(job=job):
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+
+    def wait(self, what, condition, seconds=300):
         """Wait until `condition` holds, and return what it returned."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:

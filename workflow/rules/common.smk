@@ -6,6 +6,7 @@ import sys
 from functools import partial
 
 from snakemake.exceptions import WorkflowError
+from snakemake.settings.types import DeploymentMethod
 
 ROOT = str(Path(workflow.basedir).parent)
 sys.path.insert(0, ROOT)
@@ -34,18 +35,23 @@ except ProjectError as error:
 config.clear()
 config.update(plan.study.model_dump(mode="json"))  # for captions
 
-# Programs run under the interpreter that runs Snakemake, with the code of this checkout, whatever the user's environment.
-PYTHON = sys.executable
-os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([ROOT, *os.environ.get("PYTHONPATH", ROOT).split(os.pathsep)]))
-# A program takes the place of its shell, so that Slurm's warnings reach it, and not a shell that dies of them.
-shell.prefix("set -euo pipefail; exec")
-
 # Not a parameter of any rule: how a training is executed makes no run stale.
 EXECUTION = plan.execution
 DEVICE = plan.study.execution.training.device
 JOB = plan.study.execution.job
 TEXT_MEMORY = 20
 """What a model of texts takes in memory, times the size of its files."""
+
+if JOB.container:
+
+    container: JOB.container
+
+
+# Programs run under the interpreter that runs Snakemake, with the code of this checkout, whatever the user's environment.
+PYTHON = "python" if DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method else sys.executable
+os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([ROOT, *os.environ.get("PYTHONPATH", ROOT).split(os.pathsep)]))
+# A program takes the place of its shell, so that Slurm's warnings reach it, and not a shell that dies of them.
+shell.prefix("set -euo pipefail; exec")
 
 RUN = Key("{stage}", "{model}", "{dataset}", "{seed}")
 """Pattern of a run's places; the wildcard `dataset` holds the variant as well, where a stage has some."""
