@@ -59,9 +59,9 @@ rule attention_cost:
     # All cores: two measurements at once would measure one another.
     threads: os.cpu_count()
     resources:
+        **gpus(),
         runtime=growing(60),
         mem_mb=growing(16_000),
-        **gpus(),
         cpus_per_task=JOB.cpus_per_task,
     params:
         mechanisms=json.dumps(MECHANISMS),
@@ -82,9 +82,9 @@ rule training_cost:
         plan.log("tables/training_cost"),
     threads: os.cpu_count()
     resources:
+        **gpus(),
         runtime=growing(60),
         mem_mb=growing(16_000),
-        **gpus(),
         cpus_per_task=JOB.cpus_per_task,
     params:
         # One of each kind: they differ less in training than in attention alone.
@@ -105,9 +105,9 @@ rule adaptation_cost:
         plan.log("tables/adaptation_cost"),
     threads: os.cpu_count()
     resources:
+        **gpus(),
         runtime=growing(30),
         mem_mb=growing(16_000),
-        **gpus(),
         cpus_per_task=JOB.cpus_per_task,
     params:
         code=code_digest("scripts/adaptation_cost.py"),
@@ -124,9 +124,9 @@ rule sequence_cost:
         plan.log("tables/sequence_cost"),
     threads: os.cpu_count()
     resources:
+        **gpus(),
         runtime=growing(30),
         mem_mb=growing(16_000),
-        **gpus(),
         cpus_per_task=JOB.cpus_per_task,
     params:
         mechanisms=ONE_SEQUENCE,
@@ -146,9 +146,9 @@ rule memory_cost:
         plan.log("tables/memory_cost"),
     threads: os.cpu_count()
     resources:
+        **gpus(),
         runtime=growing(30),
         mem_mb=growing(16_000),
-        **gpus(),
         cpus_per_task=JOB.cpus_per_task,
     params:
         mechanisms=ONE_SEQUENCE,

@@ -80,9 +80,9 @@ rule augment_dataset:
         corpus=names(plan.augmentations),
     threads: JOB.cpus_per_task
     resources:
+        **gpus(lambda w: "masked_lm" in plan.augmentations[w.corpus].ways),
         mem_mb=growing(16_000),
         runtime=growing(480),
-        **gpus(lambda w: "masked_lm" in plan.augmentations[w.corpus].ways),
         cpus_per_task=JOB.cpus_per_task,
     params:
         settings=lambda w: as_json(plan.augmentations[w.corpus].model_dump(mode="json")),

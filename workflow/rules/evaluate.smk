@@ -39,7 +39,7 @@ use rule evaluate as evaluate_model with:
         **only([run for run in EVALUATED if plan.reads_tokens(run)]),
     threads: JOB.cpus_per_task
     resources:
+        **gpus(),
         runtime=training_runtime,
         mem_mb=growing(JOB.mem_mb),
-        **gpus(),
         cpus_per_task=JOB.cpus_per_task,

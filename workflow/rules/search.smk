@@ -36,9 +36,9 @@ rule tune:
         **only([run for run in plan.made if plan.tunes(run)]),
     threads: JOB.cpus_per_task
     resources:
+        **gpus(),
         runtime=training_runtime,
         mem_mb=growing(JOB.mem_mb),
-        **gpus(),
         cpus_per_task=JOB.cpus_per_task,
     params:
         settings=lambda w: plan.run_settings(key(w)),

@@ -23,9 +23,9 @@ rule teach:
         **only(STUDENTS),
     threads: JOB.cpus_per_task
     resources:
+        **gpus(),
         runtime=lambda w, attempt: attempt * plan.minutes(teacher(w)),
         mem_mb=growing(JOB.mem_mb),
-        **gpus(),
         cpus_per_task=JOB.cpus_per_task,
     params:
         code=code_digest("scripts/teach.py"),

@@ -25,9 +25,9 @@ rule train:
         **only([run for run in TRAINED if not plan.predicts(run) and not plan.measures(run)]),
     threads: JOB.cpus_per_task
     resources:
+        **gpus(),
         runtime=training_runtime,
         mem_mb=growing(JOB.mem_mb),
-        **gpus(),
         cpus_per_task=JOB.cpus_per_task,
     params:
         settings=lambda w: plan.run_settings(key(w)),
