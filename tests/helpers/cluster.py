@@ -123,7 +123,7 @@ class Cluster:
 
     def states(self):
         """Return the state of each node."""
-        found = subprocess.run(["sinfo", "-hN", "-o", "%T"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        found = subprocess.run(["sinfo", "-hN", "-o", "%T"], capture_output=True, text=True)
         return found.stdout.split()
 
     def ask(self, *command):

@@ -49,13 +49,13 @@ class Job(Section):
     gres: str | None = Field(
         None,
         pattern=r"^\w+(:[\w.]+)?$",
-        description="Name by which a cluster that does not know `--gpus` counts GPUs, such as `gpu` or `gpu:a100`; they "
-        "are asked for by `--gres` then.",
+        description="Name by which a cluster that does not know `--gpus` counts GPUs, such as `gpu` or `gpu:a100`; "
+        "they are asked for by `--gres` then.",
     )
     container: str | None = Field(
         None,
-        description="Image that programs run in if Snakemake is told `--sdm apptainer`: a `.sif` file, or an address such "
-        "as `docker://...`.",
+        description="Image that programs run in if Snakemake is told `--sdm apptainer`: a `.sif` file, or an address "
+        "such as `docker://...`.",
     )
     cpus_per_task: PositiveInt = Field(4, description="CPU cores, also the threads of a local job.")
     mem_mb: PositiveInt = Field(32_000, description="Memory in MB.")
