@@ -15,7 +15,8 @@ ASKED := --configfile $(or $(CONFIG),$(if $(STUDY),$(STUDY_FILE),config/config.y
 # Without the workflow's own profile, which prints every command: one line per job is enough here.
 DEMO := --configfile $(STUDY_FILE) --cores $(CORES) --workflow-profile none --rerun-incomplete --show-failed-logs
 
-.PHONY: help setup demo demo-full report why accept status verify bench bench-page test test-slow lint format clean
+.PHONY: help setup demo demo-full report why accept status verify bench bench-page test test-slurm test-slow lint format \
+	clean
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
@@ -74,6 +75,10 @@ bench-page: bench ## The same, and put its tables and its figure into docs/
 # One thread per process: small tensors gain nothing from more, and the tests run side by side.
 test: setup ## Run the tests (8 to 23 minutes on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadscope
+
+# By itself: it waits for Slurm more than it computes.
+test-slurm: setup ## Run the workflow on a Slurm of two nodes on this machine (SLURM_MINUTES on 2 cores)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slurm
 
 test-slow: setup ## Run the heavy proofs (about half an hour on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow

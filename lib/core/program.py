@@ -11,6 +11,7 @@ import errno
 import gc
 import logging
 import os
+import platform
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -63,6 +64,10 @@ def run(
         logging.getLogger(library).setLevel(logging.WARNING)
     if argv is None and (status := preloaded.hand_over()) is not None:
         return status
+    if argv is None:  # a log holds every attempt
+        job = os.environ.get("SLURM_JOB_ID")
+        place = f"{platform.node()}, Slurm job {job}" if job else platform.node()
+        logging.getLogger("lib").info("%s starts on %s", Path(sys.argv[0]).name, place)
     try:
         status = main(argv)
     except ProjectError as error:

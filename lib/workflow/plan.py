@@ -20,7 +20,7 @@ from lib.core.settings.study import Study, Work
 from lib.core.settings.weights import ForeignStart
 from lib.core.variants import Setting, variant_name
 from lib.workflow.digests import code_digest
-from lib.workflow.resources import training_minutes
+from lib.workflow.resources import SHORTEST_MINUTES, training_minutes
 
 SPLITS = ("train", "validation", "test")
 LISTED = 10
@@ -333,7 +333,8 @@ class Plan:
             )
             for work in works
         )
-        return round(longest * (tuning.trials if tuning else 1) * self.study.execution.job.runtime_scale)
+        minutes = longest * (tuning.trials if tuning else 1) * self.study.execution.job.runtime_scale
+        return max(SHORTEST_MINUTES, round(minutes))
 
     # Raw files
 

@@ -11,6 +11,8 @@ from lib.core.settings.recipe import Recipe
 FLOPS_PER_SECOND = 30e12
 START_UP_MINUTES = 15
 SAFETY = 2
+SHORTEST_MINUTES = 5
+"""No job asks for less: it has to start, and Slurm warns it two minutes before its time is over."""
 ASSUMED_DOCUMENTS = 50_000
 
 

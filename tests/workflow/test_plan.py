@@ -255,3 +255,11 @@ def test_a_bad_configuration_stops_before_the_first_rule(project, values, messag
 def test_a_setting_of_the_command_line_lies_over_the_files(project):
     process = project.snakemake("-n", "--config", "experiment={seeds: [many]}", check=False)
     assert "--config: experiment.seeds.0: " in process.stdout
+
+
+def test_programs_run_under_the_interpreter_of_snakemake(project):
+    """Whichever `python` comes first in the user's PATH."""
+    output = project.snakemake("-n", "-p", "--configfile", "config/demo.yaml", "--", "results/demo/tables/f1.csv").stdout
+    programs = re.findall(r"^Shell command: (\S+) scripts/\w+\.py", output, re.MULTILINE)
+    assert len(programs) > 60
+    assert set(programs) == {sys.executable}

@@ -15,8 +15,8 @@ for name in ANALYSES:
         log:
             plan.log(f"analyses/{name}"),
         resources:
-            mem_mb=8_000,
-            runtime=30,
+            mem_mb=growing(8_000),
+            runtime=growing(30),
         params:
             name=name,
             analysis=as_json(plan.analysis_settings(name)),
@@ -25,8 +25,8 @@ for name in ANALYSES:
         message:
             "analysis {params.name}"
         shell:
-            "python scripts/analyse.py --analysis {params.analysis:q} --runs {params.runs}"
-            " --tokenizers {input.tokenizers} --tokens {input.tokens} --out {output} > {log} 2>&1"
+            "{PYTHON:q} scripts/analyse.py --analysis {params.analysis:q} --runs {params.runs}"
+            " --tokenizers {input.tokenizers} --tokens {input.tokens} --out {output} >> {log} 2>&1"
 
     rule:
         name:
@@ -58,5 +58,5 @@ for name in ANALYSES:
         message:
             "figure {params.name}"
         shell:
-            "python scripts/analysis_figure.py --look {params.look:q} --table {input} --summary {output.html} {output.summary}"
-            " --out {output.svg} {output.others} > {log} 2>&1"
+            "{PYTHON:q} scripts/analysis_figure.py --look {params.look:q} --table {input} --summary {output.html} {output.summary}"
+            " --out {output.svg} {output.others} >> {log} 2>&1"

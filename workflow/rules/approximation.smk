@@ -9,14 +9,14 @@ rule favor_error:
     benchmark:
         plan.benchmark("favor_error")
     resources:
-        mem_mb=4_000,
-        runtime=20,
+        mem_mb=growing(4_000),
+        runtime=growing(20),
     params:
         code=code_digest("scripts/favor_error.py", "lib.attention.favor.mechanism", "lib.attention.favor.parameters"),
     message:
         "error of FAVOR+ against exact attention"
     shell:
-        "python scripts/favor_error.py --out {output.table} > {log} 2>&1"
+        "{PYTHON:q} scripts/favor_error.py --out {output.table} >> {log} 2>&1"
 
 
 rule lsh_recall:
@@ -27,11 +27,11 @@ rule lsh_recall:
     benchmark:
         plan.benchmark("lsh_recall")
     resources:
-        mem_mb=4_000,
-        runtime=20,
+        mem_mb=growing(4_000),
+        runtime=growing(20),
     params:
         code=code_digest("scripts/lsh_recall.py", "lib.attention.lsh.mechanism", "lib.attention.lsh.parameters"),
     message:
         "share of exact attention within the windows of LSH"
     shell:
-        "python scripts/lsh_recall.py --out {output.table} > {log} 2>&1"
+        "{PYTHON:q} scripts/lsh_recall.py --out {output.table} >> {log} 2>&1"

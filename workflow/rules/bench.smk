@@ -59,9 +59,9 @@ rule attention_cost:
     # All cores: two measurements at once would measure one another.
     threads: os.cpu_count()
     resources:
-        runtime=60,
-        mem_mb=16_000,
-        gpu=JOB.gpu,
+        **gpus(),
+        runtime=growing(60),
+        mem_mb=growing(16_000),
         cpus_per_task=JOB.cpus_per_task,
     params:
         mechanisms=json.dumps(MECHANISMS),
@@ -71,8 +71,8 @@ rule attention_cost:
     message:
         "what attention costs, beside other implementations"
     shell:
-        "python scripts/attention_cost.py --mechanisms {params.mechanisms:q} --heads {params.heads}"
-        " --head-size {params.head_size} --out {output} > {log} 2>&1"
+        "{PYTHON:q} scripts/attention_cost.py --mechanisms {params.mechanisms:q} --heads {params.heads}"
+        " --head-size {params.head_size} --out {output} >> {log} 2>&1"
 
 
 rule training_cost:
@@ -82,9 +82,9 @@ rule training_cost:
         plan.log("tables/training_cost"),
     threads: os.cpu_count()
     resources:
-        runtime=60,
-        mem_mb=16_000,
-        gpu=JOB.gpu,
+        **gpus(),
+        runtime=growing(60),
+        mem_mb=growing(16_000),
         cpus_per_task=JOB.cpus_per_task,
     params:
         # One of each kind: they differ less in training than in attention alone.
@@ -94,8 +94,8 @@ rule training_cost:
     message:
         "what training costs, beside BERT"
     shell:
-        "python scripts/training_cost.py --mechanisms {params.mechanisms:q} --encoder {params.encoder:q}"
-        " --out {output} > {log} 2>&1"
+        "{PYTHON:q} scripts/training_cost.py --mechanisms {params.mechanisms:q} --encoder {params.encoder:q}"
+        " --out {output} >> {log} 2>&1"
 
 
 rule adaptation_cost:
@@ -105,16 +105,16 @@ rule adaptation_cost:
         plan.log("tables/adaptation_cost"),
     threads: os.cpu_count()
     resources:
-        runtime=30,
-        mem_mb=16_000,
-        gpu=JOB.gpu,
+        **gpus(),
+        runtime=growing(30),
+        mem_mb=growing(16_000),
         cpus_per_task=JOB.cpus_per_task,
     params:
         code=code_digest("scripts/adaptation_cost.py"),
     message:
         "what it costs to adapt an opened decoder, beside transformers and peft"
     shell:
-        "python scripts/adaptation_cost.py --out {output} > {log} 2>&1"
+        "{PYTHON:q} scripts/adaptation_cost.py --out {output} >> {log} 2>&1"
 
 
 rule sequence_cost:
@@ -124,9 +124,9 @@ rule sequence_cost:
         plan.log("tables/sequence_cost"),
     threads: os.cpu_count()
     resources:
-        runtime=30,
-        mem_mb=16_000,
-        gpu=JOB.gpu,
+        **gpus(),
+        runtime=growing(30),
+        mem_mb=growing(16_000),
         cpus_per_task=JOB.cpus_per_task,
     params:
         mechanisms=ONE_SEQUENCE,
@@ -135,8 +135,8 @@ rule sequence_cost:
     message:
         "what a layer costs per token, recurrent or attention"
     shell:
-        "python scripts/sequence_cost.py --mechanisms {params.mechanisms:q} --encoder {params.encoder:q}"
-        " --out {output} > {log} 2>&1"
+        "{PYTHON:q} scripts/sequence_cost.py --mechanisms {params.mechanisms:q} --encoder {params.encoder:q}"
+        " --out {output} >> {log} 2>&1"
 
 
 rule memory_cost:
@@ -146,9 +146,9 @@ rule memory_cost:
         plan.log("tables/memory_cost"),
     threads: os.cpu_count()
     resources:
-        runtime=30,
-        mem_mb=16_000,
-        gpu=JOB.gpu,
+        **gpus(),
+        runtime=growing(30),
+        mem_mb=growing(16_000),
         cpus_per_task=JOB.cpus_per_task,
     params:
         mechanisms=ONE_SEQUENCE,
@@ -158,8 +158,8 @@ rule memory_cost:
     message:
         "what memory attention takes over one sequence"
     shell:
-        "python scripts/memory_cost.py --mechanisms {params.mechanisms:q} --heads {params.heads}"
-        " --head-size {params.head_size} --out {output} > {log} 2>&1"
+        "{PYTHON:q} scripts/memory_cost.py --mechanisms {params.mechanisms:q} --heads {params.heads}"
+        " --head-size {params.head_size} --out {output} >> {log} 2>&1"
 
 
 rule measure_summary:
@@ -177,7 +177,7 @@ rule measure_summary:
     message:
         "summary of {wildcards.measured}"
     shell:
-        "python scripts/measure_summary.py {wildcards.measured} --table {input} --out {output} > {log} 2>&1"
+        "{PYTHON:q} scripts/measure_summary.py {wildcards.measured} --table {input} --out {output} >> {log} 2>&1"
 
 
 # A rule for each figure, because each has a caption of its own.
@@ -200,5 +200,5 @@ for shown, measured in (MEASURE_FIGURES | LENGTH_FIGURES).items():
         message:
             "figure {params.figure}"
         shell:
-            "python scripts/measure_figure.py {params.figure} --table {input} --out {output.svg} {output.png}"
-            " > {log} 2>&1"
+            "{PYTHON:q} scripts/measure_figure.py {params.figure} --table {input} --out {output.svg} {output.png}"
+            " >> {log} 2>&1"

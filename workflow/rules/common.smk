@@ -8,8 +8,10 @@ from datetime import timedelta
 from functools import partial
 
 from snakemake.exceptions import WorkflowError
+from snakemake.settings.types import DeploymentMethod
 
-sys.path.insert(0, str(Path(workflow.basedir).parent))
+ROOT = str(Path(workflow.basedir).parent)
+sys.path.insert(0, ROOT)
 
 from lib.core.attempts import sweep
 from lib.core.configuration import load_study, read_layers
@@ -41,6 +43,19 @@ config.update(plan.study.model_dump(mode="json"))  # for captions
 EXECUTION = plan.execution
 DEVICE = plan.study.execution.training.device
 JOB = plan.study.execution.job
+TEXT_MEMORY = 20
+"""What a model of texts takes in memory, times the size of its files."""
+
+if JOB.container:
+
+    container: JOB.container
+
+
+# Programs run under the interpreter that runs Snakemake, with the code of this checkout, whatever the user's environment.
+PYTHON = "python" if DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method else sys.executable
+os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([ROOT, *os.environ.get("PYTHONPATH", ROOT).split(os.pathsep)]))
+# A program takes the place of its shell, so that Slurm's warnings reach it, and not a shell that dies of them.
+shell.prefix("set -euo pipefail; exec")
 
 RUN = Key("{stage}", "{model}", "{dataset}", "{seed}")
 """Pattern of a run's places; the wildcard `dataset` holds the variant as well, where a stage has some."""
@@ -54,6 +69,18 @@ def share_process():
             [sys.executable, "scripts/preloaded.py", *tell], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         os.environ[SOCKET] = server.stdout.readline().strip()
+
+
+def growing(amount):
+    """Return a resource of which a second attempt gets twice `amount`, a third one three times."""
+    return lambda wildcards, attempt: attempt * amount
+
+
+def gpus(number=JOB.gpu, needed=lambda wildcards: True):
+    """Return the resource that asks for `number` GPUs, where they are `needed`, as the cluster counts them."""
+    if JOB.gres and number:
+        return {"gres": lambda wildcards: f"{JOB.gres}:{number}" if needed(wildcards) else ""}
+    return {"gpu": lambda wildcards: number if needed(wildcards) else 0}
 
 
 def names(*collections):

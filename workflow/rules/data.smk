@@ -23,16 +23,16 @@ rule filter_corpus:
     wildcard_constraints:
         corpus=names(plan.experiment.corpora),
     resources:
-        mem_mb=4_000,
-        runtime=60,
+        mem_mb=growing(4_000),
+        runtime=growing(60),
     params:
         settings=lambda w: as_json(plan.experiment.corpora[w.corpus].filter.model_dump(mode="json")),
         code=code_digest("scripts/filter_corpus.py"),
     message:
         "filter file {wildcards.shard} of {wildcards.corpus}"
     shell:
-        "python scripts/filter_corpus.py --settings {params.settings:q} --part train-{wildcards.shard}"
-        " --source {input:q} --out {output} > {log} 2>&1"
+        "{PYTHON:q} scripts/filter_corpus.py --settings {params.settings:q} --part train-{wildcards.shard}"
+        " --source {input:q} --out {output} >> {log} 2>&1"
 
 
 rule prepare_dataset:
@@ -50,8 +50,8 @@ rule prepare_dataset:
     wildcard_constraints:
         corpus=names(plan.experiment.datasets),
     resources:
-        mem_mb=4_000,
-        runtime=120,
+        mem_mb=growing(4_000),
+        runtime=growing(120),
     params:
         settings=lambda w: as_json(plan.experiment.datasets[w.corpus].preparation.model_dump(mode="json")),
         files=lambda w: part_options("--part", plan.raw_files(w.corpus)),
@@ -61,8 +61,8 @@ rule prepare_dataset:
     message:
         "prepare {wildcards.corpus}"
     shell:
-        "python scripts/prepare_dataset.py --settings {params.settings:q} {params.files:q} {params.ground_truth:q}"
-        " --out {params.folder} > {log} 2>&1"
+        "{PYTHON:q} scripts/prepare_dataset.py --settings {params.settings:q} {params.files:q} {params.ground_truth:q}"
+        " --out {params.folder} >> {log} 2>&1"
 
 
 rule augment_dataset:
@@ -80,9 +80,9 @@ rule augment_dataset:
         corpus=names(plan.augmentations),
     threads: JOB.cpus_per_task
     resources:
-        mem_mb=16_000,
-        runtime=480,
-        gpu=lambda w: JOB.gpu if "masked_lm" in plan.augmentations[w.corpus].ways else 0,
+        **gpus(needed=lambda w: "masked_lm" in plan.augmentations[w.corpus].ways),
+        mem_mb=growing(16_000),
+        runtime=growing(480),
         cpus_per_task=JOB.cpus_per_task,
     params:
         settings=lambda w: as_json(plan.augmentations[w.corpus].model_dump(mode="json")),
@@ -93,9 +93,9 @@ rule augment_dataset:
     message:
         "augment {wildcards.corpus}"
     shell:
-        "python scripts/augment_dataset.py --settings {params.settings:q} --preparation {params.preparation:q}"
+        "{PYTHON:q} scripts/augment_dataset.py --settings {params.settings:q} --preparation {params.preparation:q}"
         " --train {input.train} --validation {input.validation} --test {input.test} {params.sources:q}"
-        " --device {DEVICE} --out {params.folder} > {log} 2>&1"
+        " --device {DEVICE} --out {params.folder} >> {log} 2>&1"
 
 
 rule describe_dataset:
@@ -110,15 +110,15 @@ rule describe_dataset:
     wildcard_constraints:
         corpus=names(plan.experiment.datasets),
     resources:
-        mem_mb=4_000,
-        runtime=60,
+        mem_mb=growing(4_000),
+        runtime=growing(60),
     params:
         settings=lambda w: as_json(plan.experiment.datasets[w.corpus].description.model_dump(mode="json")),
         code=code_digest("scripts/describe_dataset.py"),
     message:
         "describe the texts of {wildcards.corpus}"
     shell:
-        "python scripts/describe_dataset.py --settings {params.settings:q} --data {input} --out {output} > {log} 2>&1"
+        "{PYTHON:q} scripts/describe_dataset.py --settings {params.settings:q} --data {input} --out {output} >> {log} 2>&1"
 
 
 rule train_tokenizer:
@@ -129,15 +129,15 @@ rule train_tokenizer:
     log:
         plan.log("train_tokenizer/{tokenizer}"),
     resources:
-        mem_mb=16_000,
-        runtime=120,
+        mem_mb=growing(16_000),
+        runtime=growing(120),
     params:
         settings=lambda w: plan.tokenizer_options(w.tokenizer),
         code=code_digest("scripts/train_tokenizer.py"),
     message:
         "make the tokeniser {wildcards.tokenizer}"
     shell:
-        "python scripts/train_tokenizer.py {params.settings} {input:q} --out {output} > {log} 2>&1"
+        "{PYTHON:q} scripts/train_tokenizer.py {params.settings} {input:q} --out {output} >> {log} 2>&1"
 
 
 rule tokenize_corpus:
@@ -155,8 +155,8 @@ rule tokenize_corpus:
     wildcard_constraints:
         corpus=names(plan.experiment.corpora),
     resources:
-        mem_mb=4_000,
-        runtime=240,
+        mem_mb=growing(4_000),
+        runtime=growing(240),
     params:
         slices=lambda w: plan.slice_options(w.corpus),
         folder=subpath(output.lengths, parent=True),
@@ -164,8 +164,8 @@ rule tokenize_corpus:
     message:
         "tokenise {wildcards.corpus} with {wildcards.tokenizer}"
     shell:
-        "python scripts/tokenize_corpus.py --shards {input.shards} --tokenizer {input.tokenizer} {params.slices}"
-        " --out {params.folder} --lengths {output.lengths} > {log} 2>&1"
+        "{PYTHON:q} scripts/tokenize_corpus.py --shards {input.shards} --tokenizer {input.tokenizer} {params.slices}"
+        " --out {params.folder} --lengths {output.lengths} >> {log} 2>&1"
 
 
 rule tokenize_dataset:
@@ -182,8 +182,8 @@ rule tokenize_dataset:
     wildcard_constraints:
         corpus=names(plan.experiment.datasets),
     resources:
-        mem_mb=4_000,
-        runtime=240,
+        mem_mb=growing(4_000),
+        runtime=growing(240),
     params:
         max_tokens=lambda w: plan.experiment.datasets[w.corpus].max_tokens,
         window_stride=lambda w: plan.experiment.datasets[w.corpus].window_stride,
@@ -192,6 +192,6 @@ rule tokenize_dataset:
     message:
         "tokenise {wildcards.corpus} with {wildcards.tokenizer}"
     shell:
-        "python scripts/tokenize_dataset.py --train {input.train} --validation {input.validation} --test {input.test}"
+        "{PYTHON:q} scripts/tokenize_dataset.py --train {input.train} --validation {input.validation} --test {input.test}"
         " --tokenizer {input.tokenizer} --max-tokens {params.max_tokens} --window-stride {params.window_stride}"
-        " --out {params.folder} --lengths {output.lengths} > {log} 2>&1"
+        " --out {params.folder} --lengths {output.lengths} >> {log} 2>&1"

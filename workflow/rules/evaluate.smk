@@ -17,8 +17,8 @@ rule evaluate:
     wildcard_constraints:
         **only([run for run in EVALUATED if not plan.reads_tokens(run)]),
     resources:
-        mem_mb=32_000,
-        runtime=120,
+        mem_mb=lambda w, input, attempt: attempt * max(2_000, TEXT_MEMORY * input.size_mb),
+        runtime=growing(60),
     params:
         settings=lambda w: plan.run_settings(key(w)),
         splits=lambda w: list(plan.data(key(w))),
@@ -29,9 +29,9 @@ rule evaluate:
     message:
         "{wildcards.stage} {wildcards.model} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "python scripts/evaluate.py --config {params.settings:q} --splits {params.splits} --data {input.data}"
+        "{PYTHON:q} scripts/evaluate.py --config {params.settings:q} --splits {params.splits} --data {input.data}"
         " {params.tokenizer} {params.start} --execution {EXECUTION:q}"
-        " --code {params.code} --out {params.folder} > {log} 2>&1"
+        " --code {params.code} --out {params.folder} >> {log} 2>&1"
 
 
 # The same rule for models that read tokens, which need what a training needs.
@@ -40,7 +40,7 @@ use rule evaluate as evaluate_model with:
         **only([run for run in EVALUATED if plan.reads_tokens(run)]),
     threads: JOB.cpus_per_task
     resources:
+        **gpus(),
         runtime=training_runtime,
-        mem_mb=lambda w, attempt: attempt * JOB.mem_mb,
-        gpu=JOB.gpu,
+        mem_mb=growing(JOB.mem_mb),
         cpus_per_task=JOB.cpus_per_task,

@@ -16,8 +16,8 @@ if hub_corpora := plan.corpora_from("hub"):
         message:
             "download {wildcards.path} of {params.repository}"
         shell:
-            "python scripts/download_hub.py --repository {params.repository:q} --revision {params.revision:q}"
-            " --file {wildcards.path:q} --out {output:q} > {log:q} 2>&1"
+            "{PYTHON:q} scripts/download_hub.py --repository {params.repository:q} --revision {params.revision:q}"
+            " --file {wildcards.path:q} --out {output:q} >> {log:q} 2>&1"
 
 
 if url_corpora := plan.corpora_from("url"):
@@ -35,7 +35,7 @@ if url_corpora := plan.corpora_from("url"):
         message:
             "download {wildcards.path}"
         shell:
-            "python scripts/download_url.py {params.options:q} --out {output:q} > {log:q} 2>&1"
+            "{PYTHON:q} scripts/download_url.py {params.options:q} --out {output:q} >> {log:q} 2>&1"
 
 
 for corpus in plan.corpora_from("generated"):
@@ -47,6 +47,9 @@ for corpus in plan.corpora_from("generated"):
             plan.all_raw_files(corpus),
         log:
             plan.log(f"generate/{corpus}"),
+        resources:
+            mem_mb=growing(2_000),
+            runtime=growing(10),
         params:
             corpus=corpus,
             folder=plan.raw_folder(corpus),
@@ -58,9 +61,9 @@ for corpus in plan.corpora_from("generated"):
         message:
             "generate {params.corpus}"
         shell:
-            "python scripts/generate_corpus.py --corpus {params.corpus} --generator {params.generator}"
+            "{PYTHON:q} scripts/generate_corpus.py --corpus {params.corpus} --generator {params.generator}"
             " --documents {params.documents} --seed {params.seed} --options {params.options:q}"
-            " --out {params.folder} > {log} 2>&1"
+            " --out {params.folder} >> {log} 2>&1"
 
 
 if wordnets := plan.wordnets:
@@ -78,7 +81,7 @@ if wordnets := plan.wordnets:
         message:
             "download {wildcards.archive}"
         shell:
-            "python scripts/download_url.py {params.options:q} --out {output:q} > {log:q} 2>&1"
+            "{PYTHON:q} scripts/download_url.py {params.options:q} --out {output:q} >> {log:q} 2>&1"
 
 
 rule download_vocabulary:
@@ -93,8 +96,8 @@ rule download_vocabulary:
     message:
         "download the vocabulary of {params.repository}"
     shell:
-        "python scripts/download_hub.py --type model --repository {params.repository:q}"
-        " --revision {params.revision:q} --file vocab.txt --out {output} > {log} 2>&1"
+        "{PYTHON:q} scripts/download_hub.py --type model --repository {params.repository:q}"
+        " --revision {params.revision:q} --file vocab.txt --out {output} >> {log} 2>&1"
 
 
 rule download_tokenizer:
@@ -109,8 +112,8 @@ rule download_tokenizer:
     message:
         "download the tokeniser of {params.repository}"
     shell:
-        "python scripts/download_model.py --tokenizer --repository {params.repository:q}"
-        " --revision {params.revision:q} --out {output:q} > {log} 2>&1"
+        "{PYTHON:q} scripts/download_model.py --tokenizer --repository {params.repository:q}"
+        " --revision {params.revision:q} --out {output:q} >> {log} 2>&1"
 
 
 rule download_model_tokenizer:
@@ -125,8 +128,8 @@ rule download_model_tokenizer:
     message:
         "download the tokeniser of the model {wildcards.repository}"
     shell:
-        "python scripts/download_model.py --tokenizer --repository {wildcards.repository:q}"
-        " --revision {wildcards.revision:q} --out {output:q} > {log:q} 2>&1"
+        "{PYTHON:q} scripts/download_model.py --tokenizer --repository {wildcards.repository:q}"
+        " --revision {wildcards.revision:q} --out {output:q} >> {log:q} 2>&1"
 
 
 rule download_model:
@@ -141,5 +144,5 @@ rule download_model:
     message:
         "download the model {wildcards.repository}"
     shell:
-        "python scripts/download_model.py --repository {wildcards.repository:q} --revision {wildcards.revision:q}"
-        " --out {output:q} > {log:q} 2>&1"
+        "{PYTHON:q} scripts/download_model.py --repository {wildcards.repository:q} --revision {wildcards.revision:q}"
+        " --out {output:q} >> {log:q} 2>&1"

@@ -18,7 +18,7 @@ rule best:
     message:
         "best settings of {wildcards.stage} on {wildcards.dataset}"
     shell:
-        "python scripts/best.py --scope {params.scope:q} --records {input} --out {output} > {log} 2>&1"
+        "{PYTHON:q} scripts/best.py --scope {params.scope:q} --records {input} --out {output} >> {log} 2>&1"
 
 
 rule tune:
@@ -36,9 +36,9 @@ rule tune:
         **only([run for run in plan.made if plan.tunes(run)]),
     threads: JOB.cpus_per_task
     resources:
+        **gpus(),
         runtime=training_runtime,
-        mem_mb=lambda w, attempt: attempt * JOB.mem_mb,
-        gpu=JOB.gpu,
+        mem_mb=growing(JOB.mem_mb),
         cpus_per_task=JOB.cpus_per_task,
     params:
         settings=lambda w: plan.run_settings(key(w)),
@@ -49,9 +49,9 @@ rule tune:
     message:
         "{wildcards.stage} {wildcards.model} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "python scripts/tune.py --config {params.settings:q} --splits {params.splits} --data {input.data}"
+        "{PYTHON:q} scripts/tune.py --config {params.settings:q} --splits {params.splits} --data {input.data}"
         " --tokenizer {input.tokenizer} {params.start} --execution {EXECUTION:q} --work {plan.results}/work"
-        " --code {params.code} --out {params.folder} > {log} 2>&1"
+        " --code {params.code} --out {params.folder} >> {log} 2>&1"
 
 
 rule best_trial:

@@ -23,14 +23,14 @@ rule teach:
         **only(STUDENTS),
     threads: JOB.cpus_per_task
     resources:
+        **gpus(),
         runtime=lambda w, attempt: attempt * plan.minutes(teacher(w)),
-        mem_mb=lambda w, attempt: attempt * JOB.mem_mb,
-        gpu=JOB.gpu,
+        mem_mb=growing(JOB.mem_mb),
         cpus_per_task=JOB.cpus_per_task,
     params:
         code=code_digest("scripts/teach.py"),
     message:
         "{wildcards.stage}: what teaches {wildcards.model} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
-        "python scripts/teach.py --config {input.config} --model {input.model} --tokenizer {input.tokenizer}"
-        " --documents {input.documents} --tokens {input.tokens} --execution {EXECUTION:q} --out {output} > {log} 2>&1"
+        "{PYTHON:q} scripts/teach.py --config {input.config} --model {input.model} --tokenizer {input.tokenizer}"
+        " --documents {input.documents} --tokens {input.tokens} --execution {EXECUTION:q} --out {output} >> {log} 2>&1"

@@ -2,7 +2,7 @@
 
 PROCESSES = plan.study.execution.gpus_per_run
 # In the place of `python`; its value makes no run stale, unlike the text of a command.
-TRAINER = [sys.executable]
+TRAINER = [PYTHON]
 if PROCESSES > 1:
     TRAINER += ["-m", "torch.distributed.run", "--standalone", "--local-addr", "localhost"]
     TRAINER += ["--nproc-per-node", str(PROCESSES)]
@@ -33,9 +33,9 @@ rule train:
         **only([run for run in TRAINED if not plan.predicts(run) and not plan.measures(run)]),
     threads: PROCESSES * JOB.cpus_per_task
     resources:
+        **gpus(PROCESSES * JOB.gpu),
         runtime=training_runtime,
-        mem_mb=lambda w, attempt: attempt * PROCESSES * JOB.mem_mb,
-        gpu=PROCESSES * JOB.gpu,
+        mem_mb=growing(PROCESSES * JOB.mem_mb),
         cpus_per_task=PROCESSES * JOB.cpus_per_task,
     params:
         settings=lambda w: plan.run_settings(key(w)),
@@ -49,7 +49,7 @@ rule train:
     shell:
         "{TRAINER} scripts/train.py --config {params.settings:q} --splits {params.splits} --data {input.data}"
         " --tokenizer {input.tokenizer} {params.start} --execution {EXECUTION:q} --work {plan.results}/work"
-        " --code {params.code} --out {params.folder} > {log} 2>&1"
+        " --code {params.code} --out {params.folder} >> {log} 2>&1"
 
 
 # The same rule for tasks that predict, whose runs leave one file more.

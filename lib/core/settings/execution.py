@@ -53,6 +53,17 @@ class Job(Section):
     """What one training job asks of a machine; with several `gpus_per_run`, each of its processes asks for as much."""
 
     gpu: Literal[0, 1] = Field(1, description="GPUs; 0 = it runs on a CPU.")
+    gres: str | None = Field(
+        None,
+        pattern=r"^\w+(:[\w.]+)?$",
+        description="Name by which a cluster that does not know `--gpus` counts GPUs, such as `gpu` or `gpu:a100`; "
+        "they are asked for by `--gres` then.",
+    )
+    container: str | None = Field(
+        None,
+        description="Image that programs run in if Snakemake is told `--sdm apptainer`: a `.sif` file, or an address "
+        "such as `docker://...`.",
+    )
     cpus_per_task: PositiveInt = Field(4, description="CPU cores, also the threads of a local job.")
     mem_mb: PositiveInt = Field(32_000, description="Memory in MB.")
     runtime_scale: PositiveFloat = Field(1.0, description="Factor on the estimated minutes; raise it for slower GPUs.")

@@ -1,0 +1,325 @@
+"""The workflow on a real Slurm of two nodes, through the profile that users have and through what happens in a week."""
+
+import contextlib
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from cluster import Cluster, missing
+
+from lib.core.record import read_record
+
+pytestmark = pytest.mark.slurm
+
+BIN = Path(sys.executable).parent
+THREADS = 2
+STUDY = "config.test.yaml"
+UNUSED = ("lsh-h2-c64", "lsh-h2-c128", "lsh-h4-c64", "lsh-h4-c128", "favor-m64", "favor-m128", "favor-m256")
+UNUSED += ("favor-m512",)
+SEEDS = [1, 2, 3, 4, 5]
+"""Of the fine-tunings: four at once, which is what the cluster has GPUs for, and one by itself."""
+CUT = {
+    "extends": "config/demo.yaml",
+    "experiment": {
+        "seeds": [1],
+        "mechanisms": dict.fromkeys(UNUSED),
+        "backbones": {
+            "encoder": {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+        },
+        "corpora": {
+            "wikipedia": {
+                "generated": {"documents": 300},
+                "short": {"articles": 80, "max_tokens": 32},
+                "long": {"articles": 20, "max_tokens": 64},
+                "held_out": {"articles": 10, "max_tokens": 64},
+            },
+        },
+        "datasets": {
+            "imdb": {"generated": {"documents": 400}, "max_tokens": 48},
+            "hyperpartisan": None,
+            "arxiv": None,
+        },
+        "stages": {
+            "pretrain": {"recipe": {"epochs": 1}},
+            "finetune": {"seeds": SEEDS, "data": {"imdb": {"recipe": {"epochs": 4}}}},
+        },
+        "models": {"sdpa": {"skip": ["tapt"]}},
+    },
+    "report": {
+        "tables": dict.fromkeys(("tapt", "memory_delta", "time_delta")),
+        "figures": dict.fromkeys(("loss_tapt", "cost_tapt")),
+    },
+    # A checkpoint at every step.
+    "execution": {
+        "training": {"checkpoint_minutes": 1e-6},
+        "job": {"gpu": 1, "cpus_per_task": THREADS, "mem_mb": 1500},
+    },
+}
+RUNS = "results/demo/runs/finetune/sdpa/imdb"
+HELD_AT = 5
+"""A training is stopped when it has written that many checkpoints, or a few more."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """A running Slurm."""
+    if reason := missing():
+        pytest.skip(reason)
+    cluster = Cluster(tmp_path_factory.mktemp("slurm"))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+class User:
+    """Somebody who has set partition and account, and nothing else: no environment is activated.
+
+    Args:
+        project: a copy of the repository.
+        cluster: where its jobs go.
+    """
+
+    def __init__(self, project, cluster):
+        self.project = project
+        self.cluster = cluster
+        self.folder = project.folder
+        # No PYTHONPATH, and no `python` but the system's.
+        self.environment = {"PATH": "/usr/bin:/bin", "HOME": str(project.folder), "LANG": "C.UTF-8"}
+        profile = self.folder / "slurm/config.yaml"
+        text = profile.read_text()
+        text, settings = re.subn(r"# (slurm_partition: |slurm_account: ).*", r"\1main", text)
+        assert settings == 2
+        profile.write_text(text)
+
+    def start(self, *arguments, configfile=STUDY):
+        """Start snakemake on the cluster, with targets or options, and return its process."""
+        command = [BIN / "snakemake", *arguments, "--profile", "slurm", "--configfile", configfile]
+        with (self.folder / "terminal.txt").open("ab") as terminal:
+            return subprocess.Popen(command, cwd=self.folder, env=self.environment, stdout=terminal, stderr=terminal)
+
+    def finish(self, process):
+        """Wait for the end of a started snakemake, which has to be a good one."""
+        try:
+            status = process.wait(timeout=600)
+        finally:
+            process.kill()
+        assert status == 0, (self.folder / "terminal.txt").read_text()[-5000:] + self.project.logs()
+
+    def run(self, *arguments, **options):
+        """Run snakemake on the cluster to its good end."""
+        self.finish(self.start(*arguments, **options))
+
+    def training(self, seed):
+        """Return the process that makes a fine-tuning, the newest if there are some; None without any."""
+        found = self.cluster.processes("scripts/train.py", f"{RUNS}/seed-{seed}")
+        return max(found, key=lambda process: process.create_time(), default=None)
+
+    def checkpoints(self, seed):
+        """Return the steps of the checkpoints that a fine-tuning has written."""
+        folders = (self.folder / "results/demo/work").glob(f"finetune-*-seed-{seed}-*/**/checkpoint-*")
+        return {int(path.name.removeprefix("checkpoint-")) for path in folders}
+
+    def hold(self, *seeds):
+        """Stop fine-tunings when they have come to `HELD_AT`, and return their processes by seed."""
+        held = {}
+
+        def all_held():
+            for seed in set(seeds) - set(held):
+                process = self.training(seed)
+                if process and max(self.checkpoints(seed), default=0) >= HELD_AT:
+                    process.suspend()
+                    held[seed] = process
+            return len(held) == len(seeds)
+
+        self.cluster.wait(f"{seeds} at step {HELD_AT}", all_held)
+        return held
+
+    def wait_for_successor(self, seed, process):
+        """Wait until another process has taken a fine-tuning over from a stopped one."""
+        before = self.checkpoints(seed)
+        self.cluster.wait("a second attempt", lambda: self.training(seed) not in (process, None))
+        self.cluster.wait("its first step", lambda: max(self.checkpoints(seed), default=0) > max(before))
+
+    def jobs(self, seed):
+        """Return the Slurm jobs of a fine-tuning, the first one first."""
+        return [job for job in self.cluster.jobs() if job["Comment"].endswith(f"_finetune_sdpa_imdb_{seed}")]
+
+    def attempts(self, seed):
+        """Return what each attempt of a fine-tuning has logged."""
+        log = (self.folder / f"results/demo/logs/finetune/sdpa/imdb/seed-{seed}.log").read_text()
+        return re.split(r"^.*train\.py starts on ", log, flags=re.MULTILINE)[1:]
+
+    def assert_as_undisturbed(self, seed):
+        """Compare a fine-tuning with the same one, trained from its own configuration without any interruption."""
+        run, again = self.folder / RUNS / f"seed-{seed}", self.folder / f"again/seed-{seed}"
+        command = [sys.executable, "scripts/train.py", "--config", run / "config.yaml", "--out", again]
+        environment = self.project.environment | {"OMP_NUM_THREADS": str(THREADS)}
+        subprocess.run(command, cwd=self.folder, env=environment, check=True, capture_output=True)
+        for name in ("model/model.safetensors", "predictions.parquet"):
+            assert (run / name).read_bytes() == (again / name).read_bytes(), name
+        record, expected = read_record(run), read_record(again)
+        assert (record.steps, record.metrics) == (expected.steps, expected.metrics)
+
+
+@pytest.fixture(scope="module")
+def user(cluster, copy_of_repository):
+    """Somebody with a copy of the repository whose code says so."""
+    project = copy_of_repository("cluster")
+    program = project.folder / "lib/core/program.py"
+    text = program.read_text()
+    assert text.count(" starts on ") == 1
+    program.write_text(text.replace("%s starts on %s", "with this very copy\\n%s starts on %s"))
+    project.configure(CUT, STUDY)
+    return User(project, cluster)
+
+
+@pytest.fixture(scope="module")
+def finished(user):
+    """Four fine-tunings, two on each node, to each of which something happens when it is at step `HELD_AT`.
+
+    The events by name, with the seeds: on one node `cancelled`, and `warned` that its time is over; the other node is
+    lost, one process with it (`lost`), while the other (`lives_on`) goes on as soon as its successor has begun.
+    """
+    cluster = user.cluster
+    prepared = [f"results/demo/data/imdb/prepared/{split}.parquet" for split in ("train", "validation", "test")]
+    tokens = "results/demo/data/wikipedia/tokens/wordpiece/train"
+    user.project.snakemake(tokens, *prepared, "--cores", 1, "--configfile", STUDY)
+    baseline = f"{RUNS.replace('sdpa', 'tfidf')}/seed-1/run.json"
+    snakemake = user.start("results/demo/tables/parameters.csv", baseline, *map(target, SEEDS[:4]))
+    try:
+        held = user.hold(*SEEDS[:4])
+        seeds = {node: [seed for seed in held if user.jobs(seed)[0]["NodeList"] == node] for node in ("n1", "n2")}
+        (cancelled, warned), (lost, lives_on) = seeds["n1"], seeds["n2"]
+        cluster.ask("scontrol", "update", f"JobId={user.jobs(warned)[0]['JobId']}", "TimeLimit=2")
+        cluster.ask("scancel", user.jobs(cancelled)[0]["JobId"])
+        cluster.kill(user.jobs(lost)[0]["JobId"])
+        cluster.lose_node("n2")
+        cluster.wait("the warning", lambda: is_told_to_end(held[warned]))
+        with contextlib.suppress(psutil.NoSuchProcess):
+            held[warned].resume()
+        user.wait_for_successor(lives_on, held[lives_on])
+        held[lives_on].resume()
+        user.finish(snakemake)
+    finally:
+        snakemake.kill()
+        cluster.start_node("n2")
+    user.events = {"cancelled": cancelled, "warned": warned, "lost": lost, "lives_on": lives_on}
+    return user
+
+
+def target(seed):
+    """Return what to make for a fine-tuning."""
+    return f"{RUNS}/seed-{seed}/run.json"
+
+
+def is_told_to_end(process):
+    """Whether SIGTERM waits for a stopped process, or has ended it."""
+    try:
+        mask = re.search(r"ShdPnd:\s*(\w+)", Path(f"/proc/{process.pid}/status").read_text())[1]
+    except OSError:
+        return True
+    return bool(int(mask, 16) >> (signal.SIGTERM - 1) & 1)
+
+
+def asked(job):
+    """Return what a job asked for."""
+    return {
+        "cpus": int(job["NumCPUs"]),
+        "memory": job["MinMemoryNode"],
+        "time": job["TimeLimit"],
+        "gpus": job.get("TresPerJob", job.get("TresPerNode")),
+    }
+
+
+def rule(job):
+    """Return the rule that a job runs."""
+    return re.sub(r"^rule_(.*?)(_wildcards_.*)?$", r"\1", job["Comment"])
+
+
+def test_jobs_ask_for_what_the_configuration_says(finished):
+    """Trainings for a GPU, and others for none; account and partition are those of the profile; no job is requeued."""
+    training = {"cpus": THREADS, "memory": "1500M", "time": "00:15:00", "gpus": "gres:gpu:1"}
+    data = {"cpus": 1, "memory": "4000M", "time": "04:00:00", "gpus": None}
+    first = {}
+    for job in finished.cluster.jobs():
+        first.setdefault(rule(job), asked(job))
+    assert first == {
+        "train": training,
+        "train_and_predict": training,
+        "tokenize_dataset": data,
+        "evaluate": data | {"memory": "2000M", "time": "01:00:00"},
+    }
+    for job in finished.cluster.jobs():
+        assert (job["Partition"], job["Account"], job["Requeue"]) == ("main", "main", "0")
+
+
+def test_tables_stay_on_the_login_node(finished):
+    assert (finished.folder / "results/demo/tables/parameters.csv").exists()
+    assert not [job for job in finished.cluster.jobs() if rule(job).startswith("table")]
+
+
+def test_jobs_find_the_code_of_their_own_checkout(finished):
+    """Whatever is installed, and whichever `python` comes first."""
+    (attempt,) = finished.attempts(1)
+    log = (finished.folder / "results/demo/logs/finetune/sdpa/imdb/seed-1.log").read_text()
+    assert "with this very copy" in log
+    assert re.match(r".*, Slurm job \d+$", attempt, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("event", ["cancelled", "warned", "lost", "lives_on"])
+def test_a_disturbed_job_goes_on_from_its_last_checkpoint(finished, event):
+    """It ends with the same weights, predictions and scores as an undisturbed one."""
+    seed = finished.events[event]
+    _, *others = finished.attempts(seed)
+    assert others, "there was no second attempt"
+    assert int(re.search(r"checkpoint-(\d+)", others[-1])[1]) >= HELD_AT
+    finished.assert_as_undisturbed(seed)
+
+
+def test_a_second_attempt_asks_for_more(finished):
+    first, second, *_ = map(asked, finished.jobs(finished.events["cancelled"]))
+    assert second == first | {"memory": "3000M", "time": "00:30:00"}
+
+
+def test_a_job_outlives_snakemake_and_the_next_one_makes_it_too(finished):
+    """`kill -9` of snakemake, `--unlock` and a restart, while the first job still runs."""
+    seed = SEEDS[4]
+    snakemake = finished.start(target(seed))
+    held = finished.hold(seed)
+    snakemake.kill()
+    finished.run(target(seed), "--unlock")
+    snakemake = finished.start(target(seed))
+    finished.wait_for_successor(seed, held[seed])
+    held[seed].resume()
+    finished.finish(snakemake)
+    finished.assert_as_undisturbed(seed)
+
+
+def test_small_runs_share_a_job(user):
+    """Of another study, on a cluster that counts GPUs as generic resources."""
+    study = {
+        "extends": "config/toy.yaml",
+        "experiment": {
+            "seeds": [1, 2, 3],
+            "datasets": {"reverse": {"generated": {"documents": 600, "options": {"validation": 50, "test": 50}}}},
+        },
+        "execution": {"job": {"gpu": 1}},
+    }
+    name = user.project.configure(study, "toy.test.yaml")
+    profile = user.folder / "slurm/config.yaml"
+    profile.write_text(profile.read_text() + "config:\n  execution: {job: {gres: gpu}}\n")
+    tokens = [f"results/toy/data/reverse/tokens/symbols/{split}" for split in ("train", "validation", "test")]
+    user.project.snakemake(*tokens, "--cores", 1, "--configfile", name)
+    targets = [f"results/toy/runs/reverse/lstm/reverse/seed-{seed}/run.json" for seed in (1, 2, 3)]
+    groups = ("--groups", "train_and_predict=small", "--group-components", "small=2")
+    user.run(*targets, *groups, configfile=name)
+    assert [read_record(user.folder / target).model for target in targets] == ["lstm"] * 3
+    jobs = [asked(job) for job in user.cluster.jobs() if "small" in job["Comment"]]
+    assert sorted(job["cpus"] for job in jobs) == [1, 2]
+    assert {job["gpus"] for job in jobs} == {"gres:gpu:1"}
