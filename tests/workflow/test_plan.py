@@ -102,15 +102,12 @@ def test_every_tokeniser_makes_its_own_tokens(project):
 def test_a_training_on_several_gpus_is_one_job(project):
     values = one_model({"mechanism": "sdpa"}) | {"execution": {"gpus_per_run": 2}}
     target = "results/runs/pretrain/mine/wikipedia/seed-420/run.json"
-    config = project.configure(values)
-    output = project.snakemake("-n", "-p", "--workflow-profile", "none", "--configfile", config, "--", target).stdout
+    output = project.snakemake("-n", "-p", "--configfile", project.configure(values), "--", target).stdout
     assert jobs_of(output)["train"] == 1
     job = output[output.rindex("pretrain mine on wikipedia") :]
     assert re.search(
         r"python -m torch.distributed.run --standalone .*--nproc-per-node 2 scripts/train.py --config", job
     )
-    for asked in ("mem_mb=64000", "gpu=2", "cpus_per_task=8"):
-        assert asked in job
 
 
 def test_an_augmented_dataset(project, alone):
