@@ -9,7 +9,7 @@ writes it to counts.json; the exit status is 1 if anything differs. For a proof 
 two further backbones:
 
     snakemake --configfile config/torture.yaml --cores all
-    python scripts/preloaded.py python scripts/torture.py --out kills results/torture/runs/*/*/*/*/config.yaml
+    python scripts/preloaded.py python scripts/torture.py --out results/kills results/torture/runs/*/*/*/*/config.yaml
 
 The first program lets all starts share one process that has imported what they need.
 """

@@ -106,8 +106,8 @@ def read_records(
         truth = _Truth(list((ground_truth or {}).get(part, ())), classes)
         if truth.paths and label_per != "document":
             raise DataError(
-                f"{truth.paths}: labels whole articles, but label_per is '{label_per}'. Expected 'document'; set it, "
-                "or leave the ground truth out."
+                f"{truth.paths}: labels whole articles, but label_per is '{label_per}'. Set it to 'document', or "
+                "leave the ground truth out."
             )
         number = itertools.count()
         for path in map(Path, paths):

@@ -5,7 +5,7 @@ import os
 
 import pytest
 import torch
-from killing import killed_at
+from killing import attempt, killed_at
 from safetensors.torch import load_file
 from transformers import BertConfig, BertForMaskedLM
 
@@ -13,6 +13,7 @@ from lib.backbones.pretrained.published import load_published
 from lib.core.errors import ProjectError, RunError
 from lib.data.tokenizer import TextTokenizer
 from lib.training.assembly import assemble
+from lib.training.checkpoints import seal
 from lib.training.predict import predict
 from lib.training.run import train
 
@@ -35,13 +36,14 @@ def killed(run_of, tmp_path):
     run = run_of("finetune", recipe={"epochs": 2}, execution={"checkpoint_minutes": 1e-6})
     with killed_at(STEP):
         train(run, tmp_path / "out")
-    return run, next((tmp_path / ".out.work").glob(f"*/checkpoint-{STEP}"))
+    return run, attempt(tmp_path / "out") / f"checkpoint-{STEP}"
 
 
 @pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth"])
 def test_a_checkpoint_with_code_is_refused(name, killed, tmp_path):
     run, checkpoint = killed
     torch.save({"state": Touch(tmp_path / "code_ran")}, checkpoint / name)
+    seal(checkpoint)  # as whoever makes such a file would
     with pytest.raises(RunError, match=rf"checkpoint-{STEP}: holds more than tensors and numbers.*delete this one"):
         train(run, tmp_path / "out")
     assert not (tmp_path / "code_ran").exists()

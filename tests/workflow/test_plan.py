@@ -99,6 +99,17 @@ def test_every_tokeniser_makes_its_own_tokens(project):
     assert "results/data/arxiv/tokens/own/token_lengths.json" in output
 
 
+def test_a_training_on_several_gpus_is_one_job(project):
+    values = one_model({"mechanism": "sdpa"}) | {"execution": {"gpus_per_run": 2}}
+    target = "results/runs/pretrain/mine/wikipedia/seed-420/run.json"
+    output = project.snakemake("-n", "-p", "--configfile", project.configure(values), "--", target).stdout
+    assert jobs_of(output)["train"] == 1
+    job = output[output.rindex("pretrain mine on wikipedia") :]
+    assert re.search(
+        r"python -m torch.distributed.run --standalone .*--nproc-per-node 2 scripts/train.py --config", job
+    )
+
+
 def test_an_augmented_dataset(project, alone):
     """Two datasets share the archive of WordNet."""
     wordnet = {"url": {"url": "https://a.org/wordnet.zip", "sha256": "a" * 64}}

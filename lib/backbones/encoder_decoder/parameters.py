@@ -10,6 +10,8 @@ from lib.core.settings import check
 
 ARCHITECTURES = ("t5",)
 """By `model_type`; that of FLAN-T5 is t5, too."""
+OTHERS = {"num_decoder_layers": int, "vocab_size": int, "feed_forward_proj": str}
+"""Fields that may be left out, with their types."""
 SIZES = ("d_model", "d_kv", "d_ff", "num_layers", "num_heads")
 
 
@@ -32,8 +34,11 @@ class Parameters(BackboneParameters):
     @check
     def _sizes_are_there(self) -> Iterator[str]:
         for name in SIZES:
-            if not isinstance(self.architecture.get(name), int):
-                yield f"architecture.{name}: missing, or no whole number. Copy it from the model's config.json"
+            if not isinstance(size := self.architecture.get(name), int) or size < 1:
+                yield f"architecture.{name}: missing, or no whole number above 0. Copy it from the model's config.json"
+        for name, kind in OTHERS.items():
+            if not isinstance(self.architecture.get(name), kind | None):
+                yield f"architecture.{name}: {self.architecture[name]!r} is none. Copy it from the model's config.json"
 
     @property
     def abilities(self) -> frozenset[Ability]:
@@ -63,9 +68,9 @@ class Parameters(BackboneParameters):
         """See `BackboneParameters.products_per_token`; tokens are those read, of which a share as many is written."""
         size = self.architecture
         width, inner = size["d_model"], size["num_heads"] * size["d_kv"]
-        feed_forward = (2 + size.get("feed_forward_proj", "relu").startswith("gated")) * width * size["d_ff"]
+        feed_forward = (2 + (size.get("feed_forward_proj") or "relu").startswith("gated")) * width * size["d_ff"]
         read = size["num_layers"] * (4 * width * inner + 2 * inner * tokens + feed_forward)
         decoder = size.get("num_decoder_layers") or size["num_layers"]
         keys_and_values = decoder * 2 * width * inner  # of the attention to what was read
         written = decoder * (6 * width * inner + 2 * inner * tokens * (1 + predicted_share) + feed_forward)
-        return read + keys_and_values + predicted_share * (written + width * size.get("vocab_size", VOCABULARY))
+        return read + keys_and_values + predicted_share * (written + width * (size.get("vocab_size") or VOCABULARY))

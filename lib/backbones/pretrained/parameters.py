@@ -35,7 +35,7 @@ class Parameters(BackboneParameters):
     @check
     def _family_is_known(self) -> Iterator[str]:
         kind = self.architecture.get("model_type")
-        if kind not in FAMILIES:
+        if not isinstance(kind, str) or kind not in FAMILIES:
             yield (
                 f"architecture.model_type: {kind!r} has no entry in lib/backbones/pretrained/families.py. Choose one "
                 f"of {', '.join(FAMILIES)}, or add one"
@@ -47,8 +47,11 @@ class Parameters(BackboneParameters):
         if self._learns_positions():
             names.append("max_position_embeddings")
         for name in names:
-            if not isinstance(self.architecture.get(name), int):
-                yield f"architecture.{name}: missing, or no whole number. Copy it from the model's config.json"
+            if not isinstance(size := self.architecture.get(name), int) or size < 1:
+                yield f"architecture.{name}: missing, or no whole number above 0. Copy it from the model's config.json"
+        for name in ("head_dim", "num_key_value_heads", "vocab_size"):
+            if not isinstance(size := self.architecture.get(name), int | None):
+                yield f"architecture.{name}: {size!r} is no whole number. Copy it from the model's config.json"
 
     @check
     def _nothing_is_set_twice(self) -> Iterator[str]:
@@ -135,5 +138,5 @@ class Parameters(BackboneParameters):
         block = projections + 2 * heads * head * tokens + (2 + family.gated) * width * size["intermediate_size"]
         dense = width if "dense" in family.head else 0
         return size["num_hidden_layers"] * block + predicted_share * width * (
-            dense + size.get("vocab_size", VOCABULARY)
+            dense + (size.get("vocab_size") or VOCABULARY)
         )

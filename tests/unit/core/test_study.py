@@ -544,6 +544,18 @@ PROBE = {"start": "finetune", "task": {"kind": KIND}, "data": {"imdb": {}}}
 SDPA = SMALL["experiment"]["models"]["sdpa"]
 MASKED = {"task": {"kind": "masked_lm"}, "recipe": RECIPE, "data": {"imdb": {}, "arxiv": {}}}
 GRAPH = {
+    "more processes than documents in a batch": (
+        [("execution/gpus_per_run", 9)],
+        "execution.gpus_per_run: 9 processes cannot share the 8 documents of experiment.stages.pretrain.data.wikipedia",
+    ),
+    "more processes than documents in a variant's batch": (
+        [("execution/gpus_per_run", 3), ("experiment/stages/tapt/variants", {"recipe.batch_size": [8, 2]})],
+        "3 processes cannot share the 2 documents of experiment.stages.tapt.variants.recipe.batch_size",
+    ),
+    "several GPUs without a process for each": (
+        [("execution/job", {"gpu": 2})],
+        "execution.job.gpu: .*0 or 1.*Found 2",
+    ),
     "a start from an unknown stage": (
         [("experiment/stages/tapt/start", "pretraining")],
         "stages.tapt.start: 'pretraining' is not a stage. Known: pretrain, tapt, finetune",

@@ -259,3 +259,8 @@ def test_a_problem_of_all_examples_is_told_once():
     with pytest.raises(ConfigError) as error:
         load_study([("small.yaml", values)])
     assert str(error.value).count("\n- ") == 1
+
+
+def test_trials_do_not_run_in_several_processes():
+    with pytest.raises(ConfigError, match="gpus_per_run: 2, but trials of experiment.stages.tune.tuning run in one"):
+        study(TUNING, layers=[("gpus.yaml", {"execution": {"gpus_per_run": 2}})])

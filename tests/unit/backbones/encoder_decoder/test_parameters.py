@@ -19,7 +19,7 @@ SIZES = {"model_type": "t5", "d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers":
     [
         ({"model_type": "bart"}, "architecture.model_type: 'bart' is no known encoder-decoder. Choose t5"),
         ({"model_type": None}, "architecture.model_type: None is no known"),
-        ({"d_kv": None}, "architecture.d_kv: missing, or no whole number. Copy it from"),
+        ({"d_kv": None}, "architecture.d_kv: missing, or no whole number above 0. Copy it from"),
         ({"num_heads": 1.5}, "architecture.num_heads: missing, or no whole number"),
     ],
 )

@@ -35,7 +35,7 @@ def refused(**values):
     [
         ({"model_type": "gpt2"}, "architecture.model_type: 'gpt2' has no entry in .*Choose one of llama, mistral"),
         ({"model_type": None}, "architecture.model_type: None has no entry"),
-        ({"hidden_size": None}, "architecture.hidden_size: missing, or no whole number. Copy it from"),
+        ({"hidden_size": None}, "architecture.hidden_size: missing, or no whole number above 0. Copy it from"),
         ({"is_causal": False}, "architecture.is_causal: follows from `attention`. Leave it out"),
         ({"use_bidirectional_attention": True}, "architecture.use_bidirectional_attention: follows from `attention`"),
         ({"model_type": "xlm-roberta"}, "architecture.max_position_embeddings: missing"),
