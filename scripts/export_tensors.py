@@ -1,7 +1,8 @@
 """Write a tokenised split as one padded `TensorDataset`, in the layout of the study's .pt files.
 
-In: the folder of a tokenised split, the tokeniser's folder. Out: a .pt file for `torch.load(..., weights_only=False)`,
-with the ids, a mask that is true at padding (transformers' `attention_mask` is the opposite) and the labels, if any.
+In: the folder of a tokenised split, the tokeniser's folder. Out: a .pt file for `torch.load`, after
+`torch.serialization.add_safe_globals([TensorDataset])`, with the ids, a mask that is true at padding (transformers'
+`attention_mask` is the opposite) and the labels, if any.
 """
 
 import sys

@@ -9,6 +9,7 @@ The answer names the folder of the experiment and the command that runs it; edit
 """
 
 import logging
+import shlex
 import sys
 from collections.abc import Sequence
 
@@ -45,9 +46,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             dataset=arguments.dataset,
             start=arguments.start,
         )
-    logging.getLogger("lib").info(
-        "wrote %s; run: python scripts/train.py --config %s --out %s", path, path, path.parent
-    )
+    command = shlex.join(["python", "scripts/train.py", "--config", str(path), "--out", str(path.parent)])
+    logging.getLogger("lib").info("wrote %s; run: %s", path, command)
 
 
 if __name__ == "__main__":

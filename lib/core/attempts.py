@@ -135,6 +135,8 @@ def sweep(work: Path, patience: timedelta = SILENCE) -> None:
         heartbeats = [heartbeat for attempt in found if (heartbeat := read_heartbeat(attempt))]
         if heartbeats and _is_published(Path(heartbeats[-1].out), patience) and not any(map(is_alive, found)):
             remove(run)
+    with contextlib.suppress(OSError):  # others are at work there
+        work.rmdir()
 
 
 def _is_published(out: Path, patience: timedelta) -> bool:

@@ -3,6 +3,9 @@
 A message names the file or setting, the value found, what was expected and what to do.
 """
 
+# What torch raises in place of loading what could run code.
+from pickle import UnpicklingError as UnpicklingError  # noqa: TID251
+
 
 class ProjectError(Exception):
     """Base of every error whose cause lies in the user's input or surroundings."""

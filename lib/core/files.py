@@ -76,7 +76,8 @@ def read_mapping(source: str | Path) -> dict[str, Any]:
     """
     in_place = str(source).lstrip().startswith("{")
     try:
-        values = yaml.load(str(source) if in_place else Path(source).read_text(encoding="utf-8"), _Loader)
+        text = str(source) if in_place else Path(source).read_text(encoding="utf-8")
+        values = yaml.load(text, _Loader)  # noqa: S506 a SafeLoader
     except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
         raise ConfigError(f"{source}: cannot be read ({error}). Expected a YAML file of settings.") from error
     if not isinstance(values, dict):

@@ -1,12 +1,14 @@
-"""Names of raw input files: ranges of numbered files, and patterns of the user's own."""
+"""Where raw input files are: ranges of numbered files, patterns of the user's own, addresses."""
 
 import glob
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from lib.core.errors import DataError
 
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 
@@ -52,3 +54,12 @@ def resolve_paths(patterns: Sequence[str]) -> list[Path]:
     if repeated := sorted({str(path) for path in paths if paths.count(path) > 1}):
         raise DataError(f"{', '.join(repeated)}: named twice. Expected every file once, or its documents would leak.")
     return paths
+
+
+def is_safe_address(url: str) -> bool:
+    """Return whether nobody between here and there can change what is fetched: https, or this machine's own http."""
+    try:
+        parts = urlsplit(url)
+        return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
+    except ValueError:
+        return False

@@ -184,7 +184,10 @@ def _keep(connection: socket.socket) -> Call:
     if reason := call.refusal():
         connection.sendall(f"{reason}\n".encode())
         os._exit(0)
-    connection.sendall(f"{STARTED}\n".encode())
+    try:
+        connection.sendall(f"{STARTED}\n".encode())
+    except OSError:  # likewise
+        os._exit(0)
 
     process = os.fork()
     if process == 0:

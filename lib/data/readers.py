@@ -104,6 +104,11 @@ def read_records(
     seen: set[str] = set()
     for part, paths in files.items():
         truth = _Truth(list((ground_truth or {}).get(part, ())), classes)
+        if truth.paths and label_per != "document":
+            raise DataError(
+                f"{truth.paths}: labels whole articles, but label_per is '{label_per}'. Expected 'document'; set it, or "
+                "leave the ground truth out."
+            )
         number = itertools.count()
         for path in map(Path, paths):
             rows = blank = 0

@@ -26,6 +26,7 @@ from tenacity import Retrying, before_sleep_log, retry_if_exception, stop_after_
 
 from lib.core.errors import DownloadError
 from lib.core.files import atomic_path
+from lib.core.inputs import is_safe_address
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +121,7 @@ def download_url(
     file may be another one later; the log then warns of it, with the size and the checksum to pin.
 
     Args:
-        url: http or https address.
+        url: https address, or http of this machine itself.
         target: file to appear.
         size: expected bytes, if known.
         sha256: expected checksum, if known.
@@ -128,7 +129,8 @@ def download_url(
         pause_s: seconds before the second try, doubled before each later one.
 
     Raises:
-        DownloadError: the server has no such file, cannot be reached, or sends something of another size or sum.
+        DownloadError: the server has no such file, cannot be reached, sends something of another size or sum, or
+            leads to an address that is not safe.
     """
     with atomic_path(target) as partial:
         transfer = _Transfer(url, partial, size)
@@ -196,6 +198,11 @@ class _Transfer:
             if self.version is not None:
                 headers["If-Range"] = self.version
         with requests.get(self.url, headers=headers, stream=True, timeout=_TIMEOUT_S) as response:
+            if not all(is_safe_address(each.url) for each in (*response.history, response)):
+                raise DownloadError(
+                    f"{self.url}: leads to {response.url}, where the file could be changed on its way. Expected https "
+                    "all along; fetch it by hand and name it as a local source, or give another URL."
+                )
             if response.status_code == requests.codes.requested_range_not_satisfiable:
                 self._restart()
                 raise requests.ConnectionError("the server's file is shorter than what came before")

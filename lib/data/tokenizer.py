@@ -193,7 +193,8 @@ class TextTokenizer:
             )
         try:
             core = Tokenizer.from_file(str(folder / PUBLISHED))
-            names = AutoTokenizer.from_pretrained(folder, local_files_only=True).special_tokens_map
+            own = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+            names = own.special_tokens_map
         except Exception as error:  # the library raises bare Exception on a broken file
             raise DataError(f"{folder}: not a tokeniser ({error}). Expected {PUBLISHED} beside its config.") from error
         core.no_padding()

@@ -194,7 +194,8 @@ def export_tensors(tokens: str | Path, target: str | Path, max_tokens: int, toke
 
     Args:
         tokens: folder of a tokenised split.
-        target: .pt file to appear; `torch.load(target, weights_only=False)` reads it.
+        target: .pt file to appear; `torch.load(target)` reads it where `torch.serialization.add_safe_globals` was told
+            of `TensorDataset`.
         max_tokens: length of every row; longer documents are cut, their [SEP] kept if there is one.
         tokenizer: that of the split.
 

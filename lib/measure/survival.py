@@ -12,10 +12,12 @@ import subprocess
 import sys
 import time
 from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pandas as pd
 
+from lib.core.attempts import attempts, read_heartbeat
 from lib.core.files import read_mapping, write_json
 from lib.core.preloaded import THREADS
 from lib.core.record import HISTORY, RUN
@@ -46,8 +48,9 @@ class Counts:
 def survive(config: Path, folder: Path, kills: int, seed: int) -> Counts:
     """Kill a run at random instants until there have been enough, and compare each time it finishes.
 
-    Instants are drawn evenly from half the time that the undisturbed run takes, its start included; a run that goes on
-    has less of it before it, and so comes to be killed in all of its parts.
+    Instants are drawn evenly from half the time that the undisturbed run takes: of every second kill from the start of
+    the program, else from the first checkpoint on. A run that goes on has less before it, and so comes to be killed in
+    all of its parts.
 
     Args:
         config: the run's settings, as a finished run has them.
@@ -69,6 +72,8 @@ def survive(config: Path, folder: Path, kills: int, seed: int) -> Counts:
         while not (out / RUN).exists():
             log = folder / f"{counts.finished}-{counts.kills}.log"
             process = _start(config, settings, out, work, log)
+            if counts.kills % 2:
+                _await_checkpoint(process, work)
             try:
                 status = process.wait(draws.uniform(0, seconds / 2) if counts.kills < kills else None)
             except subprocess.TimeoutExpired:
@@ -93,6 +98,16 @@ def _start(config: Path, settings: dict, out: Path, work: Path | None, log: Path
     with log.open("w", encoding="utf-8") as file:
         environment = os.environ | dict.fromkeys(THREADS, "1")
         return subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
+
+
+def _await_checkpoint(process: subprocess.Popen, work: Path) -> None:
+    """Wait until a process that has just been started has a checkpoint to go on from, or has ended."""
+    started = datetime.now(UTC)
+    while process.poll() is None:
+        time.sleep(0.02)
+        newest = [attempts(run)[-1] for run in work.glob("[!.]*") if attempts(run)]
+        if any((beat := read_heartbeat(attempt)) and beat.started > started and beat.step for attempt in newest):
+            return
 
 
 def differing(one: Path, other: Path) -> list[str]:
@@ -124,13 +139,11 @@ def report(counts: list[Counts], folder: Path) -> str:
         f"{len(count.differences)} differences"
         for count in counts
     ]
-    total = Counts(
-        "all",
-        *(sum(getattr(count, name) for count in counts) for name in ("kills", "resumes", "finished")),
-        [difference for count in counts for difference in count.differences],
+    kills, resumes, finished = (
+        sum(getattr(count, name) for count in counts) for name in ("kills", "resumes", "finished")
     )
+    differences = [difference for count in counts for difference in count.differences]
     lines.append(
-        f"all {len(counts)}: {total.kills} kills, {total.resumes} resumes, {total.finished} runs finished, "
-        f"{len(total.differences)} differences"
+        f"all {len(counts)}: {kills} kills, {resumes} resumes, {finished} runs finished, {len(differences)} differences"
     )
-    return "\n".join([*lines, *total.differences])
+    return "\n".join([*lines, *differences])

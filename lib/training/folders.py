@@ -122,11 +122,15 @@ class RunFolders:
                 with contextlib.suppress(OSError):  # other runs are at work there
                     self.home.parent.rmdir()
             return
-        if isinstance(error, Exception):
-            self.refuse_later(error)
-        first = (str(error) or type(error).__name__).splitlines()[0]
-        with contextlib.suppress(OSError):
-            self._write(state="failed", error=first)
+        try:
+            if isinstance(error, Exception):
+                self.refuse_later(error)
+        except RunError as left:
+            error = left
+            raise
+        finally:
+            with contextlib.suppress(OSError):
+                self._write(state="failed", error=(str(error) or type(error).__name__).splitlines()[0])
 
     def earlier(self) -> list[Path]:
         """Return the attempts before this one, the oldest first."""
@@ -199,6 +203,7 @@ class RunFolders:
             sync(staged)
             self._put(staged)
         except OSError as error:
+            self.refuse_later(error)
             raise RunError(
                 f"{explained(self.out, error)} The finished results wait in {self.work}: the next start of this run "
                 "only moves them."

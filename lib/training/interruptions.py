@@ -74,14 +74,22 @@ class OutOfMemoryError(RunError):
         self.fitting = fitting
 
 
+def died_of_worker(error: Exception) -> bool:
+    """Whether torch says that a process that prepares batches has died; it says so in the midst of anything."""
+    return "DataLoader worker" in str(error)
+
+
 @contextlib.contextmanager
-def explained_failures(args: TrainingArguments, micro_batch_tokens: int, longest: int) -> Iterator[None]:
+def explained_failures(
+    args: TrainingArguments, micro_batch_tokens: int, longest: int, interruption: Interruption
+) -> Iterator[None]:
     """Say of what ends the training in this context what a user can do.
 
     Args:
         args: the run's arguments.
         micro_batch_tokens: the run's setting.
         longest: the longest training document, in tokens.
+        interruption: a signal that has come.
 
     Raises:
         OutOfMemoryError: the device's memory did not suffice.
@@ -108,7 +116,9 @@ def explained_failures(args: TrainingArguments, micro_batch_tokens: int, longest
                 "stays the same. The next start goes on from the last checkpoint.",
                 fitting=fitting if args.world_size == 1 else None,
             ) from error
-        if "DataLoader worker" in str(error):
+        if died_of_worker(error):
+            if interruption.is_wanted:  # which the workers heard, too
+                interruption.leave()
             raise RunError(
                 f"a process that prepares batches died ({str(error).splitlines()[0]}). Expected "
                 f"execution.training.workers = {args.dataloader_num_workers} to live: mostly memory did not suffice. "

@@ -41,7 +41,7 @@ def predict(
     path = Path(model)
     if not (path / "config.json").is_file():
         raise RunError(f"{path}: no config.json. Expected the model folder of a fine-tuning run, .../model.")
-    made_as = AutoConfig.from_pretrained(path).architectures or []
+    made_as = AutoConfig.from_pretrained(path, trust_remote_code=False).architectures or []
     if not any(name.endswith("ForSequenceClassification") for name in made_as):
         raise RunError(
             f"{path}: holds a model of {', '.join(made_as) or 'no known kind'}, which tells no class of a document. "
@@ -50,8 +50,9 @@ def predict(
     records = list(read_records({Path(source).stem: [source]}, text=column))
     classify = pipeline(
         "text-classification",
-        model=AutoModelForSequenceClassification.from_pretrained(path),
+        model=AutoModelForSequenceClassification.from_pretrained(path, trust_remote_code=False),
         tokenizer=str(path),
+        trust_remote_code=False,
         device=device,
         top_k=None,
     )

@@ -6,6 +6,7 @@ unequal numbers of documents, or none, and weights may freeze and thaw.
 In a process that is alone every function returns what it is given.
 """
 
+import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -41,6 +42,8 @@ def joined() -> Iterator[None]:
     for name in GIVEN:
         del os.environ[name]
     torch.set_num_threads(max(1, torch.get_num_threads() // count()))
+    if index():
+        logging.disable(logging.INFO)  # the first one tells the same
     yield
     dist.destroy_process_group()
 

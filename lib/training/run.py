@@ -133,7 +133,7 @@ def _train(run: Run, folders: RunFolders, interruption: Interruption) -> None:
         callbacks=callbacks,
     )
     trainer.add_callback(Heartbeats(trainer, folders))
-    with explained_failures(trainer.args, run.execution.micro_batch_tokens, max(lengths)):
+    with explained_failures(trainer.args, run.execution.micro_batch_tokens, max(lengths), interruption):
         _fit(trainer, run)
         # All processes of a training predict; one of them writes.
         staged = folders.stage() if trainer.is_world_process_zero() else None

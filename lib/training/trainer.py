@@ -23,7 +23,7 @@ from transformers.trainer_utils import EvalLoopOutput, TrainOutput, set_seed
 from transformers.training_args import OptimizerNames, ParallelMode
 
 from lib.core.attempts import remove
-from lib.core.errors import RunError
+from lib.core.errors import RunError, UnpicklingError
 from lib.core.packages import require
 from lib.core.randomness import derive_seed
 from lib.core.settings.recipe import Precision, Recipe
@@ -33,6 +33,7 @@ from lib.tasks.contract import Collator, Task
 from lib.training import ranks
 from lib.training.callbacks import HistoryRecorder, KeyedDraws
 from lib.training.checkpoints import checkpoint_folder, rotate, seal
+from lib.training.interruptions import died_of_worker
 from lib.training.trackers import run_name
 
 SPLITS = {"eval": "validation", "test": "test"}
@@ -167,7 +168,14 @@ class KeyedTrainer(Trainer):
             RunError: no evaluation was the best.
         """
         checkpoint = None if resume_from_checkpoint is None else str(resume_from_checkpoint)
-        output = super().train(resume_from_checkpoint=checkpoint, **options)
+        try:
+            output = super().train(resume_from_checkpoint=checkpoint, **options)
+        except UnpicklingError as error:
+            raise RunError(
+                f"{checkpoint}: holds more than tensors and numbers, which is not loaded, since it could run code "
+                f"({str(error).splitlines()[0]}). Expected the training state of this project; take another, "
+                "or delete this one."
+            ) from error
         if self.args.load_best_model_at_end and self.state.best_model_checkpoint is None:
             raise RunError(
                 f"{self.args.output_dir}: no evaluation had a finite {self.args.metric_for_best_model}. Expected one, "
@@ -212,6 +220,8 @@ class KeyedTrainer(Trainer):
                 (work / BESIDE / place.name).rename(place)
                 rotate(work, best)
         except (OSError, RuntimeError, SafetensorError) as error:
+            if died_of_worker(error):  # says so whatever is under way
+                raise
             raise RunError(
                 f"{place}: cannot be written ({error}). Expected a folder with write permission and free space. The "
                 "next start of this run goes on from the checkpoint before."
@@ -311,12 +321,13 @@ class KeyedTrainer(Trainer):
         return super().create_scheduler(num_training_steps, optimizer)
 
     def evaluation_loop(self, dataloader, *arguments, metric_key_prefix: str = "eval", **options) -> EvalLoopOutput:
-        """Evaluate a split, which the task hears of first; each process predicts its batches, and scores all of them."""
+        """Evaluate a split, which the task hears of first; each process predicts its batches and scores all of them."""
         self.task.begin(SPLITS[metric_key_prefix], dataloader.dataset.tokens)
         if ranks.count() > 1:
             self.model.eval()
             own = [send_to_device(self.prediction_step(self.model, batch, False), "cpu") for batch in dataloader]
             dataloader = Results(ranks.in_turns(own), dataloader.dataset)
+            self.gather_function = self.accelerator.gather  # the usual one cuts what a loader has filled up
         return super().evaluation_loop(dataloader, *arguments, metric_key_prefix=metric_key_prefix, **options)
 
     def prediction_step(self, model, inputs, prediction_loss_only, ignore_keys=None):

@@ -30,6 +30,8 @@ SILENT = frozenset(
         "lib.core.kinds",  # finds kinds by name; those that a run uses are roots of their own
         "lib.core.program",  # command line, messages, exit status
         "lib.training.folders",  # where a run works and where its results go
+        "lib.training.heartbeats",  # what a training says of itself
+        "lib.training.interruptions",  # what ends it from outside
         "lib.training.record",  # writes the record after the training
         "lib.training.trackers",  # reports the training's progress
     }

@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 import torch
-from killing import killed_at
+from killing import attempt, killed_at
 from peft import LoraConfig, inject_adapter_in_model
 from pydantic import ValidationError
 from safetensors.torch import load_file
@@ -155,8 +155,7 @@ def test_rows_survive_a_kill(step, measured, run_of, tmp_path):
     expected = measured("whole", **changes)
     with killed_at(step):
         measured("killed", **changes)
-    (work,) = (tmp_path / ".killed.work").iterdir()
-    state = json.loads((work / f"checkpoint-{step}" / "trainer_state.json").read_text())
+    state = json.loads((attempt(tmp_path / "killed") / f"checkpoint-{step}" / "trainer_state.json").read_text())
     assert state["stateful_callbacks"]["GeometryRecorder"]["attributes"]["rows"]
     pd.testing.assert_frame_equal(measured("killed", **changes), expected, check_exact=True)
     assert (tmp_path / "killed" / "geometry.csv").read_bytes() == (tmp_path / "whole" / "geometry.csv").read_bytes()

@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 import torch
-from killing import killed_at
+from killing import attempt, killed_at
 
 from lib.core.record import read_record
 from lib.data.tokens import load_tokens
@@ -91,7 +91,7 @@ def test_speed_and_memory_of_each_epoch_survive_a_kill_in_its_middle(run_of, cor
     run = run_of("pretrain", execution={"checkpoint_minutes": 1e-6})
     with killed_at(192 // 32 + 3):
         train(run, tmp_path / "out")
-    state = next((tmp_path / ".out.work").glob("*/checkpoint-9/trainer_state.json"))
+    state = attempt(tmp_path / "out") / "checkpoint-9" / "trainer_state.json"
     before = json.loads(state.read_text())["stateful_callbacks"]["HistoryRecorder"]["attributes"]["seconds"]
     train(run, tmp_path / "out")
     rows, tokens = history(tmp_path / "out"), sum(load_tokens(corpus / "tokens" / "train")["length"])

@@ -1,77 +1,69 @@
-"""A run killed in the middle and started again ends bit-identical to one that was left alone."""
+"""Runs killed at random instants and started again end bit-identical to those that were left alone."""
 
+import json
 import os
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
-import pandas as pd
 import pytest
-import torch
-from safetensors.torch import load_file
 
-from lib.core.record import read_record
-
-SPEED = ["seconds", "tokens_per_second", "peak_memory_mb"]
-STEPS_AN_EPOCH = 192 // 8
-ONE_CYCLE = {"schedule": "one_cycle"}
 ROOT = Path(__file__).resolve().parents[2]
+ONE_CYCLE = {"schedule": "one_cycle"}
+LLAMA = {"model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1}
+RUNS = [
+    ("pretrain", {"mechanism": {"kind": "lsh", "num_hashes": 2, "chunk_size": 8}}, {}),
+    ("finetune", {"mechanism": {"kind": "favor", "nb_features": 16, "redraw_interval": 3}}, ONE_CYCLE),
+    ("tapt", {"kind": "recurrent", "hidden_size": 32, "num_hidden_layers": 2}, {}),
+    ("tapt", {"kind": "pretrained", "architecture": LLAMA | {"num_attention_heads": 2}}, {}),
+    ("tag", {"mechanism": {"kind": "sdpa"}}, ONE_CYCLE | {"steps": 41, "evaluate_every": 7}),
+    ("tag", {"mechanism": {"kind": "sdpa"}}, {"lora": {"r": 4}}),
+]
 
 
-def command(config, out):
-    return [sys.executable, str(ROOT / "scripts" / "train.py"), "--config", str(config), "--out", str(out)]
-
-
-@pytest.mark.parametrize(
-    ("stage", "backbone", "recipe"),
-    [
-        ("pretrain", {"mechanism": {"kind": "lsh", "num_hashes": 2, "chunk_size": 8}}, {}),
-        ("finetune", {"mechanism": {"kind": "favor", "nb_features": 16, "redraw_interval": 3}}, ONE_CYCLE),
-        ("pretrain", {"kind": "recurrent", "hidden_size": 32, "num_hidden_layers": 2}, {}),
-        ("tag", {"mechanism": {"kind": "sdpa"}}, ONE_CYCLE | {"steps": 41, "evaluate_every": 7}),
-        ("tag", {"mechanism": {"kind": "sdpa"}}, {"lora": {"r": 4}}),
-    ],
-)
-def test_a_killed_run_resumes_exactly(stage, backbone, recipe, config_file, tmp_path):
-    # A checkpoint at every step, in epochs long enough to be killed in the middle of one.
-    config = config_file(
-        stage,
-        backbone=backbone,
-        recipe={"epochs": 2, "batch_size": 8} | recipe,
-        execution={"checkpoint_minutes": 1e-6},
+@pytest.fixture(scope="module")
+def counts(settings, tmp_path_factory):
+    """What scripts/torture.py counted, a mapping per run."""
+    folder = tmp_path_factory.mktemp("torture")
+    configs = []
+    for number, (stage, backbone, recipe) in enumerate(RUNS):
+        configs.append(folder / f"{number}.yaml")
+        values = settings(stage, backbone=backbone, recipe={"epochs": 2, "batch_size": 8} | recipe)
+        configs[-1].write_text(json.dumps(values))
+    torture = [sys.executable, ROOT / "scripts" / "torture.py", "--kills", "2", "--out", folder / "out", *configs]
+    process = subprocess.run(
+        [sys.executable, ROOT / "scripts" / "preloaded.py", *torture],
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
     )
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    assert process.returncode == 0, process.stdout + process.stderr
+    assert f"all {len(RUNS)}: {2 * len(RUNS)} kills" in process.stdout
+    return json.loads((folder / "out" / "counts.json").read_text())
 
-    subprocess.run(command(config, tmp_path / "whole"), check=True, env=environment, capture_output=True)
 
-    process = subprocess.Popen(command(config, tmp_path / "killed"), env=environment, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        assert process.poll() is None, "the run ended before it could be killed"
-        steps = [
-            int(path.parent.name.split("-")[1])
-            for path in (tmp_path / ".killed.work").glob("*/checkpoint-*/trainer_state.json")
-        ]
-        if max(steps, default=0) > STEPS_AN_EPOCH + 5:  # in the middle of the second epoch
-            break
-        time.sleep(0.02)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert not (tmp_path / "killed").exists()
+@pytest.mark.parametrize("number", range(len(RUNS)))
+def test_a_killed_run_resumes_exactly(number, counts):
+    found = counts[number]
+    assert found["run"].startswith(RUNS[number][0])
+    assert found["kills"] == 2
+    assert found["finished"] >= 1
+    assert found["differences"] == []
 
-    again = subprocess.run(command(config, tmp_path / "killed"), env=environment, capture_output=True, text=True)
-    assert again.returncode == 0, again.stderr
-    assert "resuming from" in again.stderr
 
-    whole, killed = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("whole", "killed"))
-    assert whole.keys() == killed.keys()
-    for name, weight in whole.items():
-        assert torch.equal(weight, killed[name]), name
-    histories = [pd.read_csv(tmp_path / name / "history.csv").drop(columns=SPEED) for name in ("whole", "killed")]
-    pd.testing.assert_frame_equal(*histories, rtol=1e-6)
-    records = [read_record(tmp_path / name) for name in ("whole", "killed")]
-    assert records[0].tokens == records[1].tokens
-    assert records[0].metrics == pytest.approx(records[1].metrics)
-    assert not list(tmp_path.glob(".*.work")), "working checkpoints stay behind"
+def test_runs_went_on_from_checkpoints(counts):
+    assert sum(found["resumes"] for found in counts) >= len(RUNS) // 2
+
+
+def test_torture_sees_a_difference(settings, tmp_path):
+    """Of runs with different seeds, that is."""
+    from lib.core.settings.run import Run
+    from lib.measure.survival import differing
+    from lib.training.run import train
+
+    for seed in (1, 2):
+        train(Run.model_validate(settings("finetune", seed=seed, recipe={"epochs": 1})), tmp_path / str(seed))
+    assert {"model/model.safetensors", "history.csv", "run.json", "predictions.parquet"} <= set(
+        differing(tmp_path / "1", tmp_path / "2")
+    )
+    assert differing(tmp_path / "1", tmp_path / "1") == []

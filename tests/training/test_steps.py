@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 import torch
 from datasets import load_from_disk
-from killing import kill, killed_at, killed_in
+from killing import attempt, kill, killed_at, killed_in
 from safetensors.torch import load_file
 
 from lib.core.errors import RunError
@@ -180,8 +180,7 @@ def test_an_optimiser_of_8_bits_goes_on_where_it_was_killed(run_of, tmp_path):
     run = run_of("pretrain", backbone=wide, recipe={"optimizer": "adamw_8bit"}, execution={"checkpoint_minutes": 1e-6})
     with killed_at(9):
         train(run, tmp_path / "out")
-    (checkpoint,) = (tmp_path / ".out.work").glob("*/checkpoint-9")
-    states = torch.load(checkpoint / "optimizer.pt", weights_only=True)["state"]
+    states = torch.load(attempt(tmp_path / "out") / "checkpoint-9" / "optimizer.pt", weights_only=True)["state"]
     moments = [tensor for state in states.values() for tensor in tensors(state) if tensor.numel() >= 4096]
     assert {moment.dtype for moment in moments} == {torch.uint8, torch.float32}
     assert all(moment.shape[0] > 128 for moment in moments if moment.dtype == torch.float32)  # embeddings

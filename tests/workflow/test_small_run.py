@@ -1,11 +1,19 @@
 """The workflow from generated raw text to tables, figure and report, and what an edit makes stale."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from lib.core.attempts import read_heartbeat
 from lib.core.record import read_record
+from lib.measure.survival import differing
 
 CONFIG = "config.test.yaml"
 MODELS = ["sdpa", "lsh-h2-c64", "favor-m64"]
@@ -204,6 +212,38 @@ def test_a_foreign_damage_stops_the_job_and_leaves_no_half_result(finished, edit
     finally:
         data.write_bytes(content)
         finished.snakemake("--cores", 2, "--configfile", CONFIG)
+
+
+def test_two_snakemakes_on_one_folder_end_in_one_right_result(finished):
+    """The second one refuses. Where the lock is missing, both make the run, and the older process leaves."""
+    longer = {"seeds": [7], "stages": {"pretrain": {"recipe": {"epochs": 40, "batch_size": 8}}}}
+    target = "results/demo/runs/pretrain/sdpa/wikipedia/seed-7/run.json"
+    configured = ("--cores", "1", "--configfile", changed(finished, longer, "longer.yaml"), "--", target)
+    command = {"cwd": finished.folder, "env": finished.environment, "stdout": subprocess.DEVNULL}
+    first = subprocess.Popen(["snakemake", *configured], stderr=subprocess.DEVNULL, **command)
+    work = finished.results / "work"
+    while not (begun := [beat for path in work.glob("*/*/heartbeat.json") if (beat := read_heartbeat(path.parent))]):
+        assert first.poll() is None
+        time.sleep(0.02)
+    os.kill(begun[0].process, signal.SIGSTOP)
+    try:
+        refused = finished.snakemake(*configured, check=False)
+        assert refused.returncode
+        assert "Directory cannot be locked" in refused.stdout
+        finished.snakemake("--nolock", "--rerun-incomplete", *configured)
+        model = finished.folder / Path(target).parent / "model" / "model.safetensors"
+        found = model.read_bytes()
+    finally:
+        os.kill(begun[0].process, signal.SIGCONT)
+    assert first.wait(60), "its job has been taken over"
+    log = finished.results / "logs" / "pretrain" / "sdpa" / "wikipedia" / "seed-7.log"
+    assert log.is_file()
+    finished.snakemake("--rerun-incomplete", *configured)
+    assert model.read_bytes() == found
+    config = model.parents[1] / "config.yaml"
+    again = [sys.executable, "scripts/train.py", "--config", config, "--out", "again"]
+    subprocess.run(again, check=True, stderr=subprocess.DEVNULL, **command)
+    assert differing(model.parents[1], finished.folder / "again") == []
 
 
 def test_a_study_without_training_runs_alone(copy_of_repository, alone):

@@ -1,6 +1,7 @@
 """The checked study and what the rules share. No rule lives here."""
 
 import os
+import shlex
 import subprocess
 import sys
 from datetime import timedelta
@@ -88,8 +89,8 @@ def only(runs):
 
 
 def optional(option, paths):
-    """Return `option` with its paths, or nothing if there are none."""
-    return [option, *paths] if paths else []
+    """Return `option` with its paths, as the shell reads them, or nothing if there are none."""
+    return [option, *map(shlex.quote, paths)] if paths else []
 
 
 wildcard_constraints:

@@ -1,7 +1,5 @@
 """Every run that trains, of whichever stage: one rule, since stages differ in settings alone."""
 
-import shlex
-
 PROCESSES = plan.study.execution.gpus_per_run
 # In the place of `python`; its value makes no run stale, unlike the text of a command.
 TRAINER = [sys.executable]

@@ -11,7 +11,7 @@ from transformers import AutoConfig, AutoModelForSeq2SeqLM, PreTrainedModel
 from transformers.utils import CONFIG_NAME
 
 from lib.backbones.encoder_decoder.parameters import ARCHITECTURES
-from lib.core.errors import RunError
+from lib.core.errors import RunError, UnpicklingError
 
 logger = logging.getLogger(__name__)
 
@@ -57,9 +57,9 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
     _compare(model, found, folder)
     try:
         source, report = AutoModelForSeq2SeqLM.from_pretrained(
-            folder, config=found, dtype="float32", output_loading_info=True
+            folder, config=found, dtype="float32", output_loading_info=True, trust_remote_code=False
         )
-    except (OSError, RuntimeError, ValueError, SafetensorError) as error:
+    except (OSError, RuntimeError, ValueError, SafetensorError, UnpicklingError) as error:
         raise RunError(f"{folder}: cannot be loaded ({error}). Expected a complete published model.") from error
     problems = sorted(
         {str(key) for kind in ("missing_keys", "unexpected_keys", "mismatched_keys") for key in report[kind]}

@@ -5,12 +5,13 @@ import logging
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, PretrainedConfig, PreTrainedModel
 from transformers.utils import CONFIG_NAME
 
 from lib.backbones.pretrained.families import FAMILIES
-from lib.core.errors import RunError
+from lib.core.errors import RunError, UnpicklingError
 
 logger = logging.getLogger(__name__)
 
@@ -68,9 +69,14 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
     auto = AutoModelForCausalLM if "causal" in family.switches else AutoModelForMaskedLM
     try:
         source, report = auto.from_pretrained(
-            folder, config=found, dtype="float32", key_mapping=TEXT_PART, output_loading_info=True
+            folder,
+            config=found,
+            dtype="float32",
+            key_mapping=TEXT_PART,
+            output_loading_info=True,
+            trust_remote_code=False,
         )
-    except (OSError, RuntimeError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError, SafetensorError, UnpicklingError) as error:
         raise RunError(f"{folder}: cannot be loaded ({error}). Expected a complete published model.") from error
     # Encoders are often published without the head that they were trained with.
     prefix = f"{source.base_model_prefix}." if "dense" in family.head else ""

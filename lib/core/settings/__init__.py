@@ -12,6 +12,23 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
+# Names and folders become parts of paths and of commands.
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+FOLDER = r"^[\w./][\w./+@=,:%-]*$"
+REPOSITORY = r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$"
+REVISION = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
+PATTERNS = {
+    NAME: "expected letters, digits, '.', '_' and '-', the first one a letter or digit",
+    FOLDER: "expected a path of letters, digits and the signs . / _ + @ = , : % -, without spaces, quotes or braces",
+    REPOSITORY: "expected owner/name, each of letters, digits, '.', '_' and '-'",
+    REVISION: "expected a commit, tag or branch: letters, digits, '.', '_', '/' and '-'",
+}
+"""What a text that does not match is told."""
+Name = Annotated[str, Field(pattern=NAME, description="Letters, digits, '.', '_' and '-'.")]
+Folder = Annotated[str, Field(pattern=FOLDER)]
+Repository = Annotated[str, Field(pattern=REPOSITORY)]
+Revision = Annotated[str, Field(pattern=REVISION)]
+
 _ABSENT = object()
 _PLACE = re.compile(r"([\w-]+(?:\.[\w-]+)*): ")
 
@@ -51,10 +68,17 @@ class Section(BaseModel):
         except ValidationError as error:
             problems = [_again(details) for details in error.errors()]
             section = _as_far_as_valid(cls, values)
+        unfinished: list[Exception] = []
         for name in _checks(cls) if isinstance(values, dict) else []:
-            problems += [_problem(text, values) for text in _found(section, name, complete=not problems)]
+            try:
+                for text in getattr(section, name)():
+                    problems.append(_problem(text, values))
+            except Exception as error:  # it asked for what is wrong itself
+                unfinished.append(error)
         if problems:
             raise ValidationError.from_exception_data(cls.__name__, problems)
+        if unfinished:
+            raise unfinished[0]
         return section
 
 
@@ -124,6 +148,8 @@ def sentences(error: ValidationError) -> Iterator[tuple[tuple[str, ...], str]]:
         elif problem["type"] == "missing":
             yield place, "missing. Add it (config/README.md describes it)"
         else:
+            if problem["type"] == "string_pattern_mismatch":
+                message = PATTERNS.get(problem["ctx"]["pattern"], message)
             message = message.removeprefix("Value error, ").rstrip(".")
             found = problem["input"]
             silent = isinstance(found, dict | list) or problem["type"] == "problem"
@@ -133,18 +159,6 @@ def sentences(error: ValidationError) -> Iterator[tuple[tuple[str, ...], str]]:
 @functools.cache
 def _checks(section: type[Section]) -> list[str]:
     return [name for name in dir(section) if getattr(getattr(section, name, None), "is_check", False)]
-
-
-def _found(section: Section, name: str, complete: bool) -> list[str]:
-    """Return what a check finds; nothing more once it asks for a field that is wrong itself."""
-    found = []
-    try:
-        for text in getattr(section, name)():
-            found.append(text)
-    except AttributeError:
-        if complete:
-            raise
-    return found
 
 
 def _problem(text: str, values: Any) -> InitErrorDetails:

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 
-from lib.core.inputs import expand_range
-from lib.core.settings import Fraction, Section, check
+from lib.core.inputs import expand_range, is_safe_address
+from lib.core.settings import Fraction, Repository, Revision, Section, check
 from lib.core.settings.weights import ForeignStart
 
 MaxTokens = Annotated[int, Field(ge=2)]
@@ -19,8 +21,8 @@ Part = Annotated[str, Field(pattern=r"^[a-z_]+$", description="Name of a part as
 class HubSource(Section):
     """Files of a dataset repository on the Hugging Face hub."""
 
-    repository: str = Field(description="`owner/name` of the dataset repository.")
-    revision: str = Field("main", description="Commit; a tag or branch, which may move, if `unpinned`.")
+    repository: Repository = Field(description="`owner/name` of the dataset repository.")
+    revision: Revision = Field("main", description="Commit; a tag or branch, which may move, if `unpinned`.")
     unpinned: bool = Field(False, description="Accept a revision that may move; the download warns of it once.")
     files: dict[Part, list[str]] = Field(
         description="Paths in the repository, by part, in dataset order; `{00000..00040}` stands for a range."
@@ -34,6 +36,12 @@ class HubSource(Section):
                 "Give the commit (40 hexadecimal digits), or set unpinned: true"
             )
 
+    @check
+    def _files_stay_in_their_folder(self) -> Iterator[str]:
+        for path in [path for paths in self.files.values() for path in paths]:
+            if path.startswith("/") or not set(path.split("/")).isdisjoint({"", ".", ".."}):
+                yield f"files: {path!r} is no place inside a repository. Name it as the repository shows it"
+
     @field_validator("files")
     @classmethod
     def _ranges_are_expanded(cls, files: dict[str, list[str]]) -> dict[str, list[str]]:
@@ -45,10 +53,17 @@ class HubSource(Section):
 class RemoteFile(Section):
     """One file behind a URL."""
 
-    url: str = Field(description="http or https address; the last part of its path is the file's name.")
+    url: str = Field(description="https address; the last part of its path is the file's name.")
     size: PositiveInt | None = Field(None, description="Expected size in bytes.")
     sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$", description="Expected checksum.")
     unpinned: bool = Field(False, description="Accept whatever the server sends; the download warns of it once.")
+
+    @check
+    def _file_has_a_safe_address(self) -> Iterator[str]:
+        if not is_safe_address(self.url):
+            yield f"url: {self.url!r} could be changed on its way. Give an https address, or fetch the file by hand"
+        elif PurePosixPath(urlsplit(self.url).path).name in ("", ".."):
+            yield f"url: {self.url!r} names no file. Expected a name at the end of its path"
 
     @check
     def _file_is_pinned(self) -> Iterator[str]:
@@ -501,11 +516,11 @@ class Tokenizer(Section):
     source: Literal["hub", "local", "trained"] = Field(
         description="Where it comes from; of `words` and `bpe`, `trained`; of `published`, one of the others."
     )
-    repository: str = Field(
+    repository: Repository = Field(
         "google-bert/bert-base-uncased",
         description="`hub`: model repository with a vocab.txt; of `published`, with a tokenizer.json.",
     )
-    revision: str = Field("main", description="`hub`: commit; a tag or branch, which may move, if `unpinned`.")
+    revision: Revision = Field("main", description="`hub`: commit; a tag or branch, which may move, if `unpinned`.")
     unpinned: bool = Field(False, description="`hub`: accept a revision that may move; the download warns of it once.")
     path: str | None = Field(
         None, description="`local`: a vocab.txt, one token per line; of `published`, a folder with a tokenizer.json."

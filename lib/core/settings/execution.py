@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-from lib.core.settings import Section, check
+from lib.core.settings import Folder, Section, check
 
 
 class Training(Section):
@@ -61,8 +61,8 @@ class Job(Section):
 class Execution(Section):
     """Everything about how, nothing about what."""
 
-    results: str = Field("results", description="Folder of everything produced; one per study.")
-    resources: str = Field("resources", description="Folder of everything downloaded; studies share it.")
+    results: Folder = Field("results", description="Folder of everything produced; one per study.")
+    resources: Folder = Field("resources", description="Folder of everything downloaded; studies share it.")
     runs: Literal["made", "imported"] = Field(
         "made",
         description="`imported`: nothing is trained or evaluated; `scripts/import_runs.py` has written the records of "

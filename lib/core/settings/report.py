@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from lib.core.kinds import Ability, AnyFigure, AnyTable
-from lib.core.settings import Section, check, without_null
+from lib.core.settings import Name, Section, check, without_null
 
 
 class Analysis(Section):
@@ -87,18 +87,18 @@ class Analysis(Section):
 class Report(Section):
     """What comes out of a study."""
 
-    tables: dict[str, AnyTable] = Field(
+    tables: dict[Name, AnyTable] = Field(
         default_factory=dict, description="Tables by name, each as CSV, Markdown and LaTeX."
     )
-    figures: dict[str, AnyFigure] = Field(
+    figures: dict[Name, AnyFigure] = Field(
         default_factory=dict, description="Figures by name, each as SVG, PNG and PDF."
     )
-    analyses: dict[str, Analysis] = Field(
+    analyses: dict[Name, Analysis] = Field(
         default_factory=dict, description="Looks into the models by name; each gives a table and a figure."
     )
     reference: str | None = Field(None, description="Model that the others are compared with.")
     baseline: str | None = Field(None, description="Model without a training loop that all others should surpass.")
-    methods: str = Field(
+    methods: Name = Field(
         "study", description="First paragraph of the HTML report: a file `workflow/report/<methods>.rst`."
     )
     published: Literal["grid", "decoders", "hate_speech"] | None = Field(

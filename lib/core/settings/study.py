@@ -19,7 +19,7 @@ from lib.core.kinds import (
     MechanismParameters,
     ResultParameters,
 )
-from lib.core.settings import Section, check, remembered, sentences, whole, without_null
+from lib.core.settings import Name, Section, check, remembered, sentences, whole, without_null
 from lib.core.settings.data import Corpus, Dataset, GeneratedSource, Tokenizer
 from lib.core.settings.execution import Execution
 from lib.core.settings.geometry import Geometry
@@ -28,8 +28,6 @@ from lib.core.settings.report import Analysis, Report
 from lib.core.settings.tuning import Tuning
 from lib.core.settings.weights import ForeignStart
 from lib.core.variants import Setting, VariedSetting, laid_over, short_name, spelled, variant_name
-
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", description="Letters, digits, '.', '_' and '-'.")]
 
 SCRATCH = "scratch"
 
@@ -190,12 +188,12 @@ class Stage(Section):
         for name, entry in values["data"].items():
             entry = {} if entry is None else entry
             if isinstance(entry, dict):
-                merged = {
-                    key: {**(values.get(key) or {}), **(entry.get(key) or {})}
-                    for key in ("task", "recipe")
-                    if values.get(key) or entry.get(key)
+                pairs = {key: (values.get(key) or {}, entry.get(key) or {}) for key in ("task", "recipe")}
+                entry = entry | {
+                    key: {**shared, **own}
+                    for key, (shared, own) in pairs.items()
+                    if isinstance(shared, dict) and isinstance(own, dict) and (shared or own)
                 }
-                entry = entry | merged
             entries[name] = entry
         return values | {"data": entries}
 
@@ -307,7 +305,7 @@ class Experiment(Section):
             kept["models"] = {
                 name: model
                 for name, model in kept["models"].items()
-                if not isinstance(model, dict) or model.get("mechanism") not in gone.get("mechanisms", set())
+                if not isinstance(model, dict) or model.get("mechanism") not in list(gone.get("mechanisms", ()))
             }
         for name, stage in kept["stages"].items() if "stages" in named else ():
             if isinstance(stage, dict) and isinstance(stage.get("data"), dict):
@@ -1026,8 +1024,8 @@ class Study(Section):
             sizes += [(f"stages.{name}.variants.recipe.batch_size", size) for size in varied if isinstance(size, int)]
             if stage.tuning:
                 yield (
-                    f"execution.gpus_per_run: {processes}, but stages.{name} has tuning, whose trials run in one process. "
-                    "Set it to 1 for as long as that stage has yet to run"
+                    f"execution.gpus_per_run: {processes}, but trials of experiment.stages.{name}.tuning run in one "
+                    "process. Set it to 1 until that stage has run"
                 )
         for place, size in sizes:
             if size < processes:

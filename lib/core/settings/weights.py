@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from lib.core.settings import Section, check
+from lib.core.settings import Name, Repository, Section, check
 
 
 class ForeignStart(Section):
@@ -14,8 +14,10 @@ class ForeignStart(Section):
     folder: str | None = Field(
         None, description="Folder with the weights: the `model` of a run of another study, or any local folder."
     )
-    repository: str | None = Field(None, description="`owner/name` of a model repository on the Hugging Face hub.")
-    revision: str | None = Field(None, description="Commit; a tag or branch, which may move, if `unpinned`.")
+    repository: Repository | None = Field(
+        None, description="`owner/name` of a model repository on the Hugging Face hub."
+    )
+    revision: Name | None = Field(None, description="Commit; a tag or branch, which may move, if `unpinned`.")
     unpinned: bool = Field(False, description="Accept a revision that may move; the download warns of it once.")
 
     @check

@@ -11,9 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from lib.core.errors import ConfigError, DataError, RunError
+from lib.core.errors import ConfigError, DataError, RunError, UnpicklingError
 from lib.core.settings.data import Augmentation
 from lib.data.augmentation.words import WORD, Place, Request, cased, chosen, replaceable, replaced
 from lib.data.masking import TokenMasker
@@ -42,7 +43,7 @@ class Rewriter:
         self._share, self._top = settings.share, settings.masked_lm.top_k
         model, tokenizer = Path(source[0]), Path(source[-1])
         try:
-            self._tokenizer = AutoTokenizer.from_pretrained(tokenizer, local_files_only=True)
+            self._tokenizer = AutoTokenizer.from_pretrained(tokenizer, local_files_only=True, trust_remote_code=False)
         except Exception as error:  # the library raises bare Exception on a broken file
             raise DataError(
                 f"{tokenizer}: holds no tokeniser that can be read ({error}). Expected that of the model."
@@ -145,8 +146,10 @@ class Rewriter:
 
 def _opened(folder: Path) -> torch.nn.Module:
     try:
-        model, found = AutoModelForMaskedLM.from_pretrained(folder, local_files_only=True, output_loading_info=True)
-    except (OSError, ValueError, RuntimeError) as error:
+        model, found = AutoModelForMaskedLM.from_pretrained(
+            folder, local_files_only=True, trust_remote_code=False, output_loading_info=True
+        )
+    except (OSError, ValueError, RuntimeError, SafetensorError, UnpicklingError) as error:
         raise RunError(
             f"{folder}: holds no masked language model that can be loaded ({error}). Expected a folder with "
             "config.json and weights, such as the `model` of a run of masked_lm."

@@ -84,7 +84,7 @@ def test_nothing_to_sample_is_fine():
     [(8, 8, 1), (8, 2, 1), (8, 2, 2), (7, 1, 2), (7, 2, 2), (7, 4, 2), (9, 3, 4)],
 )
 def test_processes_share_every_batch(documents, batch_size, micro_batch, count):
-    """Together they see each batch of the order; all have as many micro-batches of it, and none twice as many documents."""
+    """Together they see each batch; all have as many micro-batches of it, and as many documents but for one."""
     order = KeyedSampler(documents, 0)
     shares = [Share(order, batch_size, micro_batch, index, count) for index in range(count)]
     for share in shares:

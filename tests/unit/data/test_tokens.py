@@ -11,7 +11,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer as Core
 from tokenizers import models, pre_tokenizers, processors
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, TensorDataset
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.settings.data import Slice, Tokenizer
@@ -20,6 +20,8 @@ from lib.data.samplers import LengthGroupedSampler
 from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import StoredTexts, export_tensors, tokenize_corpus, tokenize_dataset, train_tokenizer
 from lib.data.tokens import EVALUATION, TokenDataset, load_tokens
+
+torch.serialization.add_safe_globals([TensorDataset])
 
 ROOT = Path(__file__).parents[3]
 TEXTS = [f"the {'very ' * (i % 9)}old cat number {i} sat" for i in range(60)]
@@ -165,7 +167,7 @@ def test_exported_tensors_are_those_of_the_study(tmp_path):
     pq.write_table(pa.table(rows), tmp_path / "prepared.parquet")
     tokenize(tmp_path / "prepared.parquet", tokenizer, tmp_path / "out")
     export_tensors(tmp_path / "out/train", tmp_path / "out.pt", 5, tokenizer)
-    ids, mask, labels = torch.load(tmp_path / "out.pt", weights_only=False).tensors
+    ids, mask, labels = torch.load(tmp_path / "out.pt", weights_only=True).tensors
     assert ids.tolist() == [[2, 5, 3, 0, 0], [2, 5, 6, 3, 0], [2, 5, 6, 5, 3]]
     assert mask.tolist() == [[False, False, False, True, True], [False, False, False, False, True], [False] * 5]
     assert labels.tolist() == [1, 0, 1]
@@ -179,7 +181,7 @@ def test_exported_tensors_of_an_unlabelled_split_have_no_labels(folder, tokenize
     command = [sys.executable, "scripts/export_tensors.py", "--tokens", tmp_path / "train"]
     command += ["--tokenizer", folder / "tokenizer", "--max-tokens", "9", "--out", tmp_path / "out.pt"]
     subprocess.run(command, cwd=ROOT, check=True, timeout=120)
-    ids, mask = torch.load(tmp_path / "out.pt", weights_only=False).tensors
+    ids, mask = torch.load(tmp_path / "out.pt", weights_only=True).tensors
     assert ids.shape == mask.shape == (35, 9)
     assert mask[:25, 6:].all()
 
@@ -250,7 +252,7 @@ def test_the_first_token_of_a_word_bears_its_label(pieces, tmp_path, caplog):
     example = TokenDataset(tokens)[1]
     assert example["labels"].tolist() == [-100, -100, 2, -100, -100]
     export_tensors(tmp_path / "out/train", tmp_path / "out.pt", 5, pieces)
-    ids, _, labels = torch.load(tmp_path / "out.pt", weights_only=False).tensors
+    ids, _, labels = torch.load(tmp_path / "out.pt", weights_only=True).tensors
     assert ids[0].tolist() == [2, 5, 6, 5, 3]
     assert labels.tolist() == [[-100, 0, -100, 2, -100], [-100, -100, 2, -100, -100], [-100] * 5]
 
@@ -281,7 +283,7 @@ def test_bare_documents_of_words(tmp_path):
     assert tokens["length"][:] == [3, 2, 4]
     assert tokens["labels"][:] == [[0, 2, 1], [-100, 2], [-100] * 4]
     export_tensors(tmp_path / "out/test", tmp_path / "out.pt", 2, tokenizer)
-    ids, _, labels = torch.load(tmp_path / "out.pt", weights_only=False).tensors
+    ids, _, labels = torch.load(tmp_path / "out.pt", weights_only=True).tensors
     assert ids.tolist() == [row[:2] for row in tokens["input_ids"]]
     assert labels.tolist() == [[0, 2], [-100, 2], [-100, -100]]
 
@@ -297,7 +299,7 @@ def test_a_text_that_nothing_closes_is_cut_anywhere(tmp_path):
     pq.write_table(pa.table({"id": ["a"], "text": ["cat cat cat sat"], "label": [0]}), tmp_path / "prepared.parquet")
     tokenize(tmp_path / "prepared.parquet", tokenizer, tmp_path / "out")
     export_tensors(tmp_path / "out/train", tmp_path / "out.pt", 4, tokenizer)
-    ids, padding, _ = torch.load(tmp_path / "out.pt", weights_only=False).tensors
+    ids, padding, _ = torch.load(tmp_path / "out.pt", weights_only=True).tensors
     assert ids.tolist() == [[0, 2, 2, 2]]
     assert not padding.any()
 

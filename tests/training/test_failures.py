@@ -1,0 +1,287 @@
+"""What goes wrong from outside ends a training with a message that says what to do, and the next start goes on."""
+
+import json
+import logging
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from killing import attempt
+from safetensors.torch import load_file
+
+from lib.core.attempts import read_heartbeat
+from lib.core.errors import RunError
+from lib.core.preloaded import THREADS
+from lib.core.record import read_record
+from lib.training import trainer as module
+from lib.training.run import train
+from lib.training.trainer import KeyedTrainer
+
+ROOT = Path(__file__).resolve().parents[2]
+OFTEN = {"checkpoint_minutes": 1e-6}
+EPOCH = 192 // 8
+
+
+@pytest.fixture(scope="module")
+def run(run_of):
+    return run_of("finetune", recipe={"epochs": 2, "batch_size": 8}, execution=OFTEN)
+
+
+@pytest.fixture(scope="module")
+def undisturbed(run, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("undisturbed") / "out"
+    train(run, folder)
+    return folder
+
+
+@pytest.fixture
+def start(run, tmp_path):
+    """Return a process that does `run` as the workflow starts it, with its log."""
+    (tmp_path / "config.yaml").write_text(run.model_dump_json())
+    processes = []
+
+    def begin(*before, out="out", **options):
+        command = [*before, sys.executable, ROOT / "scripts" / "train.py", "--config", tmp_path / "config.yaml"]
+        command += ["--out", tmp_path / out, "--work", tmp_path / "work"]
+        log = tmp_path / f"{len(processes)}.log"
+        environment = os.environ | dict.fromkeys(THREADS, "1") | {"PYTHONPATH": str(ROOT)}
+        process = subprocess.Popen(command, stderr=log.open("w"), env=environment, **options)
+        processes.append(process)
+        return process, log
+
+    yield begin
+    for process in processes:
+        process.kill()
+        process.wait()
+
+
+def await_step(process, work, step):
+    """Wait until the first attempt has made a checkpoint of a step."""
+    deadline = time.monotonic() + 120
+    while True:
+        assert process.poll() is None, "the run ended before it could be disturbed"
+        assert time.monotonic() < deadline
+        steps = [int(path.parent.name.split("-")[1]) for path in work.glob("*/0001-*/checkpoint-*/manifest.json")]
+        if max(steps, default=0) >= step:
+            return
+        time.sleep(0.02)
+
+
+def assert_alike(one, other):
+    expected, found = (load_file(folder / "model" / "model.safetensors") for folder in (one, other))
+    assert all(torch.equal(weight, found[name]) for name, weight in expected.items())
+    assert read_record(one).metrics == read_record(other).metrics
+    assert read_record(one).steps == read_record(other).steps
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
+@pytest.mark.parametrize("step", [EPOCH + 5, 2 * EPOCH - 1])
+def test_a_signal_makes_a_checkpoint_and_ends_the_run(number, step, run, undisturbed, tmp_path, monkeypatch):
+    """Also in the last step of an epoch: after the evaluation, whose row would be lost."""
+    rarely = run.model_copy(update={"execution": run.execution.model_copy(update={"checkpoint_minutes": 60.0})})
+    with monkeypatch.context() as context:
+        train_on = KeyedTrainer.training_step
+
+        def warn(self, *arguments, **options):
+            if self.state.global_step == step:
+                os.kill(os.getpid(), number)
+            return train_on(self, *arguments, **options)
+
+        context.setattr(KeyedTrainer, "training_step", warn)
+        with pytest.raises(RunError, match=f"ended by {number.name}. The last checkpoint is whole"):
+            train(rarely, tmp_path / "out")
+    left = attempt(tmp_path / "out")
+    assert (left / f"checkpoint-{step + 1}" / "manifest.json").is_file()
+    heartbeat = read_heartbeat(left)
+    assert heartbeat.state == "failed"
+    assert heartbeat.error.startswith(f"ended by {number.name}")
+    assert signal.getsignal(number) == signal.SIG_DFL
+    train(rarely, tmp_path / "out")
+    assert_alike(undisturbed, tmp_path / "out")
+
+
+def test_a_signal_while_a_run_predicts_ends_it_at_once(run, undisturbed, tmp_path, monkeypatch):
+    with monkeypatch.context() as context:
+        context.setattr(KeyedTrainer, "predict", lambda *arguments, **options: os.kill(os.getpid(), signal.SIGTERM))
+        with pytest.raises(RunError, match="ended by SIGTERM"):
+            train(run, tmp_path / "out")
+    train(run, tmp_path / "out")
+    assert_alike(undisturbed, tmp_path / "out")
+
+
+def test_a_signal_reaches_a_run_in_a_shared_process(start, tmp_path):
+    process, log = start(sys.executable, ROOT / "scripts" / "preloaded.py")
+    await_step(process, tmp_path / "work", EPOCH + 5)
+    process.send_signal(signal.SIGUSR1)
+    assert process.wait(60) == 1
+    assert "ended by SIGUSR1. The last checkpoint is whole" in log.read_text()
+    assert "Traceback" not in log.read_text()
+    assert "runs in its own process" not in log.read_text()
+
+
+def test_two_processes_on_one_run_end_in_one_right_result(start, undisturbed, tmp_path):
+    """A node that Slurm holds for dead while its process lives on; later the workflow takes this for a failed job."""
+    first, first_log = start()
+    await_step(first, tmp_path / "work", EPOCH + 5)
+    first.send_signal(signal.SIGSTOP)
+    second, second_log = start()
+    assert second.wait(120) == 0
+    assert "taken over" in second_log.read_text()
+    published = (tmp_path / "out" / "run.json").read_bytes()
+    first.send_signal(signal.SIGCONT)
+    assert first.wait(60) == 1
+    assert "another process has taken this run over" in first_log.read_text()
+    assert (tmp_path / "out" / "run.json").read_bytes() == published
+    assert_alike(undisturbed, tmp_path / "out")
+
+    shutil.rmtree(tmp_path / "out")
+    third, log = start()
+    assert third.wait(120) == 0
+    assert f"checkpoint-{2 * EPOCH}" in next(line for line in log.read_text().splitlines() if "resuming from" in line)
+    assert_alike(undisturbed, tmp_path / "out")
+
+
+def test_a_disk_that_is_full_ends_in_a_message_and_the_run_goes_on(start, run, undisturbed, tmp_path):
+    """The limit on a file's size stands for the limit of the disk: the same system call fails."""
+    process, log = start(preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)))
+    assert process.wait(120) == 1
+    assert "checkpoint-1: cannot be written" in log.read_text()
+    assert "free space" in log.read_text()
+    assert "Traceback" not in log.read_text()
+    assert not (tmp_path / "out").exists()
+    assert not list((tmp_path / "work").glob("*/*/checkpoint-*"))
+    train(run, tmp_path / "out", tmp_path / "work")
+    assert_alike(undisturbed, tmp_path / "out")
+
+
+def test_a_worker_that_dies_ends_in_a_message(run, tmp_path, monkeypatch):
+    step = KeyedTrainer.training_step
+    workers = []
+
+    def kill_worker(self, *arguments, **options):
+        if self.state.global_step == EPOCH + 2 and not workers:
+            workers.extend(psutil.Process().children())
+            workers[0].kill()
+        time.sleep(0.05)
+        return step(self, *arguments, **options)
+
+    monkeypatch.setattr(KeyedTrainer, "training_step", kill_worker)
+    run = run.model_copy(update={"execution": run.execution.model_copy(update={"workers": 1})})
+    with pytest.raises(
+        RunError, match="a process that prepares batches died .*Raise execution.job.mem_mb, or lower the workers"
+    ):
+        train(run, tmp_path / "out")
+    assert list(attempt(tmp_path / "out").glob("checkpoint-*"))
+
+
+@pytest.mark.parametrize("where", ["loss", "gradients"])
+def test_numbers_that_are_none_end_the_training_with_the_documents(where, run, corpus, tmp_path, monkeypatch):
+    seen = []
+
+    def spoil(self, model, inputs, *arguments, **options):
+        if self.state.global_step == EPOCH + 2 and self.non_finite == 0:
+            seen.append(inputs["input_ids"].shape[0])
+            if where == "gradients":
+                next(model.parameters()).register_hook(lambda gradient: gradient * float("inf"))
+            else:
+                with torch.no_grad():
+                    next(model.parameters()).fill_(float("nan"))
+        return step(self, model, inputs, *arguments, **options)
+
+    step = KeyedTrainer.training_step
+    monkeypatch.setattr(KeyedTrainer, "training_step", spoil)
+    monkeypatch.setattr(module, "NON_FINITE_STEPS", 4)
+    rarely = run.model_copy(update={"execution": run.execution.model_copy(update={"checkpoint_minutes": 60.0})})
+    with pytest.raises(RunError, match=rf"no finite numbers since step {EPOCH + 3}, 4 in a row.*lower") as raised:
+        train(rarely, tmp_path / "out")
+    names = str(raised.value).split(": ")[-1].split(", ")
+    assert len(set(names)) == seen[0] == 8
+    assert all(name.startswith("train-") for name in names)
+    assert raised.value.diverged
+
+
+def test_weights_that_are_no_numbers_are_not_saved(run, tmp_path, monkeypatch):
+    step = KeyedTrainer.training_step
+
+    def spoil(self, model, inputs, *arguments, **options):
+        if self.state.global_step == EPOCH + 2:
+            with torch.no_grad():
+                next(model.parameters()).fill_(float("nan"))
+        return step(self, model, inputs, *arguments, **options)
+
+    monkeypatch.setattr(KeyedTrainer, "training_step", spoil)
+    with pytest.raises(RunError, match=rf"no finite numbers since step {EPOCH + 3}, 1 in a row"):
+        train(run, tmp_path / "out")
+    assert max(int(path.name.split("-")[1]) for path in attempt(tmp_path / "out").glob("checkpoint-*")) == EPOCH + 2
+
+
+class Memory:
+    """A device on which more than some documents at once do not fit: raises what torch raises there."""
+
+    def __init__(self, monkeypatch, documents, step=0):
+        self.tried = []
+        train_on = KeyedTrainer.training_step
+
+        def allocate(trainer, model, inputs, *arguments, **options):
+            self.tried.append(len(inputs["input_ids"]))
+            if len(inputs["input_ids"]) > documents and trainer.state.global_step >= step:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
+            return train_on(trainer, model, inputs, *arguments, **options)
+
+        monkeypatch.setattr(KeyedTrainer, "training_step", allocate)
+
+
+def test_memory_that_does_not_suffice_ends_in_a_message(run, tmp_path, monkeypatch):
+    Memory(monkeypatch, documents=4)
+    with pytest.raises(RunError, match=r"of memory.*8 documents of up to 26 tokens.*to 104.*auto_micro_batch"):
+        train(run, tmp_path / "out")
+    Memory(monkeypatch, documents=0)
+    one = run.model_copy(update={"execution": run.execution.model_copy(update={"micro_batch_tokens": 1})})
+    with pytest.raises(RunError, match=r"with 1 document of up to 26 tokens at once.*cut documents shorter"):
+        train(one, tmp_path / "out")
+
+
+def test_the_micro_batch_halves_until_it_fits_and_the_batch_stays(run_of, tmp_path, monkeypatch, caplog):
+    caplog.set_level(logging.INFO)
+    dropouts = dict.fromkeys(("embedding_dropout", "mlp_dropout", "attention_output_dropout"), 0.0)
+    task = {"classifier_dropout": 0.0}
+    settings = {"backbone": dropouts, "task": task, "recipe": {"epochs": 2, "batch_size": 8}}
+    small = run_of("finetune", **settings, execution=OFTEN | {"micro_batch_tokens": 2 * 26})
+    train(small, tmp_path / "small")
+    memory = Memory(monkeypatch, documents=2, step=5)
+    halving = run_of("finetune", **settings, execution=OFTEN | {"auto_micro_batch": True})
+    train(halving, tmp_path / "out")
+    assert [size for at, size in enumerate(memory.tried) if memory.tried[at - 1] != size] == [8, 4, 2]
+    assert caplog.text.count("Lower it to") == 2
+    assert caplog.text.count("checkpoint-5") >= 2
+    expected, found = read_record(tmp_path / "small"), read_record(tmp_path / "out")
+    assert (found.steps, found.tokens) == (expected.steps, expected.tokens)
+    one, two = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("small", "out"))
+    assert all(torch.allclose(one[name], two[name], atol=1e-4) for name in one)
+    assert json.loads((tmp_path / "out" / "run.json").read_text())["steps"] == 2 * EPOCH
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_the_micro_batch_halves_on_a_gpu_of_little_memory(run_of, tmp_path, caplog):
+    """A share of the memory that does not hold the activations of the whole batch."""
+    caplog.set_level(logging.INFO)
+    backbone = {"hidden_size": 64, "intermediate_size": 400_000, "num_hidden_layers": 1}
+    execution = {"device": "cuda", "auto_micro_batch": True}
+    run = run_of("finetune", backbone=backbone, recipe={"epochs": 1, "batch_size": 64}, execution=execution)
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(6e9 / total)
+    try:
+        train(run, tmp_path / "out")
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert "out of memory (CUDA out of memory" in caplog.text
+    assert read_record(tmp_path / "out").steps == 3

@@ -1,0 +1,131 @@
+"""Attempts at a run: their order, their heartbeats, and when their folders go."""
+
+import json
+import os
+import time
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from lib.core import attempts as module
+from lib.core.attempts import HEARTBEAT, Heartbeat, attempts, is_alive, read_heartbeat, remove, sweep
+
+
+def heartbeat(place, **changes):
+    now = datetime.now(UTC)
+    values = {"stage": "finetune", "model": "sdpa", "dataset": "imdb", "seed": 1, "out": str(place), "host": "node"}
+    return Heartbeat(**values | {"process": 1, "started": now, "updated": now} | changes)
+
+
+@pytest.fixture
+def begun(tmp_path):
+    """Return the folder of a new attempt at a run whose results go to `out`."""
+
+    def make(name, run="a-run", **changes):
+        folder = tmp_path / "work" / run / name
+        folder.mkdir(parents=True)
+        heartbeat(tmp_path / "out", **changes).write(folder)
+        return folder
+
+    return make
+
+
+def publish(tmp_path, age):
+    (tmp_path / "out").mkdir(exist_ok=True)
+    record = tmp_path / "out" / "run.json"
+    record.write_text("{}")
+    os.utime(record, (time.time() - age.total_seconds(),) * 2)
+
+
+def test_a_heartbeat_is_read_as_it_was_written(begun, tmp_path):
+    folder = begun("0001-node-1")
+    for loss in (0.5, None, float("nan")):
+        heartbeat(tmp_path, loss=loss, step=3, steps=9, error="a\nb").write(folder)
+        found = read_heartbeat(folder)
+        assert (found.loss, found.step, found.error) == (0.5 if loss == 0.5 else None, 3, "a\nb")
+        json.loads((folder / HEARTBEAT).read_text(), parse_constant=pytest.fail)
+    assert [path.name for path in folder.iterdir()] == [HEARTBEAT]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", "{}", '{"stage": 1}', "\udcff"])
+def test_what_is_no_heartbeat_is_none(content, tmp_path):
+    (tmp_path / HEARTBEAT).write_bytes(content.encode(errors="surrogateescape"))
+    assert read_heartbeat(tmp_path) is None
+    assert read_heartbeat(tmp_path / "missing") is None
+
+
+def test_a_heartbeat_does_not_bring_back_a_folder_that_is_gone(begun, tmp_path):
+    folder = begun("0001-node-1")
+    remove(folder)
+    with pytest.raises(FileNotFoundError):
+        heartbeat(tmp_path).write(folder)
+    assert not list(folder.parent.iterdir())
+
+
+def test_attempts_come_in_the_order_of_their_numbers(begun):
+    names = ["9999-b-1", "0002-a-1", "10000-a-1", "0002-b-0", "0001-z-9"]
+    for name in names:
+        folder = begun(name)
+    (folder.parent / ".trash-1").mkdir()
+    (folder.parent / "notes").mkdir()
+    assert [path.name for path in attempts(folder.parent)] == [
+        "0001-z-9",
+        "0002-a-1",
+        "0002-b-0",
+        "9999-b-1",
+        "10000-a-1",
+    ]
+    assert attempts(folder / "missing") == []
+
+
+def test_who_may_still_be_at_work(begun, tmp_path):
+    long_ago = datetime.now(UTC) - timedelta(hours=2)
+    assert is_alive(begun("0001-node-1"))
+    assert not is_alive(begun("0002-node-1", updated=long_ago))
+    assert not is_alive(begun("0003-node-1", state="failed"))
+    search = begun("0004-node-1", updated=long_ago)
+    trial = search / "trial-3" / "work" / "a-trial" / "0001-node-1"
+    trial.mkdir(parents=True)
+    heartbeat(tmp_path).write(trial)
+    assert is_alive(search)
+
+
+@pytest.mark.parametrize(
+    ("age", "changes", "patience", "goes"),
+    [
+        (timedelta(hours=2), {"state": "finished"}, None, True),
+        (timedelta(minutes=2), {"state": "finished"}, None, False),  # the workflow may still refuse the results
+        (timedelta(minutes=2), {"state": "finished"}, timedelta(), True),
+        (timedelta(hours=2), {"state": "running"}, None, False),  # at work
+        (timedelta(hours=2), {"updated": datetime.now(UTC) - timedelta(hours=2)}, None, True),
+        (None, {"state": "finished"}, timedelta(), False),  # the workflow has refused the results
+        (None, {"state": "failed"}, timedelta(), False),
+    ],
+)
+def test_what_is_swept(age, changes, patience, goes, begun, tmp_path):
+    folder = begun("0001-node-1", **changes)
+    if age is not None:
+        publish(tmp_path, age)
+    sweep(tmp_path / "work", *([patience] if patience is not None else []))
+    assert folder.exists() == (not goes)
+    assert (tmp_path / "work").is_dir() == (not goes)
+
+
+def test_the_newest_attempt_says_where_the_results_are(begun, tmp_path):
+    publish(tmp_path, timedelta(hours=2))
+    begun("0001-node-1", state="finished", out=str(tmp_path / "elsewhere"))
+    folder = begun("0002-node-1", state="finished")
+    sweep(tmp_path / "work")
+    assert not folder.parent.exists()
+
+
+def test_rubbish_of_a_sweep_that_was_killed_goes(begun, tmp_path, monkeypatch):
+    folder = begun("0001-node-1")
+    monkeypatch.setattr(module.shutil, "rmtree", lambda *arguments, **options: None)
+    remove(folder.parent)
+    assert not folder.exists()
+    (rubbish,) = (tmp_path / "work").iterdir()
+    monkeypatch.undo()
+    sweep(tmp_path / "work")
+    assert not rubbish.exists()
+    sweep(tmp_path / "missing")

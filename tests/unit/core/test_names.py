@@ -1,0 +1,122 @@
+"""No name, folder or address in a configuration means anything to a shell, or leads elsewhere than it seems."""
+
+import pytest
+from studies import SMALL, changed
+
+from lib.core.configuration import load_study
+from lib.core.errors import ConfigError
+from lib.core.inputs import is_safe_address
+
+STRANGE = [
+    "it's",
+    'a "b"',
+    "a b",
+    "$(touch pwned)",
+    "`id`",
+    "a;b",
+    "a\nb",
+    "a\n",
+    "a/b",
+    "../a",
+    "-x",
+    "{a}",
+    "a|b",
+    "",
+    "ä",
+]
+RESULT = {"kind": "stage", "stage": "finetune"}
+COMMIT = "0" * 40
+
+
+def refusal(*changes):
+    with pytest.raises(ConfigError) as found:
+        load_study([("small.yaml", changed(SMALL, *changes))])
+    return str(found.value)
+
+
+def renamed(section, name, new):
+    values = changed(SMALL)
+    entries = values["experiment"][section]
+    entries[new] = entries.pop(name)
+    return values
+
+
+@pytest.mark.parametrize("name", STRANGE)
+@pytest.mark.parametrize(
+    ("section", "entry"),
+    [
+        ("models", "tfidf"),
+        ("stages", "finetune"),
+        ("datasets", "imdb"),
+        ("corpora", "wikipedia"),
+        ("tokenizers", "wordpiece"),
+    ],
+)
+def test_a_strange_name_is_refused(section, entry, name):
+    with pytest.raises(ConfigError) as found:
+        load_study([("small.yaml", renamed(section, entry, name))])
+    assert f"expected letters, digits, '.', '_' and '-', the first one a letter or digit. Found {name!r}" in str(
+        found.value
+    )
+
+
+@pytest.mark.parametrize("name", STRANGE)
+@pytest.mark.parametrize(
+    ("section", "settings"), [("tables", RESULT), ("figures", {"kind": "bars", "stage": "finetune"})]
+)
+def test_so_is_that_of_a_table_or_figure(section, settings, name):
+    values = changed(SMALL)
+    values["report"] = {section: {name: settings}}
+    with pytest.raises(ConfigError, match=rf"report\.{section}"):
+        load_study([("small.yaml", values)])
+
+
+@pytest.mark.parametrize(
+    "folder", ["my results", "it's", "a;b", "$(touch pwned)", "a\nb", "{stage}", "-x", "~/a", "a*", ""]
+)
+@pytest.mark.parametrize("key", ["results", "resources"])
+def test_a_strange_folder_is_refused(key, folder):
+    message = refusal((f"execution/{key}", folder))
+    assert f"execution.{key}: expected a path of letters, digits and the signs" in message
+
+
+def test_a_usual_folder_is_not():
+    for folder in ("results", "/scratch/über/run-1.2_a+b", "../results", "./a"):
+        load_study([("small.yaml", changed(SMALL, ("execution/results", folder)))])
+
+
+@pytest.mark.parametrize("repository", ["name", "a/b/c", "../b", "a/..", "a b/c", "a/$(id)"])
+def test_a_repository_has_an_owner_and_a_name(repository):
+    start = {"repository": repository, "revision": COMMIT}
+    assert "expected owner/name" in refusal(("experiment/models/sdpa/start", start))
+    hub = {"repository": repository, "revision": COMMIT, "files": {"train": ["a.parquet"]}}
+    assert "expected owner/name" in refusal(("experiment/datasets/imdb/hub", hub))
+
+
+@pytest.mark.parametrize("path", ["/etc/passwd", "../a.csv", "a/../../b.csv", "a//b.csv", "./a.csv"])
+def test_a_file_of_a_repository_stays_in_its_folder(path):
+    hub = {"repository": "a/b", "revision": COMMIT, "files": {"train": [path]}}
+    assert "is no place inside a repository" in refusal(("experiment/datasets/imdb/hub", hub))
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("http://a.org/a.csv", "could be changed on its way"),
+        ("ftp://a.org/a.csv", "could be changed on its way"),
+        ("file:///etc/passwd", "could be changed on its way"),
+        ("http://localhost.a.org/a.csv", "could be changed on its way"),
+        ("https://[a.org/a.csv", "could be changed on its way"),
+        ("https://a.org/", "names no file"),
+        ("https://a.org/a/..", "names no file"),
+    ],
+)
+def test_a_download_has_a_safe_address(url, message):
+    remote = {"files": {"train": [{"url": url, "sha256": "0" * 64}]}}
+    assert message in refusal(("experiment/datasets/imdb/url", remote))
+
+
+def test_this_machine_needs_no_https():
+    assert is_safe_address("https://a.org/a.csv")
+    assert is_safe_address("http://127.0.0.1:8000/a.csv")
+    assert is_safe_address("http://localhost/a.csv")

@@ -1,0 +1,261 @@
+"""Folders of a run: one per process, and results that come to their place whole and stay there."""
+
+import errno
+import os
+import re
+
+import pytest
+import yaml
+
+from lib.core.attempts import attempts, read_heartbeat
+from lib.core.errors import DataError, RunError
+from lib.core.record import RunRecord
+from lib.core.settings.run import Run
+from lib.training import folders as module
+from lib.training.folders import RunFolders
+from lib.training.record import write_record
+
+DIGEST = "0" * 16
+
+
+@pytest.fixture
+def run(tmp_path):
+    """Settings of a run that needs no tokens."""
+    data = {}
+    for split in ("train", "validation", "test"):
+        data[split] = str(tmp_path / f"{split}.parquet")
+        (tmp_path / f"{split}.parquet").write_bytes(split.encode())
+    return Run.model_validate(
+        {
+            "stage": "score",
+            "model": "tfidf",
+            "dataset": "imdb",
+            "seed": 1,
+            "task": {"kind": "sequence_classification"},
+            "labels": ["no", "yes"],
+            "backbone": {"kind": "tfidf"},
+            "data": data,
+        }
+    )
+
+
+@pytest.fixture
+def begin(run, tmp_path):
+    """Return the folders of a new process at the run, as the workflow starts it."""
+
+    def make(**changes):
+        arguments = {"run": run, "out": tmp_path / "runs" / "out", "work": tmp_path / "work", "code": DIGEST}
+        return RunFolders(**arguments | changes)
+
+    return make
+
+
+def finish(folders, score=1.0):
+    """Leave finished results where they are published from."""
+    staged = folders.stage()
+    (staged / "model").mkdir()
+    (staged / "model" / "weights").write_text(str(score))
+    record = dict.fromkeys(("epochs", "steps", "tokens", "seconds", "peak_memory_mb"), 0) | folders.run.model_dump(
+        include={"stage", "model", "dataset", "seed", "precision"}
+    )
+    speeds = dict.fromkeys(("seconds_per_epoch", "tokens_per_second", "hardware", "git_commit"))
+    record |= speeds | {"task": folders.run.task.kind, "parents": folders.parents, "parameters": {}, "device": "cpu"}
+    record |= {"peak_memory_kind": "resident", "versions": {}, "metrics": {"test_f1_macro": score}}
+    write_record(RunRecord.model_validate(record), staged, folders.code)
+    return staged
+
+
+def scores(place):
+    return (place / "model" / "weights").read_text()
+
+
+def test_results_come_whole_and_the_working_folder_stays_until_they_are_accepted(begin, run):
+    with begin() as folders:
+        assert read_heartbeat(folders.work).state == "running"
+        folders.publish(finish(folders))
+    assert {path.name for path in folders.out.iterdir()} == {"config.yaml", "model", "run.json"}
+    assert yaml.safe_load((folders.out / "config.yaml").read_text())["stage"] == "score"
+    heartbeat = read_heartbeat(folders.work)
+    assert (heartbeat.state, heartbeat.out) == ("finished", str(folders.out))
+    other = begin(run=run.model_copy(update={"seed": 2}), out=folders.out.parent / "other")
+    with other:
+        assert folders.work.exists()  # no hour has passed
+    os.utime(folders.out / "run.json", (0, 0))
+    with other:
+        assert not folders.home.exists()
+        assert other.home.exists()
+
+
+def test_a_run_by_hand_leaves_nothing_but_its_results_and_does_not_overwrite(begin, tmp_path):
+    with begin(work=None) as folders:
+        folders.publish(finish(folders))
+    assert [path.name for path in folders.out.parent.iterdir()] == ["out"]
+    with pytest.raises(RunError, match="there is a finished run. Expected a new folder"):
+        begin(work=None)
+    assert scores(folders.out) == "1.0"
+
+
+@pytest.mark.parametrize("left", [[], ["model"], ["model", "config.yaml"]])
+def test_what_the_workflow_leaves_of_an_unfinished_run_is_replaced(left, begin):
+    with begin() as folders:
+        folders.out.mkdir(parents=True)
+        for name in left:
+            (folders.out / name).mkdir()
+            (folders.out / name / "leftover").touch()
+        folders.publish(finish(folders))
+    assert {path.name for path in folders.out.rglob("*")} == {"config.yaml", "model", "weights", "run.json"}
+    assert [path.name for path in folders.out.parent.iterdir()] == ["out"]
+
+
+def test_a_later_process_leaves_what_is_finished_as_it_is(begin, caplog):
+    """Both were at work at once: the first one publishes although it has been superseded, since it is finished."""
+    caplog.set_level("INFO")
+    with begin() as earlier, begin() as later:
+        earlier.publish(finish(earlier, 1.0))
+        later.publish(finish(later, 2.0))
+    assert scores(earlier.out) == "1.0"
+    assert "another process has finished this run, with the same results" in caplog.text
+
+
+def test_a_finished_run_found_at_the_start_is_left(begin):
+    with begin() as folders:
+        folders.publish(finish(folders))
+    assert begin().is_published()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda run, folder: {"code": "f" * 16}, "other code"),
+        (lambda run, folder: {"run": run.model_copy(update={"seed": 2})}, "other seed"),
+        (lambda run, folder: (folder / "train.parquet").write_text("new") and {}, "other inputs"),
+    ],
+)
+def test_a_finished_run_of_others_is_an_error_and_stays(change, message, begin, run, tmp_path):
+    with begin() as folders:
+        folders.publish(finish(folders))
+    with pytest.raises(RunError, match=f"there is a finished run with {message}"):
+        begin(**change(run, tmp_path)).is_published()
+    with (
+        pytest.raises(RunError, match=f"there is a finished run with {message}"),
+        begin(**change(run, tmp_path)) as others,
+    ):
+        others.publish(finish(others, 2.0))
+    assert scores(folders.out) == "1.0"
+
+
+def test_how_the_work_is_done_makes_no_other_run(begin, run):
+    with begin() as folders:
+        folders.publish(finish(folders))
+    execution = run.execution.model_copy(update={"workers": 3})
+    assert begin(run=run.model_copy(update={"execution": execution})).is_published()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda run, folder: {"code": "f" * 16},
+        lambda run, folder: {"run": run.model_copy(update={"seed": 2})},
+        lambda run, folder: (folder / "train.parquet").write_text("new") and {},
+    ],
+)
+def test_a_working_folder_of_other_settings_code_or_inputs_is_not_taken_up(change, begin, run, tmp_path):
+    with pytest.raises(KeyError), begin() as folders:
+        raise KeyError
+    with begin() as same, begin(**change(run, tmp_path)) as other:
+        assert [path.name for path in same.earlier()] == [folders.work.name]
+        assert other.earlier() == []
+
+
+def test_an_input_that_has_vanished_is_named(begin, run):
+    os.remove(run.data["validation"])
+    with pytest.raises(DataError, match=re.escape(f"{run.data['validation']}: cannot be read (No such file")):
+        begin()
+
+
+def test_a_process_that_finds_a_later_one_leaves(begin):
+    first = begin().__enter__()
+    with begin() as second:
+        assert second.earlier() == [first.work]
+    with pytest.raises(RunError, match="taken this run over, in .*0002-.*This one leaves"):
+        first.beat(step=3)
+    error = KeyError("what it failed by")
+    with pytest.raises(RunError, match="taken this run over"):
+        first.__exit__(KeyError, error, None)
+    assert read_heartbeat(first.work).state == "failed"
+    assert "taken this run over" in read_heartbeat(first.work).error
+    assert read_heartbeat(second.work).state == "finished"
+
+
+def test_a_process_whose_folder_was_removed_leaves_and_brings_nothing_back(begin):
+    folders = begin().__enter__()
+    module.remove(folders.home)
+    error = FileNotFoundError("whatever it was about to read")
+    with pytest.raises(RunError, match="has removed this one's folder"):
+        folders.__exit__(type(error), error, None)
+    assert attempts(folders.home) == []
+
+
+def test_results_of_a_process_whose_folder_was_removed_are_not_published(begin):
+    folders = begin().__enter__()
+    staged = finish(folders)
+    with begin():
+        module.remove(folders.work)
+    with pytest.raises(RunError, match="taken this run over"):
+        folders.publish(staged)
+    assert not folders.out.exists()
+
+
+def test_results_cross_file_systems_whole(begin, monkeypatch):
+    """A renaming between two file systems fails; this stands for one."""
+    rename = os.rename
+
+    def across(source, target):
+        if str(source).endswith("results"):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        rename(source, target)
+
+    monkeypatch.setattr(module.os, "rename", across)
+    with begin() as folders:
+        folders.publish(finish(folders))
+    assert {path.name for path in folders.out.rglob("*")} == {"config.yaml", "model", "weights", "run.json"}
+    assert [path.name for path in folders.out.parent.iterdir()] == ["out"]
+
+
+def test_what_is_published_while_leftovers_are_removed_stays(begin, monkeypatch):
+    with begin() as folders:
+        folders.out.mkdir(parents=True)
+        (folders.out / "leftover").touch()
+        published = RunFolders.is_published
+
+        def too_early(self):
+            found = published(self)
+            monkeypatch.undo()
+            folders.publish(finish(folders, 1.0))  # by another process, after this one has looked
+            return found
+
+        monkeypatch.setattr(RunFolders, "is_published", too_early)
+        late = begin()
+        late.work = folders.work
+        other = finish(folders, 2.0).rename(folders.work / "late")
+        late.publish(other)
+    assert scores(folders.out) == "1.0"
+
+
+def test_results_that_cannot_be_moved_wait(begin, monkeypatch):
+    def full(source, target):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
+
+    folders = begin().__enter__()
+    staged = finish(folders)
+    monkeypatch.setattr(module.os, "rename", full)
+    with pytest.raises(RunError, match="No space left.*The finished results wait in"):
+        folders.publish(staged)
+    assert (staged / "run.json").exists()
+    assert not folders.out.exists()
+
+
+def test_a_place_that_cannot_be_made_is_said_before_any_work(begin, tmp_path):
+    (tmp_path / "runs").write_text("a file")
+    with pytest.raises(RunError, match="cannot be written"), begin():
+        pytest.fail("it has begun")
