@@ -76,6 +76,11 @@ def test_a_record_is_done_and_a_living_heartbeat_is_running(plan, tmp_path):
     assert "not heard of" not in text
 
 
+def test_results_that_were_refused_are_waited_for(plan):
+    beat(plan, LSH, minutes=10, state="finished")
+    assert progress(plan)[LSH].state == "waiting"
+
+
 def test_who_says_nothing_for_minutes_is_shown_so_and_after_an_hour_as_dead(plan):
     beat(plan, LSH, minutes=11.7)
     beat(plan, FAVOR, minutes=89.7)
