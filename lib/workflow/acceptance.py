@@ -7,7 +7,7 @@ which would be made again, and says nothing in the records.
 import hashlib
 import json
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -44,15 +44,16 @@ def accept(workflow: Workflow, code: str, reason: str | None) -> dict[Job, Stale
     with workflow.persistence.lock():
         workflow.iocache.deactivate()
         keep_code(code, [digest for job in [*stale, *unknown] if (digest := job.params.get("code"))])
-        # In order, since what reads a record has to know the digest of its new content.
+        checksums: dict[str, str] = {}
         for job in in_order(workflow):
             if job in stale:
                 for file in job.output:
                     if Path(file).name == RUN:
-                        _write_entry(Path(file), stale[job], reason)
+                        checksums[str(file)] = _write_entry(Path(file), stale[job], reason)
                 _make_no_older_than_inputs(job)
             if job in stale or job in unknown:
                 workflow.async_run(workflow.persistence.finished(job))
+        _renew(checksums)
     return stale
 
 
@@ -73,14 +74,14 @@ def _check(workflow: Workflow, stale: Collection[Job]) -> None:
     if not_whole:
         more = f" and {len(not_whole) - NAMED} more" if len(not_whole) > NAMED else ""
         raise RunError(
-            f"nothing was accepted: {len(not_whole)} steps have to be made first, since their results are not there, "
-            f"or not whole: {'; '.join(not_whole[:NAMED])}{more}. Accept a target that does not need them, or run "
-            "snakemake."
+            f"nothing was accepted: {len(not_whole)} of its steps have to be made first, since their results are not "
+            f"there, or not whole: {'; '.join(not_whole[:NAMED])}{more}. Accept a target that does not need them, or "
+            "run snakemake."
         )
 
 
-def _write_entry(path: Path, why: Staleness, reason: str | None) -> None:
-    """Add to a run's record what was accepted, without making stale what is made from the record."""
+def _write_entry(path: Path, why: Staleness, reason: str | None) -> str:
+    """Add to a run's record what was accepted, without making it newer, and return the checksum that it had."""
     record = read_record(path.parent)
     entry = Accepted(
         when=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -92,13 +93,23 @@ def _write_entry(path: Path, why: Staleness, reason: str | None) -> None:
     status, before = path.stat(), _checksum(path)
     write_json(path, record.model_copy(update={"accepted": [*record.accepted, entry]}).model_dump(mode="json"))
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-    # Where times are lost, as in a copy, Snakemake compares contents with those that it has recorded.
-    for metadata in (path for path in Path(".snakemake/metadata").rglob("*") if path.is_file()):
+    return before
+
+
+def _renew(checksums: Mapping[str, str]) -> None:
+    """Let whatever was made from a record that had one of these checksums know the one that it has now.
+
+    Where times are lost, as in a copy, Snakemake compares contents with those that it has recorded.
+    """
+    now = {path: _checksum(Path(path)) for path in checksums}
+    for metadata in Path(".snakemake/metadata").rglob("*") if checksums else ():
+        if not metadata.is_file():
+            continue
         values = json.loads(metadata.read_text(encoding="utf-8"))
-        checksums = values.get("input_checksums") or {}
-        if checksums.get(str(path)) == before:
-            checksums[str(path)] = _checksum(path)
-            metadata.write_text(json.dumps(values), encoding="utf-8")
+        recorded = values.get("input_checksums") or {}
+        renewed = {path: now[path] for path, before in recorded.items() if checksums.get(path) == before}
+        if renewed:
+            metadata.write_text(json.dumps(values | {"input_checksums": recorded | renewed}), encoding="utf-8")
 
 
 def _checksum(path: Path) -> str:

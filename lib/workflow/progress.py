@@ -59,26 +59,27 @@ def _progress(plan: Plan, key: Key, beats: Mapping[Path, list[Heartbeat]]) -> Ru
         return RunProgress("done", read_record(folder).seconds)
     found = beats.get(folder.resolve(), [])
     spent = sum((beat.updated - beat.started).total_seconds() for beat in found)
-    log = _log(plan, key)
+    log = Path(plan.log(_name(plan, key)))
     if not found:
         # What does not train has no heartbeat, so that its log alone tells.
-        if log is None:
+        if not log.is_file():
             return RunProgress("waiting", 0.0)
         failed = any(mark in line for line in _tail(log) for mark in MARKS)
         return RunProgress("failed", 0.0, None, "see its log", log) if failed else RunProgress("running", 0.0)
     last = found[-1]
     if last.state == "failed":
         return RunProgress("failed", spent, last, last.error, log)
+    if last.state == "finished":
+        # Its results are being accepted; where that has not happened for long, they were refused.
+        return RunProgress("running" if _silence(last) < QUIET else "waiting", spent, last)
     if not _is_alive(last):
         return RunProgress("failed", spent, last, f"dead: not heard of for {_span(_silence(last))}", log)
     return RunProgress("running", spent, last)
 
 
 def _is_alive(heartbeat: Heartbeat) -> bool:
-    """Whether a process is at work, or has just published; of one on this machine the system knows."""
-    if heartbeat.state == "finished":
-        return True  # between its last beat and Snakemake's acceptance
-    if heartbeat.host == platform.node() and heartbeat.state == "running":
+    """Whether a process is at work; of one on this machine the system knows."""
+    if heartbeat.host == platform.node():
         try:
             os.kill(heartbeat.process, 0)
         except ProcessLookupError:
@@ -90,13 +91,6 @@ def _is_alive(heartbeat: Heartbeat) -> bool:
 
 def _silence(heartbeat: Heartbeat) -> timedelta:
     return datetime.now(UTC) - heartbeat.updated
-
-
-def _log(plan: Plan, key: Key) -> Path | None:
-    """Return the newest log of a run."""
-    path = Path(plan.log(f"{plan.place(key)}/seed-{key.seed}"))
-    logs = list(path.parent.glob(f"{path.stem}*.log"))
-    return max(logs, key=lambda each: each.stat().st_mtime, default=None)
 
 
 def _tail(path: Path) -> list[str]:
@@ -141,7 +135,7 @@ def told(plan: Plan, found: Mapping[Key, RunProgress]) -> str:
     for key, run in found.items():
         if run.state == "failed":
             lines += ["", f"failed: {_name(plan, key)}: {run.error}"]
-            if run.log is not None:
+            if run.log is not None and run.log.is_file():
                 lines += [f"{run.log}:", *(f"    {line}" for line in _tail(run.log))]
     left, unknown = seconds_left(found)
     spent = sum(run.seconds for run in found.values())

@@ -60,7 +60,7 @@ def staleness(workflow: Workflow, job: Job, code: str, needed: set[Job]) -> Stal
         made = len(missing) == len(job.output)
         found.others.append("not made yet" if made else f"missing: {', '.join(missing)}")
     elif reason.forced:
-        found.others.append("interrupted while it was made: its results are not whole")
+        found.others.append("begun and not finished: it is being made, or was interrupted")
     for file in sorted(set(map(str, reason.updated_input)) - set(found.reads)):
         compared = Path(file).is_file() and Path(file).stat().st_size <= workflow.dag_settings.max_checksum_file_size
         found.others.append(f"input {file} {'has changed' if compared else 'is newer than what was made from it'}")

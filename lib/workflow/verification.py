@@ -83,5 +83,5 @@ def told(found: Verified, results: str) -> str:
     lines = [f"{results}: {found.runs} finished runs, {same} as recorded, {len(found.differing)} differ."]
     for folder, problems in found.differing.items():
         lines += ["", folder, *(f"    {problem}" for problem in problems)]
-    lines += [f"Not known of {number} runs: {name}." for name, number in found.unknown.items()]
+    lines += [f"Not known of {number} of {found.runs}: {name}." for name, number in found.unknown.items()]
     return "\n".join(lines)

@@ -87,7 +87,7 @@ def test_a_target_that_nothing_makes_is_an_error(changed):
 def test_what_is_missing_cannot_be_accepted(changed):
     process = accept(changed, "all", config="changed.yaml")
     assert process.returncode == 2
-    assert "nothing was accepted: 1 steps have to be made first" in process.stderr
+    assert "nothing was accepted: 1 of its steps have to be made first" in process.stderr
     assert "table tapt" in process.stderr
     assert not read_record(changed.folder / ADAPTED).accepted
 

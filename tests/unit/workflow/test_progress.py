@@ -12,7 +12,6 @@ from lib.core.attempts import Heartbeat
 from lib.workflow.plan import Key, Plan
 from lib.workflow.progress import progress, seconds_left, told
 
-NOW = datetime.now(UTC)
 OTHER = "another-machine"
 
 
@@ -22,9 +21,14 @@ def plan(tmp_path):
     return Plan(study(("seeds", [1]), layers=[results]))
 
 
+def moment(minutes):
+    """Return the time in so many minutes."""
+    return datetime.now(UTC) + timedelta(minutes=minutes)
+
+
 def beat(plan, key, number=1, *, minutes=0.0, **fields):
     """Write the heartbeat of an attempt at a run, of so many minutes ago."""
-    updated = NOW - timedelta(minutes=minutes)
+    updated = moment(-minutes)
     usual = {
         "out": str(Path(plan.folder(key)).absolute()),
         "host": OTHER,
@@ -61,7 +65,7 @@ def test_without_anything_on_disk_all_waits(plan):
 def test_a_record_is_done_and_a_living_heartbeat_is_running(plan, tmp_path):
     write_run(tmp_path / "results", *PRETRAIN[:3], seed=1, seconds=1800.0)
     beat(plan, LSH, state="finished")  # of an attempt whose results are not accepted yet
-    beat(plan, FAVOR, epoch=3.4, epochs=10, loss=2.3456, tokens_per_second=45_100.2, ends=NOW + timedelta(minutes=130))
+    beat(plan, FAVOR, epoch=3.4, epochs=10, loss=2.3456, tokens_per_second=45_100.2, ends=moment(130.3))
     found = progress(plan)
     assert [found[key].state for key in (PRETRAIN, LSH, FAVOR)] == ["done", "running", "running"]
     text = told(plan, found)
@@ -72,9 +76,14 @@ def test_a_record_is_done_and_a_living_heartbeat_is_running(plan, tmp_path):
     assert "not heard of" not in text
 
 
+def test_results_that_were_refused_are_waited_for(plan):
+    beat(plan, LSH, minutes=10, state="finished")
+    assert progress(plan)[LSH].state == "waiting"
+
+
 def test_who_says_nothing_for_minutes_is_shown_so_and_after_an_hour_as_dead(plan):
-    beat(plan, LSH, minutes=12)
-    beat(plan, FAVOR, minutes=90)
+    beat(plan, LSH, minutes=11.7)
+    beat(plan, FAVOR, minutes=89.7)
     found = progress(plan)
     assert (found[LSH].state, found[FAVOR].state) == ("running", "failed")
     text = told(plan, found)
@@ -117,7 +126,7 @@ def test_a_run_without_heartbeats_is_told_by_its_log(plan):
 
 def test_what_is_left_follows_from_runs_alike(plan, tmp_path):
     write_run(tmp_path / "results", *PRETRAIN[:3], seed=1, seconds=1800.0)
-    beat(plan, LSH, ends=NOW + timedelta(minutes=60))  # two hours in all
+    beat(plan, LSH, ends=moment(60))  # two hours in all
     found = progress(plan)
     left, unknown = seconds_left(found)
     assert left == pytest.approx(3600 + (1800 + 7200) / 2, rel=0.01)

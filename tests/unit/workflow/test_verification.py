@@ -100,7 +100,7 @@ def test_what_a_record_does_not_tell_is_said(tmp_path):
     found = verify(str(tmp_path), str(tmp_path / "code"))
     assert not found.differing
     assert set(found.unknown.values()) == {1}
-    assert "Not known of 1 runs: the code that they executed." in told(found, "results")
+    assert "Not known of 1 of 1: the code that they executed." in told(found, "results")
 
 
 def test_code_that_was_not_kept_is_no_proof(tmp_path):
