@@ -259,7 +259,9 @@ def test_a_setting_of_the_command_line_lies_over_the_files(project):
 
 def test_programs_run_under_the_interpreter_of_snakemake(project):
     """Whichever `python` comes first in the user's PATH."""
-    output = project.snakemake("-n", "-p", "--configfile", "config/demo.yaml", "--", "results/demo/tables/f1.csv").stdout
+    output = project.snakemake(
+        "-n", "-p", "--configfile", "config/demo.yaml", "--", "results/demo/tables/f1.csv"
+    ).stdout
     programs = re.findall(r"^Shell command: (\S+) scripts/\w+\.py", output, re.MULTILINE)
     assert len(programs) > 60
     assert set(programs) == {sys.executable}

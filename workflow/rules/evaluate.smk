@@ -30,7 +30,7 @@ rule evaluate:
         "{wildcards.stage} {wildcards.model} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
         "{PYTHON:q} scripts/evaluate.py --config {params.settings:q} --splits {params.splits} --data {input.data}"
-        " {params.tokenizer} {params.start} --execution {EXECUTION:q} --out {params.folder} >> {log} 2>&1"
+        " {params.tokenizer} {params.start} --execution {EXECUTION:q} --out {params.folder} > {log} 2>&1"
 
 
 # The same rule for models that read tokens, which need what a training needs.

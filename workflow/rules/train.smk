@@ -41,7 +41,7 @@ rule train:
     shell:
         "{PYTHON:q} scripts/train.py --config {params.settings:q} --splits {params.splits} --data {input.data}"
         " --tokenizer {input.tokenizer} {params.start} --execution {EXECUTION:q} --work {plan.results}/work"
-        " --out {params.folder} >> {log} 2>&1"
+        " --out {params.folder} > {log} 2>&1"
 
 
 # The same rule for tasks that predict, whose runs leave one file more.
