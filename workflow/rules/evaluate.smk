@@ -17,7 +17,7 @@ rule evaluate:
     wildcard_constraints:
         **only([run for run in EVALUATED if not plan.reads_tokens(run)]),
     resources:
-        mem_mb=lambda w, input, attempt: attempt * max(2_000, TEXT_MEMORY * input.size_mb),
+        mem_mb=lambda w, input, attempt: attempt * round(2_000 + TEXT_MEMORY * input.size_mb),
         runtime=growing(60),
     params:
         settings=lambda w: plan.run_settings(key(w)),
