@@ -280,7 +280,8 @@ def test_a_disturbed_job_goes_on_from_its_last_checkpoint(finished, event):
     seed = finished.events[event]
     first, *others = finished.jobs(seed)
     assert others, "there was no second attempt"
-    assert int(re.search(r"checkpoint-(\d+)", finished.log(seed))[1]) >= HELD_AT
+    # The one at `HELD_AT` may have been half-written.
+    assert int(re.search(r"checkpoint-(\d+)", finished.log(seed))[1]) >= HELD_AT - 1
     assert f"Slurm job {others[-1]['JobId']}\n" in finished.log(seed)
     assert f"Slurm job {first['JobId']}\n" in finished.terminal()
     finished.assert_as_undisturbed(seed)
