@@ -77,7 +77,7 @@ test: setup ## Run the tests (8 to 23 minutes on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadscope
 
 # By itself: it waits for Slurm more than it computes.
-test-slurm: setup ## Run the workflow on a Slurm of two nodes on this machine (SLURM_MINUTES on 2 cores)
+test-slurm: setup ## Run the workflow on a Slurm of two nodes on this machine (9 minutes on 2 busy cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slurm
 
 test-slow: setup ## Run the heavy proofs (about half an hour on 2 cores)

@@ -26,7 +26,7 @@ for name in ANALYSES:
             "analysis {params.name}"
         shell:
             "{PYTHON:q} scripts/analyse.py --analysis {params.analysis:q} --runs {params.runs}"
-            " --tokenizers {input.tokenizers} --tokens {input.tokens} --out {output} >> {log} 2>&1"
+            " --tokenizers {input.tokenizers} --tokens {input.tokens} --out {output} > {log} 2>&1"
 
     rule:
         name:
@@ -59,4 +59,4 @@ for name in ANALYSES:
             "figure {params.name}"
         shell:
             "{PYTHON:q} scripts/analysis_figure.py --look {params.look:q} --table {input} --summary {output.html} {output.summary}"
-            " --out {output.svg} {output.others} >> {log} 2>&1"
+            " --out {output.svg} {output.others} > {log} 2>&1"

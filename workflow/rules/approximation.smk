@@ -16,7 +16,7 @@ rule favor_error:
     message:
         "error of FAVOR+ against exact attention"
     shell:
-        "{PYTHON:q} scripts/favor_error.py --out {output.table} >> {log} 2>&1"
+        "{PYTHON:q} scripts/favor_error.py --out {output.table} > {log} 2>&1"
 
 
 rule lsh_recall:
@@ -34,4 +34,4 @@ rule lsh_recall:
     message:
         "share of exact attention within the windows of LSH"
     shell:
-        "{PYTHON:q} scripts/lsh_recall.py --out {output.table} >> {log} 2>&1"
+        "{PYTHON:q} scripts/lsh_recall.py --out {output.table} > {log} 2>&1"

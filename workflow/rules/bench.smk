@@ -72,7 +72,7 @@ rule attention_cost:
         "what attention costs, beside other implementations"
     shell:
         "{PYTHON:q} scripts/attention_cost.py --mechanisms {params.mechanisms:q} --heads {params.heads}"
-        " --head-size {params.head_size} --out {output} >> {log} 2>&1"
+        " --head-size {params.head_size} --out {output} > {log} 2>&1"
 
 
 rule training_cost:
@@ -95,7 +95,7 @@ rule training_cost:
         "what training costs, beside BERT"
     shell:
         "{PYTHON:q} scripts/training_cost.py --mechanisms {params.mechanisms:q} --encoder {params.encoder:q}"
-        " --out {output} >> {log} 2>&1"
+        " --out {output} > {log} 2>&1"
 
 
 rule adaptation_cost:
@@ -114,7 +114,7 @@ rule adaptation_cost:
     message:
         "what it costs to adapt an opened decoder, beside transformers and peft"
     shell:
-        "{PYTHON:q} scripts/adaptation_cost.py --out {output} >> {log} 2>&1"
+        "{PYTHON:q} scripts/adaptation_cost.py --out {output} > {log} 2>&1"
 
 
 rule sequence_cost:
@@ -136,7 +136,7 @@ rule sequence_cost:
         "what a layer costs per token, recurrent or attention"
     shell:
         "{PYTHON:q} scripts/sequence_cost.py --mechanisms {params.mechanisms:q} --encoder {params.encoder:q}"
-        " --out {output} >> {log} 2>&1"
+        " --out {output} > {log} 2>&1"
 
 
 rule memory_cost:
@@ -159,7 +159,7 @@ rule memory_cost:
         "what memory attention takes over one sequence"
     shell:
         "{PYTHON:q} scripts/memory_cost.py --mechanisms {params.mechanisms:q} --heads {params.heads}"
-        " --head-size {params.head_size} --out {output} >> {log} 2>&1"
+        " --head-size {params.head_size} --out {output} > {log} 2>&1"
 
 
 rule measure_summary:
@@ -177,7 +177,7 @@ rule measure_summary:
     message:
         "summary of {wildcards.measured}"
     shell:
-        "{PYTHON:q} scripts/measure_summary.py {wildcards.measured} --table {input} --out {output} >> {log} 2>&1"
+        "{PYTHON:q} scripts/measure_summary.py {wildcards.measured} --table {input} --out {output} > {log} 2>&1"
 
 
 # A rule for each figure, because each has a caption of its own.
@@ -201,4 +201,4 @@ for shown, measured in (MEASURE_FIGURES | LENGTH_FIGURES).items():
             "figure {params.figure}"
         shell:
             "{PYTHON:q} scripts/measure_figure.py {params.figure} --table {input} --out {output.svg} {output.png}"
-            " >> {log} 2>&1"
+            " > {log} 2>&1"

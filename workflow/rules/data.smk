@@ -32,7 +32,7 @@ rule filter_corpus:
         "filter file {wildcards.shard} of {wildcards.corpus}"
     shell:
         "{PYTHON:q} scripts/filter_corpus.py --settings {params.settings:q} --part train-{wildcards.shard}"
-        " --source {input:q} --out {output} >> {log} 2>&1"
+        " --source {input:q} --out {output} > {log} 2>&1"
 
 
 rule prepare_dataset:
@@ -62,7 +62,7 @@ rule prepare_dataset:
         "prepare {wildcards.corpus}"
     shell:
         "{PYTHON:q} scripts/prepare_dataset.py --settings {params.settings:q} {params.files:q} {params.ground_truth:q}"
-        " --out {params.folder} >> {log} 2>&1"
+        " --out {params.folder} > {log} 2>&1"
 
 
 rule augment_dataset:
@@ -95,7 +95,7 @@ rule augment_dataset:
     shell:
         "{PYTHON:q} scripts/augment_dataset.py --settings {params.settings:q} --preparation {params.preparation:q}"
         " --train {input.train} --validation {input.validation} --test {input.test} {params.sources:q}"
-        " --device {DEVICE} --out {params.folder} >> {log} 2>&1"
+        " --device {DEVICE} --out {params.folder} > {log} 2>&1"
 
 
 rule describe_dataset:
@@ -118,7 +118,7 @@ rule describe_dataset:
     message:
         "describe the texts of {wildcards.corpus}"
     shell:
-        "{PYTHON:q} scripts/describe_dataset.py --settings {params.settings:q} --data {input} --out {output} >> {log} 2>&1"
+        "{PYTHON:q} scripts/describe_dataset.py --settings {params.settings:q} --data {input} --out {output} > {log} 2>&1"
 
 
 rule train_tokenizer:
@@ -137,7 +137,7 @@ rule train_tokenizer:
     message:
         "make the tokeniser {wildcards.tokenizer}"
     shell:
-        "{PYTHON:q} scripts/train_tokenizer.py {params.settings} {input:q} --out {output} >> {log} 2>&1"
+        "{PYTHON:q} scripts/train_tokenizer.py {params.settings} {input:q} --out {output} > {log} 2>&1"
 
 
 rule tokenize_corpus:
@@ -165,7 +165,7 @@ rule tokenize_corpus:
         "tokenise {wildcards.corpus} with {wildcards.tokenizer}"
     shell:
         "{PYTHON:q} scripts/tokenize_corpus.py --shards {input.shards} --tokenizer {input.tokenizer} {params.slices}"
-        " --out {params.folder} --lengths {output.lengths} >> {log} 2>&1"
+        " --out {params.folder} --lengths {output.lengths} > {log} 2>&1"
 
 
 rule tokenize_dataset:
@@ -194,4 +194,4 @@ rule tokenize_dataset:
     shell:
         "{PYTHON:q} scripts/tokenize_dataset.py --train {input.train} --validation {input.validation} --test {input.test}"
         " --tokenizer {input.tokenizer} --max-tokens {params.max_tokens} --window-stride {params.window_stride}"
-        " --out {params.folder} --lengths {output.lengths} >> {log} 2>&1"
+        " --out {params.folder} --lengths {output.lengths} > {log} 2>&1"

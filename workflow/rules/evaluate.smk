@@ -17,7 +17,7 @@ rule evaluate:
     wildcard_constraints:
         **only([run for run in EVALUATED if not plan.reads_tokens(run)]),
     resources:
-        mem_mb=lambda w, input, attempt: attempt * max(2_000, TEXT_MEMORY * input.size_mb),
+        mem_mb=lambda w, input, attempt: attempt * round(2_000 + TEXT_MEMORY * input.size_mb),
         runtime=growing(60),
     params:
         settings=lambda w: plan.run_settings(key(w)),
@@ -31,7 +31,7 @@ rule evaluate:
     shell:
         "{PYTHON:q} scripts/evaluate.py --config {params.settings:q} --splits {params.splits} --data {input.data}"
         " {params.tokenizer} {params.start} --execution {EXECUTION:q}"
-        " --code {params.code} --out {params.folder} >> {log} 2>&1"
+        " --code {params.code} --out {params.folder} > {log} 2>&1"
 
 
 # The same rule for models that read tokens, which need what a training needs.

@@ -17,7 +17,7 @@ if hub_corpora := plan.corpora_from("hub"):
             "download {wildcards.path} of {params.repository}"
         shell:
             "{PYTHON:q} scripts/download_hub.py --repository {params.repository:q} --revision {params.revision:q}"
-            " --file {wildcards.path:q} --out {output:q} >> {log:q} 2>&1"
+            " --file {wildcards.path:q} --out {output:q} > {log:q} 2>&1"
 
 
 if url_corpora := plan.corpora_from("url"):
@@ -35,7 +35,7 @@ if url_corpora := plan.corpora_from("url"):
         message:
             "download {wildcards.path}"
         shell:
-            "{PYTHON:q} scripts/download_url.py {params.options:q} --out {output:q} >> {log:q} 2>&1"
+            "{PYTHON:q} scripts/download_url.py {params.options:q} --out {output:q} > {log:q} 2>&1"
 
 
 for corpus in plan.corpora_from("generated"):
@@ -63,7 +63,7 @@ for corpus in plan.corpora_from("generated"):
         shell:
             "{PYTHON:q} scripts/generate_corpus.py --corpus {params.corpus} --generator {params.generator}"
             " --documents {params.documents} --seed {params.seed} --options {params.options:q}"
-            " --out {params.folder} >> {log} 2>&1"
+            " --out {params.folder} > {log} 2>&1"
 
 
 if wordnets := plan.wordnets:
@@ -81,7 +81,7 @@ if wordnets := plan.wordnets:
         message:
             "download {wildcards.archive}"
         shell:
-            "{PYTHON:q} scripts/download_url.py {params.options:q} --out {output:q} >> {log:q} 2>&1"
+            "{PYTHON:q} scripts/download_url.py {params.options:q} --out {output:q} > {log:q} 2>&1"
 
 
 rule download_vocabulary:
@@ -97,7 +97,7 @@ rule download_vocabulary:
         "download the vocabulary of {params.repository}"
     shell:
         "{PYTHON:q} scripts/download_hub.py --type model --repository {params.repository:q}"
-        " --revision {params.revision:q} --file vocab.txt --out {output} >> {log} 2>&1"
+        " --revision {params.revision:q} --file vocab.txt --out {output} > {log} 2>&1"
 
 
 rule download_tokenizer:
@@ -113,7 +113,7 @@ rule download_tokenizer:
         "download the tokeniser of {params.repository}"
     shell:
         "{PYTHON:q} scripts/download_model.py --tokenizer --repository {params.repository:q}"
-        " --revision {params.revision:q} --out {output:q} >> {log} 2>&1"
+        " --revision {params.revision:q} --out {output:q} > {log} 2>&1"
 
 
 rule download_model_tokenizer:
@@ -129,7 +129,7 @@ rule download_model_tokenizer:
         "download the tokeniser of the model {wildcards.repository}"
     shell:
         "{PYTHON:q} scripts/download_model.py --tokenizer --repository {wildcards.repository:q}"
-        " --revision {wildcards.revision:q} --out {output:q} >> {log:q} 2>&1"
+        " --revision {wildcards.revision:q} --out {output:q} > {log:q} 2>&1"
 
 
 rule download_model:
@@ -145,4 +145,4 @@ rule download_model:
         "download the model {wildcards.repository}"
     shell:
         "{PYTHON:q} scripts/download_model.py --repository {wildcards.repository:q} --revision {wildcards.revision:q}"
-        " --out {output:q} >> {log:q} 2>&1"
+        " --out {output:q} > {log:q} 2>&1"

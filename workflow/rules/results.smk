@@ -36,7 +36,7 @@ for name, table in plan.tables.items():
         message:
             "table {params.name}"
         shell:
-            "{PYTHON:q} scripts/table.py --table {params.table:q} --records {input} --out {output} >> {log} 2>&1"
+            "{PYTHON:q} scripts/table.py --table {params.table:q} --records {input} --out {output} > {log} 2>&1"
 
 
 for name, figure in plan.figures.items():
@@ -64,4 +64,4 @@ for name, figure in plan.figures.items():
         message:
             "figure {params.name}"
         shell:
-            "{PYTHON:q} scripts/figure.py --figure {params.figure:q} --records {input} --out {output} >> {log} 2>&1"
+            "{PYTHON:q} scripts/figure.py --figure {params.figure:q} --records {input} --out {output} > {log} 2>&1"

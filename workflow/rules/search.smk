@@ -18,7 +18,7 @@ rule best:
     message:
         "best settings of {wildcards.stage} on {wildcards.dataset}"
     shell:
-        "{PYTHON:q} scripts/best.py --scope {params.scope:q} --records {input} --out {output} >> {log} 2>&1"
+        "{PYTHON:q} scripts/best.py --scope {params.scope:q} --records {input} --out {output} > {log} 2>&1"
 
 
 rule tune:
@@ -51,7 +51,7 @@ rule tune:
     shell:
         "{PYTHON:q} scripts/tune.py --config {params.settings:q} --splits {params.splits} --data {input.data}"
         " --tokenizer {input.tokenizer} {params.start} --execution {EXECUTION:q} --work {plan.results}/work"
-        " --code {params.code} --out {params.folder} >> {log} 2>&1"
+        " --code {params.code} --out {params.folder} > {log} 2>&1"
 
 
 rule best_trial:

@@ -33,4 +33,4 @@ rule teach:
         "{wildcards.stage}: what teaches {wildcards.model} on {wildcards.dataset}, seed {wildcards.seed}"
     shell:
         "{PYTHON:q} scripts/teach.py --config {input.config} --model {input.model} --tokenizer {input.tokenizer}"
-        " --documents {input.documents} --tokens {input.tokens} --execution {EXECUTION:q} --out {output} >> {log} 2>&1"
+        " --documents {input.documents} --tokens {input.tokens} --execution {EXECUTION:q} --out {output} > {log} 2>&1"

@@ -49,7 +49,7 @@ rule train:
     shell:
         "{TRAINER} scripts/train.py --config {params.settings:q} --splits {params.splits} --data {input.data}"
         " --tokenizer {input.tokenizer} {params.start} --execution {EXECUTION:q} --work {plan.results}/work"
-        " --code {params.code} --out {params.folder} >> {log} 2>&1"
+        " --code {params.code} --out {params.folder} > {log} 2>&1"
 
 
 # The same rule for tasks that predict, whose runs leave one file more.

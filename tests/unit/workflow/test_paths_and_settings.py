@@ -18,6 +18,7 @@ from lib.data.tokenizer import TextTokenizer
 from lib.results.scope import scope as read_scope
 from lib.workflow.digests import reached
 from lib.workflow.plan import Key, Plan, as_json
+from lib.workflow.resources import SHORTEST_MINUTES
 
 FIRST = "results/runs"
 STAGES = ("pretrain", "tapt", "finetune")
@@ -968,3 +969,8 @@ def test_minutes_follow_from_work_and_scale():
     assert Plan(study(long, layers=[("slow.yaml", scaled)])).minutes(run) == pytest.approx(
         3 * plan(long).minutes(run), abs=2
     )
+
+
+def test_no_job_asks_for_less_time_than_it_takes_to_start_and_to_be_warned():
+    scaled = {"execution": {"job": {"runtime_scale": 0.001}}}
+    assert Plan(study(layers=[("fast.yaml", scaled)])).minutes(key("pretrain", "sdpa")) == SHORTEST_MINUTES
