@@ -64,10 +64,8 @@ def run(
         logging.getLogger(library).setLevel(logging.WARNING)
     if argv is None and (status := preloaded.hand_over()) is not None:
         return status
-    if argv is None:  # the terminal shows the logs of several attempts
-        job = os.environ.get("SLURM_JOB_ID")
-        place = f"{platform.node()}, Slurm job {job}" if job else platform.node()
-        logging.getLogger("lib").info("%s starts on %s", Path(sys.argv[0]).name, place)
+    if argv is None and (job := os.environ.get("SLURM_JOB_ID")):  # the terminal shows the logs of several attempts
+        logging.getLogger("lib").info("%s starts on %s, Slurm job %s", Path(sys.argv[0]).name, platform.node(), job)
     try:
         status = main(argv)
     except ProjectError as error:

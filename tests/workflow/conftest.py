@@ -68,23 +68,29 @@ def alone():
 
 
 @pytest.fixture(scope="session")
-def finished(copy_of_repository):
-    """A project whose small workflow has run to its end."""
-    project = copy_of_repository("finished")
+def made(copy_of_repository):
+    """A project whose small workflow has run to its end, for copies alone."""
+    project = copy_of_repository("made")
     project.configure(SMALL)
     project.snakemake("--cores", 2, "--configfile", "config.test.yaml")
     return project
 
 
 @pytest.fixture(scope="session")
-def clone(finished, copy_of_repository):
+def clone(made, copy_of_repository):
     """Make a fresh copy of the repository, with parts of what the small workflow left, their times kept."""
 
     def make(name, *parts):
         project = copy_of_repository(name)
         project.configure(SMALL)
         for part in parts:
-            shutil.copytree(finished.folder / part, project.folder / part)
+            shutil.copytree(made.folder / part, project.folder / part)
         return project
 
     return make
+
+
+@pytest.fixture(scope="module")
+def finished(clone):
+    """A project whose small workflow has run to its end, for one module."""
+    return clone("finished", "results", ".snakemake")

@@ -73,8 +73,6 @@ def test_the_best_epoch_is_chosen_as_asked(tmp_path):
     last, best = arguments(tmp_path), arguments(tmp_path, best=("loss", False))
     assert (last.load_best_model_at_end, best.load_best_model_at_end) == (False, True)
     assert (best.metric_for_best_model, best.greater_is_better) == ("loss", False)
-    assert last.save_total_limit == 1
-    assert best.save_total_limit > 1, "the Trainer would remove the last checkpoint at the end"
 
 
 def test_evaluations_come_at_steps_if_asked(tmp_path):
