@@ -4,7 +4,7 @@ Reads the run's settings (a `config.yaml`, or the same as JSON in place), the to
 name, and the weights it starts from. Writes config.yaml, model/, history.csv, run.json, for a task that predicts
 predictions.parquet and, where geometry is measured, geometry.csv to a new folder.
 To repeat a run by hand: python scripts/train.py --config results/runs/.../config.yaml --out FOLDER
-On several GPUs of a machine: python -m torch.distributed.run --standalone --nproc-per-node 2 scripts/train.py ...
+On several GPUs of a machine: python -m torch.distributed.run --standalone --nproc-per-node 2 -- scripts/train.py ...
 """
 
 import sys

@@ -60,6 +60,36 @@ SMALL: dict[str, Any] = {
 }
 """Three stages, four models, one corpus and two datasets: the shape of the grid."""
 
+UNUSED = ("lsh-h2-c128", "lsh-h4-c64", "lsh-h4-c128", "favor-m128", "favor-m256", "favor-m512")
+MINIATURE: dict[str, Any] = {
+    "extends": "config/demo.yaml",
+    "experiment": {
+        "mechanisms": dict.fromkeys(UNUSED),
+        "backbones": {
+            "encoder": {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+        },
+        "corpora": {
+            "wikipedia": {
+                "generated": {"documents": 300},
+                "short": {"articles": 80, "max_tokens": 32},
+                "long": {"articles": 20, "max_tokens": 64},
+                "held_out": {"articles": 10, "max_tokens": 64},
+            },
+        },
+        "datasets": {
+            "imdb": {"generated": {"documents": 200}, "max_tokens": 48},
+            "hyperpartisan": None,
+            "arxiv": None,
+        },
+        "stages": {
+            "pretrain": {"recipe": {"epochs": 1}},
+            "tapt": {"data": {"imdb": {"recipe": {"epochs": 1}}}},
+            "finetune": {"data": {"imdb": {"recipe": {"epochs": 2}}}},
+        },
+    },
+}
+"""As small as a workflow can be and still go through every rule: one dataset, one mechanism of each kind."""
+
 Change = tuple[str, Any]
 """A place (names separated by `/`, since names may hold dots) and its new value; `DELETE` takes the key away."""
 

@@ -8,9 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import psutil
 import pytest
 from cluster import Cluster, missing
+from studies import DELETE, MINIATURE, changed
 
 from lib.core.record import read_record
 
@@ -19,47 +21,22 @@ pytestmark = pytest.mark.slurm
 BIN = Path(sys.executable).parent
 THREADS = 2
 STUDY = "config.test.yaml"
-UNUSED = ("lsh-h2-c64", "lsh-h2-c128", "lsh-h4-c64", "lsh-h4-c128", "favor-m64", "favor-m128", "favor-m256")
-UNUSED += ("favor-m512",)
 SEEDS = [1, 2, 3, 4, 5]
 """Of the fine-tunings: four at once, which is what the cluster has GPUs for, and one by itself."""
-CUT = {
-    "extends": "config/demo.yaml",
-    "experiment": {
-        "seeds": [1],
-        "mechanisms": dict.fromkeys(UNUSED),
-        "backbones": {
-            "encoder": {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-        },
-        "corpora": {
-            "wikipedia": {
-                "generated": {"documents": 300},
-                "short": {"articles": 80, "max_tokens": 32},
-                "long": {"articles": 20, "max_tokens": 64},
-                "held_out": {"articles": 10, "max_tokens": 64},
-            },
-        },
-        "datasets": {
-            "imdb": {"generated": {"documents": 400}, "max_tokens": 48},
-            "hyperpartisan": None,
-            "arxiv": None,
-        },
-        "stages": {
-            "pretrain": {"recipe": {"epochs": 1}},
-            "finetune": {"seeds": SEEDS, "data": {"imdb": {"recipe": {"epochs": 4}}}},
-        },
-        "models": {"sdpa": {"skip": ["tapt"]}},
-    },
-    "report": {
-        "tables": dict.fromkeys(("tapt", "memory_delta", "time_delta")),
-        "figures": dict.fromkeys(("loss_tapt", "cost_tapt")),
-    },
-    # A checkpoint at every step.
-    "execution": {
-        "training": {"checkpoint_minutes": 1e-6},
-        "job": {"gpu": 1, "cpus_per_task": THREADS, "mem_mb": 1500},
-    },
-}
+CUT = changed(
+    MINIATURE,
+    *((f"experiment/mechanisms/{name}", None) for name in ("lsh-h2-c64", "favor-m64")),
+    ("experiment/models/sdpa/skip", ["tapt"]),
+    ("experiment/seeds", [1]),
+    ("experiment/stages/finetune/seeds", SEEDS),
+    ("experiment/stages/tapt", DELETE),
+    ("experiment/stages/finetune/data/imdb/recipe/epochs", 4),
+    ("experiment/datasets/imdb/generated/documents", 400),
+    ("report/tables", dict.fromkeys(("tapt", "memory_delta", "time_delta"))),
+    ("report/figures", dict.fromkeys(("loss_tapt", "cost_tapt"))),
+    ("execution/training/checkpoint_minutes", 1e-6),  # a checkpoint at every step
+    ("execution/job", {"gpu": 1, "cpus_per_task": THREADS, "mem_mb": 1500}),
+)
 RUNS = "results/demo/runs/finetune/sdpa/imdb"
 HELD_AT = 5
 """A training is stopped when it has written that many checkpoints, or a few more."""
@@ -304,6 +281,30 @@ def test_a_job_outlives_snakemake_and_the_next_one_makes_it_too(finished):
     held[seed].resume()
     finished.finish(snakemake)
     finished.assert_as_undisturbed(seed)
+
+
+def test_two_processes_train_in_one_job(finished):
+    """As many GPUs, CPUs and as much memory for each; one job, one start, and the losses of one process."""
+    folder = finished.folder / "two"
+    settings = f"execution={{results: {folder.name}, gpus_per_run: 2}}"
+    prepared = [f"{folder.name}/data/imdb/tokens/wordpiece/{split}" for split in ("train", "validation", "test")]
+    wikipedia = [f"{folder.name}/data/wikipedia/tokens/wordpiece/{split}" for split in ("train", "validation")]
+    finished.project.snakemake(*prepared, *wikipedia, "--cores", 1, "--configfile", STUDY, "--config", settings)
+    run = "runs/finetune/sdpa/imdb/seed-1"
+    before = len(finished.cluster.jobs())
+    finished.run(f"{folder.name}/{run}/run.json", "--config", settings)
+    jobs = finished.cluster.jobs()[before:]
+    assert sorted(job["Comment"] for job in jobs) == [
+        "rule_train_and_predict_wildcards_finetune_sdpa_imdb_1",
+        "rule_train_wildcards_pretrain_sdpa_wikipedia_1",
+    ]
+    one = {"cpus": THREADS, "memory": "1500M", "time": "00:15:00", "gpus": "gres:gpu:1"}
+    assert all(asked(job) == one | {"cpus": 2 * THREADS, "memory": "3000M", "gpus": "gres:gpu:2"} for job in jobs)
+    log = (folder / "logs/finetune/sdpa/imdb/seed-1.log").read_text()
+    assert (log.count(" starts on "), log.count("epoch 1,")) == (2, 1)
+    assert read_record(folder / run).processes == 2
+    alone, together = (pd.read_csv(place / run / "history.csv") for place in (finished.folder / "results/demo", folder))
+    assert together.train_loss.tolist() == pytest.approx(alone.train_loss.tolist(), abs=1e-4)
 
 
 def test_small_runs_share_a_job(user):

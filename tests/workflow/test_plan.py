@@ -106,7 +106,7 @@ def test_a_training_on_several_gpus_is_one_job(project):
     assert jobs_of(output)["train"] == 1
     job = output[output.rindex("pretrain mine on wikipedia") :]
     assert re.search(
-        r"python -m torch.distributed.run --standalone .*--nproc-per-node 2 scripts/train.py --config", job
+        r"python -m torch.distributed.run --standalone .*--nproc-per-node 2 -- scripts/train.py --config", job
     )
 
 

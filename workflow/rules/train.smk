@@ -5,7 +5,8 @@ PROCESSES = plan.study.execution.gpus_per_run
 TRAINER = [PYTHON]
 if PROCESSES > 1:
     TRAINER += ["-m", "torch.distributed.run", "--standalone", "--local-addr", "localhost"]
-    TRAINER += ["--nproc-per-node", str(PROCESSES)]
+    # The last word keeps torchrun from taking options of the program for abbreviations of its own.
+    TRAINER += ["--nproc-per-node", str(PROCESSES), "--"]
 TRAINER = shlex.join(TRAINER)
 
 TRAINED = [run for run in plan.made if plan.trains(run) and not plan.tunes(run)]
