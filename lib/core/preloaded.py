@@ -211,6 +211,7 @@ def _keep(connection: socket.socket) -> Call:
 def _pass_signals(requests: BinaryIO, process: int) -> None:
     """Send `process` and its children the signals that arrive as bytes, and kill them at the end of those."""
     with contextlib.suppress(ProcessLookupError):
-        while number := requests.read(1):
-            os.killpg(process, number[0])
+        with contextlib.suppress(ConnectionResetError):  # the other end was killed before it read the status
+            while number := requests.read(1):
+                os.killpg(process, number[0])
         os.killpg(process, signal.SIGKILL)

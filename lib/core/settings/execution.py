@@ -52,7 +52,7 @@ class Training(Section):
 class Job(Section):
     """What one training job asks of a machine; with several `gpus_per_run`, each of its processes asks for as much."""
 
-    gpu: Literal[0, 1] = Field(1, description="GPUs; 0 = it runs on a CPU.")
+    gpu: int = Field(1, ge=0, le=1, description="GPUs, 1 at most: several take `gpus_per_run`; 0 = it runs on a CPU.")
     gres: str | None = Field(
         None,
         pattern=r"^\w+(:[\w.]+)?$",

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lib.core.preloaded import SOCKET, THREADS
+from lib.core.preloaded import SOCKET, THREADS, _pass_signals
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = """
@@ -166,6 +167,17 @@ def test_a_program_whose_keeper_was_killed_has_failed(programs, tmp_path):
     os.kill(pid, signal.SIGKILL)
     _, errors = process.communicate(timeout=30)
     assert "was killed. Run it again" in errors
+
+
+def test_a_program_killed_before_it_read_anything_takes_its_process_along():
+    """Then the system says "connection reset", not "end of file"."""
+    process = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    ours, theirs = socket.socketpair()
+    with ours, ours.makefile("rb") as requests:
+        ours.sendall(b"unread")
+        theirs.close()
+        _pass_signals(requests, process.pid)
+    assert process.wait(timeout=30) == -signal.SIGKILL
 
 
 def test_many_programs_at_once(programs):

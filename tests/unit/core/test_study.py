@@ -554,7 +554,7 @@ GRAPH = {
     ),
     "several GPUs without a process for each": (
         [("execution/job", {"gpu": 2})],
-        "execution.job.gpu: .*0 or 1.*Found 2",
+        "execution.job.gpu: .*less than or equal to 1. Found 2",
     ),
     "a start from an unknown stage": (
         [("experiment/stages/tapt/start", "pretraining")],
@@ -1105,6 +1105,12 @@ def test_a_generated_section_that_is_not_the_source_may_be_anything():
     assert loaded.experiment.datasets["imdb"].source == "local"
     other = {"generated": {"documents": 3, "generator": "reviews"}}
     study(("datasets/imdb", GENERATED | other | {"source": "local", "local": {"files": {"train": ["x.csv"]}}}))
+
+
+def test_numbers_may_be_words():
+    """As Snakemake's `--config` gives those inside braces."""
+    execution = study(layers=[("--config", {"execution": {"gpus_per_run": "2", "job": {"gpu": "0"}}})]).execution
+    assert (execution.gpus_per_run, execution.job.gpu) == (2, 0)
 
 
 @pytest.mark.parametrize("case", [*BAD, *IDLE, *GRAPH])
