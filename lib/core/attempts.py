@@ -1,6 +1,8 @@
 """Where runs are at work: a folder per run, in it one per process that has tried it, in each a heartbeat.
 
-    <results>/work/<stage>-<model>-<dataset>-seed-<n>-<key>/<number>-<host>-<random>/heartbeat.json
+In the folder `work` of a study's results:
+
+    <stage>-<model>-<dataset>-seed-<n>-<key>/<number>-<host>-<random>/heartbeat.json
 
 An attempt of a search holds its trials' own runs and attempts, which are further down. No process writes to another
 one's folder, and folders are moved away before they are removed, so that nothing here needs a lock.

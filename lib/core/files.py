@@ -1,6 +1,7 @@
 """Files of settings, and atomic writes: an artifact appears under its name whole, or not at all."""
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -83,6 +84,12 @@ def read_mapping(source: str | Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise ConfigError(f"{source}: holds {type(values).__name__}, expected a mapping of settings.")
     return values
+
+
+def file_digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def sync(folder: Path) -> None:

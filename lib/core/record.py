@@ -8,6 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lib.core.errors import DataError
+from lib.core.files import file_digest
 from lib.core.variants import Setting
 
 CONFIG = "config.yaml"
@@ -132,9 +133,3 @@ def digest_of(place: Path) -> str:
         if path == place or path.suffix in (".safetensors", ".arrow") or path.name in ("vocab.txt", "tokenizer.json"):
             digest.update(bytes.fromhex(file_digest(path)))
     return digest.hexdigest()
-
-
-def file_digest(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

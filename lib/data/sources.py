@@ -25,7 +25,7 @@ from huggingface_hub.errors import (
 from tenacity import Retrying, before_sleep_log, retry_if_exception, stop_after_attempt, wait_exponential
 
 from lib.core.errors import DownloadError
-from lib.core.files import atomic_path
+from lib.core.files import atomic_path, file_digest
 from lib.core.inputs import is_safe_address
 
 logger = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ def download_hub(
         raise _explained(error, place, page) from error
     blob = Path(cached).resolve()
     # The cache names a large file by its sha256, which the library does not compare after a plain transfer.
-    if re.fullmatch("[0-9a-f]{64}", blob.name) and (found := _sha256(blob)) != blob.name:
+    if re.fullmatch("[0-9a-f]{64}", blob.name) and (found := file_digest(blob)) != blob.name:
         blob.unlink()
         raise DownloadError(
             f"{place}: the content's sha256 is {found}, but the hub announced {blob.name}. The damaged file was "
@@ -293,8 +293,3 @@ def _status_may_pass(status: int) -> bool:
 
 def _first_line(error: BaseException) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0]
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -3,8 +3,6 @@
 import math
 import multiprocessing
 import platform
-import resource
-import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from multiprocessing.connection import Connection
@@ -17,6 +15,7 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
 
 from lib.core.errors import RunError
+from lib.core.memory import resident_peak_mb
 
 Key = TypeVar("Key")
 Result = TypeVar("Result")
@@ -152,8 +151,7 @@ def highest_mb(device: torch.device) -> float:
     """Return the highest memory of this process so far, in MiB: allocated on a GPU, resident on a CPU."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+    return resident_peak_mb()
 
 
 def with_peak_mb(

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lib.core.errors import RunError
+from lib.core.memory import resident_peak_mb
 from lib.core.randomness import derive_seed
 
 KEYWORDS = ["algorithm", "climate", "debate", "entropy", "film", "policy", "proof", "season", "theorem", "voting"]
@@ -98,8 +99,7 @@ def measure(script: str, source: Path, *arguments: str | Path) -> dict[str, str 
         "seconds": round(seconds, 1),
         "cpu_seconds": round(usage.ru_utime + usage.ru_stime, 1),
         "megabytes_per_core_second": round(megabytes / (usage.ru_utime + usage.ru_stime), 1),
-        # Linux counts in KiB, macOS in bytes.
-        "peak_memory_mib": round(usage.ru_maxrss / (1024 if sys.platform != "darwin" else 1024**2)),
+        "peak_memory_mib": round(resident_peak_mb(usage)),
     }
 
 

@@ -2,8 +2,6 @@
 
 import logging
 import math
-import resource
-import sys
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -14,6 +12,7 @@ from transformers.trainer_callback import ExportableState
 
 from lib.attention.contract import set_step
 from lib.core.errors import RunError
+from lib.core.memory import resident_peak_mb
 from lib.training import ranks
 from lib.training.interruptions import Interruption
 
@@ -149,11 +148,8 @@ class HistoryRecorder(TrainerCallback, ExportableState):
 
     def measured_peak(self) -> float:
         """Return the highest memory so far, in MiB: GPU memory on a GPU, resident memory on a CPU."""
-        if torch.cuda.is_initialized():
-            peak = torch.cuda.max_memory_allocated() / 2**20
-        else:
-            unit = 1 if sys.platform == "darwin" else 2**10  # bytes there, KiB elsewhere
-            peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+        on_gpu = torch.cuda.is_initialized()
+        peak = torch.cuda.max_memory_allocated() / 2**20 if on_gpu else resident_peak_mb()
         self.peak_memory_mb = max(self.peak_memory_mb, peak)
         return self.peak_memory_mb
 

@@ -6,7 +6,6 @@ training reads none but its own: those that it wrote, and copies that agree with
 """
 
 import contextlib
-import hashlib
 import json
 import logging
 import math
@@ -21,7 +20,7 @@ from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from lib.core.attempts import remove
 from lib.core.errors import RunError
-from lib.core.files import atomic_path, sync, write_json
+from lib.core.files import atomic_path, file_digest, sync, write_json
 from lib.training import ranks
 from lib.training.folders import TRACKERS, RunFolders
 
@@ -53,7 +52,7 @@ def last_checkpoint(work: str | Path) -> Path | None:
 def seal(checkpoint: Path) -> None:
     """Write the manifest of a checkpoint whose other files are all there, and bring them to the disk."""
     files = sorted(path for path in checkpoint.rglob("*") if path.is_file() and path.name != MANIFEST)
-    write_json(checkpoint / MANIFEST, {str(path.relative_to(checkpoint)): _digest(path) for path in files})
+    write_json(checkpoint / MANIFEST, {str(path.relative_to(checkpoint)): file_digest(path) for path in files})
     sync(checkpoint)
 
 
@@ -61,7 +60,7 @@ def fault(checkpoint: Path) -> str | None:
     """Return what is wrong with a checkpoint, None if it is whole."""
     try:
         manifest = _manifest(checkpoint)
-        differing = [name for name, digest in manifest.items() if _digest(checkpoint / name) != digest]
+        differing = [name for name, digest in manifest.items() if file_digest(checkpoint / name) != digest]
     except FileNotFoundError as error:
         return f"its {Path(error.filename).name} is missing"
     except ValueError as error:
@@ -210,8 +209,3 @@ def _manifest(checkpoint: Path) -> dict[str, str]:
     if outside := [name for name in manifest if not (checkpoint / name).resolve().is_relative_to(checkpoint.resolve())]:
         raise ValueError(f"{outside[0]} is not in it")
     return manifest
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import platform
-import resource
 import subprocess
-import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
@@ -15,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from lib.core.errors import DataError
-from lib.core.files import write_json
-from lib.core.record import RUN, Parent, RunRecord, digest_of, file_digest
+from lib.core.files import file_digest, write_json
+from lib.core.memory import resident_peak_mb
+from lib.core.record import RUN, Parent, RunRecord, digest_of
 from lib.core.settings.run import Run
 from lib.training import ranks
 
@@ -118,8 +117,7 @@ def _described(run: Run, folders: RunFolders, trainer: KeyedTrainer | None) -> d
     """Return the fields that say what the run was, from what, by which versions, where, and with how much memory."""
     if trainer is None:
         packages = ["scikit-learn", "numpy", "scipy"]
-        unit = 1 if sys.platform == "darwin" else 2**10  # bytes there, KiB elsewhere
-        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+        memory = resident_peak_mb()
         gpu, device, hardware = None, "cpu", platform.machine()
     else:
         packages = ["torch", "transformers", "datasets", "tokenizers", "accelerate"]

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from lib.core.record import RUN, RunRecord, digest_of, file_digest, read_record
+from lib.core.files import file_digest
+from lib.core.record import RUN, RunRecord, digest_of, read_record
 from lib.workflow.kept_code import code_since
 
 

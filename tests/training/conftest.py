@@ -9,6 +9,7 @@ import yaml
 from lib.core.settings.run import Run
 from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import tokenize_dataset
+from lib.training.run import train
 
 # Several small trainings at once would otherwise fight for the cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -141,3 +142,11 @@ def config_file(settings, tmp_path):
         return path
 
     return write
+
+
+@pytest.fixture(scope="module")
+def undisturbed(run, tmp_path_factory):
+    """The folder of a module's `run`, done in one go."""
+    folder = tmp_path_factory.mktemp("undisturbed") / "out"
+    train(run, folder)
+    return folder

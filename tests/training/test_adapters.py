@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 import torch
+from comparing import weights
 from killing import attempt, killed_at
 from peft import PeftModel
 from pydantic import ValidationError
@@ -32,10 +33,6 @@ DECODER = {
 }
 LORA = {"r": 4, "alpha": 8}
 RECIPE = {"epochs": 3, "learning_rate": 2e-2, "lora": LORA}
-
-
-def weights(folder):
-    return load_file(folder / "model.safetensors")
 
 
 @pytest.fixture(scope="module")

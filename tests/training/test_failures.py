@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 import torch
+from comparing import assert_alike, weights
 from killing import attempt
-from safetensors.torch import load_file
 
 from lib.core.attempts import read_heartbeat
 from lib.core.errors import RunError
@@ -33,13 +33,6 @@ EPOCH = 192 // 8
 @pytest.fixture(scope="module")
 def run(run_of):
     return run_of("finetune", recipe={"epochs": 2, "batch_size": 8}, execution=OFTEN)
-
-
-@pytest.fixture(scope="module")
-def undisturbed(run, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("undisturbed") / "out"
-    train(run, folder)
-    return folder
 
 
 @pytest.fixture
@@ -73,13 +66,6 @@ def await_step(process, work, step):
         if max(steps, default=0) >= step:
             return
         time.sleep(0.02)
-
-
-def assert_alike(one, other):
-    expected, found = (load_file(folder / "model" / "model.safetensors") for folder in (one, other))
-    assert all(torch.equal(weight, found[name]) for name, weight in expected.items())
-    assert read_record(one).metrics == read_record(other).metrics
-    assert read_record(one).steps == read_record(other).steps
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGUSR1])
@@ -265,7 +251,7 @@ def test_the_micro_batch_halves_until_it_fits_and_the_batch_stays(run_of, tmp_pa
     assert caplog.text.count("checkpoint-5") >= 2
     expected, found = read_record(tmp_path / "small"), read_record(tmp_path / "out")
     assert (found.steps, found.tokens) == (expected.steps, expected.tokens)
-    one, two = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("small", "out"))
+    one, two = (weights(tmp_path / name / "model") for name in ("small", "out"))
     assert all(torch.allclose(one[name], two[name], atol=1e-4) for name in one)
     assert json.loads((tmp_path / "out" / "run.json").read_text())["steps"] == 2 * EPOCH
 

@@ -5,10 +5,10 @@ import json
 import pandas as pd
 import pytest
 import torch
+from comparing import weights
 from killing import attempt, killed_at
 from peft import LoraConfig, inject_adapter_in_model
 from pydantic import ValidationError
-from safetensors.torch import load_file
 
 from lib.evaluation.geometry import Form, measure
 from lib.training import run as training_run
@@ -48,17 +48,13 @@ def measured(run_of, tmp_path):
     return make
 
 
-def weights(folder):
-    return load_file(folder / "model" / "model.safetensors")
-
-
 @pytest.mark.parametrize("backbone", [LLAMA, LSH, FAVOR], ids=["llama", "lsh", "favor"])
 def test_the_training_is_the_same_with_and_without(backbone, measured, tmp_path):
     measured("with", backbone=backbone)
     train_without = {"geometry": None, "backbone": backbone}
     with pytest.raises(FileNotFoundError):
         measured("without", **train_without)
-    first, second = weights(tmp_path / "with"), weights(tmp_path / "without")
+    first, second = weights(tmp_path / "with" / "model"), weights(tmp_path / "without" / "model")
     assert all(torch.equal(weight, second[name]) for name, weight in first.items())
     losses = [pd.read_csv(tmp_path / name / "history.csv")[["train_loss", "eval_loss"]] for name in ("with", "without")]
     pd.testing.assert_frame_equal(*losses, check_exact=True)
@@ -92,7 +88,7 @@ def test_rows_of_steps_layers_heads_and_positions(measured):
 def test_the_last_rows_are_those_of_the_model_that_was_left(measured, tmp_path):
     table = measured(geometry=GEOMETRY | {"every": 5})
     last = table[(table["step"] == LAST) & (table["position"] == 0)].set_index(["layer", "head"])
-    left = weights(tmp_path / "out")
+    left = weights(tmp_path / "out" / "model")
     for layer in range(2):
         query, key = (
             left[f"pretrained.inner.layers.{layer}.self_attn.{name}.weight"].double().view(-1, 8, 32)

@@ -5,8 +5,8 @@ import shutil
 
 import pytest
 import torch
+from comparing import assert_alike, weights
 from killing import attempt, kill, killed_at, killed_in
-from safetensors.torch import load_file
 
 from lib.core.errors import RunError
 from lib.core.record import read_record
@@ -44,13 +44,6 @@ def killed(killed_once, tmp_path):
     return work
 
 
-@pytest.fixture(scope="module")
-def undisturbed(run, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("undisturbed") / "out"
-    train(run, folder)
-    return folder
-
-
 @pytest.fixture
 def taken_over(run, tmp_path):
     """Return the checkpoint that a new attempt goes on from."""
@@ -63,16 +56,6 @@ def taken_over(run, tmp_path):
             return found and found.name
 
     return take
-
-
-def weights(folder):
-    return load_file(folder / "model" / "model.safetensors")
-
-
-def assert_alike(undisturbed, folder):
-    expected, found = weights(undisturbed), weights(folder)
-    assert all(torch.equal(weight, found[name]) for name, weight in expected.items())
-    assert read_record(undisturbed).metrics == read_record(folder).metrics
 
 
 FILES = ["model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json", "manifest.json"]
@@ -135,7 +118,7 @@ def test_a_start_from_the_training_state_of_another_run_goes_on_exactly(run, kil
     checkpoint = shutil.copytree(killed / "checkpoint-9", tmp_path / "copied")
     start = Start(run=str(tmp_path), checkpoint=str(checkpoint), load_only_model_state=False)
     train(run.model_copy(update={"start": start}), tmp_path / "started")
-    expected, started = weights(undisturbed), weights(tmp_path / "started")
+    expected, started = weights(undisturbed / "model"), weights(tmp_path / "started" / "model")
     assert all(torch.equal(weight, started[name]) for name, weight in expected.items())
 
 

@@ -5,8 +5,8 @@ import shutil
 import pandas as pd
 import pytest
 import torch
+from comparing import same, weights
 from datasets import load_from_disk
-from safetensors.torch import load_file
 from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassification, AutoTokenizer
 
 from lib.core.errors import RunError
@@ -23,16 +23,6 @@ CONSTANT = {"min_lr_ratio": 1.0, "warmup_ratio": 0.0}
 
 def history(folder):
     return pd.read_csv(folder / "history.csv")
-
-
-def weights(folder):
-    return load_file(folder / "model.safetensors")
-
-
-def same(one, other):
-    one, other = weights(one), weights(other)
-    assert one.keys() == other.keys()
-    return all(torch.equal(weight, other[name]) for name, weight in one.items())
 
 
 @pytest.fixture(scope="module")

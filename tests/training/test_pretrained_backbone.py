@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 import torch
+from comparing import weights
 from pydantic import ValidationError
-from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelForTokenClassification
 
 from lib.backbones.pretrained.families import FAMILIES, Family
@@ -73,7 +73,7 @@ def test_an_opened_decoder_goes_on_from_the_causal_one(pretrained, run_of, tmp_p
     train(started(run_of("tapt", model="llama", backbone=decoder("bidirectional")), pretrained), tmp_path / "out")
     record = read_record(tmp_path / "out")
     assert record.parents["start"].path == str(pretrained / "model")
-    before, after = (load_file(folder / "model" / "model.safetensors") for folder in (pretrained, tmp_path / "out"))
+    before, after = (weights(folder / "model") for folder in (pretrained, tmp_path / "out"))
     assert before.keys() == after.keys()
     assert not torch.equal(before["pretrained.inner.norm.weight"], after["pretrained.inner.norm.weight"])
 

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import torch
 import yaml
-from safetensors.torch import load_file
+from comparing import same, weights
 from transformers import pipeline
 
 from lib.core.errors import ConfigError, RunError
@@ -154,12 +154,7 @@ def test_only_a_model_that_classifies_documents_predicts_their_classes(tagging, 
 
 def test_a_run_is_repeated_by_its_own_config(stages, tmp_path):
     program("train")(["--config", str(stages / "pretrain" / "config.yaml"), "--out", str(tmp_path / "again")])
-    first, second = (
-        load_file(folder / "model" / "model.safetensors") for folder in (stages / "pretrain", tmp_path / "again")
-    )
-    assert first.keys() == second.keys()
-    for name, weight in first.items():
-        assert torch.equal(weight, second[name]), name
+    assert same(stages / "pretrain" / "model", tmp_path / "again" / "model")
 
 
 def test_a_finished_run_is_not_overwritten(stages):
@@ -209,7 +204,7 @@ def test_multipliers_scale_the_steps(run_of, tmp_path):
     still = run_of("finetune", recipe={"epochs": 1, "backbone_lr_multiplier": 0.0, "head_lr_multiplier": 1.0})
     train(still, tmp_path / "still")
     train(run_of("finetune", recipe={"epochs": 1, "head_lr_multiplier": 0.0}), tmp_path / "moving")
-    still, moved = (load_file(tmp_path / name / "model" / "model.safetensors") for name in ("still", "moving"))
+    still, moved = (weights(tmp_path / name / "model") for name in ("still", "moving"))
     for name, weight in still.items():
         in_encoder = name.startswith("encoder.")
         if "bias" not in name:

@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 import torch
+from comparing import assert_alike, same
 from datasets import load_from_disk
 from killing import attempt, kill, killed_at, killed_in
-from safetensors.torch import load_file
 
 from lib.core.errors import RunError
 from lib.core.record import read_record
@@ -22,15 +22,6 @@ CONSTANT = {"min_lr_ratio": 1.0, "warmup_ratio": 0.0}
 
 def history(folder):
     return pd.read_csv(folder / "history.csv")
-
-
-def weights(folder):
-    return load_file(folder / "model.safetensors")
-
-
-def same(one, other):
-    one, other = weights(one), weights(other)
-    return one.keys() == other.keys() and all(torch.equal(weight, other[name]) for name, weight in one.items())
 
 
 def test_a_training_ends_within_an_epoch_and_its_schedule_with_it(run_of, corpus, tmp_path):
@@ -151,8 +142,7 @@ def test_a_run_killed_after_its_last_step_trains_no_further(keep, run_of, tmp_pa
         context.setattr(KeyedTrainer, "training_step", kill)
         train(run, tmp_path / "out")
     train(run, tmp_path / "undisturbed")
-    assert same(tmp_path / "out" / "model", tmp_path / "undisturbed" / "model")
-    assert read_record(tmp_path / "out").metrics == read_record(tmp_path / "undisturbed").metrics
+    assert_alike(tmp_path / "undisturbed", tmp_path / "out")
 
 
 def test_a_state_within_an_epoch_goes_on_with_the_intervals_of_the_new_run(run_of, tmp_path):

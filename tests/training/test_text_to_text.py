@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 import torch
+from comparing import weights
 from killing import killed_at
 from pydantic import ValidationError
-from safetensors.torch import load_file
 from transformers import T5Config, T5ForConditionalGeneration
 
 from lib.core.errors import ConfigError, RunError
@@ -37,10 +37,6 @@ def trained(writing, tmp_path_factory):
     out = tmp_path_factory.mktemp("trained") / "out"
     train(writing(), out)
     return out
-
-
-def weights(folder):
-    return load_file(folder / "model.safetensors")
 
 
 def figures(folder):
