@@ -62,6 +62,10 @@ verify: setup ## Compare finished results with their records: files, inputs, cod
 	$(BIN)/python -m pip install --quiet --requirement requirements-bench.lock
 	touch $@
 
+.venv/.kernels: requirements-kernels.lock .venv/.done
+	$(BIN)/python -m pip install --quiet --requirement requirements-kernels.lock
+	touch $@
+
 bench: setup .venv/.bench ## Measure what attention costs here, beside other implementations (about 18 minutes on 2 cores)
 	$(SNAKEMAKE) bench --cores $(CORES) --workflow-profile none --rerun-incomplete --show-failed-logs --quiet reason host
 	@echo; cat results/tables/attention_cost.md; echo

@@ -4,13 +4,16 @@ Shapes: B batch, H heads, N tokens, d head width.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from lib.attention.kernels import by_triton
 from lib.core.errors import ConfigError
 from lib.core.kinds import MechanismParameters
+from lib.core.settings.execution import Kernels
 
 
 class Attention(nn.Module, ABC):
@@ -60,6 +63,9 @@ class Attention(nn.Module, ABC):
         # Not a buffer: nothing to store or to initialise. On the CPU even where the default device holds no data.
         self._slopes = None if slopes is None else torch.tensor(slopes, device="cpu")
         self.step = 0
+        self.kernels: Kernels = "auto"
+        self.computed_by: Literal["torch", "triton"] | None = None
+        """What the last pass ran on; None before the first one."""
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Attend from every query to the real keys of its row.
@@ -134,6 +140,16 @@ class Attention(nn.Module, ABC):
             self._slopes = self._slopes.to(device)  # kept, since every copy to a GPU waits for it
         return self._slopes
 
+    def by_triton(self, rows: Tensor) -> bool:
+        """Return whether to compute on `rows` with Triton kernels; for mechanisms that have some.
+
+        Raises:
+            RunError: they are asked for, and cannot run here or on such numbers.
+        """
+        chosen = by_triton(self.kernels, rows)
+        self.computed_by = "triton" if chosen else "torch"
+        return chosen
+
     @abstractmethod
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """Do the mechanism's arithmetic.
@@ -158,6 +174,16 @@ class Attention(nn.Module, ABC):
 
 def set_step(model: nn.Module, step: int) -> None:
     """Tell the optimiser step to every mechanism in `model`."""
-    for module in model.modules():
-        if isinstance(module, Attention):
-            module.set_step(step)
+    for mechanism in mechanisms(model):
+        mechanism.set_step(step)
+
+
+def set_kernels(model: nn.Module, kernels: Kernels) -> None:
+    """Tell every mechanism in `model` what to compute with."""
+    for mechanism in mechanisms(model):
+        mechanism.kernels = kernels
+
+
+def mechanisms(model: nn.Module) -> Iterator[Attention]:
+    """Yield every mechanism in `model`."""
+    return (module for module in model.modules() if isinstance(module, Attention))

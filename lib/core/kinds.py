@@ -30,6 +30,7 @@ SHARED_MODULES = frozenset(
         "document_classification",
         "heads",
         "interface",
+        "kernels",
         "language_model",
         "loading",
         "projections",

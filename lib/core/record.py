@@ -88,6 +88,8 @@ class RunRecord(BaseModel):
     precision: Literal["fp32", "bf16", "fp16"] | None
     device: str
     hardware: str | None
+    kernels: Literal["torch", "triton"] | None = None
+    """What a mechanism that has Triton kernels of its own computed with; None = it has none, or unknown."""
     processes: int = 1
     """Processes that trained together, each on a device of its own. Time is that on the clock, memory that of the one
     which took most."""

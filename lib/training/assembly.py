@@ -5,6 +5,7 @@ from typing import NamedTuple
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import set_seed
 
+from lib.attention.contract import set_kernels
 from lib.backbones.contract import TokenBackbone
 from lib.core.errors import RunError
 from lib.core.kinds import BACKBONES, TASKS
@@ -39,4 +40,5 @@ def assemble(run: Run) -> Parts:
     set_seed(derive_seed("weights", run.seed) % 2**32)
     model = task.model(backbone.config(tokenizer, task.model_options()))
     backbone.check(model)
+    set_kernels(model, run.execution.kernels)
     return Parts(task, backbone, tokenizer, model)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from lib.attention.contract import mechanisms
 from lib.core.errors import DataError
 from lib.core.files import file_digest, write_json
 from lib.core.memory import resident_peak_mb
@@ -118,12 +119,13 @@ def _described(run: Run, folders: RunFolders, trainer: KeyedTrainer | None) -> d
     if trainer is None:
         packages = ["scikit-learn", "numpy", "scipy"]
         memory = resident_peak_mb()
-        gpu, device, hardware = None, "cpu", platform.machine()
+        gpu, device, hardware, kernels = None, "cpu", platform.machine(), None
     else:
         packages = ["torch", "transformers", "datasets", "tokenizers", "accelerate"]
         memory = trainer.recorder.measured_peak()
         gpu, device = trainer.gpu, str(trainer.args.device)
         hardware = gpu or f"{platform.machine()}, {trainer.threads} threads"
+        kernels = next((mechanism.computed_by for mechanism in mechanisms(trainer.model)), None)
     return {
         "stage": run.stage,
         "model": run.model,
@@ -137,6 +139,7 @@ def _described(run: Run, folders: RunFolders, trainer: KeyedTrainer | None) -> d
         "precision": run.precision,
         "device": device,
         "hardware": hardware,
+        "kernels": kernels,
         "versions": {"python": platform.python_version()} | {package: version(package) for package in packages},
         "git_commit": _git_commit(),
     }

@@ -7,6 +7,8 @@ from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from lib.core.settings import Folder, Section, check
 
+Kernels = Literal["auto", "torch", "triton"]
+
 
 class Training(Section):
     """How one training is executed."""
@@ -21,6 +23,11 @@ class Training(Section):
         False,
         description="Whether a training halves the documents that it takes at once where memory does not suffice, and "
         "goes on from its last checkpoint; on one device.",
+    )
+    kernels: Kernels = Field(
+        "auto",
+        description="What attention computes with: `torch`, torch's operations; `triton`, the mechanism's own kernels "
+        "for a GPU if it has some; `auto`, the faster ones as far as that was measured, which is `torch` today.",
     )
     workers: NonNegativeInt = Field(0, description="Processes that prepare batches; 0 = the training process itself.")
     checkpoint_minutes: PositiveFloat = Field(

@@ -38,7 +38,7 @@ def test_an_unknown_kind_lists_the_known_ones():
         registry.build(MechanismParameters(kind="linformer"), **SHAPE)
 
 
-@pytest.mark.parametrize("kind", ["contract", "registry", "reference"])
+@pytest.mark.parametrize("kind", ["contract", "kernels", "registry", "reference"])
 def test_other_modules_of_the_room_are_no_mechanisms(kind):
     with pytest.raises(ConfigError):
         registry.build(MechanismParameters(kind=kind), **SHAPE)
