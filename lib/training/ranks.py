@@ -7,6 +7,7 @@ In a process that is alone every function returns what it is given.
 """
 
 import logging
+import multiprocessing
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -38,6 +39,10 @@ def joined() -> Iterator[None]:
         yield
         return
     _take_gpu(int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"]))
+    # Processes that prepare batches are not forked from here: a thread of the process group may hold a lock of Python's
+    # own at that moment, for which the new process would wait for ever.
+    multiprocessing.set_start_method("forkserver")
+    multiprocessing.set_forkserver_preload(["lib.training.run"])
     dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
     for name in GIVEN:
         del os.environ[name]
