@@ -1,0 +1,35 @@
+"""Compile the Triton kernels for GPUs, on a machine that need not have one, and say what they take there.
+
+Out: a CSV file, a row for each mechanism, kernel, variant of it and architecture. Registers that do not suffice spill to
+slow memory; shared memory decides how many programs a processor of the GPU runs at once.
+
+python scripts/kernel_resources.py --mechanisms '{"favor-m64": {"kind": "favor", "nb_features": 64}, ...}' --out FILE
+"""
+
+import sys
+from collections.abc import Sequence
+
+from lib.core import program
+from lib.measure.kernel_resources import ARCHITECTURES, kernel_resources
+from lib.measure.options import add_mechanisms, table_parser, write_table
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    parser = table_parser(__doc__)
+    add_mechanisms(parser)
+    parser.add_argument("--length", type=int, default=2048, metavar="N", help="tokens (2048)")
+    parser.add_argument("--heads", type=int, default=8, metavar="H", help="attention heads (8)")
+    parser.add_argument("--head-size", type=int, default=64, metavar="D", help="width of a head (64)")
+    parser.add_argument("--dtype", default="bfloat16", choices=["float32", "bfloat16", "float16"], help="of the inputs")
+    parser.add_argument("--dropout", type=float, default=0.0, metavar="P", help="of the weights (0)")
+    parser.add_argument(
+        "--architectures", type=int, nargs="+", default=ARCHITECTURES, metavar="CC", help=f"{ARCHITECTURES}"
+    )
+    arguments = vars(parser.parse_args(argv))
+    out = arguments.pop("out")
+    write_table(out, kernel_resources(**arguments))
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main))

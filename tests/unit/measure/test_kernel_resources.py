@@ -1,0 +1,49 @@
+"""Triton kernels become machine code of GPUs, on a machine without one."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+MECHANISMS = {
+    "sdpa": {"kind": "sdpa"},
+    "lsh-h2-c64": {"kind": "lsh", "num_hashes": 2, "chunk_size": 64},
+    "favor-m64": {"kind": "favor", "nb_features": 64},
+}
+
+
+def program(*arguments, **environment):
+    """Run the program in a process of its own, where Triton compiles unless told otherwise."""
+    inherited = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    command = [sys.executable, ROOT / "scripts/kernel_resources.py", "--mechanisms", json.dumps(MECHANISMS), *arguments]
+    environment = inherited | {"PYTHONPATH": str(ROOT)} | environment
+    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
+
+
+def test_every_kernel_compiles_and_fits(tmp_path):
+    """Hardly anything spills, and two programs at least share the memory of a processor."""
+    pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
+    done = program("--length", "300", "--dropout", "0.1", "--out", str(tmp_path / "table.csv"))
+    assert done.returncode == 0, done.stderr
+    table = pd.read_csv(tmp_path / "table.csv")
+    assert set(table["mechanism"]) == {"lsh-h2-c64", "favor-m64"}
+    assert set(table["architecture"]) == {80, 90}
+    both = table.groupby("mechanism")["kernel"].agg(set)
+    assert {"_hash", "_forward", "_backward"} <= both["lsh-h2-c64"]
+    assert {"_summarise_kernel", "_attend_kernel", "_key_gradients_kernel"} <= both["favor-m64"]
+    assert table["registers"].between(16, 255).all()
+    assert table["spilled_bytes"].max() <= 128
+    assert table["shared_kib"].max() <= 80
+
+
+def test_an_interpreter_cannot_compile(tmp_path):
+    pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
+    done = program("--out", str(tmp_path / "table.csv"), TRITON_INTERPRET="1")
+    assert done.returncode == 1
+    assert "TRITON_INTERPRET is set, so that Triton does not compile. Unset it" in done.stderr
+    assert not (tmp_path / "table.csv").exists()
