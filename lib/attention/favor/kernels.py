@@ -185,15 +185,19 @@ def _plan(query: Tensor, draws: Tensor) -> _Plan:
 def _summarise(
     plan: _Plan, key: Tensor, value: Tensor, draws: Tensor, real: Tensor | None, scale: float
 ) -> tuple[Tensor, Tensor]:
-    """Return z [BH, M] in float32 and A^T v [BH, M, d] in the type of `value`."""
-    _, sequences, _ = plan.sizes
+    """Return z [BH, M] in float32 and A^T v [BH, M, d].
+
+    A^T v is in float32, or in the type of `value` where it would take more than the output, which exact attention keeps.
+    """
+    _, sequences, length = plan.sizes
     columns, width = 2 * draws.shape[1], draws.shape[2]
+    dtype = torch.float32 if 4 * columns <= value.itemsize * length else value.dtype
 
     def empty(*shape: int, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         sums = value.new_empty(*shape, columns, dtype=torch.float32)
         return sums, value.new_empty(*shape, columns, width, dtype=dtype)
 
-    result = empty(sequences, dtype=value.dtype)
+    result = empty(sequences, dtype=dtype)
     parts = result if plan.splits == 1 else empty(plan.splits, sequences, dtype=torch.float32)
     _summarise_kernel[plan.by_draws](
         key,
@@ -262,22 +266,33 @@ def _load_summary(summaries, first, own, DRAWS: tl.constexpr, WIDTH: tl.constexp
 
 
 @triton.jit
-def _project(rows, draws, DRAWS_FIRST: tl.constexpr):
-    """Return the products of rows [n, d] and draws [D, d]: [D, n] with the draws first, else [n, D].
+def _low(factors, dtype: tl.constexpr):
+    """Return what of `factors` is lost when they are rounded to a type, in that type."""
+    return (factors - factors.to(dtype).to(tl.float32)).to(dtype)
 
-    An error of an exponent is a relative error of a feature. Rounded to the type of the rows, draws would be other
-    draws; so they are the sum of two numbers of that type, which have twice its digits.
+
+@triton.jit
+def _project(rows, factors, FACTORS_FIRST: tl.constexpr):
+    """Return the products of rows [n, d] and factors [m, d]: [m, n] with the factors first, else [n, m].
+
+    Factors of a wider type than the rows are the sum of two numbers of that type, which have twice its digits. The
+    error of an exponent is a relative error of its feature, and draws that are rounded are other draws; gradients of
+    exponents are differences of such products.
     """
-    high = draws.to(rows.dtype)
-    if rows.dtype == tl.float32:
-        products = _dot(high, tl.trans(rows)) if DRAWS_FIRST else _dot(rows, tl.trans(high))
-    else:
-        low = (draws - high.to(tl.float32)).to(rows.dtype)
-        if DRAWS_FIRST:
-            products = _dot(high, tl.trans(rows), _dot(low, tl.trans(rows)))
-        else:
-            products = _dot(rows, tl.trans(high), _dot(rows, tl.trans(low)))
+    high = factors.to(rows.dtype)
+    products = _dot(high, tl.trans(rows)) if FACTORS_FIRST else _dot(rows, tl.trans(high))
+    if factors.dtype != rows.dtype:
+        low = _low(factors, rows.dtype)
+        products = _dot(low, tl.trans(rows), products) if FACTORS_FIRST else _dot(rows, tl.trans(low), products)
     return products
+
+
+@triton.jit
+def _combine(weights, factors, total, dtype: tl.constexpr):
+    """Return `total` plus the products of weights [n, m], rounded to a type, and float32 factors [m, d], which are not."""
+    weights = weights.to(dtype)
+    total = _dot(weights, factors.to(dtype), total)
+    return total if dtype == tl.float32 else _dot(weights, _low(factors, dtype), total)
 
 
 @triton.jit
@@ -438,6 +453,7 @@ def _attend_kernel(
     inside = (places < length)[:, None] & (columns < WIDTH)[None]
     start = _sequence(query, query_strides, sequence, heads)
     queries = tl.load(_places(start, places, columns, query_strides), inside, 0.0)
+    dtype: tl.constexpr = output.dtype.element_ty
     first = sequence.to(tl.int64) * 2 * DRAWS
     peak = tl.full([BLOCK_TOKENS], _LOWEST, tl.float32)
     total = tl.zeros([BLOCK_TOKENS], tl.float32)
@@ -451,20 +467,13 @@ def _attend_kernel(
         positive = tl.exp2(positive - raised[:, None])
         negative = tl.exp2(negative - raised[:, None])
         total = total * decay + tl.sum(positive, 1) + tl.sum(negative, 1)
-        summary = _load_summary(summaries, first, own, DRAWS, WIDTH, BLOCK_WIDTH)
-        mixed = _dot(positive.to(summary.dtype), summary, mixed * decay[:, None])
-        summary = _load_summary(summaries, first + DRAWS, own, DRAWS, WIDTH, BLOCK_WIDTH)
-        mixed = _dot(negative.to(summary.dtype), summary, mixed)
+        summary = _load_summary(summaries, first, own, DRAWS, WIDTH, BLOCK_WIDTH).to(dtype)
+        mixed = _dot(positive.to(dtype), summary, mixed * decay[:, None])
+        summary = _load_summary(summaries, first + DRAWS, own, DRAWS, WIDTH, BLOCK_WIDTH).to(dtype)
+        mixed = _dot(negative.to(dtype), summary, mixed)
         peak = raised
     start = _sequence(output, output_strides, sequence, heads)
     tl.store(_places(start, places, columns, output_strides), mixed / total[:, None], inside)
-
-
-@triton.jit
-def _weight_gradients(gradients, summaries, first, own, DRAWS: tl.constexpr, WIDTH: tl.constexpr):
-    """Return the gradients [n, D] of the weights of a half of the columns; the half begins at column `first` of all."""
-    summary = _load_summary(summaries, first, own, DRAWS, WIDTH, gradients.shape[1])
-    return _dot(gradients, tl.trans(summary.to(gradients.dtype)))
 
 
 @triton.jit(do_not_specialize=["sequences", "length"])
@@ -513,8 +522,10 @@ def _query_gradients_kernel(
         positive = tl.exp2(positive - raised[:, None])
         negative = tl.exp2(negative - raised[:, None])
         total = total * decay + tl.sum(positive, 1) + tl.sum(negative, 1)
-        positive *= _weight_gradients(gradients, summaries, first, own, DRAWS, WIDTH)
-        negative *= _weight_gradients(gradients, summaries, first + DRAWS, own, DRAWS, WIDTH)
+        summary = _load_summary(summaries, first, own, DRAWS, WIDTH, BLOCK_WIDTH)
+        positive *= _project(gradients, summary, False)
+        summary = _load_summary(summaries, first + DRAWS, own, DRAWS, WIDTH, BLOCK_WIDTH)
+        negative *= _project(gradients, summary, False)
         mean = mean * decay + tl.sum(positive, 1) + tl.sum(negative, 1)
         peak = raised
     normaliser = peak + tl.log2(total)
@@ -524,11 +535,13 @@ def _query_gradients_kernel(
         own = block + tl.arange(0, BLOCK_DRAWS)
         drawn = _load_draws(draws, sequence % heads, own, scale, DRAWS, WIDTH, BLOCK_WIDTH)
         positive, negative = _query_exponents(queries, drawn, sums, first, own, DRAWS)
-        of_positive = _weight_gradients(gradients, summaries, first, own, DRAWS, WIDTH)
-        of_negative = _weight_gradients(gradients, summaries, first + DRAWS, own, DRAWS, WIDTH)
+        summary = _load_summary(summaries, first, own, DRAWS, WIDTH, BLOCK_WIDTH)
+        of_positive = _project(gradients, summary, False)
+        summary = _load_summary(summaries, first + DRAWS, own, DRAWS, WIDTH, BLOCK_WIDTH)
+        of_negative = _project(gradients, summary, False)
         of_products = tl.exp2(positive - normaliser[:, None]) * (of_positive - mean[:, None])
         of_products -= tl.exp2(negative - normaliser[:, None]) * (of_negative - mean[:, None])
-        of_queries = _dot(of_products.to(queries.dtype), drawn.to(queries.dtype), of_queries)
+        of_queries = _combine(of_products, drawn, of_queries, queries.dtype)
     start = _sequence(of_query, of_query_strides, sequence, heads)
     tl.store(_places(start, places, columns, of_query_strides), of_queries * _LN2, inside)
     rows = sequence.to(tl.int64) * length + places
@@ -661,16 +674,16 @@ def _key_gradients_kernel(
         drawn = _load_draws(draws, sequence % heads, own, scale, DRAWS, WIDTH, BLOCK_WIDTH)
         products = _project(keys, drawn, False)
         features = tl.exp2(offsets + products - tl.load(sums + first + own, own < DRAWS, float("inf"))[None])
-        of_summary = _load_summary(of_summaries, first, own, DRAWS, WIDTH, BLOCK_WIDTH).to(values.dtype)
-        of_values = _dot(features.to(values.dtype), of_summary, of_values)
+        of_summary = _load_summary(of_summaries, first, own, DRAWS, WIDTH, BLOCK_WIDTH)
+        of_values = _dot(features.to(values.dtype), of_summary.to(values.dtype), of_values)
         shift = tl.load(shifts + own, own < DRAWS, 0.0)[None]
-        positive = features * (_dot(values, tl.trans(of_summary)) + shift)
+        positive = features * (_project(values, of_summary, False) + shift)
         features = tl.exp2(offsets - products - tl.load(sums + first + DRAWS + own, own < DRAWS, float("inf"))[None])
-        of_summary = _load_summary(of_summaries, first + DRAWS, own, DRAWS, WIDTH, BLOCK_WIDTH).to(values.dtype)
-        of_values = _dot(features.to(values.dtype), of_summary, of_values)
+        of_summary = _load_summary(of_summaries, first + DRAWS, own, DRAWS, WIDTH, BLOCK_WIDTH)
+        of_values = _dot(features.to(values.dtype), of_summary.to(values.dtype), of_values)
         shift = tl.load(shifts + DRAWS + own, own < DRAWS, 0.0)[None]
-        negative = features * (_dot(values, tl.trans(of_summary)) + shift)
-        of_keys = _dot((positive - negative).to(keys.dtype), drawn.to(keys.dtype), of_keys)
+        negative = features * (_project(values, of_summary, False) + shift)
+        of_keys = _combine(positive - negative, drawn, of_keys, keys.dtype)
         of_offsets += tl.sum(positive + negative, 1)
     of_keys = of_keys * _LN2 - keys.to(tl.float32) * (of_offsets * scale * scale)[:, None]
     start = _sequence(of_key, of_key_strides, sequence, heads)
