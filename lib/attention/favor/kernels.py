@@ -71,7 +71,7 @@ class AttendByTriton(torch.autograd.Function):
         sums, summaries = _summarise(plan, key, value, draws, real, scale)
         output = torch.empty_like(value)
         _attend_kernel[plan.by_tokens](
-            query, draws, sums, summaries, output, query.stride(), output.stride(), scale, *plan.sizes, **plan.blocks
+            query, draws, sums, summaries, output, query.stride(), output.stride(), scale, *plan.sizes, **plan.token_blocks
         )
         ctx.save_for_backward(query, key, value, draws, real, sums, summaries)
         ctx.scale = scale
@@ -98,7 +98,7 @@ class AttendByTriton(torch.autograd.Function):
             of_query.stride(),
             scale,
             *plan.sizes,
-            **plan.blocks,
+            **plan.token_blocks,
         )
         # Of every split: the gradient of A^T v, then the shift, which is d(A^T v) and dz reaching E(k) by the sums.
         parts = sums.new_empty(plan.splits, summaries.numel() + sums.numel())
@@ -116,7 +116,7 @@ class AttendByTriton(torch.autograd.Function):
             spread,
             plan.tokens,
             *plan.sizes,
-            **plan.blocks,
+            **plan.draw_blocks,
         )
         of_summaries = parts[0] if plan.splits == 1 else parts.sum(0)
         _key_gradients_kernel[plan.by_tokens](
@@ -136,50 +136,65 @@ class AttendByTriton(torch.autograd.Function):
             spread,
             *plan.sizes,
             PADDED=real is not None,
-            **plan.blocks,
+            **plan.token_blocks,
         )
         return of_query, of_key, of_value, None, None, None
 
 
 class _Plan(NamedTuple):
-    """How work is shared out among programs, by shapes alone.
+    """How work is shared out among programs, by shapes and types alone.
 
     Args:
-        by_tokens: programs that take a block of tokens and walk over the draws.
-        by_draws: programs that take a block of draws and walk over the tokens of a split.
+        by_tokens: grid of kernels whose programs take a block of tokens and walk over the draws.
+        by_draws: grid of kernels whose programs take a block of draws and walk over the tokens of a split.
+        token_blocks: what the former are compiled for.
+        draw_blocks: what the latter are compiled for.
         splits: their number.
         tokens: tokens in a split.
         sizes: H, B H and N.
-        blocks: what kernels are compiled for.
     """
 
     by_tokens: tuple[int]
     by_draws: tuple[int]
+    token_blocks: dict[str, int]
+    draw_blocks: dict[str, int]
     splits: int
     tokens: int
     sizes: tuple[int, int, int]
-    blocks: dict[str, int]
 
 
 def _plan(query: Tensor, draws: Tensor) -> _Plan:
-    """Return the plan for `query` [B, H, N, d] and `draws` [H, D, d]."""
+    """Return the plan for `query` [B, H, N, d] and `draws` [H, D, d].
+
+    Blocks are as large as lets a program's share of them stay in registers, with less than 100 KB of shared memory.
+    """
     batch, heads, length, width = query.shape
-    sequences, count = batch * heads, draws.shape[1]
-    blocks = {
-        "DRAWS": count,
-        "WIDTH": width,
-        "BLOCK_WIDTH": max(16, triton.next_power_of_2(width)),
-        "BLOCK_DRAWS": min(32, max(16, triton.next_power_of_2(count))),
-        "BLOCK_TOKENS": 64,
-        "num_warps": 4,
-        "num_stages": 2,
-    }
-    programs = sequences * triton.cdiv(count, blocks["BLOCK_DRAWS"])
-    wanted = triton.cdiv(PROGRAMS, programs)
-    tokens = max(LEAST_TOKENS, length // wanted // blocks["BLOCK_TOKENS"] * blocks["BLOCK_TOKENS"])
-    splits = triton.cdiv(length, tokens)
-    by_tokens = sequences * triton.cdiv(length, blocks["BLOCK_TOKENS"])
-    return _Plan((by_tokens,), (programs * splits,), splits, tokens, (heads, sequences, length), blocks)
+    count, block_width = draws.shape[1], max(16, triton.next_power_of_2(width))
+    if query.dtype == torch.float32:
+        tokens, of_tokens, of_draws = 32, (16, 8), (16, 8)
+    elif block_width <= 64:
+        tokens, of_tokens, of_draws = 64, (32, 4), (64, 4)
+    else:
+        tokens, of_tokens, of_draws = 64, (16, 4), (32, 8)
+
+    def blocks(most: int, warps: int) -> dict[str, int]:
+        return {
+            "DRAWS": count,
+            "WIDTH": width,
+            "BLOCK_WIDTH": block_width,
+            "BLOCK_DRAWS": min(most, max(16, triton.next_power_of_2(count))),
+            "BLOCK_TOKENS": tokens,
+            "num_warps": warps,
+            "num_stages": 2,
+        }
+
+    token_blocks, draw_blocks = blocks(*of_tokens), blocks(*of_draws)
+    sequences = batch * heads
+    by_tokens = sequences * triton.cdiv(length, tokens)
+    by_draws = sequences * triton.cdiv(count, draw_blocks["BLOCK_DRAWS"])
+    share = max(LEAST_TOKENS, length // triton.cdiv(PROGRAMS, by_draws) // tokens * tokens)
+    splits = triton.cdiv(length, share)
+    return _Plan((by_tokens,), (by_draws * splits,), token_blocks, draw_blocks, splits, share, (heads, sequences, length))
 
 
 def _summarise(
@@ -211,7 +226,7 @@ def _summarise(
         plan.tokens,
         *plan.sizes,
         PADDED=real is not None,
-        **plan.blocks,
+        **plan.draw_blocks,
     )
     if plan.splits > 1:
         _join_kernel[(sequences * columns,)](
@@ -220,7 +235,7 @@ def _summarise(
             plan.splits,
             sequences * columns,
             WIDTH=width,
-            BLOCK_WIDTH=plan.blocks["BLOCK_WIDTH"],
+            BLOCK_WIDTH=plan.draw_blocks["BLOCK_WIDTH"],
             BLOCK_SPLITS=16,
             num_warps=1,
         )
