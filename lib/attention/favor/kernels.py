@@ -1,7 +1,7 @@
 """Triton kernels of FAVOR+ attention with stabilised `exp` features, for GPUs.
 
-They compute what the mechanism's torch operations do, in its notation. A^T v is softmax attention of the 2 D columns over
-the keys, with z as its log-sum-exp, and the output is softmax attention of the queries over the columns: two fused
+They compute what the mechanism's torch operations do, in its notation. A^T v is softmax attention of the 2 D columns
+over the keys, with z as its log-sum-exp, and the output is softmax attention of the queries over the columns: two fused
 attentions, so that features exist in registers only. Exponents and sums are float32; products have operands of the
 inputs' type and float32 sums. Nothing is added up in an order left to chance, and nothing asks the device for a number.
 
@@ -71,7 +71,16 @@ class AttendByTriton(torch.autograd.Function):
         sums, summaries = _summarise(plan, key, value, draws, real, scale)
         output = torch.empty_like(value)
         _attend_kernel[plan.by_tokens](
-            query, draws, sums, summaries, output, query.stride(), output.stride(), scale, *plan.sizes, **plan.token_blocks
+            query,
+            draws,
+            sums,
+            summaries,
+            output,
+            query.stride(),
+            output.stride(),
+            scale,
+            *plan.sizes,
+            **plan.token_blocks,
         )
         ctx.save_for_backward(query, key, value, draws, real, sums, summaries)
         ctx.scale = scale
@@ -194,7 +203,9 @@ def _plan(query: Tensor, draws: Tensor) -> _Plan:
     by_draws = sequences * triton.cdiv(count, draw_blocks["BLOCK_DRAWS"])
     share = max(LEAST_TOKENS, length // triton.cdiv(PROGRAMS, by_draws) // tokens * tokens)
     splits = triton.cdiv(length, share)
-    return _Plan((by_tokens,), (by_draws * splits,), token_blocks, draw_blocks, splits, share, (heads, sequences, length))
+    return _Plan(
+        (by_tokens,), (by_draws * splits,), token_blocks, draw_blocks, splits, share, (heads, sequences, length)
+    )
 
 
 def _summarise(
@@ -202,7 +213,8 @@ def _summarise(
 ) -> tuple[Tensor, Tensor]:
     """Return z [BH, M] in float32 and A^T v [BH, M, d].
 
-    A^T v is in float32, or in the type of `value` where it would take more than the output, which exact attention keeps.
+    A^T v is in float32, or in the type of `value` where it would take more than the output that exact
+    attention keeps.
     """
     _, sequences, length = plan.sizes
     columns, width = 2 * draws.shape[1], draws.shape[2]
@@ -304,7 +316,7 @@ def _project(rows, factors, FACTORS_FIRST: tl.constexpr):
 
 @triton.jit
 def _combine(weights, factors, total, dtype: tl.constexpr):
-    """Return `total` plus the products of weights [n, m], rounded to a type, and float32 factors [m, d], which are not."""
+    """Return `total` plus the products of weights [n, m] in a type and factors [m, d] that keep twice its digits."""
     weights = weights.to(dtype)
     total = _dot(weights, factors.to(dtype), total)
     return total if dtype == tl.float32 else _dot(weights, _low(factors, dtype), total)
@@ -363,7 +375,7 @@ def _summarise_kernel(
     BLOCK_DRAWS: tl.constexpr,
     BLOCK_TOKENS: tl.constexpr,
 ):
-    """A^T v and z of a block of draws over the tokens of a split."""
+    """Compute A^T v and z of a block of draws over the tokens of a split."""
     blocks: tl.constexpr = (DRAWS + BLOCK_DRAWS - 1) // BLOCK_DRAWS
     program = tl.program_id(0)
     sequence, split = program // blocks % sequences, program // blocks // sequences
@@ -410,7 +422,7 @@ def _join_kernel(
     BLOCK_WIDTH: tl.constexpr,
     BLOCK_SPLITS: tl.constexpr,
 ):
-    """z and A^T v of one column from those of the splits; `count` is the number of columns of all sequences."""
+    """Join z and A^T v of one column from those of the splits; `count` is the number of columns of all sequences."""
     column = tl.program_id(0).to(tl.int64)
     columns = tl.arange(0, BLOCK_WIDTH)
     peak = tl.full([], float("-inf"), tl.float32)
@@ -460,7 +472,7 @@ def _attend_kernel(
     BLOCK_DRAWS: tl.constexpr,
     BLOCK_TOKENS: tl.constexpr,
 ):
-    """The output at a block of tokens."""
+    """Compute the output at a block of tokens."""
     blocks = tl.cdiv(length, BLOCK_TOKENS)
     sequence = tl.program_id(0) // blocks
     columns = tl.arange(0, BLOCK_WIDTH)
@@ -514,7 +526,11 @@ def _query_gradients_kernel(
     BLOCK_DRAWS: tl.constexpr,
     BLOCK_TOKENS: tl.constexpr,
 ):
-    """Of a block of tokens: log-sum-exp over the columns, mean gradient of their weights, and gradient of the queries."""
+    """Compute the gradient of the queries at a block of tokens.
+
+    Leaves two numbers per query for the kernel below: the log-sum-exp of the exponents over the columns, and the mean
+    gradient of the columns' weights.
+    """
     blocks = tl.cdiv(length, BLOCK_TOKENS)
     sequence = tl.program_id(0) // blocks
     columns = tl.arange(0, BLOCK_WIDTH)
@@ -587,7 +603,7 @@ def _summary_gradients_kernel(
     BLOCK_DRAWS: tl.constexpr,
     BLOCK_TOKENS: tl.constexpr,
 ):
-    """What the tokens of a split give to the gradient of A^T v and to the shift, at a block of draws.
+    """Compute what the tokens of a split give to the gradient of A^T v and to the shift, at a block of draws.
 
     The shift of a column is dz less the product of A^T v and its gradient, which is the sum of the queries' weights
     times their mean gradients. Both are divided by 2 to the `spread`, a part of the number of tokens.
@@ -663,7 +679,7 @@ def _key_gradients_kernel(
     BLOCK_DRAWS: tl.constexpr,
     BLOCK_TOKENS: tl.constexpr,
 ):
-    """The gradients of keys and values at a block of tokens.
+    """Compute the gradients of keys and values at a block of tokens.
 
     A column's features sum to 1 over the tokens, so that float16 would lose most of them, and the gradient of its
     summary is a sum over all queries, which could overflow. Two to the `spread` goes from the one to the other.
