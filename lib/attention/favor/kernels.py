@@ -93,7 +93,7 @@ class AttendByTriton(torch.autograd.Function):
         query, key, value, draws, real, sums, summaries = ctx.saved_tensors
         plan, scale = _plan(query, draws), ctx.scale
         of_query, of_key, of_value = (torch.empty_like(rows) for rows in (query, key, value))
-        peaks = gradient.new_empty(2, sums.shape[0], query.shape[2], dtype=torch.float32)
+        normalisers, means = gradient.new_empty(2, sums.shape[0], query.shape[2], dtype=torch.float32)
         _query_gradients_kernel[plan.by_tokens](
             query,
             gradient,
@@ -101,7 +101,8 @@ class AttendByTriton(torch.autograd.Function):
             sums,
             summaries,
             of_query,
-            *peaks,
+            normalisers,
+            means,
             query.stride(),
             gradient.stride(),
             of_query.stride(),
@@ -117,7 +118,8 @@ class AttendByTriton(torch.autograd.Function):
             gradient,
             draws,
             sums,
-            *peaks,
+            normalisers,
+            means,
             parts,
             query.stride(),
             gradient.stride(),
@@ -213,8 +215,7 @@ def _summarise(
 ) -> tuple[Tensor, Tensor]:
     """Return z [BH, M] in float32 and A^T v [BH, M, d].
 
-    A^T v is in float32, or in the type of `value` where it would take more than the output that exact
-    attention keeps.
+    A^T v is in float32, or in the type of `value` where it would take more than the output that exact attention keeps.
     """
     _, sequences, length = plan.sizes
     columns, width = 2 * draws.shape[1], draws.shape[2]
