@@ -72,11 +72,19 @@ class Mechanism(Attention):
             self._draw(step - step % interval)
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
-        """See `Attention.attend`; computed in float32 at least, also under autocast."""
+        """See `Attention.attend`; torch's operations compute in float32 at least, also under autocast.
+
+        Only stabilised `exp` features have Triton kernels; the others are torch's operations whatever is asked for.
+        """
         settings, scale = self.settings, self.head_size**-0.25
         with torch.autocast(query.device.type, enabled=False):
             if settings.phi == "exp" and settings.stabilize:
+                if self.by_triton(query):
+                    from lib.attention.favor.kernels import AttendByTriton  # needs the package triton
+
+                    return AttendByTriton.apply(query, key, value, self.features, real, scale)
                 return _AttendByTwoSoftmaxes.apply(query, key, value, self.features, real, scale)
+            self.computed_by = "torch"
             precision = torch.promote_types(value.dtype, torch.float32)
             query_features, key_features = (self._map(rows.to(precision) * scale) for rows in (query, key))
             if real is not None:
