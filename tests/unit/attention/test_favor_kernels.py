@@ -1,8 +1,5 @@
 """The Triton kernels of FAVOR+, interpreted where there is no GPU and compiled where there is one."""
 
-import os
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -246,53 +243,6 @@ def test_other_feature_maps_say_that_torch_computed_them(parameters):
     mechanism = favor(8, 8, **parameters)
     mechanism(*rows(3, 1, HEADS, 4, 8))
     assert mechanism.computed_by == "torch"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("capability", [80, 90])
-@pytest.mark.parametrize(("dtype", "draws", "width"), [("bf16", 32, 64), ("fp16", 256, 128), ("fp32", 256, 128)])
-def test_kernels_compile_within_the_memory_of_a_gpu(dtype, draws, width, capability, tmp_path):
-    """Without a GPU: of what `TRITON_INTERPRET` runs, not everything compiles."""
-    program = f"""
-import torch, triton
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
-from lib.attention.favor import kernels
-
-numbers = {{"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}}[{dtype!r}]
-query = torch.empty(2, 8, 512, {width}, dtype=numbers, device="meta")
-plan = kernels._plan(query, torch.empty(8, {draws}, {width}, device="meta"))
-inputs = {{"query", "key", "value", "gradient", "output", "of_query", "of_key", "of_value"}}
-counts = {{"tokens", "heads", "sequences", "length", "spread", "splits", "count"}}
-for name, blocks in (
-    ("_summarise_kernel", plan.draw_blocks),
-    ("_attend_kernel", plan.token_blocks),
-    ("_query_gradients_kernel", plan.token_blocks),
-    ("_summary_gradients_kernel", plan.draw_blocks),
-    ("_key_gradients_kernel", plan.token_blocks),
-    ("_join_kernel", plan.draw_blocks | {{"BLOCK_SPLITS": 16, "num_warps": 1}}),
-):
-    kernel, constants = getattr(kernels, name), blocks | {{"PADDED": True}}
-    signature, values = {{}}, {{}}
-    for place, argument in enumerate(kernel.arg_names):
-        if argument in constants:
-            signature[argument], values[(place,)] = "constexpr", constants[argument]
-        elif argument.endswith("strides"):
-            signature[argument], values[(place, 3)] = ("i32", "i32", "i32", "constexpr"), 1
-        elif argument in inputs:
-            signature[argument] = "*{dtype}"
-        elif argument in counts:
-            signature[argument] = "i32"
-        else:
-            signature[argument] = {{"real": "*i1", "scale": "fp32"}}.get(argument, "*fp32")
-    options = {{option: blocks[option] for option in ("num_warps", "num_stages")}}
-    source = ASTSource(kernel, signature, values)
-    compiled = triton.compile(source, target=GPUTarget("cuda", {capability}, 32), options=options)
-    assert compiled.metadata.shared <= 100 * 1024, (name, compiled.metadata.shared)
-"""
-    environment = os.environ | {"TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, env=environment)
-    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.gpu
