@@ -9,6 +9,7 @@ Shapes: B batch, H heads, N tokens, d head width, R hash rounds, C tokens per ch
 """
 
 import math
+import os
 from typing import Any, NamedTuple
 
 import torch
@@ -17,7 +18,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lib.attention.kernels import SETTING
+from lib.attention.kernels import INTERPRETED, SETTING
 from lib.core.errors import RunError
 
 WIDEST = 128
@@ -26,69 +27,17 @@ WIDEST = 128
 ITSELF = tl.constexpr(-1e30)
 """Score of a token and itself: finite, so that it sees itself where all others are absent."""
 
+EMULATED = tl.constexpr(os.environ.get(INTERPRETED) == "1")
+
 CHANGING = ["turn", "length", "bits", "seed"]
 """Arguments whose values do not decide how a kernel is compiled."""
-
-
-@torch.no_grad()
-def sort(query: Tensor, real: Tensor | None, rotations: Tensor, chunk: int) -> Tensor:
-    """Return the tokens of every round, sorted by bucket, those of a bucket by position.
-
-    Buckets are those of `Mechanism.hash`, computed in float32; differently rounded where two are equally near.
-
-    Args:
-        query: [B, H, N, d].
-        real: [B, N], true at real tokens; None = all real.
-        rotations: [blocks, H, d, R, columns of a block], in float32.
-        chunk: C.
-
-    Returns:
-        [BH, R, N] integers: the bucket, and in its lowest `bits_of(N)` bits the token. Padding is last.
-
-    Raises:
-        RunError: heads are too wide for the kernels.
-    """
-    batch, heads, length, width = query.shape
-    if width > WIDEST:
-        raise RunError(
-            f"{SETTING} is 'triton', but attention heads are {width} wide. The kernels of LSH take {WIDEST} at most; "
-            "use 'auto' or 'torch', or more heads."
-        )
-    rounds, bits = rotations.shape[3], bits_of(length)
-    buckets = _half(length, chunk) * 2 + 1  # that of padding included
-    number = torch.int32 if buckets << bits < 2**31 else torch.int64
-    packed = torch.empty(batch * heads, rounds, length, dtype=number, device=query.device)
-    query, tile = _rows_apart(query), 64
-    _hash[(triton.cdiv(length, tile) * batch * heads,)](
-        query,
-        real,
-        None if real is None else real.sum(-1),
-        rotations,
-        packed,
-        query.stride()[:3],
-        rotations.stride(),
-        heads,
-        rounds,
-        length,
-        bits,
-        buckets - 1,
-        CHUNK=chunk,
-        WIDTH=width,
-        PADDED=_padded(width),
-        BLOCK=rotations.shape[-1],
-        ROWS=tile,
-        COLUMNS=32,
-        num_warps=4,
-        num_stages=2,
-    )
-    return packed.sort(dim=-1).values
 
 
 def attend(
     query: Tensor,
     value: Tensor,
-    order: Tensor,
     real: Tensor | None,
+    rotations: Tensor,
     slopes: Tensor | None,
     *,
     chunk: int,
@@ -99,11 +48,10 @@ def attend(
     """Return the mean over the rounds of attention within windows of sorted tokens.
 
     Args:
-        query: [B, H, N, d], zeros at padding; serves as key. Its type is that of the products; sums and softmax are
-            in float32.
+        query: [B, H, N, d], zeros at padding; serves as key. Products are in its type, sums and softmax in float32.
         value: [B, H, N, d], zeros at padding.
-        order: as `sort` returns it.
         real: [B, N], true at real tokens; None = all real.
+        rotations: [blocks, H, d, R, columns of a block], in float32.
         slopes: of ALiBi [H], if it is used.
         chunk: C.
         masked: whether a token sees its own bucket only.
@@ -112,9 +60,67 @@ def attend(
 
     Returns:
         [B, H, N, d] in the type of `value`, zeros at padding.
+
+    Raises:
+        RunError: heads are too wide for the kernels.
     """
-    counts = None if real is None else real.sum(-1)
-    return _Attend.apply(query, value, order, counts, slopes, _Window(chunk, masked, dropout, seed))
+    width = query.shape[-1]
+    if width > WIDEST:
+        raise RunError(
+            f"{SETTING} is 'triton', but attention heads are {width} wide. The kernels of LSH take {WIDEST} at most; "
+            "use 'auto' or 'torch', or more heads."
+        )
+    counts = None
+    if real is not None:
+        real, counts = real.contiguous(), real.sum(-1)
+    order = sort(query, real, counts, rotations, chunk)
+    return _Attend.apply(query, value, order, counts, _Window(chunk, masked, dropout, seed, slopes))
+
+
+@torch.no_grad()
+def sort(query: Tensor, real: Tensor | None, counts: Tensor | None, rotations: Tensor, chunk: int) -> Tensor:
+    """Return the tokens of every round, sorted by bucket, those of a bucket by position.
+
+    Buckets are those of `Mechanism.hash`, but for the rounding of two that are equally near; hashed in float32.
+
+    Args:
+        query: as in `attend`, likewise `real`, `rotations` and `chunk`.
+        real: see there.
+        counts: number of real tokens [B]; None = all real.
+        rotations: see there.
+        chunk: see there.
+
+    Returns:
+        [BH, R, N] integers: the bucket, and in its lowest `bits_of(N)` bits the token. Padding is last.
+    """
+    batch, heads, length, width = query.shape
+    rounds, bits = rotations.shape[3], bits_of(length)
+    padding = triton.cdiv(length, chunk) + 1  # above every bucket
+    number = torch.int32 if (padding + 1) << bits <= 2**31 else torch.int64
+    packed = torch.empty(batch * heads, rounds, length, dtype=number, device=query.device)
+    query = _rows_apart(query)
+    _hash[_grid(query)](
+        query,
+        real,
+        counts,
+        rotations,
+        packed,
+        query.stride()[:3],
+        rotations.stride()[:4],
+        heads,
+        rounds,
+        length,
+        bits,
+        padding,
+        CHUNK=chunk,
+        WIDTH=width,
+        PADDED=_padded(width),
+        ROWS=64,
+        COLUMNS=rotations.shape[-1],
+        num_warps=4,
+        num_stages=2,
+    )
+    return packed.sort(dim=-1).values
 
 
 def bits_of(length: int) -> int:
@@ -129,6 +135,7 @@ class _Window(NamedTuple):
     masked: bool
     dropout: float
     seed: int
+    slopes: Tensor | None
 
 
 class _Attend(torch.autograd.Function):
@@ -136,13 +143,7 @@ class _Attend(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
-        query: Tensor,
-        value: Tensor,
-        order: Tensor,
-        counts: Tensor | None,
-        slopes: Tensor | None,
-        window: _Window,
+        ctx: Any, query: Tensor, value: Tensor, order: Tensor, counts: Tensor | None, window: _Window
     ) -> Tensor:
         """Return the output [B, H, N, d]."""
         query, value = _rows_apart(query), _rows_apart(value)
@@ -155,7 +156,7 @@ class _Attend(torch.autograd.Function):
                 value,
                 order,
                 counts,
-                slopes,
+                window.slopes,
                 normalisers,
                 sums,
                 target,
@@ -164,9 +165,9 @@ class _Attend(torch.autograd.Function):
                 output.stride()[:3],
                 turn,
                 FIRST=turn == 0,
-                **_arguments(query, order, window),
+                **_arguments(query, order, window, columns=64),
             )
-        ctx.save_for_backward(query, value, order, counts, slopes, normalisers)
+        ctx.save_for_backward(query, value, order, counts, normalisers)
         ctx.window = window
         return output
 
@@ -174,13 +175,14 @@ class _Attend(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of query and value [B, H, N, d]."""
-        query, value, order, counts, slopes, normalisers = ctx.saved_tensors
+        query, value, order, counts, normalisers = ctx.saved_tensors
         gradient = _rows_apart(gradient)
-        inputs = (query, value, gradient, order, counts, slopes, normalisers)
+        inputs = (query, value, gradient, order, counts, ctx.window.slopes, normalisers)
         strides = (query.stride()[:3], value.stride()[:3], gradient.stride()[:3])
         means = torch.empty_like(normalisers)
-        arguments = _arguments(query, order, ctx.window)
+        arguments = _arguments(query, order, ctx.window, columns=64)
         _means[_grid(query, order.shape[1])](*inputs, means, *strides, **arguments)
+        arguments = _arguments(query, order, ctx.window, columns=32)
         of_query, of_value = torch.empty_like(query), torch.empty_like(value)
         query_sums, value_sums = _sums(of_query, order), _sums(of_value, order)
         targets = zip(_targets(query_sums, of_query, order), _targets(value_sums, of_value, order), strict=True)
@@ -199,7 +201,7 @@ class _Attend(torch.autograd.Function):
                 FIRST=turn == 0,
                 **arguments,
             )
-        return of_query, of_value, None, None, None, None
+        return of_query, of_value, None, None, None
 
 
 def _rows_apart(rows: Tensor) -> Tensor:
@@ -217,11 +219,6 @@ def _targets(sums: Tensor, result: Tensor, order: Tensor) -> list[Tensor]:
     return [sums] * (order.shape[1] - 1) + [result]
 
 
-def _half(tokens: int, chunk: int) -> int:
-    """Return half the number of buckets of a sequence of `tokens` tokens."""
-    return (triton.cdiv(tokens, chunk) + 1) // 2
-
-
 def _padded(width: int) -> int:
     """Return the width of a head as the kernels hold it: a power of two that matrix units can take."""
     return max(16, triton.next_power_of_2(width))
@@ -232,12 +229,18 @@ def _grid(query: Tensor, rounds: int = 1) -> Any:
     return lambda arguments: (triton.cdiv(length, arguments["ROWS"]) * batch * heads * rounds,)
 
 
-def _arguments(query: Tensor, order: Tensor, window: _Window) -> dict[str, Any]:
-    """Return the arguments that all kernels of attention have in common, and how to launch them."""
+def _arguments(query: Tensor, order: Tensor, window: _Window, columns: int) -> dict[str, Any]:
+    """Return the arguments that all kernels of attention have in common, and how to launch them.
+
+    Tiles are such that registers suffice and at most 100 KB of shared memory are taken, whatever the chunk. `columns`
+    are those of the tiles of scores, where rows are short.
+    """
     _, heads, length, width = query.shape
     padded = _padded(width)
-    # What lies in shared memory at a time stays below 100 KB.
-    rows, columns = (64, 64) if padded * query.element_size() <= 128 else (64, 32)
+    if query.element_size() <= 2:
+        rows, columns, warps = (64, columns, 4) if padded <= 64 else (64, 32, 8)
+    else:  # without matrix units
+        rows, columns, warps = (32, 32, 8) if padded <= 64 else (16, 16, 4)
     return {
         "heads": heads,
         "rounds": order.shape[1],
@@ -252,7 +255,7 @@ def _arguments(query: Tensor, order: Tensor, window: _Window) -> dict[str, Any]:
         "PADDED": padded,
         "ROWS": rows,
         "COLUMNS": columns,
-        "num_warps": 4,
+        "num_warps": warps,
         "num_stages": 2,
     }
 
@@ -274,7 +277,6 @@ def _hash(
     CHUNK: tl.constexpr,
     WIDTH: tl.constexpr,
     PADDED: tl.constexpr,
-    BLOCK: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
@@ -286,24 +288,25 @@ def _hash(
     rows = _rows(_start(query, query_strides, sequence, heads), query_strides[2], tokens, inside, WIDTH, PADDED)
     rows = rows.to(tl.float32)
     depth = tl.arange(0, PADDED)
+    head = rotations + (sequence % heads).to(tl.int64) * rotation_strides[1]
     for turn in range(rounds):
         best = tl.full([ROWS, COLUMNS], -1.0, tl.float32)
         bucket = tl.full([ROWS, COLUMNS], 0, tl.int32)
-        start = rotations + (sequence % heads).to(tl.int64) * rotation_strides[1] + turn * rotation_strides[3]
+        block = head + turn * rotation_strides[3]
         for number in range(0, limit, COLUMNS):
             columns = number + tl.arange(0, COLUMNS)
-            used = columns < limit
-            offsets = (columns // BLOCK).to(tl.int64) * rotation_strides[0] + columns % BLOCK
+            used = (columns < limit)[None, :]
             rotation = tl.load(
-                start + (depth * rotation_strides[2])[:, None] + offsets[None, :],
-                mask=(depth < WIDTH)[:, None] & used[None, :],
+                block + (depth * rotation_strides[2])[:, None] + tl.arange(0, COLUMNS)[None, :],
+                mask=(depth < WIDTH)[:, None],
                 other=0.0,
             )
-            projection = tl.dot(rows, rotation, input_precision="ieee")
-            size = tl.where(used[None, :], tl.abs(projection), -1.0)
+            projection = _product(rows, rotation)
+            size = tl.where(used, tl.abs(projection), -1.0)
             better = size > best
             bucket = tl.where(better, columns[None, :] + tl.where(projection < 0, limit, 0), bucket)
             best = tl.where(better, size, best)
+            block += rotation_strides[0]
         nearest = best == tl.max(best, 1)[:, None]
         chosen = tl.min(tl.where(nearest, bucket, padding), 1)
         if real is not None:
@@ -350,6 +353,7 @@ def _forward(
     query = _start(query, query_strides, sequence, heads)
     value = _start(value, value_strides, sequence, heads)
     slope = _slope(slopes, sequence, heads)
+    BIASED: tl.constexpr = slopes is not None
     ranks = first + tl.arange(0, ROWS)
     packed = tl.load(order + line + ranks, mask=ranks < length, other=0)
     tokens = _token(packed, bits)
@@ -365,7 +369,21 @@ def _forward(
         keys = _rows(query, query_strides[2], seen_tokens, seen_ranks < high, WIDTH, PADDED)
         values = _rows(value, value_strides[2], seen_tokens, seen_ranks < high, WIDTH, PADDED)
         scores = _scores(
-            queries, keys, ranks, seen_ranks, packed, seen_packed, real, high, bits, slope, SCALE, CHUNK, MASKED, ROWS
+            queries,
+            keys,
+            ranks,
+            seen_ranks,
+            packed,
+            seen_packed,
+            real,
+            high,
+            bits,
+            slope,
+            BIASED,
+            SCALE,
+            CHUNK,
+            MASKED,
+            ROWS,
         )
         higher = tl.maximum(highest, tl.max(scores, 1))
         shrink = tl.exp2(highest - higher)
@@ -373,7 +391,7 @@ def _forward(
         total = total * shrink + tl.sum(weights, 1)
         if DROPPED:
             weights = tl.where(_kept(seed, ranks[:, None], seen_ranks[None, :], stream, DROPPED), weights, 0.0)
-        mixed = tl.dot(weights.to(values.dtype), values, mixed * shrink[:, None], input_precision="ieee")
+        mixed = _product(weights.to(values.dtype), values, mixed * shrink[:, None])
         highest = higher
     total = tl.maximum(total, 1.0)  # as it is with any key: the one of the highest score has the weight 1
     mixed *= (_share(DROPPED) / (total * rounds))[:, None]
@@ -428,6 +446,7 @@ def _means(
     value = _start(value, value_strides, sequence, heads)
     gradient = _start(gradient, gradient_strides, sequence, heads)
     slope = _slope(slopes, sequence, heads)
+    BIASED: tl.constexpr = slopes is not None
     ranks = first + tl.arange(0, ROWS)
     packed = tl.load(order + line + ranks, mask=ranks < length, other=0)
     tokens = _token(packed, bits)
@@ -443,9 +462,23 @@ def _means(
         keys = _rows(query, query_strides[2], seen_tokens, seen_ranks < high, WIDTH, PADDED)
         values = _rows(value, value_strides[2], seen_tokens, seen_ranks < high, WIDTH, PADDED)
         scores = _scores(
-            queries, keys, ranks, seen_ranks, packed, seen_packed, real, high, bits, slope, SCALE, CHUNK, MASKED, ROWS
+            queries,
+            keys,
+            ranks,
+            seen_ranks,
+            packed,
+            seen_packed,
+            real,
+            high,
+            bits,
+            slope,
+            BIASED,
+            SCALE,
+            CHUNK,
+            MASKED,
+            ROWS,
         )
-        of_weights = tl.dot(gradients, tl.trans(values), input_precision="ieee")
+        of_weights = _product(gradients, tl.trans(values))
         if DROPPED:
             of_weights = tl.where(_kept(seed, ranks[:, None], seen_ranks[None, :], stream, DROPPED), of_weights, 0.0)
         mean += tl.sum(tl.exp2(scores - normaliser[:, None]) * of_weights, 1)
@@ -496,6 +529,7 @@ def _backward(
     value = _start(value, value_strides, sequence, heads)
     gradient = _start(gradient, gradient_strides, sequence, heads)
     slope = _slope(slopes, sequence, heads)
+    BIASED: tl.constexpr = slopes is not None
     ranks = first + tl.arange(0, ROWS)
     packed = tl.load(order + line + ranks, mask=ranks < length, other=0)
     tokens = _token(packed, bits)
@@ -528,6 +562,7 @@ def _backward(
             high,
             bits,
             slope,
+            BIASED,
             SCALE,
             CHUNK,
             MASKED,
@@ -535,22 +570,22 @@ def _backward(
         )
         # As queries.
         weights = tl.exp2(scores - normaliser[:, None])
-        of_weights = tl.dot(gradients, tl.trans(seen_values), input_precision="ieee")
+        of_weights = _product(gradients, tl.trans(seen_values))
         if DROPPED:
             kept = _kept(seed, ranks[:, None], seen_ranks[None, :], stream, DROPPED)
             of_weights = tl.where(kept, of_weights * _share(DROPPED), 0.0)
         of_scores = weights * (of_weights - mean[:, None])
         # As keys.
         weights = tl.exp2(scores - seen_normaliser[None, :])
-        of_weights = tl.dot(values, tl.trans(seen_gradients), input_precision="ieee")
+        of_weights = _product(values, tl.trans(seen_gradients))
         if DROPPED:
             kept = _kept(seed, seen_ranks[None, :], ranks[:, None], stream, DROPPED)
             of_weights = tl.where(kept, of_weights * _share(DROPPED), 0.0)
         of_scores += weights * (of_weights - seen_mean[None, :])
         if DROPPED:
             weights = tl.where(kept, weights, 0.0)
-        of_value = tl.dot(weights.to(gradients.dtype), seen_gradients, of_value, input_precision="ieee")
-        of_query = tl.dot(of_scores.to(queries.dtype), seen_queries, of_query, input_precision="ieee")
+        of_value = _product(weights.to(gradients.dtype), seen_gradients, of_value)
+        of_query = _product(of_scores.to(queries.dtype), seen_queries, of_query)
     _add(
         _start(query_sums, of_query_strides, sequence, heads),
         _start(query_target, of_query_strides, sequence, heads),
@@ -587,14 +622,15 @@ def _scores(
     high,
     bits,
     slope,
+    BIASED: tl.constexpr,
     SCALE: tl.constexpr,
     CHUNK: tl.constexpr,
     MASKED: tl.constexpr,
     ROWS: tl.constexpr,
 ):
     """Return the scores of two tiles of tokens, base 2; the same whichever of them are the queries."""
-    scores = tl.dot(left, tl.trans(right), input_precision="ieee") * SCALE
-    if slope is not None:
+    scores = _product(left, tl.trans(right)) * SCALE
+    if BIASED:
         left_tokens, right_tokens = _token(left_packed, bits), _token(right_packed, bits)
         scores -= slope * tl.abs(left_tokens[:, None] - right_tokens[None, :])
     seen = (left_ranks < real)[:, None] & (right_ranks < high)[None, :]
@@ -604,6 +640,14 @@ def _scores(
         seen &= (left_packed >> bits)[:, None] == (right_packed >> bits)[None, :]
     scores = tl.where(seen, scores, float("-inf"))
     return tl.where(left_ranks[:, None] == right_ranks[None, :], ITSELF, scores)
+
+
+@triton.jit
+def _product(left, right, sums=None):
+    """Return the product of two tiles in float32, added to `sums` if there are some."""
+    if EMULATED:  # by the interpreter, which would multiply the bits of bfloat16
+        left, right = left.to(tl.float32), right.to(tl.float32)
+    return tl.dot(left, right, sums, input_precision="ieee")
 
 
 @triton.jit
@@ -638,9 +682,9 @@ def _start(rows, strides, sequence, heads):
 
 @triton.jit
 def _slope(slopes, sequence, heads):
-    """Return the slope of ALiBi of a sequence's head, base 2; None without it."""
+    """Return the slope of ALiBi of a sequence's head, base 2."""
     if slopes is None:
-        return None
+        return 0.0
     else:
         return tl.load(slopes + sequence % heads) * 1.4426950408889634
 
@@ -663,9 +707,7 @@ def _rows(start, stride, tokens, shown, WIDTH: tl.constexpr, PADDED: tl.constexp
 
 
 @triton.jit
-def _add(
-    sums, target, stride, tokens, inside, rows, WIDTH: tl.constexpr, PADDED: tl.constexpr, FIRST: tl.constexpr
-):
+def _add(sums, target, stride, tokens, inside, rows, WIDTH: tl.constexpr, PADDED: tl.constexpr, FIRST: tl.constexpr):
     """Write `rows`, added to the sums of the rounds before, as the rows of `tokens`."""
     columns = tl.arange(0, PADDED)
     offsets = (tokens.to(tl.int64) * stride)[:, None] + columns[None, :]

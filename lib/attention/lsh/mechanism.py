@@ -58,7 +58,19 @@ class Mechanism(Attention):
         # Dropout's own, global generator decides; the backward pass repeats the draws.
         seed = int(torch.randint(2**62, ())) if dropout else 0
         if self.by_triton(query):
-            return self._attend_by_triton(query, value, real, dropout, seed)
+            from lib.attention.lsh import kernels
+
+            return kernels.attend(
+                query,
+                value,
+                real,
+                self.rotations(self._columns(length), query.device),
+                self.slopes(query.device),
+                chunk=self.settings.chunk_size,
+                masked=self.settings.mask_within_chunks,
+                dropout=dropout,
+                seed=seed,
+            )
         if real is None:
             real = torch.ones(1, length, dtype=torch.bool, device=query.device)
         # A batch whose rows fit into one chunk needs neither its padding nor neighbours.
@@ -76,25 +88,6 @@ class Mechanism(Attention):
         shown = buckets if self.settings.mask_within_chunks else None
         with torch.autocast(query.device.type, enabled=False):
             return _AttendInWindows.apply(query, value, order, real.sum(-1), shown, window)
-
-    def _attend_by_triton(
-        self, query: Tensor, value: Tensor, real: Tensor | None, dropout: float, seed: int
-    ) -> Tensor:
-        from lib.attention.lsh import kernels
-
-        chunk = self.settings.chunk_size
-        rotations = self.rotations(self._columns(query.shape[2]), query.device)
-        return kernels.attend(
-            query,
-            value,
-            kernels.sort(query, real, rotations, chunk),
-            real,
-            self.slopes(query.device),
-            chunk=chunk,
-            masked=self.settings.mask_within_chunks,
-            dropout=dropout,
-            seed=seed,
-        )
 
     @torch.no_grad()
     def hash(self, query: Tensor, real: Tensor) -> Tensor:
@@ -145,9 +138,7 @@ class Mechanism(Attention):
         blocks = -(-columns // BLOCK)
         if self._rotations[0] != (key, device) or len(self._rotations[1]) < blocks:
             generator = torch.Generator("cpu").manual_seed(derive_seed("lsh", *key))
-            drawn = torch.empty(
-                blocks, self.num_heads, self.head_size, self.settings.num_hashes, BLOCK, device="cpu"
-            )
+            drawn = torch.empty(blocks, self.num_heads, self.head_size, self.settings.num_hashes, BLOCK, device="cpu")
             for block in drawn:
                 torch.randn(block.shape, generator=generator, out=block)
             drawn *= self.head_size**-0.5
