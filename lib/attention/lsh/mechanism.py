@@ -140,7 +140,7 @@ class Mechanism(Attention):
             generator = torch.Generator("cpu").manual_seed(derive_seed("lsh", *key))
             drawn = torch.empty(blocks, self.num_heads, self.head_size, self.settings.num_hashes, BLOCK, device="cpu")
             for block in drawn:
-                torch.randn(block.shape, generator=generator, out=block)
+                block.normal_(generator=generator)
             drawn *= self.head_size**-0.5
             if device.type == "cuda":
                 drawn = drawn.pin_memory()  # so that the copy waits for nothing

@@ -307,17 +307,16 @@ def compile(kernel, *arguments, grid, warmup, **options):
     print(kernel.__name__, launch(kernel, *arguments, grid=grid, warmup=True, **options).metadata.shared)
 
 launch, JITFunction.run = JITFunction.run, compile
-for capability in (80, 90):
+for capability, width, heads, rounds, dtype, plain in (
+    (80, 64, 8, 2, torch.bfloat16, True), (90, 128, 1, 1, torch.float16, False)
+):
     triton.runtime.driver.set_active(Driver(capability))
-    for width, heads, rounds, dtype, plain in (
-        (64, 8, 2, torch.bfloat16, True), (128, 1, 1, torch.float16, False)
-    ):
-        query, value = (torch.zeros(2, heads, 48, width, dtype=dtype, requires_grad=True) for _ in range(2))
-        real = torch.ones(2, 48, dtype=torch.bool) if plain else None
-        rotations, slopes = torch.zeros(1, heads, width, rounds, 16), None if plain else torch.ones(heads)
-        options = {"chunk": 128, "masked": False} if plain else {"chunk": 24, "masked": True}
-        dropout = {"dropout": 0.0, "seed": 0} if plain else {"dropout": 0.1, "seed": 2**61 + 1}
-        kernels.attend(query, value, real, rotations, slopes, **options, **dropout).sum().backward()
+    query, value = (torch.zeros(2, heads, 48, width, dtype=dtype, requires_grad=True) for _ in range(2))
+    real = torch.ones(2, 48, dtype=torch.bool) if plain else None
+    rotations, slopes = torch.zeros(1, heads, width, rounds, 16), None if plain else torch.ones(heads)
+    options = {"chunk": 128, "masked": False} if plain else {"chunk": 24, "masked": True}
+    dropout = {"dropout": 0.0, "seed": 0} if plain else {"dropout": 0.1, "seed": 2**61 + 1}
+    kernels.attend(query, value, real, rotations, slopes, **options, **dropout).sum().backward()
 """
 
 
