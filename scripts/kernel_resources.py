@@ -23,6 +23,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--head-size", type=int, default=64, metavar="D", help="width of a head (64)")
     parser.add_argument("--dtype", default="bfloat16", choices=["float32", "bfloat16", "float16"], help="of the inputs")
     parser.add_argument("--dropout", type=float, default=0.0, metavar="P", help="of the weights (0)")
+    parser.add_argument("--alibi", action="store_true", help="scores have the bias of ALiBi")
     parser.add_argument(
         "--architectures", type=int, nargs="+", default=ARCHITECTURES, metavar="CC", help=f"{ARCHITECTURES}"
     )

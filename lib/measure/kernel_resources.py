@@ -33,6 +33,7 @@ def kernel_resources(
     head_size: int,
     dtype: str,
     dropout: float = 0.0,
+    alibi: bool = False,
     architectures: Sequence[int] = ARCHITECTURES,
 ) -> pd.DataFrame:
     """Return what each kernel takes, a row for each mechanism, kernel, variant of it and architecture.
@@ -44,11 +45,12 @@ def kernel_resources(
         head_size: d.
         dtype: type of the inputs.
         dropout: probability of dropping a weight, for mechanisms that can.
+        alibi: whether scores have the bias of ALiBi, for mechanisms that can.
         architectures: compute capabilities, 10 times major plus minor.
 
     Returns:
-        Columns `COLUMNS`: registers of a thread, bytes of a thread that do not fit into them, and the shared memory of a
-        program in KiB.
+        Columns `COLUMNS`: registers of a thread, bytes of a thread that do not fit into them, and KiB of shared memory
+        of a program.
 
     Raises:
         RunError: Triton interprets in this process, and cannot compile.
@@ -58,7 +60,7 @@ def kernel_resources(
         with _compiling_for(architecture) as compiled:
             for name, parameters in mechanisms.items():
                 compiled.clear()
-                _pass(parameters, length, heads, head_size, getattr(torch, dtype), dropout)
+                _pass(parameters, length, heads, head_size, getattr(torch, dtype), dropout, alibi)
                 rows += [(name, kernel.name, architecture, *_taken(kernel)) for kernel in compiled.values()]
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -114,16 +116,25 @@ class _NoDevice:
 
 
 def _pass(
-    parameters: dict[str, Any], length: int, heads: int, head_size: int, dtype: torch.dtype, dropout: float
+    values: dict[str, Any], length: int, heads: int, head_size: int, dtype: torch.dtype, dropout: float, alibi: bool
 ) -> None:
-    """Go forward and backward over one sequence, in training, where every launch only compiles."""
-    parsed = MECHANISMS.parse(parameters)
-    dropped = dropout if parsed.takes_attention_dropout else 0.0
-    mechanism = registry.build(parsed, num_heads=heads, head_size=head_size, layer=0, seed=0, dropout=dropped)
+    """Go forward and backward over a row that is full and one that is not, in training, where launches only compile."""
+    parameters = MECHANISMS.parse(values)
+    mechanism = registry.build(
+        parameters,
+        num_heads=heads,
+        head_size=head_size,
+        layer=0,
+        seed=0,
+        dropout=dropout if parameters.takes_attention_dropout else 0.0,
+        slopes=[0.5] * heads if alibi and parameters.takes_bias else None,
+    )
+    query, key, value = torch.zeros(3, 2, heads, length, head_size, dtype=dtype, requires_grad=True)
+    key = query if parameters.shares_query_and_key else key
+    mask = torch.ones(2, length)
+    mask[1, length // 2 :] = 0
     with patch.object(Attention, "by_triton", lambda self, rows: True):
-        query, key, value = torch.zeros(3, 1, heads, length, head_size, dtype=dtype, requires_grad=True)
-        key = query if parsed.shares_query_and_key else key
-        mechanism(query, key, value).sum().backward()
+        mechanism(query, key, value, mask).sum().backward()
 
 
 def _taken(kernel: Any) -> tuple[int, int, int, float]:

@@ -46,25 +46,43 @@ class Mechanism(Attention):
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
         # Not a buffer: rotations are generated, never stored. (key, blocks of columns)
-        self._rotations: tuple[tuple, list[Tensor]] = ((), [])
+        self._rotations: tuple[tuple, Tensor] = ((), torch.empty(0, device="cpu"))
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
-        """See `Attention.attend`; `key` is `query`. Computed in float32 at least, also under autocast."""
+        """See `Attention.attend`; `key` is `query`.
+
+        Computed in float32 at least, also under autocast; by Triton kernels, products are in the type of the rows.
+        """
         length = query.shape[2]
+        dropout = self.dropout if self.training else 0.0
+        # Dropout's own, global generator decides; the backward pass repeats the draws.
+        seed = int(torch.randint(2**62, ())) if dropout else 0
+        if self.by_triton(query):
+            from lib.attention.lsh import kernels
+
+            return kernels.attend(
+                query,
+                value,
+                real,
+                self.rotations(self._columns(length), query.device),
+                self.slopes(query.device),
+                chunk=self.settings.chunk_size,
+                masked=self.settings.mask_within_chunks,
+                dropout=dropout,
+                seed=seed,
+            )
         if real is None:
             real = torch.ones(1, length, dtype=torch.bool, device=query.device)
         # A batch whose rows fit into one chunk needs neither its padding nor neighbours.
         chunk = min(self.settings.chunk_size, length)
         buckets = functional.pad(self.hash(query, real), (0, -length % chunk), value=length)  # sorts padding to the end
         buckets, order = (tensor.flatten(0, 1).int() for tensor in buckets.sort(dim=-1, stable=True))  # [BH, R, L]
-        dropout = self.dropout if self.training else 0.0
         window = _Window(
             chunk=chunk,
             reach=chunk if length > chunk else 0,
             scale=self.head_size**-0.5,
             dropout=dropout,
-            # Dropout's own, global generator decides; the backward pass repeats the draws.
-            seed=int(torch.randint(2**62, ())) if dropout else 0,
+            seed=seed,
             slopes=self.slopes(query.device),
         )
         shown = buckets if self.settings.mask_within_chunks else None
@@ -107,19 +125,26 @@ class Mechanism(Attention):
                     best = torch.maximum(size, best)
         return bucket.masked_fill(~real[:, None, :, None], length).transpose(-1, -2).contiguous()
 
-    def rotations(self, columns: int, device: torch.device) -> list[Tensor]:
-        """Return random rotations, entries N(0, 1/d), as blocks [H, d, R, BLOCK] that hold at least `columns` columns.
+    def rotations(self, columns: int, device: torch.device) -> Tensor:
+        """Return random rotations, entries N(0, 1/d), in blocks that hold at least `columns` columns.
 
         Drawn on the CPU from (seed, layer), in training also from the optimiser step; column j is the same
         whatever their number. Kept until another key is asked for.
+
+        Returns:
+            [blocks, H, d, R, BLOCK].
         """
         key = (self.seed, self.layer, *([self.step] if self.training else []))
         blocks = -(-columns // BLOCK)
         if self._rotations[0] != (key, device) or len(self._rotations[1]) < blocks:
             generator = torch.Generator("cpu").manual_seed(derive_seed("lsh", *key))
-            shape = (self.num_heads, self.head_size, self.settings.num_hashes, BLOCK)
-            drawn = [torch.randn(shape, generator=generator, device="cpu") for _ in range(blocks)]
-            self._rotations = ((key, device), [(block * self.head_size**-0.5).to(device) for block in drawn])
+            drawn = torch.empty(blocks, self.num_heads, self.head_size, self.settings.num_hashes, BLOCK, device="cpu")
+            for block in drawn:
+                block.normal_(generator=generator)
+            drawn *= self.head_size**-0.5
+            if device.type == "cuda":
+                drawn = drawn.pin_memory()  # so that the copy waits for nothing
+            self._rotations = ((key, device), drawn.to(device, non_blocking=True))
         return self._rotations[1][:blocks]
 
     def _columns(self, tokens: Any) -> Any:

@@ -1,6 +1,5 @@
 """The Triton kernels of FAVOR+, interpreted where there is no GPU and compiled where there is one."""
 
-
 import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention

@@ -46,10 +46,11 @@ def test_every_kernel_compiles_and_fits(tmp_path):
 def test_wide_heads_and_many_features_fit_too(dtype, tmp_path):
     pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
     many = {
-        "lsh-h4-c128": {"kind": "lsh", "num_hashes": 4, "chunk_size": 128, "mask_within_chunks": True},
+        "lsh-h4-c128": {"kind": "lsh", "num_hashes": 4, "chunk_size": 128},
+        "lsh-h1-c24": {"kind": "lsh", "num_hashes": 1, "chunk_size": 24, "mask_within_chunks": True},
         "favor-m512": {"kind": "favor", "nb_features": 512},
     }
-    options = ("--mechanisms", json.dumps(many), "--head-size", "128", "--dtype", dtype)
+    options = ("--mechanisms", json.dumps(many), "--head-size", "128", "--dtype", dtype, "--dropout", "0.1", "--alibi")
     done = program(*options, "--out", str(tmp_path / "table.csv"))
     assert done.returncode == 0, done.stderr
     assert pd.read_csv(tmp_path / "table.csv")["shared_kib"].max() <= 110

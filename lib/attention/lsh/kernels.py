@@ -1,0 +1,730 @@
+"""LSH attention by Triton kernels: tokens are gathered in the order of their buckets, so that no sorted copies exist.
+
+A program works on a tile of sorted tokens of one sequence, and on those that they see: a window, whose scores it never
+holds all at once. Rounds are launched one after the other and add to the same output. In a round every token belongs
+to one program, so there are no atomic sums, and results repeat bit by bit. Queries serve as keys and a token that is
+seen sees as well, so the backward pass needs each score once for both.
+
+Shapes: B batch, H heads, N tokens, d head width, R hash rounds, C tokens per chunk.
+"""
+
+import math
+import os
+from typing import Any, NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from lib.attention.kernels import INTERPRETED, SETTING
+from lib.core.errors import RunError
+
+WIDEST = 128
+"""Largest head width that the kernels have room for."""
+
+ITSELF = tl.constexpr(-1e30)
+"""Score of a token and itself: finite, so that it sees itself where all others are absent."""
+
+EMULATED = tl.constexpr(os.environ.get(INTERPRETED) == "1")
+
+CHANGING = ["turn", "length", "bits", "seed"]
+"""Arguments whose values do not decide how a kernel is compiled."""
+
+
+def attend(
+    query: Tensor,
+    value: Tensor,
+    real: Tensor | None,
+    rotations: Tensor,
+    slopes: Tensor | None,
+    *,
+    chunk: int,
+    masked: bool,
+    dropout: float,
+    seed: int,
+) -> Tensor:
+    """Return the mean over the rounds of attention within windows of sorted tokens.
+
+    Args:
+        query: [B, H, N, d], zeros at padding; serves as key. Products are in its type, sums and softmax in float32.
+        value: [B, H, N, d], zeros at padding.
+        real: [B, N], true at real tokens; None = all real.
+        rotations: [blocks, H, d, R, columns of a block], in float32.
+        slopes: of ALiBi [H], if it is used.
+        chunk: C.
+        masked: whether a token sees its own bucket only.
+        dropout: probability of dropping a weight.
+        seed: of the draws of dropout.
+
+    Returns:
+        [B, H, N, d] in the type of `value`, zeros at padding.
+
+    Raises:
+        RunError: heads are too wide for the kernels.
+    """
+    width = query.shape[-1]
+    if width > WIDEST:
+        raise RunError(
+            f"{SETTING} is 'triton', but attention heads are {width} wide. The kernels of LSH take {WIDEST} at most; "
+            "use 'auto' or 'torch', or more heads."
+        )
+    counts = None
+    if real is not None:
+        real, counts = real.contiguous(), real.sum(-1)
+    order = sort(query, real, counts, rotations, chunk)
+    return _Attend.apply(query, value, order, counts, _Window(chunk, masked, dropout, seed, slopes))
+
+
+@torch.no_grad()
+def sort(query: Tensor, real: Tensor | None, counts: Tensor | None, rotations: Tensor, chunk: int) -> Tensor:
+    """Return the tokens of every round, sorted by bucket, those of a bucket by position.
+
+    Buckets are those of `Mechanism.hash`, but for the rounding of two that are equally near; hashed in float32.
+
+    Args:
+        query: as in `attend`, likewise `real`, `rotations` and `chunk`.
+        real: see there.
+        counts: number of real tokens [B]; None = all real.
+        rotations: see there.
+        chunk: see there.
+
+    Returns:
+        [BH, R, N] integers: the bucket, and in its lowest `bits_of(N)` bits the token. Padding is last.
+    """
+    batch, heads, length, width = query.shape
+    rounds, bits = rotations.shape[3], bits_of(length)
+    padding = triton.cdiv(length, chunk) + 1  # above every bucket
+    number = torch.int32 if (padding + 1) << bits <= 2**31 else torch.int64
+    packed = torch.empty(batch * heads, rounds, length, dtype=number, device=query.device)
+    query = _rows_apart(query)
+    _hash[_grid(query)](
+        query,
+        real,
+        counts,
+        rotations,
+        packed,
+        query.stride()[:3],
+        rotations.stride()[:4],
+        heads,
+        rounds,
+        length,
+        bits,
+        padding,
+        CHUNK=chunk,
+        WIDTH=width,
+        PADDED=_padded(width),
+        ROWS=64,
+        COLUMNS=rotations.shape[-1],
+        num_warps=4,
+        num_stages=2,
+    )
+    return packed.sort(dim=-1).values
+
+
+def bits_of(length: int) -> int:
+    """Return how many bits tell `length` tokens apart."""
+    return max(1, (length - 1).bit_length())
+
+
+class _Window(NamedTuple):
+    """What a token sees; as the arguments of `attend`."""
+
+    chunk: int
+    masked: bool
+    dropout: float
+    seed: int
+    slopes: Tensor | None
+
+
+class _Attend(torch.autograd.Function):
+    """Keeps its arguments and the normalisers of the softmax [BH, R, N]; the backward pass computes weights again."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, query: Tensor, value: Tensor, order: Tensor, counts: Tensor | None, window: _Window
+    ) -> Tensor:
+        """Return the output [B, H, N, d]."""
+        query, value = _rows_apart(query), _rows_apart(value)
+        normalisers = torch.empty(order.shape, dtype=torch.float32, device=order.device)
+        output = torch.empty_like(value)
+        sums = _sums(output, order)
+        for turn, target in enumerate(_targets(sums, output, order)):
+            _forward[_grid(query)](
+                query,
+                value,
+                order,
+                counts,
+                window.slopes,
+                normalisers,
+                sums,
+                target,
+                query.stride()[:3],
+                value.stride()[:3],
+                output.stride()[:3],
+                turn,
+                FIRST=turn == 0,
+                **_arguments(query, order, window, columns=64),
+            )
+        ctx.save_for_backward(query, value, order, counts, normalisers)
+        ctx.window = window
+        return output
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of query and value [B, H, N, d]."""
+        query, value, order, counts, normalisers = ctx.saved_tensors
+        gradient = _rows_apart(gradient)
+        inputs = (query, value, gradient, order, counts, ctx.window.slopes, normalisers)
+        strides = (query.stride()[:3], value.stride()[:3], gradient.stride()[:3])
+        means = torch.empty_like(normalisers)
+        arguments = _arguments(query, order, ctx.window, columns=64)
+        _means[_grid(query, order.shape[1])](*inputs, means, *strides, **arguments)
+        arguments = _arguments(query, order, ctx.window, columns=32)
+        of_query, of_value = torch.empty_like(query), torch.empty_like(value)
+        query_sums, value_sums = _sums(of_query, order), _sums(of_value, order)
+        targets = zip(_targets(query_sums, of_query, order), _targets(value_sums, of_value, order), strict=True)
+        for turn, (query_target, value_target) in enumerate(targets):
+            _backward[_grid(query)](
+                *inputs,
+                means,
+                query_sums,
+                query_target,
+                value_sums,
+                value_target,
+                *strides,
+                of_query.stride()[:3],
+                of_value.stride()[:3],
+                turn,
+                FIRST=turn == 0,
+                **arguments,
+            )
+        return of_query, of_value, None, None, None
+
+
+def _rows_apart(rows: Tensor) -> Tensor:
+    """Return `rows` [B, H, N, d], copied if the numbers of a row do not lie side by side."""
+    return rows if rows.stride(-1) == 1 else rows.contiguous()
+
+
+def _sums(result: Tensor, order: Tensor) -> Tensor:
+    """Return what the rounds before the last one add up in: float32, laid out like `result`."""
+    return result if order.shape[1] == 1 else torch.empty_like(result, dtype=torch.float32)
+
+
+def _targets(sums: Tensor, result: Tensor, order: Tensor) -> list[Tensor]:
+    """Return where each round writes to."""
+    return [sums] * (order.shape[1] - 1) + [result]
+
+
+def _padded(width: int) -> int:
+    """Return the width of a head as the kernels hold it: a power of two that matrix units can take."""
+    return max(16, triton.next_power_of_2(width))
+
+
+def _grid(query: Tensor, rounds: int = 1) -> Any:
+    batch, heads, length, _ = query.shape
+    return lambda arguments: (triton.cdiv(length, arguments["ROWS"]) * batch * heads * rounds,)
+
+
+def _arguments(query: Tensor, order: Tensor, window: _Window, columns: int) -> dict[str, Any]:
+    """Return the arguments that all kernels of attention have in common, and how to launch them.
+
+    Tiles are such that registers suffice and at most 100 KB of shared memory are taken, whatever the chunk. `columns`
+    are those of the tiles of scores, where rows are short.
+    """
+    _, heads, length, width = query.shape
+    padded = _padded(width)
+    if query.element_size() <= 2:
+        rows, columns, warps = (64, columns, 4) if padded <= 64 else (64, 32, 8)
+    else:  # without matrix units
+        rows, columns, warps = (32, 32, 8) if padded <= 64 else (16, 16, 4)
+    return {
+        "heads": heads,
+        "rounds": order.shape[1],
+        "length": length,
+        "bits": bits_of(length),
+        "seed": window.seed,
+        "SCALE": math.log2(math.e) / math.sqrt(width),
+        "CHUNK": window.chunk,
+        "MASKED": window.masked,
+        "DROPPED": round(window.dropout * 2**32),
+        "WIDTH": width,
+        "PADDED": padded,
+        "ROWS": rows,
+        "COLUMNS": columns,
+        "num_warps": warps,
+        "num_stages": 2,
+    }
+
+
+@triton.jit(do_not_specialize=["length", "bits", "padding"])
+def _hash(
+    query,
+    real,
+    counts,
+    rotations,
+    packed,
+    query_strides,
+    rotation_strides,
+    heads,
+    rounds,
+    length,
+    bits,
+    padding,
+    CHUNK: tl.constexpr,
+    WIDTH: tl.constexpr,
+    PADDED: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Write bucket and number of a tile of tokens, in every round."""
+    sequence, first = _place(length, ROWS)
+    tokens = first + tl.arange(0, ROWS)
+    inside = tokens < length
+    limit = (tl.cdiv(_count(counts, sequence, heads, length), CHUNK) + 1) // 2  # columns that the sequence uses
+    rows = _rows(_start(query, query_strides, sequence, heads), query_strides[2], tokens, inside, WIDTH, PADDED)
+    rows = rows.to(tl.float32)
+    depth = tl.arange(0, PADDED)
+    head = rotations + (sequence % heads).to(tl.int64) * rotation_strides[1]
+    for turn in range(rounds):
+        best = tl.full([ROWS, COLUMNS], -1.0, tl.float32)
+        bucket = tl.full([ROWS, COLUMNS], 0, tl.int32)
+        block = head + turn * rotation_strides[3]
+        for number in range(0, limit, COLUMNS):
+            columns = number + tl.arange(0, COLUMNS)
+            used = (columns < limit)[None, :]
+            rotation = tl.load(
+                block + (depth * rotation_strides[2])[:, None] + tl.arange(0, COLUMNS)[None, :],
+                mask=(depth < WIDTH)[:, None],
+                other=0.0,
+            )
+            projection = _product(rows, rotation)
+            size = tl.where(used, tl.abs(projection), -1.0)
+            better = size > best
+            bucket = tl.where(better, columns[None, :] + tl.where(projection < 0, limit, 0), bucket)
+            best = tl.where(better, size, best)
+            block += rotation_strides[0]
+        nearest = best == tl.max(best, 1)[:, None]
+        chosen = tl.min(tl.where(nearest, bucket, padding), 1)
+        if real is not None:
+            shown = tl.load(real + (sequence // heads).to(tl.int64) * length + tokens, mask=inside, other=0)
+            chosen = tl.where(shown, chosen, padding)
+        place = packed + (sequence.to(tl.int64) * rounds + turn) * length + tokens
+        tl.store(place, (chosen.to(packed.dtype.element_ty) << bits) | tokens, mask=inside)
+
+
+@triton.jit(do_not_specialize=CHANGING)
+def _forward(
+    query,
+    value,
+    order,
+    counts,
+    slopes,
+    normalisers,
+    sums,
+    target,
+    query_strides,
+    value_strides,
+    target_strides,
+    turn,
+    heads,
+    rounds,
+    length,
+    bits,
+    seed,
+    SCALE: tl.constexpr,
+    CHUNK: tl.constexpr,
+    MASKED: tl.constexpr,
+    DROPPED: tl.constexpr,
+    WIDTH: tl.constexpr,
+    PADDED: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    FIRST: tl.constexpr,
+):
+    """Add a round's output of a tile of tokens, and write its normalisers: the log-sum-exp of the scores, base 2."""
+    sequence, first = _place(length, ROWS)
+    real = _count(counts, sequence, heads, length)
+    line = (sequence.to(tl.int64) * rounds + turn) * length
+    stream = sequence * rounds + turn
+    query = _start(query, query_strides, sequence, heads)
+    value = _start(value, value_strides, sequence, heads)
+    slope = _slope(slopes, sequence, heads)
+    BIASED: tl.constexpr = slopes is not None
+    ranks = first + tl.arange(0, ROWS)
+    packed = tl.load(order + line + ranks, mask=ranks < length, other=0)
+    tokens = _token(packed, bits)
+    queries = _rows(query, query_strides[2], tokens, ranks < real, WIDTH, PADDED)
+    highest = tl.full([ROWS], ITSELF, tl.float32)
+    total = tl.zeros([ROWS], tl.float32)
+    mixed = tl.zeros([ROWS, PADDED], tl.float32)
+    low, high = _window(first, real, CHUNK, ROWS)
+    for start in range(low, high, COLUMNS):
+        seen_ranks = start + tl.arange(0, COLUMNS)
+        seen_packed = tl.load(order + line + seen_ranks, mask=seen_ranks < high, other=0)
+        seen_tokens = _token(seen_packed, bits)
+        keys = _rows(query, query_strides[2], seen_tokens, seen_ranks < high, WIDTH, PADDED)
+        values = _rows(value, value_strides[2], seen_tokens, seen_ranks < high, WIDTH, PADDED)
+        scores = _scores(
+            queries,
+            keys,
+            ranks,
+            seen_ranks,
+            packed,
+            seen_packed,
+            real,
+            high,
+            bits,
+            slope,
+            BIASED,
+            SCALE,
+            CHUNK,
+            MASKED,
+            ROWS,
+        )
+        higher = tl.maximum(highest, tl.max(scores, 1))
+        shrink = tl.exp2(highest - higher)
+        weights = tl.exp2(scores - higher[:, None])
+        total = total * shrink + tl.sum(weights, 1)
+        if DROPPED:
+            weights = tl.where(_kept(seed, ranks[:, None], seen_ranks[None, :], stream, DROPPED), weights, 0.0)
+        mixed = _product(weights.to(values.dtype), values, mixed * shrink[:, None])
+        highest = higher
+    total = tl.maximum(total, 1.0)  # as it is with any key: the one of the highest score has the weight 1
+    mixed *= (_share(DROPPED) / (total * rounds))[:, None]
+    _add(
+        _start(sums, target_strides, sequence, heads),
+        _start(target, target_strides, sequence, heads),
+        target_strides[2],
+        tokens,
+        ranks < length,
+        mixed,
+        WIDTH,
+        PADDED,
+        FIRST,
+    )
+    normaliser = tl.where(ranks < real, highest + tl.log2(total), float("inf"))  # padding sees with weight 0
+    tl.store(normalisers + line + ranks, normaliser, mask=ranks < length)
+
+
+@triton.jit(do_not_specialize=CHANGING)
+def _means(
+    query,
+    value,
+    gradient,
+    order,
+    counts,
+    slopes,
+    normalisers,
+    means,
+    query_strides,
+    value_strides,
+    gradient_strides,
+    heads,
+    rounds,
+    length,
+    bits,
+    seed,
+    SCALE: tl.constexpr,
+    CHUNK: tl.constexpr,
+    MASKED: tl.constexpr,
+    DROPPED: tl.constexpr,
+    WIDTH: tl.constexpr,
+    PADDED: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+):
+    """Write the mean of the gradients of a token's weights, weighted by them: what the softmax takes off each."""
+    stream, first = _place(length, ROWS)  # a sequence and round
+    sequence = stream // rounds
+    real = _count(counts, sequence, heads, length)
+    line = stream.to(tl.int64) * length
+    query = _start(query, query_strides, sequence, heads)
+    value = _start(value, value_strides, sequence, heads)
+    gradient = _start(gradient, gradient_strides, sequence, heads)
+    slope = _slope(slopes, sequence, heads)
+    BIASED: tl.constexpr = slopes is not None
+    ranks = first + tl.arange(0, ROWS)
+    packed = tl.load(order + line + ranks, mask=ranks < length, other=0)
+    tokens = _token(packed, bits)
+    queries = _rows(query, query_strides[2], tokens, ranks < real, WIDTH, PADDED)
+    gradients = _rows(gradient, gradient_strides[2], tokens, ranks < real, WIDTH, PADDED)
+    normaliser = tl.load(normalisers + line + ranks, mask=ranks < length, other=float("inf"))
+    mean = tl.zeros([ROWS], tl.float32)
+    low, high = _window(first, real, CHUNK, ROWS)
+    for start in range(low, high, COLUMNS):
+        seen_ranks = start + tl.arange(0, COLUMNS)
+        seen_packed = tl.load(order + line + seen_ranks, mask=seen_ranks < high, other=0)
+        seen_tokens = _token(seen_packed, bits)
+        keys = _rows(query, query_strides[2], seen_tokens, seen_ranks < high, WIDTH, PADDED)
+        values = _rows(value, value_strides[2], seen_tokens, seen_ranks < high, WIDTH, PADDED)
+        scores = _scores(
+            queries,
+            keys,
+            ranks,
+            seen_ranks,
+            packed,
+            seen_packed,
+            real,
+            high,
+            bits,
+            slope,
+            BIASED,
+            SCALE,
+            CHUNK,
+            MASKED,
+            ROWS,
+        )
+        of_weights = _product(gradients, tl.trans(values))
+        if DROPPED:
+            of_weights = tl.where(_kept(seed, ranks[:, None], seen_ranks[None, :], stream, DROPPED), of_weights, 0.0)
+        mean += tl.sum(tl.exp2(scores - normaliser[:, None]) * of_weights, 1)
+    tl.store(means + line + ranks, mean * _share(DROPPED), mask=ranks < length)
+
+
+@triton.jit(do_not_specialize=CHANGING)
+def _backward(
+    query,
+    value,
+    gradient,
+    order,
+    counts,
+    slopes,
+    normalisers,
+    means,
+    query_sums,
+    query_target,
+    value_sums,
+    value_target,
+    query_strides,
+    value_strides,
+    gradient_strides,
+    of_query_strides,
+    of_value_strides,
+    turn,
+    heads,
+    rounds,
+    length,
+    bits,
+    seed,
+    SCALE: tl.constexpr,
+    CHUNK: tl.constexpr,
+    MASKED: tl.constexpr,
+    DROPPED: tl.constexpr,
+    WIDTH: tl.constexpr,
+    PADDED: tl.constexpr,
+    ROWS: tl.constexpr,
+    COLUMNS: tl.constexpr,
+    FIRST: tl.constexpr,
+):
+    """Add a round's gradients of a tile of tokens, as queries and as keys of the tokens that they see."""
+    sequence, first = _place(length, ROWS)
+    real = _count(counts, sequence, heads, length)
+    line = (sequence.to(tl.int64) * rounds + turn) * length
+    stream = sequence * rounds + turn
+    query = _start(query, query_strides, sequence, heads)
+    value = _start(value, value_strides, sequence, heads)
+    gradient = _start(gradient, gradient_strides, sequence, heads)
+    slope = _slope(slopes, sequence, heads)
+    BIASED: tl.constexpr = slopes is not None
+    ranks = first + tl.arange(0, ROWS)
+    packed = tl.load(order + line + ranks, mask=ranks < length, other=0)
+    tokens = _token(packed, bits)
+    queries = _rows(query, query_strides[2], tokens, ranks < real, WIDTH, PADDED)
+    values = _rows(value, value_strides[2], tokens, ranks < real, WIDTH, PADDED)
+    gradients = _rows(gradient, gradient_strides[2], tokens, ranks < real, WIDTH, PADDED)
+    normaliser = tl.load(normalisers + line + ranks, mask=ranks < length, other=float("inf"))
+    mean = tl.load(means + line + ranks, mask=ranks < length, other=0.0)
+    of_query = tl.zeros([ROWS, PADDED], tl.float32)
+    of_value = tl.zeros([ROWS, PADDED], tl.float32)
+    low, high = _window(first, real, CHUNK, ROWS)
+    for start in range(low, high, COLUMNS):
+        seen_ranks = start + tl.arange(0, COLUMNS)
+        is_seen = seen_ranks < high
+        seen_packed = tl.load(order + line + seen_ranks, mask=is_seen, other=0)
+        seen_tokens = _token(seen_packed, bits)
+        seen_queries = _rows(query, query_strides[2], seen_tokens, is_seen, WIDTH, PADDED)
+        seen_values = _rows(value, value_strides[2], seen_tokens, is_seen, WIDTH, PADDED)
+        seen_gradients = _rows(gradient, gradient_strides[2], seen_tokens, is_seen, WIDTH, PADDED)
+        seen_normaliser = tl.load(normalisers + line + seen_ranks, mask=is_seen, other=float("inf"))
+        seen_mean = tl.load(means + line + seen_ranks, mask=is_seen, other=0.0)
+        scores = _scores(
+            queries,
+            seen_queries,
+            ranks,
+            seen_ranks,
+            packed,
+            seen_packed,
+            real,
+            high,
+            bits,
+            slope,
+            BIASED,
+            SCALE,
+            CHUNK,
+            MASKED,
+            ROWS,
+        )
+        # As queries.
+        weights = tl.exp2(scores - normaliser[:, None])
+        of_weights = _product(gradients, tl.trans(seen_values))
+        if DROPPED:
+            kept = _kept(seed, ranks[:, None], seen_ranks[None, :], stream, DROPPED)
+            of_weights = tl.where(kept, of_weights * _share(DROPPED), 0.0)
+        of_scores = weights * (of_weights - mean[:, None])
+        # As keys.
+        weights = tl.exp2(scores - seen_normaliser[None, :])
+        of_weights = _product(values, tl.trans(seen_gradients))
+        if DROPPED:
+            kept = _kept(seed, seen_ranks[None, :], ranks[:, None], stream, DROPPED)
+            of_weights = tl.where(kept, of_weights * _share(DROPPED), 0.0)
+        of_scores += weights * (of_weights - seen_mean[None, :])
+        if DROPPED:
+            weights = tl.where(kept, weights, 0.0)
+        of_value = _product(weights.to(gradients.dtype), seen_gradients, of_value)
+        of_query = _product(of_scores.to(queries.dtype), seen_queries, of_query)
+    _add(
+        _start(query_sums, of_query_strides, sequence, heads),
+        _start(query_target, of_query_strides, sequence, heads),
+        of_query_strides[2],
+        tokens,
+        ranks < length,
+        of_query * (SCALE * 0.6931471805599453 / rounds),  # scores are base 2
+        WIDTH,
+        PADDED,
+        FIRST,
+    )
+    _add(
+        _start(value_sums, of_value_strides, sequence, heads),
+        _start(value_target, of_value_strides, sequence, heads),
+        of_value_strides[2],
+        tokens,
+        ranks < length,
+        of_value * (_share(DROPPED) / rounds),
+        WIDTH,
+        PADDED,
+        FIRST,
+    )
+
+
+@triton.jit
+def _scores(
+    left,
+    right,
+    left_ranks,
+    right_ranks,
+    left_packed,
+    right_packed,
+    real,
+    high,
+    bits,
+    slope,
+    BIASED: tl.constexpr,
+    SCALE: tl.constexpr,
+    CHUNK: tl.constexpr,
+    MASKED: tl.constexpr,
+    ROWS: tl.constexpr,
+):
+    """Return the scores of two tiles of tokens, base 2; the same whichever of them are the queries."""
+    scores = _product(left, tl.trans(right)) * SCALE
+    if BIASED:
+        left_tokens, right_tokens = _token(left_packed, bits), _token(right_packed, bits)
+        scores -= slope * tl.abs(left_tokens[:, None] - right_tokens[None, :])
+    seen = (left_ranks < real)[:, None] & (right_ranks < high)[None, :]
+    if CHUNK % ROWS:  # the tile reaches into more than one chunk
+        seen &= tl.abs((left_ranks // CHUNK)[:, None] - (right_ranks // CHUNK)[None, :]) <= 1
+    if MASKED:
+        seen &= (left_packed >> bits)[:, None] == (right_packed >> bits)[None, :]
+    scores = tl.where(seen, scores, float("-inf"))
+    return tl.where(left_ranks[:, None] == right_ranks[None, :], ITSELF, scores)
+
+
+@triton.jit
+def _product(left, right, sums=None):
+    """Return the product of two tiles in float32, added to `sums` if there are some."""
+    if EMULATED:  # by the interpreter, which would multiply the bits of bfloat16
+        left, right = left.to(tl.float32), right.to(tl.float32)
+    return tl.dot(left, right, sums, input_precision="ieee")
+
+
+@triton.jit
+def _window(first, real, CHUNK: tl.constexpr, ROWS: tl.constexpr):
+    """Return the first rank that a tile of tokens sees, and the one after the last."""
+    low = tl.maximum(first // CHUNK - 1, 0) * CHUNK
+    high = tl.minimum(((first + ROWS - 1) // CHUNK + 2) * CHUNK, real)
+    return low, tl.where(first < real, high, 0)
+
+
+@triton.jit
+def _place(length, ROWS: tl.constexpr):
+    """Return the number of this program's sequence, and the first token of its tile."""
+    tiles = tl.cdiv(length, ROWS)
+    return tl.program_id(0) // tiles, tl.program_id(0) % tiles * ROWS
+
+
+@triton.jit
+def _count(counts, sequence, heads, length):
+    """Return the number of real tokens of a sequence."""
+    if counts is None:
+        return length
+    else:
+        return tl.load(counts + sequence // heads).to(tl.int32)
+
+
+@triton.jit
+def _start(rows, strides, sequence, heads):
+    """Return where the rows of a sequence start in [B, H, N, d]."""
+    return rows + (sequence // heads).to(tl.int64) * strides[0] + (sequence % heads).to(tl.int64) * strides[1]
+
+
+@triton.jit
+def _slope(slopes, sequence, heads):
+    """Return the slope of ALiBi of a sequence's head, base 2."""
+    if slopes is None:
+        return 0.0
+    else:
+        return tl.load(slopes + sequence % heads) * 1.4426950408889634
+
+
+@triton.jit
+def _token(packed, bits):
+    """Return the tokens of packed buckets and tokens."""
+    return packed & ((1 << bits) - 1)
+
+
+@triton.jit
+def _rows(start, stride, tokens, shown, WIDTH: tl.constexpr, PADDED: tl.constexpr):
+    """Return the rows of `tokens`; zeros for those that are not shown."""
+    columns = tl.arange(0, PADDED)
+    places = (start + tokens.to(tl.int64) * stride)[:, None] + columns[None, :]
+    if WIDTH == PADDED:
+        return tl.load(places, mask=shown[:, None], other=0.0)
+    else:
+        return tl.load(places, mask=shown[:, None] & (columns < WIDTH)[None, :], other=0.0)
+
+
+@triton.jit
+def _add(sums, target, stride, tokens, inside, rows, WIDTH: tl.constexpr, PADDED: tl.constexpr, FIRST: tl.constexpr):
+    """Write `rows`, added to the sums of the rounds before, as the rows of `tokens`."""
+    columns = tl.arange(0, PADDED)
+    offsets = (tokens.to(tl.int64) * stride)[:, None] + columns[None, :]
+    mask = inside[:, None] & (columns < WIDTH)[None, :]
+    if not FIRST:
+        rows += tl.load(sums + offsets, mask=mask, other=0.0)
+    tl.store(target + offsets, rows.to(target.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _kept(seed, queries, keys, stream, DROPPED: tl.constexpr):
+    """Draw whether the weights of pairs of tokens are kept: by their ranks, so that every kernel draws the same."""
+    draws, _, _, _ = tl.philox(seed, keys, queries, stream, 0)
+    return draws >= DROPPED
+
+
+@triton.jit
+def _share(DROPPED: tl.constexpr):
+    """Return the factor of weights that are kept."""
+    return 4294967296.0 / (4294967296 - DROPPED)
