@@ -1,7 +1,7 @@
 """Compile the Triton kernels for GPUs, on a machine that need not have one, and say what they take there.
 
-Out: a CSV file, a row for each mechanism, kernel, variant of it and architecture. Registers that do not suffice spill to
-slow memory; shared memory decides how many programs a processor of the GPU runs at once.
+Out: a CSV file, a row for each mechanism, kernel, variant of it and architecture. Registers that do not suffice spill
+to slow memory; shared memory decides how many programs a processor of the GPU runs at once.
 
 python scripts/kernel_resources.py --mechanisms '{"favor-m64": {"kind": "favor", "nb_features": 64}, ...}' --out FILE
 """

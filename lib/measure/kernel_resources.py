@@ -1,7 +1,7 @@
 """What the Triton kernels take of a GPU: compiled for it, on a machine that need not have one.
 
-Nothing is run on a GPU. The mechanisms pass over tensors on the CPU with every launch replaced by the compilation of the
-very variant that it would start, so what is compiled is what training would run.
+Nothing runs on a GPU. Mechanisms pass over tensors on the CPU, where every launch compiles the very variant that it
+would start; so what is compiled is what training would run.
 """
 
 import re
