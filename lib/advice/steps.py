@@ -5,6 +5,7 @@ the optimiser's step comes on top. Measurements are kept in the user's cache fol
 """
 
 import hashlib
+import inspect
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,7 @@ from lib.core.errors import RunError
 from lib.core.files import write_json
 from lib.core.kinds import BACKBONES, MECHANISMS, TASKS, BackboneParameters, TaskParameters
 from lib.core.settings.recipe import Precision
+from lib.data.padding import known_beforehand
 from lib.data.tokenizer import TextTokenizer
 from lib.measure.cost import highest_mb, processor, repeated, timed, with_peak_mb
 from lib.workflow.digests import code_digest
@@ -129,6 +131,7 @@ class Training:
         self.device = torch.device(case.device)
         self.dtype = DTYPES[case.precision]
         self.collate = self.task.collator(self.tokenizer)
+        self.scored = "scored" in inspect.signature(self.model.forward).parameters
         self.generator = np.random.default_rng(0)
         self.steps = 0
 
@@ -169,7 +172,8 @@ class Training:
         self.optimiser.zero_grad()
 
     def _loss(self, examples: Sequence[Mapping[str, Any]]) -> torch.Tensor:
-        batch = {name: tensor.to(self.device) for name, tensor in self.collate(examples).items()}
+        batch = known_beforehand(self.collate(examples), scored=self.scored)  # as the Trainer does
+        batch = {name: tensor.to(self.device) for name, tensor in batch.items()}
         cast: AbstractContextManager = torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32)
         with cast:
             return self.model(**batch).loss

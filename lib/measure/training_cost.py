@@ -22,7 +22,7 @@ from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
 from lib.backbones.encoder.parameters import Parameters as Encoder
 from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
 from lib.core.settings.execution import Kernels
-from lib.data.padding import pad_ids
+from lib.data.padding import known_beforehand, pad_ids
 from lib.data.samplers import LengthGroupedSampler
 from lib.measure.cost import (
     clock_mhz,
@@ -94,15 +94,18 @@ class Training:
         set_kernels(self.model, case.kernels)
         on_gpu = case.device == "cuda"  # there, as the Trainer's
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=on_gpu or None)
+        scored = case.work == "mlm" and case.mechanism is not None
         self.batches = [
-            {name: tensor.to(case.device) for name, tensor in batch.items()}
+            {name: tensor.to(case.device) for name, tensor in known_beforehand(batch, scored=scored).items()}
             for batch in (_masked_batches(case) if case.work == "mlm" else _document_batches(case))
         ]
 
     @property
     def tokens(self) -> int:
         """Real tokens of all batches."""
-        return sum(int(batch["attention_mask"].sum()) for batch in self.batches)
+        return sum(
+            int(batch.get("attention_mask", torch.ones_like(batch["input_ids"])).sum()) for batch in self.batches
+        )
 
     def __call__(self) -> None:
         """Train."""
@@ -181,7 +184,8 @@ def training_cost(
             counted, peak = with_peak_mb(_train, first, device=place)
             if case.kernels == "torch":
                 operations[case.model] = counted
-            done = operations.get(case.model, math.nan)  # what Triton's kernels do is not seen; torch's row comes before
+            # What Triton's kernels do is not seen; torch's row comes before.
+            done = operations.get(case.model, math.nan)
             rows.append(
                 {
                     "implementation": case.implementation,
