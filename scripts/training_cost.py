@@ -2,8 +2,8 @@
 
 All inputs are random ids; those of the epoch are as long as IMDb's reviews.
 
-Without further options, all mechanisms of config/config.yaml in an encoder of BERT-small's sizes. On a GPU it needs torch,
-transformers, pydantic and pandas alone, and measures Triton's kernels, too, where a mechanism has some.
+Without further options, all mechanisms of config/config.yaml in an encoder of BERT-small's sizes. On a GPU it needs
+torch, transformers, pydantic and pandas alone, and measures Triton's kernels, too, where a mechanism has some.
 
 python scripts/training_cost.py --out FILE
 """

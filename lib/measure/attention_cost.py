@@ -86,7 +86,9 @@ def attention_cost(
     expected: dict[tuple[str, str, str], float] = {}  # seconds; a row is not faster than it was with shorter sequences
     planned = attention_cases(mechanisms, lengths=lengths, heads=heads, head_size=head_size, device=device, dtype=dtype)
     for (length, padding), group in itertools.groupby(planned, key=lambda case: (case.length, case.padding)):
-        cases = {(case.implementation, case.mechanism, case.kernels): case for case in group if is_installed(case)}
+        cases: dict[tuple[str, str, str], Case] = {
+            (case.implementation, case.mechanism, case.kernels): case for case in group if is_installed(case)
+        }
         prepared = {key: prepare(case) for key, case in cases.items()}
         prepared = {key: attention for key, attention in prepared.items() if runs(attention, cases[key], place)}
         times = repeated(prepared, expected, seconds, place)
@@ -141,7 +143,7 @@ def attention_cases(
     """Yield what `attention_cost` measures, by length, without padding and then with ragged rows.
 
     Every implementation has ragged rows. Plain exact attention has none: the mask changes what it computes, and not how
-    much. On a GPU, mechanisms of ours that have Triton kernels have a row with torch's operations, and then one with them.
+    much. On a GPU, mechanisms of ours that have Triton kernels have a row with torch's operations, then one with them.
 
     Args:
         mechanisms: parameters by name.

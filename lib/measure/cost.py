@@ -225,6 +225,13 @@ def highest_mb(device: torch.device) -> float:
     return resident_peak_mb()
 
 
+def resident_mb() -> float:
+    """Return the resident memory of this process, in MiB."""
+    import psutil  # of no use on a GPU, whose machine may lack it
+
+    return psutil.Process().memory_info().rss / 2**20
+
+
 def with_peak_mb(
     function: Callable[..., Result],
     *arguments: Any,
@@ -274,14 +281,12 @@ def with_peak_mb(
 def _send_peak(
     sender: Connection, threads: int, function: Callable[..., object], arguments: tuple, warm_up: tuple | None
 ) -> None:
-    import psutil  # of no use on a GPU, whose machine may lack it
-
     torch.set_num_threads(threads)
     if warm_up is not None:
         function(*warm_up)
-    before = psutil.Process().memory_info().rss
+    before = resident_mb()
     result = function(*arguments)
-    sender.send((result, highest_mb(torch.device("cpu")) - before / 2**20))
+    sender.send((result, highest_mb(torch.device("cpu")) - before))
 
 
 def _wait(device: torch.device) -> None:

@@ -30,9 +30,9 @@ def attention_summary(costs: pd.DataFrame) -> str:
     """
     first, lengths = costs.iloc[0], sorted(costs["length"].unique())
     texts = [
-        f"{_machine(first)}{_clock(costs)}, {first['heads']} heads of width {first['head_size']}. Each time is that of a forward and "
-        f"backward pass over {first['batch'] * first['length']:,} tokens in sequences of the given length. "
-        f"{_count_once(costs)} The column `kept` has the bytes kept for the backward pass at {lengths[0]:,} tokens, "
+        f"{_machine(first)}{_clock(costs)}, {first['heads']} heads of width {first['head_size']}. Each time is that "
+        f"of a forward and backward pass over {first['batch'] * first['length']:,} tokens in sequences of the given "
+        f"length. {_count_once(costs)} The column `kept` has the bytes kept for the backward pass at {lengths[0]:,} tokens, "
         f"beside exact attention's."
     ]
     for padding, title in PADDINGS.items():
@@ -65,9 +65,9 @@ def training_summary(costs: pd.DataFrame) -> str:
         for _, row in costs.iterrows()
     ]
     note = (
-        f"{_machine(costs.iloc[0])}{_clock(costs)}. All inputs are random ids. The documents of an epoch are as long as IMDb's "
-        f"reviews, cut to 512 tokens, in batches of similar length or all padded to 512 tokens. {_count_once(costs)} "
-        f"Peak memory leaves out what was in use before, interpreter and libraries included."
+        f"{_machine(costs.iloc[0])}{_clock(costs)}. All inputs are random ids. The documents of an epoch are as long "
+        f"as IMDb's reviews, cut to 512 tokens, in batches of similar length or all padded to 512 tokens. "
+        f"{_count_once(costs)} Peak memory leaves out what was in use before, interpreter and libraries included."
     )
     return f"{note}\n\n{pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True)}\n"
 

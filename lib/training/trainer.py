@@ -30,7 +30,7 @@ from lib.core.randomness import derive_seed
 from lib.core.settings.recipe import Precision, Recipe
 from lib.core.settings.run import Run
 from lib.data.padding import known_beforehand
-from lib.data.samplers import LengthGroupedSampler, Share
+from lib.data.samplers import LengthGroupedSampler, Share, micro_batch_size
 from lib.tasks.contract import Collator, Task
 from lib.training import ranks
 from lib.training.callbacks import HistoryRecorder, KeyedDraws
@@ -548,9 +548,3 @@ def _check_device(device: str, precision: Precision) -> None:
             f"experiment.precision is 'bf16', which {torch.cuda.get_device_name()} cannot do. Expected a GPU with "
             "bf16; use 'fp16' or 'fp32' on this one, or execution.training.device 'cpu'."
         )
-
-
-def micro_batch_size(batch_size: int, longest: int, micro_batch_tokens: int) -> int:
-    """Return the largest divisor of `batch_size` whose documents fit into `micro_batch_tokens`, at least 1."""
-    fitting = max(1, micro_batch_tokens // longest)
-    return max(size for size in range(1, batch_size + 1) if batch_size % size == 0 and size <= fitting)

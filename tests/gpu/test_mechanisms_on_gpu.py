@@ -89,11 +89,11 @@ def test_output_and_gradients_are_as_near_to_the_reference_as_those_of_exact_att
 @pytest.mark.parametrize("training", [False, True])
 def test_kernels_compute_what_torch_computes(name, kernels, dtype, width, training):
     length, results = 131, []
+    mask, cotangent = masks(length).to(DEVICE), cotangent_of(4, length, width).to(DEVICE)
     for way in ("torch", kernels):
         mechanism = made(name, way, width).train(training)
         set_step(mechanism, 7)
         tensors = draw(mechanism, 4, length, dtype=dtype, device=DEVICE)
-        mask, cotangent = masks(length).to(DEVICE), cotangent_of(4, length, width).to(DEVICE)
         results.append(run(lambda *rows, made=mechanism: made(*rows, mask), tensors, cotangent))
         assert mechanism.computed_by == way
     assert_near(results[1], results[0], allowed(dtype, length, width))

@@ -1,6 +1,5 @@
 """The loss of all tasks, in a form that does not depend on how a batch is split."""
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -20,11 +19,10 @@ def cross_entropy(logits: Tensor, labels: Tensor, num_items_in_batch: Tensor | i
     """
     if num_items_in_batch is None:
         num_items_in_batch = (labels != -100).sum()
+    total = functional.cross_entropy(logits.float(), labels, reduction="sum")
     if isinstance(num_items_in_batch, Tensor):
-        items = num_items_in_batch.to(logits.device).clamp(min=1)
-    else:
-        items = max(num_items_in_batch, 1)
-    return functional.cross_entropy(logits.float(), labels, reduction="sum") / items
+        return total / num_items_in_batch.to(logits.device).clamp(min=1)
+    return total / max(num_items_in_batch, 1)
 
 
 def select(rows: Tensor, labels: Tensor, scored: Tensor | None) -> tuple[Tensor, Tensor]:
