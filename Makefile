@@ -78,7 +78,7 @@ bench-page: bench ## The same, and put its tables and its figure into docs/
 
 # With the python3 that is there, since a GPU's machine often has a torch of its own, and no network.
 GPU := PYTHONPATH="$(CURDIR)" $(PYTHON)
-bench-gpu: ## Measure on a GPU: attention, training, the hours of the grid (no .venv, no network; up to 8 minutes)
+bench-gpu: ## Measure on a GPU: attention, training, the hours of the grid (no .venv, no network)
 	$(GPU) -c "import sys, torch; sys.exit(None if torch.cuda.is_available() else 'torch sees no GPU here: make bench')"
 	$(GPU) scripts/attention_cost.py --device cuda --out results/tables/attention_cost_gpu.csv
 	$(GPU) scripts/training_cost.py --device cuda --out results/tables/training_cost_gpu.csv

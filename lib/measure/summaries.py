@@ -32,8 +32,8 @@ def attention_summary(costs: pd.DataFrame) -> str:
     texts = [
         f"{_machine(first)}{_clock(costs)}, {first['heads']} heads of width {first['head_size']}. Each time is that "
         f"of a forward and backward pass over {first['batch'] * first['length']:,} tokens in sequences of the given "
-        f"length. {_count_once(costs)} The column `kept` has the bytes kept for the backward pass at {lengths[0]:,} tokens, "
-        f"beside exact attention's."
+        f"length. {_count_once(costs)} The column `kept` has the bytes kept for the backward pass at {lengths[0]:,} "
+        f"tokens, beside exact attention's."
     ]
     for padding, title in PADDINGS.items():
         if (costs["padding"] == padding).any():
