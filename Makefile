@@ -15,7 +15,7 @@ ASKED := --configfile $(or $(CONFIG),$(if $(STUDY),$(STUDY_FILE),config/config.y
 # Without the workflow's own profile, which prints every command: one line per job is enough here.
 DEMO := --configfile $(STUDY_FILE) --cores $(CORES) --workflow-profile none --rerun-incomplete --show-failed-logs
 
-.PHONY: help setup demo demo-full report why accept status verify bench bench-page test test-slurm test-slow lint format \
+.PHONY: help setup demo demo-full report why accept status verify bench bench-page bench-gpu test test-slurm test-slow lint format \
 	clean
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -75,6 +75,14 @@ bench: setup .venv/.bench ## Measure what attention costs here, beside other imp
 bench-page: bench ## The same, and put its tables and its figure into docs/
 	$(BIN)/python scripts/cost_page.py --page docs/attention_cost.md --summaries results/tables/{attention,training}_cost.md
 	cp results/figures/attention_time.svg docs/
+
+# With the python3 that is there, since a GPU's machine often has a torch of its own, and no network.
+GPU := PYTHONPATH="$(CURDIR)" $(PYTHON)
+bench-gpu: ## Measure on a GPU: attention, training, the hours of the grid (no .venv, no network)
+	$(GPU) -c "import sys, torch; sys.exit(None if torch.cuda.is_available() else 'torch sees no GPU here: make bench')"
+	$(GPU) scripts/attention_cost.py --device cuda --out results/tables/attention_cost_gpu.csv
+	$(GPU) scripts/training_cost.py --device cuda --out results/tables/training_cost_gpu.csv
+	$(GPU) scripts/grid_hours.py --device cuda --out results/tables/grid_hours.csv
 
 # One thread per process: small tensors gain nothing from more, and the tests run side by side.
 test: setup ## Run the tests (8 to 23 minutes on 2 cores)

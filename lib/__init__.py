@@ -2,10 +2,9 @@
 
 import importlib
 import logging
+from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-
-import wrapt
 
 # peft imports it wherever it is installed, and it then warns in every program that a CPU lacks some kernels of a GPU.
 logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
@@ -22,11 +21,16 @@ def _import_of_all_backbones(part: str) -> None:
         importlib.import_module(f"lib.backbones.{path.parent.name}.{part}")
 
 
-@wrapt.when_imported("transformers.models.auto.configuration_auto")
 def _register_configurations(_: ModuleType) -> None:
     _import_of_all_backbones("configuration")
 
 
-@wrapt.when_imported("transformers.models.auto.modeling_auto")
 def _register_models(_: ModuleType) -> None:
     _import_of_all_backbones("registration")
+
+
+if find_spec("wrapt"):  # what measures on a bare machine makes its models itself
+    import wrapt
+
+    wrapt.register_post_import_hook(_register_configurations, "transformers.models.auto.configuration_auto")
+    wrapt.register_post_import_hook(_register_models, "transformers.models.auto.modeling_auto")

@@ -1,10 +1,15 @@
 """Measure what a forward and backward pass of every attention mechanism costs, beside other people's.
 
-python scripts/attention_cost.py --mechanisms '{"sdpa": {"kind": "sdpa"}, ...}' --heads 8 --head-size 64 --out FILE
+Without further options, all mechanisms of config/config.yaml. On a GPU it needs torch, transformers, pydantic and
+pandas alone, and measures Triton's kernels, too, where a mechanism has some.
+
+python scripts/attention_cost.py --out FILE
 """
 
 import sys
 from collections.abc import Sequence
+
+import torch
 
 from lib.core import program
 from lib.measure.attention_cost import LENGTHS, attention_cost
@@ -15,7 +20,10 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     parser = cost_parser(__doc__)
     add_sizes(parser, LENGTHS)
-    parser.add_argument("--seconds", type=float, default=1.0, metavar="S", help="time to repeat a row in (1)")
+    seconds = 0.25 if torch.cuda.is_available() else 1.0
+    parser.add_argument(
+        "--seconds", type=float, default=seconds, metavar="S", help="time to repeat a row in (1; on a GPU 0.25)"
+    )
     arguments = vars(parser.parse_args(argv))
     out = arguments.pop("out")
     write_table(out, attention_cost(**arguments))

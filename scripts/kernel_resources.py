@@ -3,7 +3,7 @@
 Out: a CSV file, a row for each mechanism, kernel, variant of it and architecture. Registers that do not suffice spill
 to slow memory; shared memory decides how many programs a processor of the GPU runs at once.
 
-python scripts/kernel_resources.py --mechanisms '{"favor-m64": {"kind": "favor", "nb_features": 64}, ...}' --out FILE
+python scripts/kernel_resources.py --out FILE
 """
 
 import sys

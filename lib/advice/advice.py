@@ -12,8 +12,9 @@ import numpy as np
 from lib.advice import wording
 from lib.advice.choices import Choice, Limit, choose
 from lib.advice.estimates import Machine, ModelSteps, this_machine
+from lib.advice.measuring import model_cases, model_steps
 from lib.advice.scores import scores_near
-from lib.advice.steps import LENGTHS, SHORT, Case, measured
+from lib.advice.steps import measured
 from lib.advice.studies import OwnStudy, Stages, candidates, find_stages, recipe, template
 from lib.advice.texts import find_tokenizer, lost, read_sample, token_lengths
 from lib.core.configuration import load_study, read_layers
@@ -94,7 +95,10 @@ def advise(question: Question, name: str = "config/texts.yaml") -> tuple[str, st
         lengths = token_lengths(sample.texts, TextTokenizer.load(place))
         limits = sorted(question.limits or LIMITS[: 1 + sum(limit < lengths.max() for limit in LIMITS)])
         longest = min(limits[-1], int(lengths.max()))
-        steps = _steps(question, experiment, stages, models, machine, place, longest)
+        cases = model_cases(
+            experiment, stages, models, machine, tokenizer=place, longest=longest, seconds=question.seconds
+        )
+        steps = model_steps(experiment, stages, models, measured(cases, again=question.again))
 
     split = Split()
     share = 1 - HELD_OUT if question.label is None else 1 - split.validation - split.test
@@ -150,43 +154,6 @@ def advise(question: Question, name: str = "config/texts.yaml") -> tuple[str, st
     )
     extends = Path(os.path.relpath(question.study, Path(name).parent)).as_posix()
     return text, own.write(layers, stages, extends)
-
-
-def _steps(
-    question: Question,
-    experiment: Experiment,
-    stages: Stages,
-    models: Sequence[str],
-    machine: Machine,
-    tokenizer: Path,
-    longest: int,
-) -> dict[str, ModelSteps]:
-    """Return what was measured of every model."""
-    lengths = LENGTHS[: max(len(SHORT), 1 + sum(length < longest for length in LENGTHS))]
-    ends = (SHORT[0], SHORT[-1])
-    cases = {}
-    for model in models:
-        for stage, at in ((stages.classification, lengths), (stages.adaptation, ends)):
-            cases[f"{model} {stage}"] = Case(
-                backbone=experiment.backbone_at(model, stage),
-                task=next(iter(experiment.stages[stage].data.values())).task,
-                tokenizer=str(tokenizer),
-                device=machine.device,
-                precision=machine.precision,
-                lengths=at,
-                most_tokens=machine.micro_batch_tokens,
-                most_mb=machine.most_mb,
-                seconds=question.seconds / len(models) * len(at) / (len(lengths) + len(ends)),
-            )
-    found = measured(cases, again=question.again)
-    return {
-        model: ModelSteps(
-            found[f"{model} {stages.classification}"],
-            found[f"{model} {stages.adaptation}"],
-            experiment.backbone_at(model, stages.classification).blocks() or 0,
-        )
-        for model in models
-    }
 
 
 def _costs_before(

@@ -5,15 +5,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import psutil
 import torch
 
 from lib.advice.steps import Steps
 from lib.core.errors import RunError
 from lib.core.settings.execution import Execution
 from lib.core.settings.recipe import Precision, Recipe
-from lib.data.samplers import LengthGroupedSampler
-from lib.training.trainer import micro_batch_size
+from lib.data.samplers import LengthGroupedSampler, micro_batch_size
+from lib.measure.cost import resident_mb
 
 RESERVE = 0.9
 """Share of a machine's memory that a run may take."""
@@ -62,12 +61,13 @@ def this_machine(execution: Execution, device: str, precision: Precision) -> Mac
         memory = torch.cuda.get_device_properties(0).total_memory / 2**30
         return Machine("cuda", precision, memory, in_use_mb=0.0, micro_batch_tokens=tokens)
     torch.set_num_threads(min(execution.job.cpus_per_task, torch.get_num_threads()))
+    import psutil  # of no use on a GPU, whose machine may lack it
+
     limits = [psutil.virtual_memory().total]
     granted = Path("/sys/fs/cgroup/memory.max")  # of a container or a job, on Linux
     if granted.is_file() and (text := granted.read_text(encoding="utf-8").strip()).isdigit():
         limits.append(int(text))
-    in_use = psutil.Process().memory_info().rss / 2**20
-    return Machine("cpu", "fp32", min(limits) / 2**30, in_use_mb=in_use, micro_batch_tokens=tokens)
+    return Machine("cpu", "fp32", min(limits) / 2**30, in_use_mb=resident_mb(), micro_batch_tokens=tokens)
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ the optimiser's step comes on top. Measurements are kept in the user's cache fol
 """
 
 import hashlib
+import inspect
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -15,18 +16,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import platformdirs
-import psutil
 import torch
 from tqdm import tqdm
 
-from lib.attention.contract import set_step
+from lib.attention.contract import set_kernels, set_step
 from lib.core.errors import RunError
 from lib.core.files import write_json
 from lib.core.kinds import BACKBONES, MECHANISMS, TASKS, BackboneParameters, TaskParameters
+from lib.core.settings.execution import Kernels
 from lib.core.settings.recipe import Precision
+from lib.data.padding import known_beforehand
 from lib.data.tokenizer import TextTokenizer
-from lib.measure.cost import highest_mb, processor, repeated, timed, with_peak_mb
+from lib.measure.cost import highest_mb, processor, repeated, resident_mb, timed, with_peak_mb
 from lib.workflow.digests import code_digest
 
 logger = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class Case:
         most_tokens: of a batch, unless `_FEWEST` documents have more.
         seconds: about as long as it may take.
         most_mb: memory in MiB that it may take.
+        kernels: what attention computes with.
     """
 
     backbone: BackboneParameters
@@ -69,6 +71,7 @@ class Case:
     most_tokens: int
     seconds: float
     most_mb: float
+    kernels: Kernels = "auto"
 
 
 @dataclass(frozen=True)
@@ -125,10 +128,12 @@ class Training:
         self.task = TASKS.load(case.task.kind, "task").Task(case.task, labels=labels, seed=0)
         backbone = BACKBONES.load(case.backbone.kind, "backbone").Backbone(case.backbone, seed=0)
         self.model = self.task.model(backbone.config(self.tokenizer, self.task.model_options())).to(case.device)
+        set_kernels(self.model, case.kernels)
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=True)  # as the Trainer's
         self.device = torch.device(case.device)
         self.dtype = DTYPES[case.precision]
         self.collate = self.task.collator(self.tokenizer)
+        self.scored = "scored" in inspect.signature(self.model.forward).parameters
         self.generator = np.random.default_rng(0)
         self.steps = 0
 
@@ -169,7 +174,8 @@ class Training:
         self.optimiser.zero_grad()
 
     def _loss(self, examples: Sequence[Mapping[str, Any]]) -> torch.Tensor:
-        batch = {name: tensor.to(self.device) for name, tensor in self.collate(examples).items()}
+        batch = known_beforehand(self.collate(examples), scored=self.scored)  # as the Trainer does
+        batch = {name: tensor.to(self.device) for name, tensor in batch.items()}
         cast: AbstractContextManager = torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32)
         with cast:
             return self.model(**batch).loss
@@ -183,7 +189,7 @@ def measure(case: Case) -> Steps:
     """
     place = torch.device(case.device)
     on_gpu = place.type == "cuda"
-    before = (torch.cuda.memory_allocated(place) if on_gpu else psutil.Process().memory_info().rss) / 2**20
+    before = torch.cuda.memory_allocated(place) / 2**20 if on_gpu else resident_mb()
     training = Training(case)
     spent, slot = 0.0, case.seconds / (2 * len(case.lengths) + 2)
 
@@ -230,6 +236,20 @@ def measure(case: Case) -> Steps:
     return replace(found, optimiser_seconds=min(updates), peaks=(first_peak, peak()))
 
 
+def measured_now(cases: Mapping[str, Case]) -> dict[str, Steps]:
+    """Return what training steps cost, by the names of `cases`, measured now and kept nowhere.
+
+    Raises:
+        RunError: memory did not suffice.
+    """
+    preloaded = sorted({__name__, *(module for case in cases.values() for module in _modules(case))})
+    found = {}
+    for name, case in tqdm(cases.items(), "measuring", disable=None):
+        found[name], _ = with_peak_mb(measure, case, device=torch.device(case.device), preloaded=preloaded)
+        logger.info("%s: measured up to %d tokens", name, found[name].longest)
+    return found
+
+
 def measured(cases: Mapping[str, Case], *, again: bool = False) -> dict[str, Steps]:
     """Return what training steps cost, by the names of `cases`: from the cache, or measured now and kept there.
 
@@ -241,14 +261,10 @@ def measured(cases: Mapping[str, Case], *, again: bool = False) -> dict[str, Ste
         RunError: memory did not suffice.
     """
     found = {}
-    preloaded = sorted({__name__, *(module for case in cases.values() for module in _modules(case))})
-    for name, case in tqdm(cases.items(), "measuring", disable=None):
+    for name, case in tqdm(cases.items(), "looking up", disable=None):
         path = _cached(case)
         if again or not path.is_file():
-            place = torch.device(case.device)
-            steps, _ = with_peak_mb(measure, case, device=place, preloaded=preloaded)
-            write_json(path, asdict(steps))
-            logger.info("%s: measured up to %d tokens", name, steps.longest)
+            write_json(path, asdict(measured_now({name: case})[name]))
         try:
             found[name] = Steps(**json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError) as error:
@@ -271,6 +287,8 @@ def _modules(case: Case) -> list[str]:
 
 def _cached(case: Case) -> Path:
     """Return the path of what was measured of a case on this machine, by this code."""
+    import platformdirs  # a GPU's machine may lack it, and keeps nothing
+
     place = torch.device(case.device)
     key = asdict(case) | {
         "backbone": case.backbone.model_dump(mode="json"),

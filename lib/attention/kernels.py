@@ -1,11 +1,13 @@
 """Whether a mechanism computes with Triton kernels of its own, or with torch's operations."""
 
 import os
+from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
 from lib.core.errors import RunError
+from lib.core.kinds import MECHANISMS
 from lib.core.packages import require
 from lib.core.settings.execution import Kernels
 
@@ -36,3 +38,8 @@ def by_triton(kernels: Kernels, rows: Tensor) -> bool:
         expected = ", ".join(str(kind).removeprefix("torch.") for kind in TYPES)
         raise RunError(f"{SETTING} is 'triton', but numbers are {rows.dtype}. Expected {expected}; use 'torch'.")
     return True
+
+
+def has_kernels(kind: str) -> bool:
+    """Return whether mechanisms of a kind have Triton kernels, and Triton is there to run them."""
+    return MECHANISMS.has(kind, "kernels") and find_spec("triton") is not None

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from lib.core.errors import DataError
+from lib.data.labels import IGNORED
 
 
 def pad_ids(rows: Sequence[Sequence[int]], length: int, pad_token_id: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -49,3 +50,22 @@ def pad_examples(examples: Sequence[Mapping[str, Any]], pad_token_id: int) -> di
     rows = [example["input_ids"] for example in examples]
     ids, mask = pad_ids(rows, max(map(len, rows)), pad_token_id)
     return {"input_ids": ids, "attention_mask": mask}
+
+
+def known_beforehand(batch: Mapping[str, torch.Tensor], *, scored: bool) -> dict[str, torch.Tensor]:
+    """Return a batch with the answers to what a model would ask its tensors, for which it would wait for a GPU.
+
+    Args:
+        batch: of a collator, on the host.
+        scored: whether labels are of tokens [B, N], and the model takes their places.
+
+    Returns:
+        The batch without `attention_mask` if all of its tokens are real and, if asked for, with `scored`, the places
+        [L] in the batch laid flat that have a label.
+    """
+    result = dict(batch)
+    if batch["attention_mask"].all():
+        del result["attention_mask"]
+    if scored:
+        result["scored"] = (batch["labels"].flatten() != IGNORED).nonzero().squeeze(1)
+    return result

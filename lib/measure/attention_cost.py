@@ -2,15 +2,28 @@
 
 import itertools
 import logging
+import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import pandas as pd
 import torch
 
-from lib.measure.cost import KeptBytes, matrix_rate, operation_counter, processor, repeated, with_peak_mb
-from lib.measure.implementations import NAIVE, PROJECTED, Case, Padding, prepare
+from lib.attention.kernels import has_kernels
+from lib.measure.cost import (
+    KeptBytes,
+    clock_mhz,
+    fused_attention,
+    matrix_rate,
+    operation_counter,
+    processor,
+    repeated,
+    runs,
+    with_peak_mb,
+)
+from lib.measure.implementations import NAIVE, PROJECTED, Case, Padding, is_installed, prepare
 from lib.measure.tables import ATTENTION_COLUMNS
 
 logger = logging.getLogger(__name__)
@@ -46,6 +59,8 @@ def attention_cost(
 ) -> pd.DataFrame:
     """Return what a forward and backward pass costs, a row for each implementation, mechanism, length and padding.
 
+    An implementation whose package is not installed is left out with a warning; on a GPU so is what fails there.
+
     Args:
         mechanisms: parameters by name; plain exact attention and rows with projections are added.
         lengths: N in tokens; the batch makes all rows have as many tokens as the longest sequence.
@@ -53,34 +68,45 @@ def attention_cost(
         head_size: d.
         device: `cpu` or `cuda`.
         dtype: type of the inputs.
-        seconds: time for the repetitions of a row; one at least, and `lib.measure.cost.REPETITIONS` at most.
+        seconds: time for the repetitions of a row, see `lib.measure.cost.repeated`.
 
     Returns:
-        Columns `ATTENTION_COLUMNS`. Of those, `median_ms`, `min_ms` and `max_ms` are over `repetitions`; `bytes_kept`
-        is what the forward pass keeps; `gemm_share` is operations a second over those of large matrix products;
-        `peak_mb` is the peak memory in MiB of one pass.
+        Columns `ATTENTION_COLUMNS`. Of those, `kernels` is what it computed with: `torch`, `triton`, or the name of
+        torch's own kernel of attention; `median_ms`, `min_ms` and `max_ms` are over `repetitions`; `bytes_kept` is what
+        the forward pass keeps; `gemm_share` is operations a second over those of large matrix products, the operations
+        being those of torch's way to compute; `peak_mb` is the peak memory in MiB of one pass; `clock_mhz` that of the
+        GPU just after the repetitions of the rows of this length and padding.
 
     Raises:
-        ConfigError: a package to compare with is not installed.
         RunError: memory did not suffice.
     """
     place = torch.device(device)
     rate = matrix_rate(place, getattr(torch, dtype))
     rows = []
-    expected: dict[tuple[str, str], float] = {}  # seconds; a row is not faster than it was with shorter sequences
+    expected: dict[tuple[str, str, str], float] = {}  # seconds; a row is not faster than it was with shorter sequences
     planned = attention_cases(mechanisms, lengths=lengths, heads=heads, head_size=head_size, device=device, dtype=dtype)
     for (length, padding), group in itertools.groupby(planned, key=lambda case: (case.length, case.padding)):
-        cases = {(case.implementation, case.mechanism): case for case in group}
+        cases: dict[tuple[str, str, str], Case] = {
+            (case.implementation, case.mechanism, case.kernels): case for case in group if is_installed(case)
+        }
         prepared = {key: prepare(case) for key, case in cases.items()}
+        prepared = {key: attention for key, attention in prepared.items() if runs(attention, cases[key], place)}
         times = repeated(prepared, expected, seconds, place)
+        clock = clock_mhz(place)
         prepared.clear()
-        for key, case in cases.items():
-            expected[key] = median = statistics.median(times[key])
-            (kept, operations), peak = with_peak_mb(count, case, device=place)
+        operations: dict[tuple[str, ...], int] = {}
+        for key, seconds_taken in times.items():
+            case, median = cases[key], statistics.median(seconds_taken)
+            expected[key] = median
+            counted, peak = with_peak_mb(count, case, device=place)
+            if case.kernels == "torch":
+                operations[key[:2]] = counted.operations
+            done = operations.get(key[:2], math.nan)  # what Triton's kernels do is not seen; torch's row comes before
             rows.append(
                 {
                     "implementation": case.implementation,
                     "mechanism": case.mechanism,
+                    "kernels": counted.fused or case.kernels,
                     "length": length,
                     "batch": case.batch,
                     "padding": padding,
@@ -90,17 +116,18 @@ def attention_cost(
                     "dtype": dtype,
                     "threads": torch.get_num_threads(),
                     "median_ms": 1000 * median,
-                    "min_ms": 1000 * min(times[key]),
-                    "max_ms": 1000 * max(times[key]),
-                    "bytes_kept": kept,
-                    "gemm_share": operations / median / rate,
+                    "min_ms": 1000 * min(seconds_taken),
+                    "max_ms": 1000 * max(seconds_taken),
+                    "bytes_kept": counted.kept,
+                    "gemm_share": done / median / rate,
                     "peak_mb": peak,
-                    "repetitions": len(times[key]),
+                    "clock_mhz": clock,
+                    "repetitions": len(seconds_taken),
                     "processor": processor(place),
                     "torch": torch.__version__,
                 }
             )
-            logger.info("%s %s, %d tokens, padding %s: %.0f ms", *key, length, padding, 1000 * median)
+            logger.info("%s %s %s, %d tokens, padding %s: %.3g ms", *key, length, padding, 1000 * median)
     return pd.DataFrame(rows, columns=ATTENTION_COLUMNS)
 
 
@@ -116,7 +143,7 @@ def attention_cases(
     """Yield what `attention_cost` measures, by length, without padding and then with ragged rows.
 
     Every implementation has ragged rows. Plain exact attention has none: the mask changes what it computes, and not how
-    much.
+    much. On a GPU, mechanisms of ours that have Triton kernels have a row with torch's operations, then one with them.
 
     Args:
         mechanisms: parameters by name.
@@ -136,7 +163,7 @@ def attention_cases(
         for name, parameters in wanted.items():
             peers = [peer for peer in PEERS.get(name, ()) if peer != "torch" or length <= LONGEST_TORCH]
             for implementation in ("ours", *peers):
-                yield Case(
+                case = Case(
                     implementation=implementation,
                     mechanism=name,
                     parameters=parameters,
@@ -148,13 +175,28 @@ def attention_cases(
                     device=device,
                     dtype=dtype,
                 )
+                yield case
+                if implementation == "ours" and device == "cuda" and has_kernels(parameters["kind"]):
+                    yield replace(case, kernels="triton")
 
 
-def count(case: Case) -> tuple[int, int]:
-    """Return the bytes that a forward pass keeps, and the operations of it and of the backward pass."""
+class Counted(NamedTuple):
+    """What is counted of a pass."""
+
+    kept: int
+    """Bytes that the forward pass keeps."""
+    operations: int
+    """Of the forward and the backward pass."""
+    fused: str | None
+    """Torch's own kernel of attention, if one ran on a GPU."""
+
+
+def count(case: Case) -> Counted:
+    """Return what a forward and a backward pass keep and do."""
     attention = prepare(case)
     with operation_counter() as counter:
         with KeptBytes(attention.parameters) as kept:
             output = attention.forward()
         attention.backward(output)
-    return kept.total, counter.get_total_flops()
+    fused = fused_attention(counter) if case.device == "cuda" else None
+    return Counted(kept.total, counter.get_total_flops(), fused)

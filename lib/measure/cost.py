@@ -1,15 +1,16 @@
 """Time, kept bytes, arithmetic and peak memory of a computation."""
 
+import logging
 import math
 import multiprocessing
 import platform
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-import psutil
 import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, sdpa_flop_count
@@ -17,15 +18,22 @@ from torch.utils.flop_counter import FlopCounterMode, sdpa_backward_flop_count, 
 from lib.core.errors import RunError
 from lib.core.memory import resident_peak_mb
 
+logger = logging.getLogger(__name__)
+
 Key = TypeVar("Key")
 Result = TypeVar("Result")
 
 REPETITIONS = 5
-"""Most repetitions of a computation."""
+"""Most repetitions of a computation on a CPU."""
 
-MATRIX = 2048
-"""Rows and columns of the matrices whose product gives the machine's own rate."""
+GPU_REPETITIONS = 50
+"""The same on a GPU, where a pass may take less than a millisecond."""
 
+GPU_WARM_UPS = 3
+"""Runs of a computation on a GPU before it counts: the first compiles and chooses kernels, and fills the allocator."""
+
+MATRIX = {"cpu": 2048, "cuda": 8192}
+"""Rows and columns of the matrices whose product gives the machine's own rate: enough to keep all of it busy."""
 
 PRELOADED = [
     "lib.measure.attention_cost",
@@ -38,12 +46,49 @@ PRELOADED = [
 
 
 def timed(computation: Callable[[], object], device: torch.device) -> float:
-    """Return the seconds that `computation` takes, what it leaves running on a GPU included."""
+    """Return the seconds that `computation` takes by itself, what it leaves running on a GPU included."""
     _wait(device)
-    start = time.perf_counter()
+    seconds = _lap(computation, device)
+    _wait(device)
+    return seconds()
+
+
+def _lap(computation: Callable[[], object], device: torch.device) -> Callable[[], float]:
+    """Run a computation, and return what tells its seconds once the device has finished it.
+
+    On a GPU they pass between two events in its queue. Where the queue is never empty, launches cost nothing, as in
+    training; where it runs empty, the GPU waits for the next launch, and that counts.
+    """
+    if device.type == "cuda":
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        start.record()
+        computation()
+        end.record()
+        return lambda: start.elapsed_time(end) / 1000
+    begun = time.perf_counter()
     computation()
-    _wait(device)
-    return time.perf_counter() - start
+    seconds = time.perf_counter() - begun
+    return lambda: seconds
+
+
+def warm_up(computation: Callable[[], object], device: torch.device) -> float:
+    """Run a computation before it counts, on a GPU several times, and return the seconds of the last time."""
+    return [timed(computation, device) for _ in range(GPU_WARM_UPS if device.type == "cuda" else 1)][-1]
+
+
+def runs(computation: Callable[[], object], name: object, device: torch.device) -> bool:
+    """Return whether a computation runs on a GPU, where it is warmed up; a warning says what fails there, and why.
+
+    On a CPU nothing is tried beforehand: what fails there is an error.
+    """
+    if device.type != "cuda":
+        return True
+    try:
+        warm_up(computation, device)
+    except Exception as error:  # any: other people's code, or a kernel that does not suit this GPU
+        logger.warning("%s is left out (%s: %s)", name, type(error).__name__, error)
+        return False
+    return True
 
 
 def interleaved(
@@ -51,14 +96,17 @@ def interleaved(
 ) -> dict[Key, list[float]]:
     """Return the seconds of every repetition of every computation.
 
-    They take turns, so that what slows the machine down for a while slows all of them down.
+    They take turns, so that what slows the machine down for a while slows all of them down. A GPU is not waited for in
+    between. Its cache is not emptied either: it holds what the computation before has left there.
     """
-    seconds: dict[Key, list[float]] = {key: [] for key in computations}
-    for turn in range(max(repetitions.values())):
+    laps: dict[Key, list[Callable[[], float]]] = {key: [] for key in computations}
+    _wait(device)
+    for turn in range(max(repetitions.values(), default=0)):
         for key, computation in computations.items():
             if turn < repetitions[key]:
-                seconds[key].append(timed(computation, device))
-    return seconds
+                laps[key].append(_lap(computation, device))
+    _wait(device)
+    return {key: [seconds() for seconds in each] for key, each in laps.items()}
 
 
 def repeated(
@@ -72,23 +120,26 @@ def repeated(
     Args:
         computations: what to measure, taking turns.
         expected: seconds that a computation is known to take at least, if anything is known.
-        seconds: time for the repetitions of one; one at least, and `REPETITIONS` at most.
+        seconds: time for the repetitions of one; one at least, and `REPETITIONS` or `GPU_REPETITIONS` at most.
         device: where they run.
     """
+    on_gpu = device.type == "cuda"
+    most = GPU_REPETITIONS if on_gpu else REPETITIONS
     known = dict(expected)
     for key, computation in computations.items():
-        # What is slow anyway needs to warm up only once.
-        if key not in known or known[key] < seconds / REPETITIONS:
-            known[key] = timed(computation, device)
-    repetitions = {key: min(REPETITIONS, max(1, round(seconds / known[key]))) for key in computations}
+        # What is slow anyway needs to warm up only once; but new shapes may mean new kernels.
+        if on_gpu or key not in known or known[key] < seconds / most:
+            known[key] = warm_up(computation, device)
+    repetitions = {key: min(most, max(1, round(seconds / known[key]))) for key in computations}
     return interleaved(computations, repetitions, device)
 
 
 def matrix_rate(device: torch.device, dtype: torch.dtype, repetitions: int = 9) -> float:
     """Return the floating-point operations a second of the best of some large matrix products."""
-    left, right = (torch.randn(MATRIX, MATRIX, device=device, dtype=dtype) for _ in range(2))
-    timed(lambda: left @ right, device)
-    return 2 * MATRIX**3 / min(timed(lambda: left @ right, device) for _ in range(repetitions))
+    size = MATRIX[device.type]
+    left, right = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
+    warm_up(lambda: left @ right, device)
+    return 2 * size**3 / min(timed(lambda: left @ right, device) for _ in range(repetitions))
 
 
 def processor(device: torch.device) -> str:
@@ -99,6 +150,17 @@ def processor(device: torch.device) -> str:
     lines = listed.read_text(encoding="utf-8").splitlines() if listed.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
+
+
+def clock_mhz(device: torch.device) -> float:
+    """Return the clock of a GPU's multiprocessors in MHz, as of the last moments; nan on a CPU, or if it is unknown."""
+    if device.type != "cuda":
+        return float("nan")
+    try:
+        return float(torch.cuda.clock_rate(device))
+    except Exception as error:  # there is no package nvidia-ml-py, or the driver does not tell, each in its own way
+        logger.warning("the clock of the GPU is not known (%s)", error)
+        return float("nan")
 
 
 class KeptBytes(torch.autograd.graph.saved_tensors_hooks):
@@ -147,11 +209,27 @@ def operation_counter() -> FlopCounterMode:
     )
 
 
+def fused_attention(counter: FlopCounterMode) -> str | None:
+    """Return which of torch's fused kernels of attention ran in a context, such as `flash` or `efficient`, if one."""
+    for operation in counter.get_flop_counts().get("Global", {}):
+        found = re.fullmatch(r"aten\._scaled_dot_product_(\w+?)_attention(_for_cpu)?", str(operation))
+        if found:
+            return found[1]
+    return None
+
+
 def highest_mb(device: torch.device) -> float:
     """Return the highest memory of this process so far, in MiB: allocated on a GPU, resident on a CPU."""
     if device.type == "cuda":
         return torch.cuda.max_memory_allocated(device) / 2**20
     return resident_peak_mb()
+
+
+def resident_mb() -> float:
+    """Return the resident memory of this process, in MiB."""
+    import psutil  # of no use on a GPU, whose machine may lack it
+
+    return psutil.Process().memory_info().rss / 2**20
 
 
 def with_peak_mb(
@@ -206,9 +284,9 @@ def _send_peak(
     torch.set_num_threads(threads)
     if warm_up is not None:
         function(*warm_up)
-    before = psutil.Process().memory_info().rss
+    before = resident_mb()
     result = function(*arguments)
-    sender.send((result, highest_mb(torch.device("cpu")) - before / 2**20))
+    sender.send((result, highest_mb(torch.device("cpu")) - before))
 
 
 def _wait(device: torch.device) -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from lib.measure.crossovers import EXACT, OURS, attention_rows, crossovers
+from lib.measure.crossovers import BY_TRITON, EXACT, OURS, attention_rows, crossovers
 from lib.results.style import MARKERS, STYLE
 
 INCHES = (9.6, 4.6)
@@ -64,7 +64,9 @@ def _figure(costs: pd.DataFrame, rows: Rows, column: str, title: str, label: str
             if implementation == OURS and "+" not in name:
                 _draw(left, group, column, look(name, _names(rows)), name, once=once)
             elif implementation != OURS:
-                _draw(right, rows[OURS, name], column, look(name, _names(rows)), None, once=once)
+                for ours in (name, name + BY_TRITON):
+                    if (OURS, ours) in rows:
+                        _draw(right, rows[OURS, ours], column, look(ours, _names(rows)), None, once=once)
                 _draw(
                     right,
                     group,

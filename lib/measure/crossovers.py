@@ -2,15 +2,20 @@
 
 import math
 
+import numpy as np
 import pandas as pd
 
 from lib.core.errors import DataError
 
 OURS, EXACT = "ours", "sdpa"
+BY_TRITON = " (triton)"
+"""Ends the name of a mechanism that computed with Triton kernels."""
 
 
 def attention_rows(costs: pd.DataFrame, padding: str = "none") -> dict[tuple[str, str], pd.DataFrame]:
     """Return the rows of each implementation and mechanism with a padding, by length, ascending.
+
+    What a mechanism of ours costs with Triton kernels stands under its name with `BY_TRITON`.
 
     Args:
         costs: columns `ATTENTION_COLUMNS`.
@@ -19,9 +24,11 @@ def attention_rows(costs: pd.DataFrame, padding: str = "none") -> dict[tuple[str
     Raises:
         DataError: exact attention of ours, which all others are compared with, is missing.
     """
+    costs = costs[costs["padding"] == padding]
+    names = costs["mechanism"] + np.where(costs["kernels"] == "triton", BY_TRITON, "")
     rows = {
         key: group.set_index("length").sort_index()
-        for key, group in costs[costs["padding"] == padding].groupby(["implementation", "mechanism"], sort=False)
+        for key, group in costs.groupby([costs["implementation"], names], sort=False)
     }
     if (OURS, EXACT) not in rows:
         raise DataError(
@@ -50,7 +57,7 @@ def crossovers(costs: pd.DataFrame, padding: str = "none") -> dict[str, float | 
     for (implementation, name), group in rows.items():
         if implementation != OURS or name.startswith(EXACT) or "+" in name:
             continue
-        ratio = (group["median_ms"] / exact).map(math.log)
+        ratio = (group["median_ms"] / exact).dropna().map(math.log)  # on a GPU, rows that fail are left out
         found[name] = None
         if ratio.iloc[-1] < 0:
             slower = ratio[ratio >= 0]

@@ -3,21 +3,30 @@
 Shapes: B batch, H heads, N tokens, d head width. Other people's packages are the optional extra `bench`.
 """
 
+import functools
 import importlib
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from lib.attention.contract import set_kernels
 from lib.attention.registry import build
 from lib.core.errors import ConfigError
 from lib.core.kinds import MECHANISMS
+from lib.core.settings.execution import Kernels
+
+logger = logging.getLogger(__name__)
 
 Padding = Literal["none", "ragged"]
+PACKAGES = {"reformer-pytorch": "reformer_pytorch", "performer-pytorch": "performer_pytorch"}
+"""Packages that need not be there, by implementation."""
+
 NAIVE: dict[str, dict[str, Any]] = {"sdpa-naive": {"kind": "sdpa", "use_native_sdpa": False}}
 """Exact attention in plain operations, which holds the N x N matrices: its parameters by its name."""
 
@@ -40,6 +49,7 @@ class Case:
         head_size: d.
         device: such as `cpu`.
         dtype: such as `float32`.
+        kernels: what ours computes with.
     """
 
     implementation: str
@@ -52,6 +62,7 @@ class Case:
     head_size: int
     device: str
     dtype: str
+    kernels: Kernels = "torch"
 
 
 @dataclass(frozen=True)
@@ -77,6 +88,19 @@ class Attention:
         output.backward(torch.ones_like(output))
         for tensor in self.inputs:
             tensor.grad = None
+
+
+def is_installed(case: Case) -> bool:
+    """Return whether the package of a case's implementation is there; a warning says once which is not."""
+    return _is_installed(case.implementation)
+
+
+@functools.cache
+def _is_installed(implementation: str) -> bool:
+    found = implementation not in PACKAGES or find_spec(PACKAGES[implementation]) is not None
+    if not found:
+        logger.warning("the package %s is not installed: its rows are left out", implementation)
+    return found
 
 
 def prepare(case: Case) -> Attention:
@@ -111,6 +135,7 @@ class _Ours(nn.Module):
         self.mechanism = build(
             MECHANISMS.parse(case.parameters), num_heads=case.heads, head_size=case.head_size, layer=0, seed=0
         ).train()
+        set_kernels(self, case.kernels)
         self.steps = 0
 
     def forward(self, *arguments: Tensor) -> Tensor:

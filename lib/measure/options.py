@@ -4,12 +4,15 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import torch
 
 from lib.core import program
-from lib.core.files import write_text
+from lib.core.files import read_mapping, write_text
+
+GRID = Path(__file__).parents[2] / "config" / "config.yaml"
 
 
 def table_parser(documentation: str | None) -> argparse.ArgumentParser:
@@ -48,8 +51,23 @@ def cost_parser(documentation: str | None) -> argparse.ArgumentParser:
         documentation: the program's own.
     """
     parser = device_parser(documentation)
-    parser.add_argument("--mechanisms", required=True, type=json.loads, metavar="JSON", help="parameters by name")
+    add_mechanisms(parser)
     return parser
+
+
+def add_mechanisms(parser: argparse.ArgumentParser) -> None:
+    """Add the option of the programs that go through mechanisms: their parameters.
+
+    Args:
+        parser: to add to.
+    """
+    text = "parameters by name (those of config/config.yaml)"
+    parser.add_argument("--mechanisms", type=json.loads, default=of_the_grid(), metavar="JSON", help=text)
+
+
+def of_the_grid() -> dict[str, dict[str, Any]]:
+    """Return the mechanisms of the full grid: parameters by name."""
+    return read_mapping(GRID)["experiment"]["mechanisms"]
 
 
 def add_sizes(parser: argparse.ArgumentParser, lengths: Sequence[int]) -> None:

@@ -2,7 +2,7 @@
 
 import pandas as pd
 
-from lib.measure.crossovers import EXACT, OURS, attention_rows, crossovers
+from lib.measure.crossovers import BY_TRITON, EXACT, OURS, attention_rows, crossovers
 from lib.measure.tables import QUOTED_GB
 
 ONCE = "*"
@@ -30,15 +30,18 @@ def attention_summary(costs: pd.DataFrame) -> str:
     """
     first, lengths = costs.iloc[0], sorted(costs["length"].unique())
     texts = [
-        f"{_machine(first)}, {first['heads']} heads of width {first['head_size']}. Each time is that of a forward and "
-        f"backward pass over {first['batch'] * first['length']:,} tokens in sequences of the given length. "
-        f"{_count_once(costs)} The column `kept` has the bytes kept for the backward pass at {lengths[0]:,} tokens, "
-        f"beside exact attention's."
+        f"{_machine(first)}{_clock(costs)}, {first['heads']} heads of width {first['head_size']}. Each time is that "
+        f"of a forward and backward pass over {first['batch'] * first['length']:,} tokens in sequences of the given "
+        f"length. {_count_once(costs)} The column `kept` has the bytes kept for the backward pass at {lengths[0]:,} "
+        f"tokens, beside exact attention's."
     ]
     for padding, title in PADDINGS.items():
         if (costs["padding"] == padding).any():
             rows = _attention_table(costs, padding, lengths)
-            texts.append(f"### {title}\n\n{pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True)}")
+            texts.append(f"### {title}")
+            if fused := sorted(set(costs[costs["padding"] == padding]["kernels"]) - {"torch", "triton"}):
+                texts.append(f"Torch computes exact attention by its kernel `{'` or `'.join(fused)}`.")
+            texts.append(pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True))
     return "\n\n".join(texts) + "\n"
 
 
@@ -51,7 +54,7 @@ def training_summary(costs: pd.DataFrame) -> str:
     rows = [
         {
             "implementation": row["implementation"],
-            "model": row["model"],
+            "model": row["model"] + (BY_TRITON if row["kernels"] == "triton" else ""),
             "step (random ids)": STEPS[row["step"]],
             "sequences per batch": f"{row['batch']:,}",
             "tokens": f"{row['tokens']:,}",
@@ -62,9 +65,9 @@ def training_summary(costs: pd.DataFrame) -> str:
         for _, row in costs.iterrows()
     ]
     note = (
-        f"{_machine(costs.iloc[0])}. All inputs are random ids. The documents of an epoch are as long as IMDb's "
-        f"reviews, cut to 512 tokens, in batches of similar length or all padded to 512 tokens. {_count_once(costs)} "
-        f"Peak memory leaves out what was in use before, interpreter and libraries included."
+        f"{_machine(costs.iloc[0])}{_clock(costs)}. All inputs are random ids. The documents of an epoch are as long "
+        f"as IMDb's reviews, cut to 512 tokens, in batches of similar length or all padded to 512 tokens. "
+        f"{_count_once(costs)} Peak memory leaves out what was in use before, interpreter and libraries included."
     )
     return f"{note}\n\n{pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True)}\n"
 
@@ -168,12 +171,13 @@ def _attention_table(costs: pd.DataFrame, padding: str, lengths: list[int]) -> l
         length = crossing.get(mechanism) if implementation == OURS else None
         since = "-" if length is None else f"{'<= ' if length == lengths[0] else ''}{length:,.0f}"
         times = {n: _time(*group.loc[n, ["median_ms", "repetitions"]]) if n in group.index else "-" for n in lengths}
+        kept = group["bytes_kept"].get(lengths[0])
         rows.append(
             {
                 "implementation": implementation,
                 "mechanism": mechanism,
                 **{f"{n:,} [ms]": times[n] for n in lengths},
-                "kept": f"{group.loc[lengths[0], 'bytes_kept'] / exact_bytes:.2f}x",
+                "kept": "-" if kept is None else f"{kept / exact_bytes:.2f}x",
                 "faster than exact from": since,
             }
         )
@@ -181,7 +185,8 @@ def _attention_table(costs: pd.DataFrame, padding: str, lengths: list[int]) -> l
 
 
 def _time(time: float, repetitions: int) -> str:
-    return f"{time:,.{0 if time >= 10 else 1}f}{ONCE if repetitions == 1 else ''}"
+    digits = 0 if time >= 10 else 1 if time >= 1 else 2
+    return f"{time:,.{digits}f}{ONCE if repetitions == 1 else ''}"
 
 
 def _size(mb: float) -> str:
@@ -199,8 +204,15 @@ def _measured(row: pd.Series, cell: str) -> str:
 
 
 def _machine(row: pd.Series, *, threads: bool = True) -> str:
-    used = f"{row['threads']} thread(s), " if threads else ""
+    used = f"{row['threads']} thread(s), " if threads and row["device"] == "cpu" else ""
     return f"{row['processor']}, {row['device']}, {used}torch {row['torch']}, {row['dtype']}"
+
+
+def _clock(costs: pd.DataFrame) -> str:
+    clocks = costs["clock_mhz"].dropna()
+    if clocks.empty:
+        return ""
+    return f", {clocks.min():,.0f} to {clocks.max():,.0f} MHz"
 
 
 def _count_once(costs: pd.DataFrame) -> str:

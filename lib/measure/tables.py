@@ -8,12 +8,13 @@ import pandas as pd
 from lib.core.errors import DataError
 
 ATTENTION_COLUMNS = [
-    "implementation", "mechanism", "length", "batch", "padding", "heads", "head_size", "device", "dtype", "threads",
-    "median_ms", "min_ms", "max_ms", "bytes_kept", "gemm_share", "peak_mb", "repetitions", "processor", "torch",
+    "implementation", "mechanism", "kernels", "length", "batch", "padding", "heads", "head_size", "device", "dtype",
+    "threads", "median_ms", "min_ms", "max_ms", "bytes_kept", "gemm_share", "peak_mb", "clock_mhz", "repetitions",
+    "processor", "torch",
 ]  # fmt: skip
 TRAINING_COLUMNS = [
-    "implementation", "model", "step", "batch", "tokens", "median_ms", "tokens_per_s", "peak_mb",
-    "device", "dtype", "threads", "repetitions", "processor", "torch",
+    "implementation", "model", "kernels", "step", "batch", "tokens", "median_ms", "tokens_per_s", "gemm_share",
+    "peak_mb", "clock_mhz", "device", "dtype", "threads", "repetitions", "processor", "torch",
 ]  # fmt: skip
 ADAPTATION_COLUMNS = [
     "implementation", "model", "parameters", "trained", "vocabulary", "batch", "tokens", "scored", "median_ms",

@@ -3,6 +3,7 @@
 All inputs are random ids. The documents of the epoch are as long as IMDb's reviews; nothing else of them is IMDb's.
 """
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,13 +15,25 @@ import torch
 from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, PreTrainedModel
 
+from lib.attention.contract import set_kernels
+from lib.attention.kernels import has_kernels
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
 from lib.backbones.encoder.parameters import Parameters as Encoder
 from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
-from lib.data.padding import pad_ids
+from lib.core.settings.execution import Kernels
+from lib.data.padding import known_beforehand, pad_ids
 from lib.data.samplers import LengthGroupedSampler
-from lib.measure.cost import interleaved, processor, timed, with_peak_mb
+from lib.measure.cost import (
+    clock_mhz,
+    interleaved,
+    matrix_rate,
+    operation_counter,
+    processor,
+    runs,
+    warm_up,
+    with_peak_mb,
+)
 from lib.measure.tables import TRAINING_COLUMNS
 
 BERT = "bert"
@@ -56,6 +69,7 @@ class Case:
         documents: number of documents of an epoch, random ids of the lengths of IMDb's reviews.
         device: such as `cpu`.
         dtype: of the forward pass, such as `float32`.
+        kernels: what our attention computes with.
     """
 
     implementation: str
@@ -67,6 +81,7 @@ class Case:
     documents: int
     device: str
     dtype: str
+    kernels: Kernels = "torch"
 
 
 class Training:
@@ -76,16 +91,21 @@ class Training:
         torch.manual_seed(0)
         self.case = case
         self.model = _model(case).to(case.device).train()
-        self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-5)
+        set_kernels(self.model, case.kernels)
+        on_gpu = case.device == "cuda"  # there, as the Trainer's
+        self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=on_gpu or None)
+        scored = case.work == "mlm" and case.mechanism is not None
         self.batches = [
-            {name: tensor.to(case.device) for name, tensor in batch.items()}
+            {name: tensor.to(case.device) for name, tensor in known_beforehand(batch, scored=scored).items()}
             for batch in (_masked_batches(case) if case.work == "mlm" else _document_batches(case))
         ]
 
     @property
     def tokens(self) -> int:
         """Real tokens of all batches."""
-        return sum(int(batch["attention_mask"].sum()) for batch in self.batches)
+        return sum(
+            int(batch.get("attention_mask", torch.ones_like(batch["input_ids"])).sum()) for batch in self.batches
+        )
 
     def __call__(self) -> None:
         """Train."""
@@ -111,7 +131,7 @@ def training_cost(
     dtype: str,
     repetitions: int,
 ) -> pd.DataFrame:
-    """Return what training costs, a row for each implementation, model and work.
+    """Return what training costs, a row for each implementation, model and work; on a GPU, what fails is left out.
 
     Args:
         mechanisms: parameters by name.
@@ -124,8 +144,10 @@ def training_cost(
         repetitions: of a step; an epoch is measured once.
 
     Returns:
-        Columns `TRAINING_COLUMNS`. Of those, `batch` is sequences held at a time, `tokens` counts real ones, and
-        `peak_mb` is the peak memory in MiB of three passes over the first batch.
+        Columns `TRAINING_COLUMNS`. Of those, `kernels` is what our attention computes with, `batch` is sequences held
+        at a time, `tokens` counts real ones, `gemm_share` is a step's operations a second over those of large matrix
+        products, `peak_mb` is the peak memory in MiB of three passes over the first batch, and `clock_mhz` that of the
+        GPU just after the repetitions.
 
     Raises:
         RunError: memory did not suffice.
@@ -140,31 +162,43 @@ def training_cost(
         device=device,
         dtype=dtype,
     )
+    rate = matrix_rate(place, getattr(torch, dtype))
     rows = []
     # One kind of work after the other, so that no more models are held at once than are compared.
     for kind in ("mlm", "finetune_epoch"):
         group = {number: Training(case) for number, case in enumerate(cases) if case.work.startswith(kind)}
+        group = {number: training for number, training in group.items() if runs(training, cases[number], place)}
         if kind == "mlm":
             for training in group.values():
-                timed(training, place)
+                warm_up(training, place)
         turns = repetitions if kind == "mlm" else 1  # an epoch has many steps
         times = interleaved(group, dict.fromkeys(group, turns), place)
+        clock = clock_mhz(place)
         tokens = {number: training.tokens for number, training in group.items()}
         group.clear()
+        operations: dict[str, float] = {}
         for number, count in tokens.items():
             case, median = cases[number], statistics.median(times[number])
             # The longest batch needs most, and comes first.
-            _, peak = with_peak_mb(_train, replace(case, documents=min(documents, case.batch)), device=place)
+            first = replace(case, documents=min(documents, case.batch))
+            counted, peak = with_peak_mb(_train, first, device=place)
+            if case.kernels == "torch":
+                operations[case.model] = counted
+            # What Triton's kernels do is not seen; torch's row comes before.
+            done = operations.get(case.model, math.nan)
             rows.append(
                 {
                     "implementation": case.implementation,
                     "model": case.model,
+                    "kernels": case.kernels,
                     "step": case.work,
                     "batch": case.batch,
                     "tokens": count,
                     "median_ms": 1000 * median,
                     "tokens_per_s": count / median,
+                    "gemm_share": done / median / rate if kind == "mlm" else math.nan,
                     "peak_mb": peak,
+                    "clock_mhz": clock,
                     "device": device,
                     "dtype": dtype,
                     "threads": torch.get_num_threads(),
@@ -188,6 +222,8 @@ def training_cases(
 ) -> list[Case]:
     """Return what `training_cost` measures: a step of every model and BERT, epochs of exact attention and BERT.
 
+    On a GPU, models whose attention has Triton kernels have a step with torch's operations, and then one with them.
+
     Args:
         mechanisms: parameters by name.
         encoder: sizes and dropouts of all models, BERT's included.
@@ -203,8 +239,9 @@ def training_cases(
     wanted.append((BERT, "finetune_epoch_padded", document_batch))
     if exact is not None:
         wanted += [(exact, "finetune_epoch_padded", document_batch), (exact, "finetune_epoch", document_batch)]
-    return [
-        Case(
+    cases = []
+    for model, work, size in wanted:
+        case = Case(
             implementation="transformers" if model == BERT else "ours",
             model=model,
             mechanism=models[model],
@@ -215,14 +252,20 @@ def training_cases(
             device=device,
             dtype=dtype,
         )
-        for model, work, size in wanted
-    ]
+        cases.append(case)
+        if case.mechanism and device == "cuda" and has_kernels(case.mechanism["kind"]):
+            cases.append(replace(case, kernels="triton"))
+    return cases
 
 
-def _train(case: Case) -> None:
+def _train(case: Case) -> int:
+    """Train as often as memory grows, and return the operations of one time."""
     training = Training(case)
-    for _ in range(3):  # the optimiser's state exists from the second on, and memory settles
+    with operation_counter() as counter:
         training()
+    for _ in range(2):  # the optimiser's state exists from the second time on, and memory settles
+        training()
+    return counter.get_total_flops()
 
 
 def document_lengths(documents: int) -> list[int]:

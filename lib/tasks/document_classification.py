@@ -1,11 +1,12 @@
 """Classification of whole documents, however a model comes to the scores of their classes."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import pandas as pd
-from datasets import Dataset
 from scipy.special import softmax
 from transformers import EvalPrediction, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
@@ -14,6 +15,9 @@ from lib.data.classification import ClassificationCollator
 from lib.evaluation.metrics import classification_metrics
 from lib.tasks import contract
 from lib.tasks.classifier import ClassifierParameters
+
+if TYPE_CHECKING:
+    from datasets import Dataset
 
 
 class DocumentClassification(contract.Task):

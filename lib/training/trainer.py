@@ -2,6 +2,7 @@
 
 import functools
 import importlib
+import inspect
 import itertools
 import math
 import shutil
@@ -16,7 +17,7 @@ from accelerate.utils import send_to_device
 from datasets import Dataset
 from safetensors import SafetensorError
 from torch.utils.data import DataLoader, Sampler
-from transformers import Trainer, TrainingArguments
+from transformers import PreTrainedModel, Trainer, TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
 from transformers.trainer_callback import PrinterCallback
 from transformers.trainer_utils import EvalLoopOutput, TrainOutput, set_seed
@@ -28,7 +29,8 @@ from lib.core.packages import require
 from lib.core.randomness import derive_seed
 from lib.core.settings.recipe import Precision, Recipe
 from lib.core.settings.run import Run
-from lib.data.samplers import LengthGroupedSampler, Share
+from lib.data.padding import known_beforehand
+from lib.data.samplers import LengthGroupedSampler, Share, micro_batch_size
 from lib.tasks.contract import Collator, Task
 from lib.training import ranks
 from lib.training.callbacks import HistoryRecorder, KeyedDraws
@@ -100,6 +102,7 @@ class KeyedTrainer(Trainer):
         data_collator: makes a batch of examples.
         recipe: how it trains; not needed to predict, nor is the next.
         lengths: tokens of each training document.
+        model: what trains.
         **options: those of the Trainer.
     """
 
@@ -113,11 +116,12 @@ class KeyedTrainer(Trainer):
         data_collator: Collator,
         recipe: Recipe | None = None,
         lengths: Sequence[int] = (),
+        model: PreTrainedModel,
         **options,
     ):
-        super().__init__(
-            compute_metrics=task.metrics, data_collator=functools.partial(_collated, data_collator), **options
-        )
+        scored = "scored" in inspect.signature(model.forward).parameters
+        collator = functools.partial(_collated, data_collator, scored)
+        super().__init__(compute_metrics=task.metrics, data_collator=collator, model=model, **options)
         if ranks.index():  # the dropout of every process is another
             set_seed(derive_seed("dropout", self.args.seed, ranks.index()) % 2**32)
         self.task = task
@@ -358,7 +362,7 @@ class KeyedTrainer(Trainer):
             )
         if ranks.count() > 1:
             items = ranks.total(torch.zeros((), device=device) if items is None else items)
-        tokens = sum((batch["attention_mask"].sum() for batch in filled), torch.zeros((), dtype=int, device=device))
+        tokens = sum(map(_real_tokens, filled), torch.zeros((), dtype=int, device=device))
         self.state.num_input_tokens_seen += int(ranks.total(tokens))
         return batches, items
 
@@ -414,9 +418,14 @@ class KeyedTrainer(Trainer):
         )
 
 
-def _collated(collator: Collator, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-    """Return the batch of a process's examples, of which there may be none."""
-    return collator(examples) if examples else {}
+def _collated(collator: Collator, scored: bool, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+    """Return the batch of a process's examples, of which there may be none, see `known_beforehand`."""
+    return known_beforehand(collator(examples), scored=scored) if examples else {}
+
+
+def _real_tokens(batch: Mapping[str, torch.Tensor]) -> torch.Tensor | int:
+    """Return the tokens of a batch that are no padding."""
+    return batch["attention_mask"].sum() if "attention_mask" in batch else batch["input_ids"].numel()
 
 
 def trained(model: torch.nn.Module) -> dict[str, torch.nn.Parameter]:
@@ -539,9 +548,3 @@ def _check_device(device: str, precision: Precision) -> None:
             f"experiment.precision is 'bf16', which {torch.cuda.get_device_name()} cannot do. Expected a GPU with "
             "bf16; use 'fp16' or 'fp32' on this one, or execution.training.device 'cpu'."
         )
-
-
-def micro_batch_size(batch_size: int, longest: int, micro_batch_tokens: int) -> int:
-    """Return the largest divisor of `batch_size` whose documents fit into `micro_batch_tokens`, at least 1."""
-    fitting = max(1, micro_batch_tokens // longest)
-    return max(size for size in range(1, batch_size + 1) if batch_size % size == 0 and size <= fitting)

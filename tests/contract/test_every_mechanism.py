@@ -7,83 +7,27 @@ from pathlib import Path
 
 import pytest
 import torch
+from mechanism_cases import (
+    BIASED,
+    EXAMPLES,
+    HEADS,
+    WIDTH,
+    assert_close,
+    build,
+    cotangent_of,
+    detached,
+    draw,
+    masks,
+    run,
+    truth,
+)
 
 import lib.attention
-from lib.attention import registry
 from lib.attention.contract import Attention, set_step
 from lib.core.kinds import MECHANISMS
 
-HEADS, WIDTH = 2, 8
-EXAMPLES = {
-    name: values
-    for kind in MECHANISMS.kinds()
-    for name, values in importlib.import_module(f"lib.attention.{kind}.reference").EXAMPLES.items()
-}
-SLOPES = (0.5, 0.0625)
-BIASED = {f"{name}-alibi": values for name, values in EXAMPLES.items() if MECHANISMS.parse(values).takes_bias}
 every_mechanism = pytest.mark.parametrize("name", EXAMPLES | BIASED)
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 10, 26, 63, 64, 65, 150]
-
-
-def build(name, **changes):
-    slopes = SLOPES if name in BIASED else None
-    arguments = {"num_heads": HEADS, "head_size": WIDTH, "layer": 1, "seed": 3, "slopes": slopes} | changes
-    return registry.build(MECHANISMS.parse((EXAMPLES | BIASED)[name]), **arguments).eval()
-
-
-def draw(mechanism, batch, length, seed=0, dtype=torch.float32):
-    """Return query, key and value, leaves that want gradients; query and key are one where they are shared."""
-    generator = torch.Generator().manual_seed(seed)
-    query, key, value = (
-        torch.randn(batch, HEADS, length, WIDTH, generator=generator).to(dtype).requires_grad_() for _ in range(3)
-    )
-    return (query, query, value) if mechanism.settings.shares_query_and_key else (query, key, value)
-
-
-def detached(tensors, dtype):
-    """Return copies of query, key and value in `dtype`, as new leaves; shared ones stay shared."""
-    query, key, value = tensors
-    copy = query.detach().to(dtype).requires_grad_()
-    return (
-        copy,
-        copy if key is query else key.detach().to(dtype).requires_grad_(),
-        value.detach().to(dtype).requires_grad_(),
-    )
-
-
-def run(function, tensors, cotangent):
-    """Return the output and the gradients of the sum of `cotangent` times it, in float64."""
-    output = function(*tensors)
-    gradients = torch.autograd.grad((output.double() * cotangent).sum(), tensors)
-    return [output.detach().double(), *(gradient.double() for gradient in gradients)]
-
-
-def truth(mechanism, tensors, mask, cotangent):
-    module = importlib.import_module(f"lib.attention.{mechanism.settings.kind}.reference")
-    return run(
-        lambda *rows: module.reference(mechanism, *rows, mask),
-        detached(tensors, torch.float64),
-        cotangent,
-    )
-
-
-def assert_close(actual, expected, tolerance, of_gradients=None):
-    for number, (mine, theirs) in enumerate(zip(actual, expected, strict=True)):
-        allowed = of_gradients if number and of_gradients else tolerance
-        torch.testing.assert_close(mine, theirs, atol=allowed, rtol=allowed)
-
-
-def masks(length):
-    """Return a mask of four rows: all real, padded right, padded left, padded at random."""
-    mask = torch.ones(4, length, dtype=torch.long)
-    mask[1, length // 2 + 1 :] = 0
-    mask[2, : length // 3] = 0
-    mask[3] = torch.rand(length, generator=torch.Generator().manual_seed(length)) < 0.6
-    return mask
-
-
-def cotangent_of(batch, length):
-    return torch.randn(batch, HEADS, length, WIDTH, generator=torch.Generator().manual_seed(9), dtype=torch.float64)
 
 
 def test_every_mechanism_has_parameters_reference_and_examples():

@@ -1,11 +1,13 @@
 """The measuring programs really run, at sizes that take seconds; `make bench` runs them at those that matter."""
 
 import json
+import os
 import subprocess
 import sys
 
 import pandas as pd
 import pytest
+import yaml
 from cost_tables import markdown_tables
 
 MECHANISMS = {
@@ -54,6 +56,33 @@ def test_training_is_measured_and_summed_up(script, tmp_path):
     script("measure_summary", "training_cost", "--table", out, "--out", summary)
     (table,) = markdown_tables(summary.read_text())
     assert len(table) == 1 + len(MECHANISMS) + 3
+
+
+@pytest.mark.parametrize("name", ["attention_cost", "training_cost"])
+def test_a_gpu_asks_for_torch_transformers_pydantic_and_pandas_alone(repository, name):
+    command = [sys.executable, "tests/helpers/bare_python.py", "torch,transformers,pydantic,pandas"]
+    environment = os.environ | {"PYTHONPATH": str(repository)}
+    done = subprocess.run(
+        [*command, f"scripts/{name}.py", "--help"], cwd=repository, env=environment, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "--mechanisms JSON" in done.stdout
+
+
+def test_training_really_runs_where_nothing_else_is_installed(repository, tmp_path):
+    """On a CPU, memory asks for one more package."""
+    out = tmp_path / "training_cost.csv"
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    command = [sys.executable, "tests/helpers/bare_python.py", "torch,transformers,pydantic,pandas,psutil"]
+    command += ["scripts/training_cost.py", "--encoder", json.dumps(sizes), "--batch", "1", "--documents", "2"]
+    command += ["--document-batch", "2", "--repetitions", "1", "--device", "cpu", "--dtype", "float32", "--out", out]
+    environment = os.environ | {"PYTHONPATH": str(repository)}
+    done = subprocess.run(list(map(str, command)), cwd=repository, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    table = pd.read_csv(out)
+    grid = yaml.safe_load((repository / "config/config.yaml").read_text())["experiment"]["mechanisms"]
+    assert table[table["step"] == "mlm"]["model"].tolist() == ["bert", *grid]
+    assert (table[table["step"] == "mlm"]["gemm_share"] > 0).all()
 
 
 def test_adaptation_is_measured_and_summed_up(script, tmp_path):

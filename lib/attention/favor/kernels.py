@@ -638,10 +638,12 @@ def _summary_gradients_kernel(
         products = _project(queries, drawn, True)
         positive = tl.exp2(positive_sums + products - normaliser)
         negative = tl.exp2(negative_sums - products - normaliser)
-        positive_summary = _dot(positive.to(gradients.dtype), gradients, positive_summary)
-        negative_summary = _dot(negative.to(gradients.dtype), gradients, negative_summary)
-        positive_shift -= tl.sum(positive * mean, 1)
-        negative_shift -= tl.sum(negative * mean, 1)
+        # The shift takes the weights as the product does, rounded, since the two nearly cancel where few tokens are seen.
+        positive, negative = positive.to(gradients.dtype), negative.to(gradients.dtype)
+        positive_summary = _dot(positive, gradients, positive_summary)
+        negative_summary = _dot(negative, gradients, negative_summary)
+        positive_shift -= tl.sum(positive.to(tl.float32) * mean, 1)
+        negative_shift -= tl.sum(negative.to(tl.float32) * mean, 1)
     count = sequences.to(tl.int64) * 2 * DRAWS
     parts += split * count * (WIDTH + 1)
     factor = tl.exp2(-spread.to(tl.float32))

@@ -109,8 +109,9 @@ class EncoderModel(EncoderPreTrainedModel):
             output_hidden_states = self.config.output_hidden_states
         states = self.embeddings(input_ids, token_type_ids, inputs_embeds)
         rotation = self.phases(states.shape[1], states.device) if self.phases else None
-        if attention_mask is not None and attention_mask.all():
-            attention_mask = None  # once here, so that no block masks what has no padding
+        # Once here, so that no block masks what has no padding. A GPU would be waited for: see `known_beforehand`.
+        if attention_mask is not None and attention_mask.device.type == "cpu" and attention_mask.all():
+            attention_mask = None
         history, attentions = [states], []
         block: Any
         for block in self.layers:

@@ -1,6 +1,5 @@
 """The loss of all tasks, in a form that does not depend on how a batch is split."""
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 
@@ -20,8 +19,24 @@ def cross_entropy(logits: Tensor, labels: Tensor, num_items_in_batch: Tensor | i
     """
     if num_items_in_batch is None:
         num_items_in_batch = (labels != -100).sum()
-    items = torch.as_tensor(num_items_in_batch, device=logits.device).clamp(min=1)
-    return functional.cross_entropy(logits.float(), labels, reduction="sum") / items
+    total = functional.cross_entropy(logits.float(), labels, reduction="sum")
+    if isinstance(num_items_in_batch, Tensor):
+        return total / num_items_in_batch.to(logits.device).clamp(min=1)
+    return total / max(num_items_in_batch, 1)
+
+
+def select(rows: Tensor, labels: Tensor, scored: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Return the rows of tokens that have a label [L, D], and their labels [L].
+
+    Args:
+        rows: [B, N, D].
+        labels: [B, N]; -100 = none.
+        scored: places of labels in the batch laid flat [L]; None = they are looked for, and a GPU is waited for.
+    """
+    labels = labels.flatten()
+    if scored is None:
+        scored = (labels != -100).nonzero().squeeze(1)
+    return rows.flatten(0, 1).index_select(0, scored), labels.index_select(0, scored)
 
 
 def distillation(

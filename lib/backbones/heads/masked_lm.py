@@ -10,7 +10,7 @@ from transformers.modeling_outputs import MaskedLMOutput
 from transformers.utils.generic import can_return_tuple
 
 from lib.backbones.configuration import BackboneConfig
-from lib.backbones.heads.loss import cross_entropy
+from lib.backbones.heads.loss import cross_entropy, select
 from lib.backbones.heads.masked_lm_head import MaskedLMHead, VocabularyHead
 from lib.backbones.heads.model import TaskModel
 
@@ -44,6 +44,7 @@ class MaskedLM(TaskModel):
         attention_mask: Tensor | None = None,
         *,
         labels: Tensor | None = None,
+        scored: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
         **kwargs: Any,
     ) -> MaskedLMOutput:
@@ -53,6 +54,7 @@ class MaskedLM(TaskModel):
             input_ids: [B, N].
             attention_mask: [B, N], 1 = real token; None = all real.
             labels: token to predict at each position [B, N], -100 = none.
+            scored: places of labels in the batch laid flat [L], see `lib.data.padding.known_beforehand`.
             num_items_in_batch: labelled positions over all parts of an accumulated batch; None = those at hand.
             kwargs: further arguments of the backbone's forward pass.
 
@@ -65,8 +67,8 @@ class MaskedLM(TaskModel):
         if labels is None:
             logits = self.head(states)
         else:
-            labelled = labels != -100
-            loss = cross_entropy(self.head(states[labelled]), labels[labelled], num_items_in_batch)
+            states_of_labels, labels = select(states, labels, scored)
+            loss = cross_entropy(self.head(states_of_labels), labels, num_items_in_batch)
         return MaskedLMOutput(
             loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
         )

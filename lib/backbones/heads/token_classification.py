@@ -10,7 +10,7 @@ from transformers.modeling_outputs import TokenClassifierOutput
 from transformers.utils.generic import can_return_tuple
 
 from lib.backbones.configuration import BackboneConfig
-from lib.backbones.heads.loss import cross_entropy
+from lib.backbones.heads.loss import cross_entropy, select
 from lib.backbones.heads.model import TaskModel
 
 
@@ -31,6 +31,7 @@ class TokenClassification(TaskModel):
         attention_mask: Tensor | None = None,
         *,
         labels: Tensor | None = None,
+        scored: Tensor | None = None,
         num_items_in_batch: Tensor | int | None = None,
         **kwargs: Any,
     ) -> TokenClassifierOutput:
@@ -40,6 +41,7 @@ class TokenClassification(TaskModel):
             input_ids: [B, N].
             attention_mask: [B, N], 1 = real token; None = all real.
             labels: class of each token [B, N], -100 = none.
+            scored: places of labels in the batch laid flat [L], see `lib.data.padding.known_beforehand`.
             num_items_in_batch: labelled tokens over all parts of an accumulated batch; None = those at hand.
             kwargs: further arguments of the backbone's forward pass.
 
@@ -49,8 +51,7 @@ class TokenClassification(TaskModel):
         outputs = self.base_model(input_ids, attention_mask, **kwargs)
         logits, loss = self.head(outputs.last_hidden_state), None
         if labels is not None:
-            labelled = labels != -100
-            loss = cross_entropy(logits[labelled], labels[labelled], num_items_in_batch)
+            loss = cross_entropy(*select(logits, labels, scored), num_items_in_batch)
         return TokenClassifierOutput(
             loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
         )

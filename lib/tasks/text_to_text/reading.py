@@ -14,7 +14,7 @@ from lib.data.labels import IGNORED
 
 @torch.no_grad()
 def log_likelihoods(
-    model: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor, targets: Sequence[Sequence[int]]
+    model: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor | None, targets: Sequence[Sequence[int]]
 ) -> Tensor:
     """Return the logarithm of how likely the model writes each target and nothing more [B, C], in nats.
 
@@ -23,7 +23,7 @@ def log_likelihoods(
     Args:
         model: that writes texts.
         input_ids: [B, N].
-        attention_mask: [B, N], 1 = real token.
+        attention_mask: [B, N], 1 = real token; None = all real.
         targets: token ids of the text of each class, its end included [C].
     """
     states: Tensor | None = None
@@ -37,13 +37,15 @@ def log_likelihoods(
 
 
 @torch.no_grad()
-def write(model: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor, *, longest: int, end: int) -> Tensor:
+def write(
+    model: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor | None, *, longest: int, end: int
+) -> Tensor:
     """Return what the model writes when it takes the likeliest token each time [B, T]; -100 behind the end.
 
     Args:
         model: that writes texts.
         input_ids: [B, N].
-        attention_mask: [B, N], 1 = real token.
+        attention_mask: [B, N], 1 = real token; None = all real.
         longest: T.
         end: id of the token after which nothing is written.
     """

@@ -56,7 +56,7 @@ class Task(contract.Task):
         self, model: PreTrainedModel, inputs: Mapping[str, Tensor]
     ) -> tuple[None, tuple[Tensor, Tensor], Tensor]:
         """Return, of each document, the log-likelihoods [B, C] and what is written [B, T], and its class [B]."""
-        documents = inputs["input_ids"], inputs["attention_mask"]
+        documents = inputs["input_ids"], inputs.get("attention_mask")
         with self._clock("likelihood", model.device):
             likelihoods = log_likelihoods(model, *documents, self._targets.ids)
         with self._clock("generation", model.device):

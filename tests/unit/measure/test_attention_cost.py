@@ -7,7 +7,7 @@ import yaml
 from lib.core.errors import ConfigError
 from lib.measure.attention_cost import LENGTHS, attention_cases, attention_cost, count
 from lib.measure.cost import REPETITIONS
-from lib.measure.implementations import NAIVE, PROJECTED, Case, prepare, ragged_mask
+from lib.measure.implementations import NAIVE, PROJECTED, Case, _is_installed, prepare, ragged_mask
 from lib.measure.tables import ATTENTION_COLUMNS
 
 SDPA, LSH, FAVOR = (
@@ -68,7 +68,8 @@ def test_every_implementation_has_ragged_rows(repository):
 
 
 def test_exact_attention_keeps_its_arguments_its_output_and_a_number_a_query():
-    kept, operations = count(case())
+    kept, operations, fused = count(case())
+    assert fused is None  # a name is told of kernels of a GPU
     assert kept == 4 * 2 * 2 * 64 * (4 * 16 + 1)
     assert operations == 7 * 2 * 2 * 2 * 64 * 64 * 16
 
@@ -144,3 +145,31 @@ def test_ragged_rows_have_three_quarters_of_the_tokens_in_the_mean():
         assert real.float().mean().item() == pytest.approx(384, abs=1)
         assert real.min() >= 256
         assert real.max() <= 512
+
+
+def test_a_missing_package_leaves_out_its_rows_with_one_warning(monkeypatch, caplog):
+    monkeypatch.setitem(sys.modules, "performer_pytorch", None)
+    _is_installed.cache_clear()
+    table = attention_cost(
+        {"favor-m64": FAVOR}, lengths=[16, 32], heads=1, head_size=8, device="cpu", dtype="float32", seconds=0
+    )
+    _is_installed.cache_clear()
+    assert set(table["implementation"]) == {"ours"}
+    assert caplog.text.count("performer-pytorch is not installed: its rows are left out") == 1
+
+
+def test_on_a_gpu_a_mechanism_with_kernels_has_a_row_by_torch_and_then_one_by_triton(monkeypatch):
+    monkeypatch.setattr("lib.measure.attention_cost.has_kernels", lambda kind: kind == "favor")
+    sizes = {"lengths": [32], "heads": 1, "head_size": 8, "dtype": "float32"}
+    rows = {
+        device: [
+            (row.implementation, row.mechanism, row.kernels)
+            for row in attention_cases({"sdpa": SDPA, "favor-m64": FAVOR}, device=device, **sizes)
+            if row.padding == "ragged"
+        ]
+        for device in ("cpu", "cuda")
+    }
+    others = [("ours", "sdpa", "torch"), ("torch", "sdpa", "torch")]
+    peer = ("performer-pytorch", "favor-m64", "torch")
+    assert rows["cpu"] == [*others, ("ours", "favor-m64", "torch"), peer]
+    assert rows["cuda"] == [*others, ("ours", "favor-m64", "torch"), ("ours", "favor-m64", "triton"), peer]

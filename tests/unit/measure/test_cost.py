@@ -1,4 +1,5 @@
 import importlib.util
+import math
 import os
 import time
 from functools import cache
@@ -13,6 +14,8 @@ from lib.measure.cost import (
     PRELOADED,
     REPETITIONS,
     KeptBytes,
+    clock_mhz,
+    fused_attention,
     interleaved,
     matrix_rate,
     operation_counter,
@@ -63,6 +66,17 @@ def test_operations_of_products_and_of_exact_attention():
         functional.scaled_dot_product_attention(query, key, value).sum().backward()
     # Two products of the forward pass; in the backward pass five, one of which computes the scores again.
     assert counter.get_total_flops() == 7 * 2 * 2 * 3 * 40 * 40 * 8
+    assert fused_attention(counter) == "flash"
+
+
+def test_plain_operations_are_no_kernel_of_attention():
+    with operation_counter() as counter:
+        torch.randn(5, 6) @ torch.randn(6, 7)
+    assert fused_attention(counter) is None
+
+
+def test_a_cpu_has_no_clock_of_multiprocessors():
+    assert math.isnan(clock_mhz(CPU))
 
 
 def test_peak_memory_is_that_of_the_function_alone():

@@ -1,4 +1,5 @@
 import matplotlib.colors
+import pandas as pd
 import pytest
 from cost_tables import attention_table, markdown_tables, training_table
 
@@ -42,6 +43,34 @@ def costs():
         for padding, factor in (("none", 1), ("ragged", 7))
         if not (padding == "ragged" and mechanism == "sdpa-naive")
     )
+
+
+def costs_on_a_gpu():
+    """The same with rows by Triton, ten times as fast, of which one is missing, and torch's own kernels named."""
+    table = costs().assign(device="cuda", clock_mhz=1500.0)
+    exact = table["mechanism"] == "sdpa"
+    table["kernels"] = table["kernels"].mask(exact, table["padding"].map({"none": "flash", "ragged": "efficient"}))
+    ours = table[(table["implementation"] == "ours") & table["mechanism"].isin(["lsh-h2-c64", "favor-m64"])]
+    ours = ours[(ours["mechanism"] != "favor-m64") | (ours["length"] > 512)]
+    return pd.concat([table, ours.assign(kernels="triton", median_ms=ours["median_ms"] / 10)], ignore_index=True)
+
+
+def test_what_triton_computes_has_rows_lines_and_crossovers_of_its_own():
+    table = costs_on_a_gpu()
+    found = crossovers(table)
+    assert found["lsh-h2-c64"] == pytest.approx(1024)
+    assert found["lsh-h2-c64 (triton)"] == 512
+    assert found["favor-m64 (triton)"] == 1024  # it has no row before
+    left, right = attention_time_figure(table).axes
+    assert {"lsh-h2-c64", "lsh-h2-c64 (triton)"} <= {line.get_gid() for line in left.lines}
+    assert len(right.lines) == len(attention_time_figure(costs()).axes[1].lines) + 1
+    summary = attention_summary(table)
+    rows, _ = markdown_tables(summary)
+    by_triton = {row["mechanism"]: row for row in rows if "(triton)" in row["mechanism"]}
+    assert by_triton["lsh-h2-c64 (triton)"]["512 [ms]"] == "20"
+    assert by_triton["favor-m64 (triton)"]["512 [ms]"] == by_triton["favor-m64 (triton)"]["kept"] == "-"
+    assert "1,500 to 1,500 MHz" in summary
+    assert summary.index("kernel `flash`") < summary.index("With padding") < summary.index("kernel `efficient`")
 
 
 def test_crossovers_are_interpolated_between_logarithms():

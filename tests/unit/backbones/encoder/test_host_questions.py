@@ -1,0 +1,84 @@
+"""A forward and backward pass of the encoder asks its tensors for nothing that a GPU would have to be waited for."""
+
+import pytest
+import torch
+from encoder_cases import EXAMPLES, build, labelled
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
+from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
+from lib.backbones.encoder.token_classification import EncoderForTokenClassification
+from lib.data.padding import known_beforehand
+
+QUESTIONS = {"_local_scalar_dense", "item", "nonzero", "masked_select", "is_nonzero", "equal", "_unique2"}
+
+
+class Asked(TorchDispatchMode):
+    """Notes the operations whose result depends on what a tensor holds."""
+
+    def __init__(self):
+        super().__init__()
+        self.found = []
+
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):
+        name = function.overloadpacket.__name__
+        places = arguments[1] if name.startswith("index") and len(arguments) > 1 else ()
+        by_mask = isinstance(places, (list, tuple)) and any(
+            place is not None and place.dtype in (torch.bool, torch.uint8) for place in places
+        )
+        if name in QUESTIONS or by_mask:
+            self.found.append(name)
+        return function(*arguments, **(options or {}))
+
+
+def questions(model, batch):
+    with Asked() as asked:
+        model(**batch).loss.backward()
+    return asked.found
+
+
+def test_the_proof_can_fail():
+    rows, chosen = torch.randn(3, 2), torch.tensor([True, False, True])
+    with Asked() as asked:
+        assert rows[chosen].shape == (2, 2)
+        assert float(rows[0, 0]) == rows[0, 0]
+    assert {"nonzero", "_local_scalar_dense"} & set(asked.found)
+
+
+def token_labels(model):
+    batch = labelled(model, 9, 9)
+    return batch | {"labels": torch.where(batch["input_ids"] % 3 == 0, 1, -100)}
+
+
+@pytest.mark.parametrize("mechanism", EXAMPLES)
+def test_a_batch_without_padding_asks_nothing(mechanism):
+    for head in (EncoderForMaskedLM, EncoderForSequenceClassification, EncoderForTokenClassification):
+        model = build(head, mechanism=EXAMPLES[mechanism]).train()
+        of_tokens = head is not EncoderForSequenceClassification
+        batch = token_labels(model) if head is EncoderForTokenClassification else labelled(model, 9, 9)
+        batch = known_beforehand(batch, scored=of_tokens)
+        assert set(batch) == {"input_ids", "labels", *(["scored"] if of_tokens else [])}
+        assert questions(model, batch) == []
+
+
+@pytest.mark.parametrize("mechanism", EXAMPLES)
+def test_the_only_question_about_padding_is_whether_there_is_some_and_it_is_asked_on_a_cpu_alone(mechanism):
+    for head in (EncoderForMaskedLM, EncoderForSequenceClassification):
+        model = build(head, mechanism=EXAMPLES[mechanism]).train()
+        batch = known_beforehand(labelled(model, 9, 4), scored=head is EncoderForMaskedLM)
+        assert "attention_mask" in batch
+        assert questions(model, batch) == ["_local_scalar_dense"]
+
+
+@pytest.mark.parametrize("head", [EncoderForMaskedLM, EncoderForTokenClassification])
+@pytest.mark.parametrize("lengths", [(9, 9), (9, 4)])
+def test_what_is_known_beforehand_changes_no_digit(head, lengths):
+    model = build(head).eval()
+    batch = labelled(model, *lengths) if head is EncoderForMaskedLM else token_labels(model)
+    known = known_beforehand(batch, scored=True)
+    gradients = []
+    for inputs in (batch, known):
+        model.zero_grad()
+        model(**inputs).loss.backward()
+        gradients.append([weight.grad.clone() for weight in model.parameters() if weight.grad is not None])
+    assert all(map(torch.equal, *gradients))
