@@ -638,7 +638,7 @@ def _summary_gradients_kernel(
         products = _project(queries, drawn, True)
         positive = tl.exp2(positive_sums + products - normaliser)
         negative = tl.exp2(negative_sums - products - normaliser)
-        # The shift takes the weights as the product does, rounded, since the two nearly cancel where few tokens are seen.
+        # Weights as the products take them, rounded, since shift and products nearly cancel where few tokens are seen.
         positive, negative = positive.to(gradients.dtype), negative.to(gradients.dtype)
         positive_summary = _dot(positive, gradients, positive_summary)
         negative_summary = _dot(negative, gradients, negative_summary)
