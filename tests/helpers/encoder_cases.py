@@ -68,7 +68,7 @@ def labelled(model, *lengths):
 def fresh_python(program, *arguments):
     """Run `program` in a new process and return what it printed."""
     done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", program, *map(str, arguments)], capture_output=True, text=True, timeout=600
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -2,8 +2,10 @@ import pytest
 import torch
 from torch import nn
 
-from lib.attention.contract import Attention, set_step
+from lib.attention.contract import Attention, set_kernels, set_step
 from lib.attention.registry import build
+from lib.core import packages
+from lib.core.errors import RunError
 from lib.core.kinds import MECHANISMS
 
 
@@ -12,6 +14,51 @@ def test_set_step_reaches_every_mechanism_of_a_tree():
     mechanisms = [build(sdpa, num_heads=1, head_size=4, layer=layer, seed=0) for layer in range(3)]
     set_step(nn.ModuleDict({"a": mechanisms[0], "b": nn.Sequential(nn.Identity(), nn.ModuleList(mechanisms[1:]))}), 5)
     assert [mechanism.step for mechanism in mechanisms] == [5, 5, 5]
+
+
+def favor(kernels):
+    """Return FAVOR+ in a tree that was told what to compute with, and rows to attend to."""
+    mechanism = build(MECHANISMS.parse({"kind": "favor", "nb_features": 8}), num_heads=1, head_size=4, layer=0, seed=0)
+    set_kernels(nn.Sequential(nn.Identity(), mechanism), kernels)
+    return mechanism, torch.zeros(1, 1, 5, 4)
+
+
+@pytest.mark.parametrize("kernels", ["auto", "torch"])
+def test_a_mechanism_computes_with_torch_unless_it_is_told_otherwise(kernels):
+    mechanism, rows = favor(kernels)
+    assert mechanism.computed_by is None
+    mechanism(rows, rows, rows)
+    assert mechanism.computed_by == "torch"
+
+
+def test_exact_attention_has_no_kernels_and_says_nothing_of_them():
+    mechanism = build(MECHANISMS.parse({"kind": "sdpa"}), num_heads=1, head_size=4, layer=0, seed=0)
+    set_kernels(mechanism, "triton")
+    rows = torch.zeros(1, 1, 5, 4)
+    mechanism(rows, rows, rows)
+    assert mechanism.computed_by is None
+
+
+def test_kernels_without_a_gpu_are_refused(monkeypatch):
+    pytest.importorskip("triton")
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    mechanism, rows = favor("triton")
+    with pytest.raises(RunError, match="kernels is 'triton', but the model is on cpu. Expected a GPU; use 'auto'"):
+        mechanism(rows, rows, rows)
+
+
+def test_kernels_refuse_numbers_that_they_cannot_take():
+    pytest.importorskip("triton")
+    mechanism, rows = favor("triton")
+    with pytest.raises(RunError, match="numbers are torch.float64. Expected float32, bfloat16, float16; use 'torch'"):
+        mechanism(*[rows.double()] * 3)
+
+
+def test_kernels_without_triton_say_what_to_install(monkeypatch):
+    monkeypatch.setattr(packages, "find_spec", lambda name: None)
+    mechanism, rows = favor("triton")
+    with pytest.raises(RunError, match="kernels: triton needs the package triton, which is not installed"):
+        mechanism(rows, rows, rows)
 
 
 @pytest.mark.parametrize("shape", [(2, 4), (2, 1, 1, 5), (5,)])

@@ -1,0 +1,28 @@
+"""A run computes with the kernels that its execution asks for, and its record says so."""
+
+import pytest
+
+from lib.core.record import read_record
+from lib.training.run import train
+
+LSH = {"mechanism": {"kind": "lsh", "num_hashes": 1, "chunk_size": 16}}
+FAVOR = {"mechanism": {"kind": "favor", "nb_features": 16}}
+ONE_STEP = {"epochs": 1, "steps": 1, "batch_size": 4}
+
+
+@pytest.mark.parametrize("backbone", [LSH, FAVOR], ids=["lsh", "favor"])
+def test_kernels_train_as_torch_does(backbone, run_of, tmp_path):
+    pytest.importorskip("triton")
+    records = {}
+    for kernels in ("torch", "triton"):
+        execution = {"kernels": kernels, "micro_batch_tokens": 128}
+        train(run_of("pretrain", backbone=backbone, recipe=ONE_STEP, execution=execution), tmp_path / kernels)
+        records[kernels] = read_record(tmp_path / kernels)
+        assert records[kernels].kernels == kernels
+    expected, found = (records[kernels].metrics for kernels in ("torch", "triton"))
+    assert found == pytest.approx(expected, rel=1e-4)
+
+
+def test_exact_attention_has_none(run_of, tmp_path):
+    train(run_of("pretrain", recipe=ONE_STEP), tmp_path / "out")
+    assert read_record(tmp_path / "out").kernels is None
