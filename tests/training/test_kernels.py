@@ -12,7 +12,7 @@ ONE_STEP = {"epochs": 1, "steps": 1, "batch_size": 4}
 
 @pytest.mark.parametrize("backbone", [LSH, FAVOR], ids=["lsh", "favor"])
 def test_kernels_train_as_torch_does(backbone, run_of, tmp_path):
-    pytest.importorskip("triton")
+    pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
     records = {}
     for kernels in ("torch", "triton"):
         execution = {"kernels": kernels, "micro_batch_tokens": 128}

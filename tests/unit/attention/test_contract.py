@@ -40,7 +40,7 @@ def test_exact_attention_has_no_kernels_and_says_nothing_of_them():
 
 
 def test_kernels_without_a_gpu_are_refused(monkeypatch):
-    pytest.importorskip("triton")
+    pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     mechanism, rows = favor("triton")
     with pytest.raises(RunError, match="kernels is 'triton', but the model is on cpu. Expected a GPU; use 'auto'"):
@@ -48,7 +48,7 @@ def test_kernels_without_a_gpu_are_refused(monkeypatch):
 
 
 def test_kernels_refuse_numbers_that_they_cannot_take():
-    pytest.importorskip("triton")
+    pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
     mechanism, rows = favor("triton")
     with pytest.raises(RunError, match="numbers are torch.float64. Expected float32, bfloat16, float16; use 'torch'"):
         mechanism(*[rows.double()] * 3)
