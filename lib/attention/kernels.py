@@ -2,6 +2,7 @@
 
 import os
 from importlib.util import find_spec
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -16,6 +17,23 @@ INTERPRETED = "TRITON_INTERPRET"
 """Environment variable by which Triton runs kernels in Python, slowly, also where there is no GPU."""
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
+
+
+class Launch(NamedTuple):
+    """How a kernel is launched: the tiles of a program, and what Triton makes of its loop."""
+
+    rows: int
+    """What a program holds from its beginning to its end: tokens or draws."""
+    columns: int
+    """What it meets at a time in its loop."""
+    warps: int
+    stages: int
+    """Turns of the loop whose loads are under way at a time."""
+
+
+def size_class(rows: Tensor) -> str:
+    """Return by what launches are chosen: `half` or `single` precision, `wide` if heads have more than 64 dimensions."""
+    return ("half" if rows.element_size() <= 2 else "single") + (" wide" if rows.shape[-1] > 64 else "")
 
 
 def by_triton(kernels: Kernels, rows: Tensor) -> bool:

@@ -18,7 +18,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lib.attention.kernels import INTERPRETED, SETTING
+from lib.attention.kernels import INTERPRETED, SETTING, Launch, size_class
 from lib.core.errors import RunError
 
 WIDEST = 128
@@ -33,6 +33,33 @@ LEAST_TOKENS = 256
 
 LARGEST_SPREAD = 15
 """Logarithm of the largest factor of features in the backward pass: the next power overflows in float16."""
+
+LAUNCHES = {
+    "half": {
+        "summarise": Launch(64, 64, 4, 2),
+        "attend": Launch(64, 32, 4, 2),
+        "query gradients": Launch(64, 32, 4, 2),
+        "summary gradients": Launch(64, 64, 4, 2),
+        "key gradients": Launch(64, 32, 4, 2),
+    },
+    "half wide": {
+        "summarise": Launch(32, 64, 8, 2),
+        "attend": Launch(64, 16, 4, 2),
+        "query gradients": Launch(64, 16, 4, 2),
+        "summary gradients": Launch(32, 64, 8, 2),
+        "key gradients": Launch(64, 16, 4, 2),
+    },
+    "single": {
+        "summarise": Launch(16, 32, 8, 2),
+        "attend": Launch(32, 16, 8, 2),
+        "query gradients": Launch(32, 16, 8, 2),
+        "summary gradients": Launch(16, 32, 8, 2),
+        "key gradients": Launch(32, 16, 8, 2),
+    },
+}
+LAUNCHES["single wide"] = LAUNCHES["single"]
+"""How each kernel is launched, by `size_class`: rows are tokens and columns draws, or the other way about. A program's
+share stays in registers so, with less than 100 KB of shared memory."""
 
 _LOG2E = tl.constexpr(1.4426950408889634)
 _LN2 = tl.constexpr(0.6931471805599453)
@@ -67,10 +94,10 @@ class AttendByTriton(torch.autograd.Function):
                 "most for favor; use 'auto' or 'torch'."
             )
         draws, real = draws.contiguous(), None if real is None else real.contiguous()
-        plan = _plan(query, draws)
-        sums, summaries = _summarise(plan, key, value, draws, real, scale)
+        sums, summaries = _summarise(key, value, draws, real, scale)
         output = torch.empty_like(value)
-        _attend_kernel[plan.by_tokens](
+        plan = _plan("attend", query, draws)
+        _attend_kernel[plan.grid](
             query,
             draws,
             sums,
@@ -80,7 +107,7 @@ class AttendByTriton(torch.autograd.Function):
             output.stride(),
             scale,
             *plan.sizes,
-            **plan.token_blocks,
+            **plan.blocks,
         )
         ctx.save_for_backward(query, key, value, draws, real, sums, summaries)
         ctx.scale = scale
@@ -91,10 +118,11 @@ class AttendByTriton(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of query, key and value, [B, H, N, d] each."""
         query, key, value, draws, real, sums, summaries = ctx.saved_tensors
-        plan, scale = _plan(query, draws), ctx.scale
+        scale = ctx.scale
         of_query, of_key, of_value = (torch.empty_like(rows) for rows in (query, key, value))
         normalisers, means = gradient.new_empty(2, sums.shape[0], query.shape[2], dtype=torch.float32)
-        _query_gradients_kernel[plan.by_tokens](
+        plan = _plan("query gradients", query, draws)
+        _query_gradients_kernel[plan.grid](
             query,
             gradient,
             draws,
@@ -108,12 +136,13 @@ class AttendByTriton(torch.autograd.Function):
             of_query.stride(),
             scale,
             *plan.sizes,
-            **plan.token_blocks,
+            **plan.blocks,
         )
         # Of every split: the gradient of A^T v, then the shift, which is d(A^T v) and dz reaching E(k) by the sums.
+        plan = _plan("summary gradients", query, draws)
         parts = sums.new_empty(plan.splits, summaries.numel() + sums.numel())
         spread = min(query.shape[2].bit_length() - 1, LARGEST_SPREAD)
-        _summary_gradients_kernel[plan.by_draws](
+        _summary_gradients_kernel[plan.grid](
             query,
             gradient,
             draws,
@@ -127,10 +156,11 @@ class AttendByTriton(torch.autograd.Function):
             spread,
             plan.tokens,
             *plan.sizes,
-            **plan.draw_blocks,
+            **plan.blocks,
         )
         of_summaries = parts[0] if plan.splits == 1 else parts.sum(0)
-        _key_gradients_kernel[plan.by_tokens](
+        plan = _plan("key gradients", query, draws)
+        _key_gradients_kernel[plan.grid](
             key,
             value,
             draws,
@@ -147,76 +177,67 @@ class AttendByTriton(torch.autograd.Function):
             spread,
             *plan.sizes,
             PADDED=real is not None,
-            **plan.token_blocks,
+            **plan.blocks,
         )
         return of_query, of_key, of_value, None, None, None
 
 
 class _Plan(NamedTuple):
-    """How work is shared out among programs, by shapes and types alone.
+    """How the work of a kernel is shared out among programs, by shapes and types alone.
 
     Args:
-        by_tokens: grid of kernels whose programs take a block of tokens and walk over the draws.
-        by_draws: grid of kernels whose programs take a block of draws and walk over the tokens of a split.
-        token_blocks: what the former are compiled for.
-        draw_blocks: what the latter are compiled for.
-        splits: their number.
+        grid: number of programs.
+        blocks: what the kernel is compiled for.
+        splits: parts that the tokens are walked over in, if a program takes a block of draws; otherwise 1.
         tokens: tokens in a split.
         sizes: H, B H and N.
     """
 
-    by_tokens: tuple[int]
-    by_draws: tuple[int]
-    token_blocks: dict[str, int]
-    draw_blocks: dict[str, int]
+    grid: tuple[int]
+    blocks: dict[str, int]
     splits: int
     tokens: int
     sizes: tuple[int, int, int]
 
 
-def _plan(query: Tensor, draws: Tensor) -> _Plan:
-    """Return the plan for `query` [B, H, N, d] and `draws` [H, D, d].
+def _plan(kernel: str, query: Tensor, draws: Tensor) -> _Plan:
+    """Return the plan of a kernel for `query` [B, H, N, d] and `draws` [H, D, d].
 
-    Blocks are as large as lets a program's share of them stay in registers, with less than 100 KB of shared memory.
+    A program of the kernels that sum over tokens takes a block of draws, and walks over the tokens of a split. One of
+    the others takes a block of tokens, and walks over the draws.
     """
     batch, heads, length, width = query.shape
-    count, block_width = draws.shape[1], max(16, triton.next_power_of_2(width))
-    if query.dtype == torch.float32:
-        tokens, of_tokens, of_draws = 32, (16, 8), (16, 8)
-    elif block_width <= 64:
-        tokens, of_tokens, of_draws = 64, (32, 4), (64, 4)
-    else:
-        tokens, of_tokens, of_draws = 64, (16, 4), (32, 8)
-
-    def blocks(most: int, warps: int) -> dict[str, int]:
-        return {
-            "DRAWS": count,
-            "WIDTH": width,
-            "BLOCK_WIDTH": block_width,
-            "BLOCK_DRAWS": min(most, max(16, triton.next_power_of_2(count))),
-            "BLOCK_TOKENS": tokens,
-            "num_warps": warps,
-            "num_stages": 2,
-        }
-
-    token_blocks, draw_blocks = blocks(*of_tokens), blocks(*of_draws)
-    sequences = batch * heads
-    by_tokens = sequences * triton.cdiv(length, tokens)
-    by_draws = sequences * triton.cdiv(count, draw_blocks["BLOCK_DRAWS"])
-    share = max(LEAST_TOKENS, length // triton.cdiv(PROGRAMS, by_draws) // tokens * tokens)
+    sequences, count = batch * heads, draws.shape[1]
+    launch = LAUNCHES[size_class(query)][kernel]
+    by_draws = kernel in ("summarise", "summary gradients")
+    block_draws, block_tokens = launch[:2] if by_draws else launch[1::-1]
+    block_draws = min(block_draws, max(16, triton.next_power_of_2(count)))
+    blocks = {
+        "DRAWS": count,
+        "WIDTH": width,
+        "BLOCK_WIDTH": max(16, triton.next_power_of_2(width)),
+        "BLOCK_DRAWS": block_draws,
+        "BLOCK_TOKENS": block_tokens,
+        "num_warps": launch.warps,
+        "num_stages": launch.stages,
+    }
+    sizes = (heads, sequences, length)
+    if not by_draws:
+        return _Plan((sequences * triton.cdiv(length, block_tokens),), blocks, 1, length, sizes)
+    programs = sequences * triton.cdiv(count, block_draws)
+    share = max(LEAST_TOKENS, length // max(1, triton.cdiv(PROGRAMS, max(1, programs))) // block_tokens * block_tokens)
     splits = triton.cdiv(length, share)
-    return _Plan(
-        (by_tokens,), (by_draws * splits,), token_blocks, draw_blocks, splits, share, (heads, sequences, length)
-    )
+    return _Plan((programs * splits,), blocks, splits, share, sizes)
 
 
 def _summarise(
-    plan: _Plan, key: Tensor, value: Tensor, draws: Tensor, real: Tensor | None, scale: float
+    key: Tensor, value: Tensor, draws: Tensor, real: Tensor | None, scale: float
 ) -> tuple[Tensor, Tensor]:
     """Return z [BH, M] in float32 and A^T v [BH, M, d].
 
     A^T v is in float32, or in the type of `value` where it would take more than the output that exact attention keeps.
     """
+    plan = _plan("summarise", key, draws)
     _, sequences, length = plan.sizes
     columns, width = 2 * draws.shape[1], draws.shape[2]
     dtype = torch.float32 if 4 * columns <= value.itemsize * length else value.dtype
@@ -227,7 +248,7 @@ def _summarise(
 
     result = empty(sequences, dtype=dtype)
     parts = result if plan.splits == 1 else empty(plan.splits, sequences, dtype=torch.float32)
-    _summarise_kernel[plan.by_draws](
+    _summarise_kernel[plan.grid](
         key,
         value,
         draws,
@@ -239,7 +260,7 @@ def _summarise(
         plan.tokens,
         *plan.sizes,
         PADDED=real is not None,
-        **plan.draw_blocks,
+        **plan.blocks,
     )
     if plan.splits > 1:
         _join_kernel[(sequences * columns,)](
@@ -248,7 +269,7 @@ def _summarise(
             plan.splits,
             sequences * columns,
             WIDTH=width,
-            BLOCK_WIDTH=plan.draw_blocks["BLOCK_WIDTH"],
+            BLOCK_WIDTH=plan.blocks["BLOCK_WIDTH"],
             BLOCK_SPLITS=16,
             num_warps=1,
         )

@@ -18,7 +18,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lib.attention.kernels import INTERPRETED, SETTING
+from lib.attention.kernels import INTERPRETED, SETTING, Launch, size_class
 from lib.core.errors import RunError
 
 WIDEST = 128
@@ -28,6 +28,35 @@ ITSELF = tl.constexpr(-1e30)
 """Score of a token and itself: finite, so that it sees itself where all others are absent."""
 
 EMULATED = tl.constexpr(os.environ.get(INTERPRETED) == "1")
+
+LAUNCHES = {
+    "half": {
+        "hash": Launch(64, 16, 4, 2),
+        "forward": Launch(64, 64, 4, 2),
+        "means": Launch(64, 64, 4, 2),
+        "backward": Launch(64, 32, 4, 2),
+    },
+    "half wide": {
+        "hash": Launch(64, 16, 4, 2),
+        "forward": Launch(64, 32, 8, 2),
+        "means": Launch(64, 32, 8, 2),
+        "backward": Launch(64, 32, 8, 2),
+    },
+    "single": {
+        "hash": Launch(64, 16, 4, 2),
+        "forward": Launch(32, 32, 8, 2),
+        "means": Launch(32, 32, 8, 2),
+        "backward": Launch(32, 32, 8, 2),
+    },
+    "single wide": {
+        "hash": Launch(64, 16, 4, 2),
+        "forward": Launch(16, 16, 4, 2),
+        "means": Launch(16, 16, 4, 2),
+        "backward": Launch(16, 16, 4, 2),
+    },
+}
+"""How each kernel is launched, by `size_class`. Registers suffice so, and at most 100 KB of shared memory are taken,
+whatever the chunk."""
 
 CHANGING = ["turn", "length", "bits", "seed"]
 """Arguments whose values do not decide how a kernel is compiled."""
@@ -99,6 +128,7 @@ def sort(query: Tensor, real: Tensor | None, counts: Tensor | None, rotations: T
     number = torch.int32 if (padding + 1) << bits <= 2**31 else torch.int64
     packed = torch.empty(batch * heads, rounds, length, dtype=number, device=query.device)
     query = _rows_apart(query)
+    launch = LAUNCHES[size_class(query)]["hash"]
     _hash[_grid(query)](
         query,
         real,
@@ -115,10 +145,10 @@ def sort(query: Tensor, real: Tensor | None, counts: Tensor | None, rotations: T
         CHUNK=chunk,
         WIDTH=width,
         PADDED=_padded(width),
-        ROWS=64,
+        ROWS=launch.rows,
         COLUMNS=rotations.shape[-1],
-        num_warps=4,
-        num_stages=2,
+        num_warps=launch.warps,
+        num_stages=launch.stages,
     )
     return packed.sort(dim=-1).values
 
@@ -165,7 +195,7 @@ class _Attend(torch.autograd.Function):
                 output.stride()[:3],
                 turn,
                 FIRST=turn == 0,
-                **_arguments(query, order, window, columns=64),
+                **_arguments("forward", query, order, window),
             )
         ctx.save_for_backward(query, value, order, counts, normalisers)
         ctx.window = window
@@ -180,9 +210,9 @@ class _Attend(torch.autograd.Function):
         inputs = (query, value, gradient, order, counts, ctx.window.slopes, normalisers)
         strides = (query.stride()[:3], value.stride()[:3], gradient.stride()[:3])
         means = torch.empty_like(normalisers)
-        arguments = _arguments(query, order, ctx.window, columns=64)
+        arguments = _arguments("means", query, order, ctx.window)
         _means[_grid(query, order.shape[1])](*inputs, means, *strides, **arguments)
-        arguments = _arguments(query, order, ctx.window, columns=32)
+        arguments = _arguments("backward", query, order, ctx.window)
         of_query, of_value = torch.empty_like(query), torch.empty_like(value)
         query_sums, value_sums = _sums(of_query, order), _sums(of_value, order)
         targets = zip(_targets(query_sums, of_query, order), _targets(value_sums, of_value, order), strict=True)
@@ -229,18 +259,10 @@ def _grid(query: Tensor, rounds: int = 1) -> Any:
     return lambda arguments: (triton.cdiv(length, arguments["ROWS"]) * batch * heads * rounds,)
 
 
-def _arguments(query: Tensor, order: Tensor, window: _Window, columns: int) -> dict[str, Any]:
-    """Return the arguments that all kernels of attention have in common, and how to launch them.
-
-    Tiles are such that registers suffice and at most 100 KB of shared memory are taken, whatever the chunk. `columns`
-    are those of the tiles of scores, where rows are short.
-    """
+def _arguments(kernel: str, query: Tensor, order: Tensor, window: _Window) -> dict[str, Any]:
+    """Return the arguments that all kernels of attention have in common, and how to launch this one."""
     _, heads, length, width = query.shape
-    padded = _padded(width)
-    if query.element_size() <= 2:
-        rows, columns, warps = (64, columns, 4) if padded <= 64 else (64, 32, 8)
-    else:  # without matrix units
-        rows, columns, warps = (32, 32, 8) if padded <= 64 else (16, 16, 4)
+    launch = LAUNCHES[size_class(query)][kernel]
     return {
         "heads": heads,
         "rounds": order.shape[1],
@@ -252,11 +274,11 @@ def _arguments(query: Tensor, order: Tensor, window: _Window, columns: int) -> d
         "MASKED": window.masked,
         "DROPPED": round(window.dropout * 2**32),
         "WIDTH": width,
-        "PADDED": padded,
-        "ROWS": rows,
-        "COLUMNS": columns,
-        "num_warps": warps,
-        "num_stages": 2,
+        "PADDED": _padded(width),
+        "ROWS": launch.rows,
+        "COLUMNS": launch.columns,
+        "num_warps": launch.warps,
+        "num_stages": launch.stages,
     }
 
 

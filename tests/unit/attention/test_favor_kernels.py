@@ -83,7 +83,7 @@ def test_tokens_may_be_split_even_where_a_split_is_padding_only(split):
     mechanism, mask = favor(16, width), masks(length)[:2]
     mask[0, 13:60] = 0
     *tensors, cotangent = rows(4, 2, HEADS, length, width)
-    assert kernels._plan(tensors[0], mechanism.features).splits == 18
+    assert kernels._plan("summarise", tensors[0], mechanism.features).splits == 18
     actual = run(lambda *leaves: mechanism(*leaves, mask), tensors, cotangent)
     assert_near(actual, truth(mechanism, tensors, mask, cotangent))
 
@@ -94,10 +94,10 @@ def test_tokens_may_be_split_even_where_a_split_is_padding_only(split):
 )
 def test_splits_keep_a_gpu_busy(batch, length, draws, splits):
     query = torch.empty(batch, 8, length, 64, dtype=torch.bfloat16, device="meta")
-    plan = kernels._plan(query, torch.empty(8, draws, 64, device="meta"))
+    plan = kernels._plan("summarise", query, torch.empty(8, draws, 64, device="meta"))
     assert plan.splits == splits
     assert plan.splits * plan.tokens >= length > (plan.splits - 1) * plan.tokens
-    assert plan.by_draws[0] >= kernels.PROGRAMS
+    assert plan.grid[0] >= kernels.PROGRAMS
 
 
 def test_the_same_comes_out_bit_for_bit(split):

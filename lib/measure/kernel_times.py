@@ -1,0 +1,205 @@
+"""Where the time of a forward and backward pass goes, kernel by kernel, and how kernels are launched best.
+
+On a CPU, torch's operations stand for kernels.
+"""
+
+import itertools
+import logging
+import statistics
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from multiprocessing import get_context
+from typing import Any
+from unittest.mock import patch
+
+import pandas as pd
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from lib.attention.kernels import Launch, has_kernels
+from lib.core.kinds import MECHANISMS
+from lib.measure.cost import timed, warm_up
+from lib.measure.implementations import Case, prepare
+
+logger = logging.getLogger(__name__)
+
+TIME_COLUMNS = ("mechanism", "kernels", "padding", "length", "batch", "kernel", "calls", "us")
+SWEEP_COLUMNS = ("mechanism", "length", "batch", "kernel", "rows", "columns", "warps", "stages", "us")
+PASS, BUSY, HOST = "a pass alone", "a pass, the queue never empty", "a pass, on the host"
+"""Rows that stand for no kernel: microseconds of a pass by events, measured alone and in a row with others, and those
+after which the host has launched all of it."""
+
+REPETITIONS = 10
+CANDIDATES = tuple(
+    Launch(rows, columns, warps, stages)
+    for (rows, columns), warps, stages in itertools.product(
+        ((64, 32), (64, 64), (64, 128), (128, 32), (128, 64)), (4, 8), (2, 3, 5)
+    )
+)
+"""Launches that a sweep tries."""
+
+
+def kernel_times(cases: Sequence[Case]) -> pd.DataFrame:
+    """Return the microseconds that the kernels of a forward and backward pass take, a row for each case and kernel.
+
+    Args:
+        cases: what to run.
+
+    Returns:
+        Columns `TIME_COLUMNS`: `calls` and `us` are of one pass; `PASS`, `BUSY` and `HOST` stand for the whole.
+    """
+    rows = []
+    for case in cases:
+        device = torch.device(case.device)
+        attention = prepare(case)
+        warm_up(attention, device)
+        found = [(name, calls, us) for name, (calls, us) in by_kernel(attention, device).items()]
+        found.append((PASS, 1, 1e6 * statistics.median(timed(attention, device) for _ in range(REPETITIONS))))
+        host = 0.0
+
+        def many(computation=attention) -> None:
+            nonlocal host
+            begun = time.perf_counter()
+            for _ in range(REPETITIONS):
+                computation()
+            host = time.perf_counter() - begun
+
+        found.append((BUSY, 1, 1e6 * timed(many, device) / REPETITIONS))
+        found.append((HOST, 1, 1e6 * host / REPETITIONS))
+        case_of = (case.mechanism, case.kernels, case.padding, case.length, case.batch)
+        rows += [(*case_of, *each) for each in found]
+    return pd.DataFrame(rows, columns=TIME_COLUMNS)
+
+
+def by_kernel(computation: Any, device: torch.device, repetitions: int = REPETITIONS) -> dict[str, tuple[float, float]]:
+    """Return calls and microseconds of one run of `computation` by kernel, the longest first."""
+    on_gpu = device.type == "cuda"
+    with profile(activities=[ProfilerActivity.CUDA if on_gpu else ProfilerActivity.CPU]) as profiled:
+        for _ in range(repetitions):
+            computation()
+        if on_gpu:
+            torch.cuda.synchronize(device)
+    found = {
+        event.key: (
+            event.count / repetitions,
+            (event.self_device_time_total if on_gpu else event.self_cpu_time_total) / repetitions,
+        )
+        for event in profiled.key_averages()
+    }
+    return dict(sorted(((name, each) for name, each in found.items() if each[1]), key=lambda item: -item[1][1]))
+
+
+def sweep(
+    cases: Sequence[Case], *, workers: int, seconds: float, candidates: Sequence[Launch] = CANDIDATES
+) -> pd.DataFrame:
+    """Return what each kernel takes under every candidate for its launch; what does not fit the GPU is left out.
+
+    Kernels are compiled by several processes at once beforehand: Triton keeps what is compiled on disk.
+
+    Args:
+        cases: by kernels, on a GPU.
+        workers: processes that compile.
+        seconds: time for all of it; candidates that it does not suffice for are left out with a warning.
+        candidates: how to launch.
+
+    Returns:
+        Columns `SWEEP_COLUMNS`.
+    """
+    begun = time.monotonic()
+    by_mechanism = {case.mechanism: replace(case, batch=1) for case in cases}
+    work = list(itertools.product(by_mechanism.values(), candidates))
+    if workers > 1:
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            fit = list(pool.map(_fits, *zip(*work, strict=True)))
+    else:
+        fit = [_fits(case, launch) for case, launch in work]
+    logger.info("%d of %d fit, after %.0f s", sum(fit), len(fit), time.monotonic() - begun)
+    fitting = {(case.mechanism, launch) for (case, launch), fits in zip(work, fit, strict=True) if fits}
+    rows = []
+    for launch in candidates:
+        if time.monotonic() - begun > seconds:
+            logger.warning("no time is left for %s and later candidates", launch)
+            break
+        for case in cases:
+            if (case.mechanism, launch) not in fitting:
+                continue
+            with _launched(case, launch) as kernels:
+                attention = prepare(case)
+                attention()
+                taken = by_kernel(attention, torch.device(case.device), 5)
+            case_of = (case.mechanism, case.length, case.batch)
+            rows += [(*case_of, name, *launch, us) for name, (_, us) in taken.items() if hasattr(kernels, name)]
+    return pd.DataFrame(rows, columns=SWEEP_COLUMNS)
+
+
+def best(found: pd.DataFrame) -> pd.DataFrame:
+    """Return the three fastest launches of every kernel and case; `found` as of `sweep`."""
+    keys = ["mechanism", "length", "kernel"]
+    return found.sort_values([*keys, "us"]).groupby(keys, sort=False).head(3)
+
+
+@contextmanager
+def _launched(case: Case, launch: Launch) -> Iterator[Any]:
+    """Let all kernels of a case's mechanism be launched alike; yield the module that holds them."""
+    kernels = MECHANISMS.load(MECHANISMS.parse(case.parameters).kind, "kernels")
+    every: Mapping[str, Mapping[str, Launch]] = kernels.LAUNCHES
+    alike = {size: dict.fromkeys(names, launch) for size, names in every.items()}
+    with patch.dict(kernels.LAUNCHES, alike):
+        yield kernels
+
+
+def _fits(case: Case, launch: Launch) -> bool:
+    try:
+        with _launched(case, launch):
+            prepare(case)()
+        torch.cuda.synchronize()
+    except Exception as error:  # any that Triton has for what does not fit
+        logger.info("%s %s: %s", case.mechanism, launch, error)
+        return False
+    return True
+
+
+def cases_of(
+    mechanisms: Mapping[str, dict[str, Any]],
+    *,
+    lengths: Sequence[int],
+    tokens: int,
+    heads: int,
+    head_size: int,
+    padding: str,
+    device: str,
+    dtype: str,
+) -> list[Case]:
+    """Return a case for every mechanism that has kernels, and length.
+
+    Args:
+        mechanisms: parameters by name.
+        lengths: N.
+        tokens: of a batch.
+        heads: H.
+        head_size: d.
+        padding: `none` or `ragged`.
+        device: `cpu` or `cuda`.
+        dtype: of the inputs.
+    """
+    on_gpu = device == "cuda"
+    return [
+        Case(
+            implementation="ours",
+            mechanism=name,
+            parameters=parameters,
+            length=length,
+            batch=max(1, tokens // length),
+            padding=padding,  # type: ignore[arg-type]
+            heads=heads,
+            head_size=head_size,
+            device=device,
+            dtype=dtype,
+            kernels="triton" if on_gpu and has_kernels(parameters["kind"]) else "torch",
+        )
+        for name, parameters in mechanisms.items()
+        for length in lengths
+    ]
