@@ -92,6 +92,8 @@ class Attention(nn.Module, ABC):
         if attention_mask.shape != expected:
             raise ValueError(f"attention_mask has shape {tuple(attention_mask.shape)}; expected [B, N] = {expected}.")
         real = attention_mask.bool()
+        if self.hides_padding(query):
+            return self.attend(query, key, value, real).to(value.dtype)
         padding = ~real[:, None, :, None]
         # Filling, unlike multiplying, also stops inf and nan, and its gradient at padding is zero.
         clean = query.masked_fill(padding, 0)
@@ -140,6 +142,13 @@ class Attention(nn.Module, ABC):
             self._slopes = self._slopes.to(device)  # kept, since every copy to a GPU waits for it
         return self._slopes
 
+    def hides_padding(self, rows: Tensor) -> bool:
+        """Return whether `attend` itself lets nothing of padding in such rows reach anything, and gives zeros there.
+
+        Kernels do: it saves passes over memory that fill all rows.
+        """
+        return False
+
     def by_triton(self, rows: Tensor) -> bool:
         """Return whether to compute on `rows` with Triton kernels; for mechanisms that have some.
 
@@ -155,13 +164,13 @@ class Attention(nn.Module, ABC):
         """Do the mechanism's arithmetic.
 
         Args:
-            query: [B, H, N, d], zeros at padding; likewise `key` and `value`.
+            query: [B, H, N, d], zeros at padding unless `hides_padding`; likewise `key` and `value`.
             key: as `query`.
             value: as `query`.
             real: [B, N], true at real tokens; None = all real. A row may be without any.
 
         Returns:
-            [B, H, N, d], finite; what stands at padding is discarded.
+            [B, H, N, d], finite; what stands at padding is discarded unless `hides_padding`.
         """
 
     def set_step(self, step: int) -> None:

@@ -1,15 +1,15 @@
 """Whether a mechanism computes with Triton kernels of its own, or with torch's operations."""
 
 import os
+from functools import cache
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from lib.core.errors import RunError
 from lib.core.kinds import MECHANISMS
-from lib.core.packages import require
 from lib.core.settings.execution import Kernels
 
 SETTING = "execution.training.kernels"
@@ -17,6 +17,11 @@ INTERPRETED = "TRITON_INTERPRET"
 """Environment variable by which Triton runs kernels in Python, slowly, also where there is no GPU."""
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
+WIDEST = 128
+"""Largest head width that fits into a processor's registers and shared memory."""
+
+OLDEST = (8, 0)
+"""Least compute capability: on GPUs before Ampere, kernels spill kilobytes of registers a thread, and would crawl."""
 
 
 class Launch(NamedTuple):
@@ -36,28 +41,99 @@ def size_class(rows: Tensor) -> str:
     return ("half" if rows.element_size() <= 2 else "single") + (" wide" if rows.shape[-1] > 64 else "")
 
 
-def by_triton(kernels: Kernels, rows: Tensor) -> bool:
-    """Return whether to compute on `rows` with Triton kernels.
+_compiled: dict[tuple, tuple[Any, tuple]] = {}
+"""Kernels by what Triton compiles them for, with the values of their constants in the order of their parameters."""
 
-    `auto` stays with torch's operations until kernels have been measured to be right and faster on a GPU.
+
+def launch(kernel: Any, programs: int, *arguments: Any, **constants: Any) -> None:
+    """Start as many programs of a kernel: what `kernel[(programs,)](*arguments, **constants)` does.
+
+    Triton binds arguments anew at every launch, which takes the host longer than many a kernel takes the GPU. Here, a
+    kernel that has been compiled for such arguments is started as it is.
+
+    Args:
+        kernel: a function of `triton.jit`.
+        programs: their number; nothing happens without any.
+        arguments: the kernel's own, a tensor first. All tensors lie on its device.
+        constants: constants and options of the launch.
+    """
+    if not programs:
+        return
+    device = arguments[0].device
+    if device.type == "cuda" and device.index != torch.cuda.current_device():
+        with torch.cuda.device(device):  # Triton asks for the current one
+            return launch(kernel, programs, *arguments, **constants)
+    key = (id(kernel), device, *map(_specialised, arguments), *constants.values())
+    if found := _compiled.get(key):
+        compiled, values = found
+        compiled[programs, 1, 1](*arguments, *values)
+    elif compiled := kernel[(programs,)](*arguments, **constants):  # None by the interpreter
+        names = [parameter.name for parameter in kernel.params[len(arguments) :]]
+        _compiled[key] = compiled, tuple(constants[name] for name in names)
+
+
+def _specialised(argument: Any) -> Any:
+    """Return what of an argument Triton may compile for: types, and what is divisible by 16 or equals 1."""
+    if isinstance(argument, Tensor):
+        return argument.dtype, argument.data_ptr() % 16 == 0
+    if isinstance(argument, int):
+        return argument % 16 == 0, argument == 1, argument.bit_length() // 32
+    return tuple(map(_specialised, argument)) if isinstance(argument, tuple) else type(argument)
+
+
+def by_triton(kernels: Kernels, rows: Tensor) -> bool:
+    """Return whether to compute on `rows` [B, H, N, d] with Triton kernels.
+
+    `auto` takes them where they can run on a GPU, since they were measured to be faster there (docs/attention_cost.md).
+
+    Args:
+        kernels: what is asked for.
+        rows: such as the queries.
 
     Raises:
         RunError: Triton kernels are asked for, and cannot run here or on such numbers.
     """
-    if kernels != "triton":
+    if kernels == "torch" or not rows.numel():
         return False
-    require("triton", f"{SETTING}: triton")
-    if rows.device.type != "cuda" and os.environ.get(INTERPRETED) != "1":
-        raise RunError(
-            f"{SETTING} is 'triton', but the model is on {rows.device.type}. Expected a GPU; use 'auto' or 'torch'. "
-            f"To try the kernels without one, slowly, set {INTERPRETED}=1 in the environment."
-        )
+    obstacle = _obstacle(rows)
+    if kernels == "triton" and obstacle:
+        raise RunError(f"{SETTING} is 'triton', but {obstacle}; use 'auto' or 'torch'.")
+    return obstacle is None and (kernels == "triton" or rows.device.type == "cuda")
+
+
+def _obstacle(rows: Tensor) -> str | None:
+    """Return why Triton kernels cannot compute on `rows`; None if they can."""
     if rows.dtype not in TYPES:
         expected = ", ".join(str(kind).removeprefix("torch.") for kind in TYPES)
-        raise RunError(f"{SETTING} is 'triton', but numbers are {rows.dtype}. Expected {expected}; use 'torch'.")
-    return True
+        return f"numbers are {rows.dtype}. Expected {expected}"
+    if rows.shape[-1] > WIDEST:
+        return f"attention heads are {rows.shape[-1]} wide. Expected {WIDEST} at most"
+    if not _triton_is_there():
+        return "the package triton is not installed. Install it (make .venv/.kernels)"
+    if rows.device.type == "cuda":
+        return _obstacle_of_gpu(rows.device)
+    if os.environ.get(INTERPRETED) != "1":
+        return (
+            f"the model is on {rows.device.type}. Expected a GPU; {INTERPRETED}=1 in the environment tries the kernels "
+            "without one, slowly"
+        )
+    return None
+
+
+@cache
+def _triton_is_there() -> bool:
+    return find_spec("triton") is not None
+
+
+@cache
+def _obstacle_of_gpu(device: torch.device) -> str | None:
+    capability = torch.cuda.get_device_capability(device)
+    if capability >= OLDEST:
+        return None
+    found, expected = (".".join(map(str, each)) for each in (capability, OLDEST))
+    return f"{torch.cuda.get_device_name(device)} has compute capability {found}. Expected {expected} (Ampere) at least"
 
 
 def has_kernels(kind: str) -> bool:
     """Return whether mechanisms of a kind have Triton kernels, and Triton is there to run them."""
-    return MECHANISMS.has(kind, "kernels") and find_spec("triton") is not None
+    return MECHANISMS.has(kind, "kernels") and _triton_is_there()

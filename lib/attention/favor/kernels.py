@@ -18,11 +18,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lib.attention.kernels import INTERPRETED, SETTING, Launch, size_class
-from lib.core.errors import RunError
-
-WIDEST = 128
-"""Head width up to which a block of rows fits into a processor's registers and shared memory."""
+from lib.attention.kernels import INTERPRETED, Launch, launch, size_class
 
 PROGRAMS = 264
 """Programs that keep a large GPU busy, two on each of 132 processors; the tokens are split until there are so many. A
@@ -68,13 +64,17 @@ _INTERPRETED = tl.constexpr(os.environ.get(INTERPRETED) == "1")
 
 
 class AttendByTriton(torch.autograd.Function):
-    """Attention with stabilised `exp` features by Triton kernels; keeps its arguments, z and A^T v."""
+    """Attention with stabilised `exp` features by Triton kernels.
+
+    Keeps its arguments, z and A^T v, the output, which the layer after it keeps as well, and a normaliser a query: what
+    exact attention keeps, with z and A^T v.
+    """
 
     @staticmethod
     def forward(
         ctx: Any, query: Tensor, key: Tensor, value: Tensor, draws: Tensor, real: Tensor | None, scale: float
     ) -> Tensor:
-        """Return the output [B, H, N, d] in the type of `value`.
+        """Return the output [B, H, N, d] in the type of `value`, zeros at padding.
 
         Args:
             ctx: autograd's.
@@ -84,32 +84,30 @@ class AttendByTriton(torch.autograd.Function):
             draws: [H, D, d]; without gradient.
             real: [B, N], true at real tokens; None = all real.
             scale: factor of queries and keys.
-
-        Raises:
-            RunError: heads are wider than `WIDEST`.
         """
-        if query.shape[-1] > WIDEST:
-            raise RunError(
-                f"{SETTING} is 'triton', but attention heads have {query.shape[-1]} dimensions. Expected {WIDEST} at "
-                "most for favor; use 'auto' or 'torch'."
-            )
         draws, real = draws.contiguous(), None if real is None else real.contiguous()
         sums, summaries = _summarise(key, value, draws, real, scale)
         output = torch.empty_like(value)
+        normalisers = sums.new_empty(sums.shape[0], query.shape[2])
         plan = _plan("attend", query, draws)
-        _attend_kernel[plan.grid](
+        launch(
+            _attend_kernel,
+            plan.programs,
             query,
             draws,
+            query if real is None else real,
             sums,
             summaries,
             output,
+            normalisers,
             query.stride(),
             output.stride(),
             scale,
             *plan.sizes,
+            PADDED=real is not None,
             **plan.blocks,
         )
-        ctx.save_for_backward(query, key, value, draws, real, sums, summaries)
+        ctx.save_for_backward(query, key, value, draws, real, sums, summaries, output, normalisers)
         ctx.scale = scale
         return output
 
@@ -117,35 +115,44 @@ class AttendByTriton(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of query, key and value, [B, H, N, d] each."""
-        query, key, value, draws, real, sums, summaries = ctx.saved_tensors
-        scale = ctx.scale
+        query, key, value, draws, real, sums, summaries, output, normalisers = ctx.saved_tensors
+        scale, padded = ctx.scale, real is not None
         of_query, of_key, of_value = (torch.empty_like(rows) for rows in (query, key, value))
-        normalisers, means = gradient.new_empty(2, sums.shape[0], query.shape[2], dtype=torch.float32)
+        means = torch.empty_like(normalisers)
         plan = _plan("query gradients", query, draws)
-        _query_gradients_kernel[plan.grid](
+        launch(
+            _query_gradients_kernel,
+            plan.programs,
             query,
+            output,
             gradient,
             draws,
+            real if padded else query,
             sums,
             summaries,
-            of_query,
             normalisers,
+            of_query,
             means,
             query.stride(),
+            output.stride(),
             gradient.stride(),
             of_query.stride(),
             scale,
             *plan.sizes,
+            PADDED=padded,
             **plan.blocks,
         )
         # Of every split: the gradient of A^T v, then the shift, which is d(A^T v) and dz reaching E(k) by the sums.
         plan = _plan("summary gradients", query, draws)
         parts = sums.new_empty(plan.splits, summaries.numel() + sums.numel())
         spread = min(query.shape[2].bit_length() - 1, LARGEST_SPREAD)
-        _summary_gradients_kernel[plan.grid](
+        launch(
+            _summary_gradients_kernel,
+            plan.programs,
             query,
             gradient,
             draws,
+            real if padded else query,
             sums,
             normalisers,
             means,
@@ -156,15 +163,18 @@ class AttendByTriton(torch.autograd.Function):
             spread,
             plan.tokens,
             *plan.sizes,
+            PADDED=padded,
             **plan.blocks,
         )
         of_summaries = parts[0] if plan.splits == 1 else parts.sum(0)
         plan = _plan("key gradients", query, draws)
-        _key_gradients_kernel[plan.grid](
+        launch(
+            _key_gradients_kernel,
+            plan.programs,
             key,
             value,
             draws,
-            key if real is None else real,
+            real if padded else key,
             sums,
             of_summaries,
             of_key,
@@ -176,7 +186,7 @@ class AttendByTriton(torch.autograd.Function):
             scale,
             spread,
             *plan.sizes,
-            PADDED=real is not None,
+            PADDED=padded,
             **plan.blocks,
         )
         return of_query, of_key, of_value, None, None, None
@@ -186,14 +196,14 @@ class _Plan(NamedTuple):
     """How the work of a kernel is shared out among programs, by shapes and types alone.
 
     Args:
-        grid: number of programs.
+        programs: their number.
         blocks: what the kernel is compiled for.
         splits: parts that the tokens are walked over in, if a program takes a block of draws; otherwise 1.
         tokens: tokens in a split.
         sizes: H, B H and N.
     """
 
-    grid: tuple[int]
+    programs: int
     blocks: dict[str, int]
     splits: int
     tokens: int
@@ -223,11 +233,11 @@ def _plan(kernel: str, query: Tensor, draws: Tensor) -> _Plan:
     }
     sizes = (heads, sequences, length)
     if not by_draws:
-        return _Plan((sequences * triton.cdiv(length, block_tokens),), blocks, 1, length, sizes)
+        return _Plan(sequences * triton.cdiv(length, block_tokens), blocks, 1, length, sizes)
     programs = sequences * triton.cdiv(count, block_draws)
-    share = max(LEAST_TOKENS, length // max(1, triton.cdiv(PROGRAMS, max(1, programs))) // block_tokens * block_tokens)
+    share = max(LEAST_TOKENS, length // triton.cdiv(PROGRAMS, programs) // block_tokens * block_tokens)
     splits = triton.cdiv(length, share)
-    return _Plan((programs * splits,), blocks, splits, share, sizes)
+    return _Plan(programs * splits, blocks, splits, share, sizes)
 
 
 def _summarise(
@@ -248,7 +258,9 @@ def _summarise(
 
     result = empty(sequences, dtype=dtype)
     parts = result if plan.splits == 1 else empty(plan.splits, sequences, dtype=torch.float32)
-    _summarise_kernel[plan.grid](
+    launch(
+        _summarise_kernel,
+        plan.programs,
         key,
         value,
         draws,
@@ -263,7 +275,9 @@ def _summarise(
         **plan.blocks,
     )
     if plan.splits > 1:
-        _join_kernel[(sequences * columns,)](
+        launch(
+            _join_kernel,
+            sequences * columns,
             *parts,
             *result,
             plan.splits,
@@ -345,13 +359,28 @@ def _combine(weights, factors, total, dtype: tl.constexpr):
 
 
 @triton.jit
-def _offsets(keys, real, row, tokens, last, length, scale, PADDED: tl.constexpr):
-    """Return the terms of the exponents of `keys` [n, d] that all columns have; -inf at padding and beyond `last`."""
+def _shown(real, row, tokens, last, length, PADDED: tl.constexpr):
+    """Return which of `tokens` [n] are real and before `last`."""
     inside = tokens < last
     if PADDED:
         inside = tl.load(real + row.to(tl.int64) * length + tokens, inside, 0) != 0
+    return inside
+
+
+@triton.jit
+def _offsets(keys, shown, scale):
+    """Return the terms of the exponents of `keys` [n, d] that all columns have; -inf where they are not shown."""
     keys = keys.to(tl.float32)
-    return tl.where(inside, tl.sum(keys * keys, 1) * (scale * scale * _LOG2E * -0.5), float("-inf"))
+    return tl.where(shown, tl.sum(keys * keys, 1) * (scale * scale * _LOG2E * -0.5), float("-inf"))
+
+
+@triton.jit
+def _draws_to_meet(shown, DRAWS: tl.constexpr, PADDED: tl.constexpr):
+    """Return how many draws a block of tokens meets: all of them, or none if no token is shown."""
+    if PADDED:
+        return tl.max(shown.to(tl.int32), 0) * DRAWS
+    else:
+        return DRAWS
 
 
 @triton.jit
@@ -416,10 +445,11 @@ def _summarise_kernel(
     last = tl.minimum(first + tokens, length)
     for start in range(first, last, BLOCK_TOKENS):
         places = start + tl.arange(0, BLOCK_TOKENS)
-        inside = (places < last)[:, None] & (columns < WIDTH)[None]
+        shown = _shown(real, sequence // heads, places, last, length, PADDED)
+        inside = shown[:, None] & (columns < WIDTH)[None]
         keys = tl.load(_places(keys_start, places, columns, key_strides), inside, 0.0)
         values = tl.load(_places(values_start, places, columns, value_strides), inside, 0.0)
-        offsets = _offsets(keys, real, sequence // heads, places, last, length, scale, PADDED)[None]
+        offsets = _offsets(keys, shown, scale)[None]
         products = _project(keys, drawn, True)
         positive_peak, positive_total, positive_summary = _take_keys(
             offsets + products, values, positive_peak, positive_total, positive_summary
@@ -479,35 +509,39 @@ def _query_exponents(queries, drawn, sums, first, own, DRAWS: tl.constexpr):
 def _attend_kernel(
     query,
     draws,
+    real,
     sums,
     summaries,
     output,
+    normalisers,
     query_strides,
     output_strides,
     scale,
     heads,
     sequences,
     length,
+    PADDED: tl.constexpr,
     DRAWS: tl.constexpr,
     WIDTH: tl.constexpr,
     BLOCK_WIDTH: tl.constexpr,
     BLOCK_DRAWS: tl.constexpr,
     BLOCK_TOKENS: tl.constexpr,
 ):
-    """Compute the output at a block of tokens."""
+    """Compute the output at a block of tokens, and the log-sum-exp of their exponents over the columns."""
     blocks = tl.cdiv(length, BLOCK_TOKENS)
     sequence = tl.program_id(0) // blocks
     columns = tl.arange(0, BLOCK_WIDTH)
     places = tl.program_id(0) % blocks * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
-    inside = (places < length)[:, None] & (columns < WIDTH)[None]
+    shown = _shown(real, sequence // heads, places, length, length, PADDED)
+    inside = columns[None] < WIDTH
     start = _sequence(query, query_strides, sequence, heads)
-    queries = tl.load(_places(start, places, columns, query_strides), inside, 0.0)
+    queries = tl.load(_places(start, places, columns, query_strides), inside & shown[:, None], 0.0)
     dtype: tl.constexpr = output.dtype.element_ty
     first = sequence.to(tl.int64) * 2 * DRAWS
     peak = tl.full([BLOCK_TOKENS], _LOWEST, tl.float32)
     total = tl.zeros([BLOCK_TOKENS], tl.float32)
     mixed = tl.zeros([BLOCK_TOKENS, BLOCK_WIDTH], tl.float32)
-    for block in range(0, DRAWS, BLOCK_DRAWS):
+    for block in range(0, _draws_to_meet(shown, DRAWS, PADDED), BLOCK_DRAWS):
         own = block + tl.arange(0, BLOCK_DRAWS)
         drawn = _load_draws(draws, sequence % heads, own, scale, DRAWS, WIDTH, BLOCK_WIDTH)
         positive, negative = _query_exponents(queries, drawn, sums, first, own, DRAWS)
@@ -521,70 +555,62 @@ def _attend_kernel(
         summary = _load_summary(summaries, first + DRAWS, own, DRAWS, WIDTH, BLOCK_WIDTH).to(dtype)
         mixed = _dot(negative.to(dtype), summary, mixed)
         peak = raised
+    total = tl.maximum(total, 1)  # it is 1 at least, but where no token is shown
     start = _sequence(output, output_strides, sequence, heads)
-    tl.store(_places(start, places, columns, output_strides), mixed / total[:, None], inside)
+    mixed = tl.where(shown[:, None], mixed / total[:, None], 0.0)
+    tl.store(_places(start, places, columns, output_strides), mixed, inside & (places < length)[:, None])
+    tl.store(normalisers + sequence.to(tl.int64) * length + places, peak + tl.log2(total), places < length)
 
 
 @triton.jit(do_not_specialize=["sequences", "length"])
 def _query_gradients_kernel(
     query,
+    output,
     gradient,
     draws,
+    real,
     sums,
     summaries,
-    of_query,
     normalisers,
+    of_query,
     means,
     query_strides,
+    output_strides,
     gradient_strides,
     of_query_strides,
     scale,
     heads,
     sequences,
     length,
+    PADDED: tl.constexpr,
     DRAWS: tl.constexpr,
     WIDTH: tl.constexpr,
     BLOCK_WIDTH: tl.constexpr,
     BLOCK_DRAWS: tl.constexpr,
     BLOCK_TOKENS: tl.constexpr,
 ):
-    """Compute the gradient of the queries at a block of tokens.
+    """Compute the gradient of the queries at a block of tokens, and the mean gradient of the columns' weights.
 
-    Leaves two numbers per query for the kernel below: the log-sum-exp of the exponents over the columns, and the mean
-    gradient of the columns' weights.
+    The mean is the product of output and gradient, since the output is the columns' mean.
     """
     blocks = tl.cdiv(length, BLOCK_TOKENS)
     sequence = tl.program_id(0) // blocks
     columns = tl.arange(0, BLOCK_WIDTH)
     places = tl.program_id(0) % blocks * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
-    inside = (places < length)[:, None] & (columns < WIDTH)[None]
+    shown = _shown(real, sequence // heads, places, length, length, PADDED)
+    inside = shown[:, None] & (columns < WIDTH)[None]
     start = _sequence(query, query_strides, sequence, heads)
     queries = tl.load(_places(start, places, columns, query_strides), inside, 0.0)
+    start = _sequence(output, output_strides, sequence, heads)
+    outputs = tl.load(_places(start, places, columns, output_strides), inside, 0.0)
     start = _sequence(gradient, gradient_strides, sequence, heads)
     gradients = tl.load(_places(start, places, columns, gradient_strides), inside, 0.0)
+    mean = tl.sum(outputs.to(tl.float32) * gradients.to(tl.float32), 1)
+    rows = sequence.to(tl.int64) * length + places
+    normaliser = tl.load(normalisers + rows, shown, 0.0)
     first = sequence.to(tl.int64) * 2 * DRAWS
-    peak = tl.full([BLOCK_TOKENS], _LOWEST, tl.float32)
-    total = tl.zeros([BLOCK_TOKENS], tl.float32)
-    mean = tl.zeros([BLOCK_TOKENS], tl.float32)
-    for block in range(0, DRAWS, BLOCK_DRAWS):
-        own = block + tl.arange(0, BLOCK_DRAWS)
-        drawn = _load_draws(draws, sequence % heads, own, scale, DRAWS, WIDTH, BLOCK_WIDTH)
-        positive, negative = _query_exponents(queries, drawn, sums, first, own, DRAWS)
-        raised = tl.maximum(peak, tl.maximum(tl.max(positive, 1), tl.max(negative, 1)))
-        decay = tl.exp2(peak - raised)
-        positive = tl.exp2(positive - raised[:, None])
-        negative = tl.exp2(negative - raised[:, None])
-        total = total * decay + tl.sum(positive, 1) + tl.sum(negative, 1)
-        summary = _load_summary(summaries, first, own, DRAWS, WIDTH, BLOCK_WIDTH)
-        positive *= _project(gradients, summary, False)
-        summary = _load_summary(summaries, first + DRAWS, own, DRAWS, WIDTH, BLOCK_WIDTH)
-        negative *= _project(gradients, summary, False)
-        mean = mean * decay + tl.sum(positive, 1) + tl.sum(negative, 1)
-        peak = raised
-    normaliser = peak + tl.log2(total)
-    mean /= total
     of_queries = tl.zeros([BLOCK_TOKENS, BLOCK_WIDTH], tl.float32)
-    for block in range(0, DRAWS, BLOCK_DRAWS):
+    for block in range(0, _draws_to_meet(shown, DRAWS, PADDED), BLOCK_DRAWS):
         own = block + tl.arange(0, BLOCK_DRAWS)
         drawn = _load_draws(draws, sequence % heads, own, scale, DRAWS, WIDTH, BLOCK_WIDTH)
         positive, negative = _query_exponents(queries, drawn, sums, first, own, DRAWS)
@@ -596,9 +622,9 @@ def _query_gradients_kernel(
         of_products -= tl.exp2(negative - normaliser[:, None]) * (of_negative - mean[:, None])
         of_queries = _combine(of_products, drawn, of_queries, queries.dtype)
     start = _sequence(of_query, of_query_strides, sequence, heads)
-    tl.store(_places(start, places, columns, of_query_strides), of_queries * _LN2, inside)
-    rows = sequence.to(tl.int64) * length + places
-    tl.store(normalisers + rows, normaliser, places < length)
+    inside = (places < length)[:, None] & (columns < WIDTH)[None]
+    of_queries = tl.where(shown[:, None], of_queries * _LN2, 0.0)
+    tl.store(_places(start, places, columns, of_query_strides), of_queries, inside)
     tl.store(means + rows, mean, places < length)
 
 
@@ -607,6 +633,7 @@ def _summary_gradients_kernel(
     query,
     gradient,
     draws,
+    real,
     sums,
     normalisers,
     means,
@@ -619,6 +646,7 @@ def _summary_gradients_kernel(
     heads,
     sequences,
     length,
+    PADDED: tl.constexpr,
     DRAWS: tl.constexpr,
     WIDTH: tl.constexpr,
     BLOCK_WIDTH: tl.constexpr,
@@ -651,11 +679,12 @@ def _summary_gradients_kernel(
     last = tl.minimum(first + tokens, length)
     for start in range(first, last, BLOCK_TOKENS):
         places = start + tl.arange(0, BLOCK_TOKENS)
-        inside = (places < last)[:, None] & (columns < WIDTH)[None]
+        shown = _shown(real, sequence // heads, places, last, length, PADDED)
+        inside = shown[:, None] & (columns < WIDTH)[None]
         queries = tl.load(_places(queries_start, places, columns, query_strides), inside, 0.0)
         gradients = tl.load(_places(gradients_start, places, columns, gradient_strides), inside, 0.0)
-        normaliser = tl.load(normalisers + rows + places, places < last, float("inf"))[None]
-        mean = tl.load(means + rows + places, places < last, 0.0)[None]
+        normaliser = tl.load(normalisers + rows + places, shown, float("inf"))[None]
+        mean = tl.load(means + rows + places, shown, 0.0)[None]
         products = _project(queries, drawn, True)
         positive = tl.exp2(positive_sums + products - normaliser)
         negative = tl.exp2(negative_sums - products - normaliser)
@@ -712,19 +741,19 @@ def _key_gradients_kernel(
     sequence = tl.program_id(0) // blocks
     columns = tl.arange(0, BLOCK_WIDTH)
     places = tl.program_id(0) % blocks * BLOCK_TOKENS + tl.arange(0, BLOCK_TOKENS)
-    inside = (places < length)[:, None] & (columns < WIDTH)[None]
+    shown = _shown(real, sequence // heads, places, length, length, PADDED)
+    inside = shown[:, None] & (columns < WIDTH)[None]
     start = _sequence(key, key_strides, sequence, heads)
     keys = tl.load(_places(start, places, columns, key_strides), inside, 0.0)
     start = _sequence(value, value_strides, sequence, heads)
     values = tl.load(_places(start, places, columns, value_strides), inside, 0.0)
-    offsets = _offsets(keys, real, sequence // heads, places, length, length, scale, PADDED)
-    offsets = (offsets + spread.to(tl.float32))[:, None]
+    offsets = (_offsets(keys, shown, scale) + spread.to(tl.float32))[:, None]
     first = sequence.to(tl.int64) * 2 * DRAWS
     shifts = of_summaries + sequences.to(tl.int64) * 2 * DRAWS * WIDTH + first
     of_keys = tl.zeros([BLOCK_TOKENS, BLOCK_WIDTH], tl.float32)
     of_values = of_keys
     of_offsets = tl.zeros([BLOCK_TOKENS], tl.float32)
-    for block in range(0, DRAWS, BLOCK_DRAWS):
+    for block in range(0, _draws_to_meet(shown, DRAWS, PADDED), BLOCK_DRAWS):
         own = block + tl.arange(0, BLOCK_DRAWS)
         drawn = _load_draws(draws, sequence % heads, own, scale, DRAWS, WIDTH, BLOCK_WIDTH)
         products = _project(keys, drawn, False)
@@ -741,6 +770,7 @@ def _key_gradients_kernel(
         of_keys = _combine(positive - negative, drawn, of_keys, keys.dtype)
         of_offsets += tl.sum(positive + negative, 1)
     of_keys = of_keys * _LN2 - keys.to(tl.float32) * (of_offsets * scale * scale)[:, None]
+    inside = (places < length)[:, None] & (columns < WIDTH)[None]
     start = _sequence(of_key, of_key_strides, sequence, heads)
     tl.store(_places(start, places, columns, of_key_strides), of_keys, inside)
     start = _sequence(of_value, of_value_strides, sequence, heads)

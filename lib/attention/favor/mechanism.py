@@ -71,6 +71,10 @@ class Mechanism(Attention):
         if interval and step >= interval and self._drawn_at != step - step % interval:
             self._draw(step - step % interval)
 
+    def hides_padding(self, rows: Tensor) -> bool:
+        """See `Attention.hides_padding`."""
+        return self.settings.phi == "exp" and self.settings.stabilize and self.by_triton(rows)
+
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """See `Attention.attend`; torch's operations compute in float32 at least, also under autocast.
 

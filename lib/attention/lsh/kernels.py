@@ -18,11 +18,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lib.attention.kernels import INTERPRETED, SETTING, Launch, size_class
-from lib.core.errors import RunError
-
-WIDEST = 128
-"""Largest head width that the kernels have room for."""
+from lib.attention.kernels import INTERPRETED, Launch, launch, size_class
 
 ITSELF = tl.constexpr(-1e30)
 """Score of a token and itself: finite, so that it sees itself where all others are absent."""
@@ -31,13 +27,13 @@ EMULATED = tl.constexpr(os.environ.get(INTERPRETED) == "1")
 
 LAUNCHES = {
     "half": {
-        "hash": Launch(64, 16, 4, 2),
-        "forward": Launch(64, 64, 4, 2),
+        "hash": Launch(64, 64, 4, 2),
+        "forward": Launch(64, 32, 4, 5),
         "means": Launch(64, 64, 4, 2),
-        "backward": Launch(64, 32, 4, 2),
+        "backward": Launch(64, 32, 4, 3),
     },
     "half wide": {
-        "hash": Launch(64, 16, 4, 2),
+        "hash": Launch(64, 32, 4, 2),
         "forward": Launch(64, 32, 8, 2),
         "means": Launch(64, 32, 8, 2),
         "backward": Launch(64, 32, 8, 2),
@@ -77,8 +73,8 @@ def attend(
     """Return the mean over the rounds of attention within windows of sorted tokens.
 
     Args:
-        query: [B, H, N, d], zeros at padding; serves as key. Products are in its type, sums and softmax in float32.
-        value: [B, H, N, d], zeros at padding.
+        query: [B, H, N, d]; serves as key. Products are in its type, sums and softmax in float32.
+        value: [B, H, N, d].
         real: [B, N], true at real tokens; None = all real.
         rotations: [blocks, H, d, R, columns of a block], in float32.
         slopes: of ALiBi [H], if it is used.
@@ -89,16 +85,7 @@ def attend(
 
     Returns:
         [B, H, N, d] in the type of `value`, zeros at padding.
-
-    Raises:
-        RunError: heads are too wide for the kernels.
     """
-    width = query.shape[-1]
-    if width > WIDEST:
-        raise RunError(
-            f"{SETTING} is 'triton', but attention heads are {width} wide. The kernels of LSH take {WIDEST} at most; "
-            "use 'auto' or 'torch', or more heads."
-        )
     counts = None
     if real is not None:
         real, counts = real.contiguous(), real.sum(-1)
@@ -110,7 +97,8 @@ def attend(
 def sort(query: Tensor, real: Tensor | None, counts: Tensor | None, rotations: Tensor, chunk: int) -> Tensor:
     """Return the tokens of every round, sorted by bucket, those of a bucket by position.
 
-    Buckets are those of `Mechanism.hash`, but for the rounding of two that are equally near; hashed in float32.
+    Buckets are those of `Mechanism.hash`, but for the rounding of two that are equally near. In half precision, a
+    rotation is the sum of two numbers of twice the digits together, so that hashing uses matrix units.
 
     Args:
         query: as in `attend`, likewise `real`, `rotations` and `chunk`.
@@ -128,8 +116,11 @@ def sort(query: Tensor, real: Tensor | None, counts: Tensor | None, rotations: T
     number = torch.int32 if (padding + 1) << bits <= 2**31 else torch.int64
     packed = torch.empty(batch * heads, rounds, length, dtype=number, device=query.device)
     query = _rows_apart(query)
-    launch = LAUNCHES[size_class(query)]["hash"]
-    _hash[_grid(query)](
+    how = LAUNCHES[size_class(query)]["hash"]
+    columns = triton.cdiv(triton.cdiv(length, chunk), 2)
+    launch(
+        _hash,
+        _programs(query, how),
         query,
         real,
         counts,
@@ -145,10 +136,11 @@ def sort(query: Tensor, real: Tensor | None, counts: Tensor | None, rotations: T
         CHUNK=chunk,
         WIDTH=width,
         PADDED=_padded(width),
-        ROWS=launch.rows,
-        COLUMNS=rotations.shape[-1],
-        num_warps=launch.warps,
-        num_stages=launch.stages,
+        BLOCK=rotations.shape[-1],
+        ROWS=how.rows,
+        COLUMNS=min(how.columns, max(16, triton.next_power_of_2(columns))),
+        num_warps=how.warps,
+        num_stages=how.stages,
     )
     return packed.sort(dim=-1).values
 
@@ -180,8 +172,11 @@ class _Attend(torch.autograd.Function):
         normalisers = torch.empty(order.shape, dtype=torch.float32, device=order.device)
         output = torch.empty_like(value)
         sums = _sums(output, order)
+        programs, numbers, constants = _arguments("forward", query, order, window)
         for turn, target in enumerate(_targets(sums, output, order)):
-            _forward[_grid(query)](
+            launch(
+                _forward,
+                programs,
                 query,
                 value,
                 order,
@@ -194,8 +189,9 @@ class _Attend(torch.autograd.Function):
                 value.stride()[:3],
                 output.stride()[:3],
                 turn,
+                *numbers,
                 FIRST=turn == 0,
-                **_arguments("forward", query, order, window),
+                **constants,
             )
         ctx.save_for_backward(query, value, order, counts, normalisers)
         ctx.window = window
@@ -210,14 +206,16 @@ class _Attend(torch.autograd.Function):
         inputs = (query, value, gradient, order, counts, ctx.window.slopes, normalisers)
         strides = (query.stride()[:3], value.stride()[:3], gradient.stride()[:3])
         means = torch.empty_like(normalisers)
-        arguments = _arguments("means", query, order, ctx.window)
-        _means[_grid(query, order.shape[1])](*inputs, means, *strides, **arguments)
-        arguments = _arguments("backward", query, order, ctx.window)
+        programs, numbers, constants = _arguments("means", query, order, ctx.window)
+        launch(_means, programs * order.shape[1], *inputs, means, *strides, *numbers, **constants)
+        programs, numbers, constants = _arguments("backward", query, order, ctx.window)
         of_query, of_value = torch.empty_like(query), torch.empty_like(value)
         query_sums, value_sums = _sums(of_query, order), _sums(of_value, order)
         targets = zip(_targets(query_sums, of_query, order), _targets(value_sums, of_value, order), strict=True)
         for turn, (query_target, value_target) in enumerate(targets):
-            _backward[_grid(query)](
+            launch(
+                _backward,
+                programs,
                 *inputs,
                 means,
                 query_sums,
@@ -228,8 +226,9 @@ class _Attend(torch.autograd.Function):
                 of_query.stride()[:3],
                 of_value.stride()[:3],
                 turn,
+                *numbers,
                 FIRST=turn == 0,
-                **arguments,
+                **constants,
             )
         return of_query, of_value, None, None, None
 
@@ -254,32 +253,31 @@ def _padded(width: int) -> int:
     return max(16, triton.next_power_of_2(width))
 
 
-def _grid(query: Tensor, rounds: int = 1) -> Any:
+def _programs(query: Tensor, how: Launch) -> int:
+    """Return how many programs take a tile of tokens each."""
     batch, heads, length, _ = query.shape
-    return lambda arguments: (triton.cdiv(length, arguments["ROWS"]) * batch * heads * rounds,)
+    return triton.cdiv(length, how.rows) * batch * heads
 
 
-def _arguments(kernel: str, query: Tensor, order: Tensor, window: _Window) -> dict[str, Any]:
-    """Return the arguments that all kernels of attention have in common, and how to launch this one."""
+def _arguments(
+    kernel: str, query: Tensor, order: Tensor, window: _Window
+) -> tuple[int, tuple[int, ...], dict[str, Any]]:
+    """Return programs a round, and the numbers and constants that all kernels of attention have in common."""
     _, heads, length, width = query.shape
-    launch = LAUNCHES[size_class(query)][kernel]
-    return {
-        "heads": heads,
-        "rounds": order.shape[1],
-        "length": length,
-        "bits": bits_of(length),
-        "seed": window.seed,
+    how = LAUNCHES[size_class(query)][kernel]
+    constants = {
         "SCALE": math.log2(math.e) / math.sqrt(width),
         "CHUNK": window.chunk,
         "MASKED": window.masked,
         "DROPPED": round(window.dropout * 2**32),
         "WIDTH": width,
         "PADDED": _padded(width),
-        "ROWS": launch.rows,
-        "COLUMNS": launch.columns,
-        "num_warps": launch.warps,
-        "num_stages": launch.stages,
+        "ROWS": how.rows,
+        "COLUMNS": how.columns,
+        "num_warps": how.warps,
+        "num_stages": how.stages,
     }
+    return _programs(query, how), (heads, order.shape[1], length, bits_of(length), window.seed), constants
 
 
 @triton.jit(do_not_specialize=["length", "bits", "padding"])
@@ -299,6 +297,7 @@ def _hash(
     CHUNK: tl.constexpr,
     WIDTH: tl.constexpr,
     PADDED: tl.constexpr,
+    BLOCK: tl.constexpr,
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
@@ -308,27 +307,25 @@ def _hash(
     inside = tokens < length
     limit = (tl.cdiv(_count(counts, sequence, heads, length), CHUNK) + 1) // 2  # columns that the sequence uses
     rows = _rows(_start(query, query_strides, sequence, heads), query_strides[2], tokens, inside, WIDTH, PADDED)
-    rows = rows.to(tl.float32)
     depth = tl.arange(0, PADDED)
-    head = rotations + (sequence % heads).to(tl.int64) * rotation_strides[1]
+    head = rotations + (sequence % heads).to(tl.int64) * rotation_strides[1] + (depth * rotation_strides[2])[:, None]
     for turn in range(rounds):
         best = tl.full([ROWS, COLUMNS], -1.0, tl.float32)
         bucket = tl.full([ROWS, COLUMNS], 0, tl.int32)
-        block = head + turn * rotation_strides[3]
         for number in range(0, limit, COLUMNS):
             columns = number + tl.arange(0, COLUMNS)
             used = (columns < limit)[None, :]
-            rotation = tl.load(
-                block + (depth * rotation_strides[2])[:, None] + tl.arange(0, COLUMNS)[None, :],
-                mask=(depth < WIDTH)[:, None],
-                other=0.0,
-            )
-            projection = _product(rows, rotation)
+            places = (columns // BLOCK).to(tl.int64) * rotation_strides[0] + columns % BLOCK
+            there = used & (depth < WIDTH)[:, None]
+            rotation = tl.load(head + turn * rotation_strides[3] + places[None, :], mask=there, other=0.0)
+            part = rotation.to(rows.dtype)
+            projection = _product(rows, part)
+            if rows.dtype != tl.float32:
+                projection = _product(rows, (rotation - part.to(tl.float32)).to(rows.dtype), projection)
             size = tl.where(used, tl.abs(projection), -1.0)
             better = size > best
             bucket = tl.where(better, columns[None, :] + tl.where(projection < 0, limit, 0), bucket)
             best = tl.where(better, size, best)
-            block += rotation_strides[0]
         nearest = best == tl.max(best, 1)[:, None]
         chosen = tl.min(tl.where(nearest, bucket, padding), 1)
         if real is not None:
@@ -412,7 +409,8 @@ def _forward(
         weights = tl.exp2(scores - higher[:, None])
         total = total * shrink + tl.sum(weights, 1)
         if DROPPED:
-            weights = tl.where(_kept(seed, ranks[:, None], seen_ranks[None, :], stream, DROPPED), weights, 0.0)
+            kept, _ = _drawn(seed, ranks[:, None], seen_ranks[None, :], stream, DROPPED)
+            weights = tl.where(kept, weights, 0.0)
         mixed = _product(weights.to(values.dtype), values, mixed * shrink[:, None])
         highest = higher
     total = tl.maximum(total, 1.0)  # as it is with any key: the one of the highest score has the weight 1
@@ -502,7 +500,8 @@ def _means(
         )
         of_weights = _product(gradients, tl.trans(values))
         if DROPPED:
-            of_weights = tl.where(_kept(seed, ranks[:, None], seen_ranks[None, :], stream, DROPPED), of_weights, 0.0)
+            kept, _ = _drawn(seed, ranks[:, None], seen_ranks[None, :], stream, DROPPED)
+            of_weights = tl.where(kept, of_weights, 0.0)
         mean += tl.sum(tl.exp2(scores - normaliser[:, None]) * of_weights, 1)
     tl.store(means + line + ranks, mean * _share(DROPPED), mask=ranks < length)
 
@@ -590,22 +589,22 @@ def _backward(
             MASKED,
             ROWS,
         )
+        if DROPPED:
+            kept, kept_as_key = _drawn(seed, ranks[:, None], seen_ranks[None, :], stream, DROPPED)
         # As queries.
         weights = tl.exp2(scores - normaliser[:, None])
         of_weights = _product(gradients, tl.trans(seen_values))
         if DROPPED:
-            kept = _kept(seed, ranks[:, None], seen_ranks[None, :], stream, DROPPED)
             of_weights = tl.where(kept, of_weights * _share(DROPPED), 0.0)
         of_scores = weights * (of_weights - mean[:, None])
         # As keys.
         weights = tl.exp2(scores - seen_normaliser[None, :])
         of_weights = _product(values, tl.trans(seen_gradients))
         if DROPPED:
-            kept = _kept(seed, seen_ranks[None, :], ranks[:, None], stream, DROPPED)
-            of_weights = tl.where(kept, of_weights * _share(DROPPED), 0.0)
+            of_weights = tl.where(kept_as_key, of_weights * _share(DROPPED), 0.0)
         of_scores += weights * (of_weights - seen_mean[None, :])
         if DROPPED:
-            weights = tl.where(kept, weights, 0.0)
+            weights = tl.where(kept_as_key, weights, 0.0)
         of_value = _product(weights.to(gradients.dtype), seen_gradients, of_value)
         of_query = _product(of_scores.to(queries.dtype), seen_queries, of_query)
     _add(
@@ -740,10 +739,15 @@ def _add(sums, target, stride, tokens, inside, rows, WIDTH: tl.constexpr, PADDED
 
 
 @triton.jit
-def _kept(seed, queries, keys, stream, DROPPED: tl.constexpr):
-    """Draw whether the weights of pairs of tokens are kept: by their ranks, so that every kernel draws the same."""
-    draws, _, _, _ = tl.philox(seed, keys, queries, stream, 0)
-    return draws >= DROPPED
+def _drawn(seed, left, right, stream, DROPPED: tl.constexpr):
+    """Draw whether the weights of pairs of tokens are kept: as `left` sees `right`, and as `right` sees `left`.
+
+    By their ranks, so that every kernel draws the same, and a pair draws once for both. Seven turns of Philox 4x32 pass
+    all tests of BigCrush (Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3", table 2).
+    """
+    forth, back, _, _ = tl.philox(seed, tl.minimum(left, right), tl.maximum(left, right), stream, 0, n_rounds=7)
+    ahead = left < right
+    return tl.where(ahead, forth, back) >= DROPPED, tl.where(ahead, back, forth) >= DROPPED
 
 
 @triton.jit

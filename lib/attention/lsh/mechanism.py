@@ -48,6 +48,10 @@ class Mechanism(Attention):
         # Not a buffer: rotations are generated, never stored. (key, blocks of columns)
         self._rotations: tuple[tuple, Tensor] = ((), torch.empty(0, device="cpu"))
 
+    def hides_padding(self, rows: Tensor) -> bool:
+        """See `Attention.hides_padding`."""
+        return self.by_triton(rows)
+
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """See `Attention.attend`; `key` is `query`.
 

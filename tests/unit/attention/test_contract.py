@@ -2,9 +2,9 @@ import pytest
 import torch
 from torch import nn
 
+from lib.attention import kernels as kernels_of_attention
 from lib.attention.contract import Attention, set_kernels, set_step
 from lib.attention.registry import build
-from lib.core import packages
 from lib.core.errors import RunError
 from lib.core.kinds import MECHANISMS
 
@@ -43,21 +43,21 @@ def test_kernels_without_a_gpu_are_refused(monkeypatch):
     pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     mechanism, rows = favor("triton")
-    with pytest.raises(RunError, match="kernels is 'triton', but the model is on cpu. Expected a GPU; use 'auto'"):
+    with pytest.raises(RunError, match=r"kernels is 'triton', but the model is on cpu. Expected a GPU; .*use 'auto' or 'torch'"):
         mechanism(rows, rows, rows)
 
 
 def test_kernels_refuse_numbers_that_they_cannot_take():
     pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
     mechanism, rows = favor("triton")
-    with pytest.raises(RunError, match="numbers are torch.float64. Expected float32, bfloat16, float16; use 'torch'"):
+    with pytest.raises(RunError, match="numbers are torch.float64. Expected float32, bfloat16, float16; use 'auto' or"):
         mechanism(*[rows.double()] * 3)
 
 
 def test_kernels_without_triton_say_what_to_install(monkeypatch):
-    monkeypatch.setattr(packages, "find_spec", lambda name: None)
+    monkeypatch.setattr(kernels_of_attention, "_triton_is_there", lambda: False)
     mechanism, rows = favor("triton")
-    with pytest.raises(RunError, match="kernels: triton needs the package triton, which is not installed"):
+    with pytest.raises(RunError, match="kernels is 'triton', but the package triton is not installed. Install it"):
         mechanism(rows, rows, rows)
 
 

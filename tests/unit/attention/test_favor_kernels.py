@@ -97,7 +97,7 @@ def test_splits_keep_a_gpu_busy(batch, length, draws, splits):
     plan = kernels._plan("summarise", query, torch.empty(8, draws, 64, device="meta"))
     assert plan.splits == splits
     assert plan.splits * plan.tokens >= length > (plan.splits - 1) * plan.tokens
-    assert plan.grid[0] >= kernels.PROGRAMS
+    assert plan.programs >= kernels.PROGRAMS
 
 
 def test_the_same_comes_out_bit_for_bit(split):
@@ -136,12 +136,13 @@ def test_any_layout_of_the_inputs_will_do():
     mechanism, length, width = favor(16, 16), 21, 16
     *tensors, cotangent = rows(4, 2, HEADS, length, width)
     expected = run(mechanism, tensors, cotangent)
+    allowed = 1e-6 if DEVICE == "cuda" else 0  # compiled for each layout, sums are in another order
     by_token = [tensor.transpose(1, 2).contiguous().transpose(1, 2) for tensor in (*tensors, cotangent)]
-    assert_near(run(mechanism, by_token[:3], by_token[3]), expected, 0, 0)
+    assert_near(run(mechanism, by_token[:3], by_token[3]), expected, allowed, allowed)
     by_dimension = [tensor.mT.contiguous().mT for tensor in (*tensors, cotangent)]
-    assert_near(run(mechanism, by_dimension[:3], by_dimension[3]), expected, 0, 0)
+    assert_near(run(mechanism, by_dimension[:3], by_dimension[3]), expected, allowed, allowed)
     ones = torch.ones((), device=DEVICE).expand(cotangent.shape)
-    assert_near(run(mechanism, tensors, ones), run(mechanism, tensors, ones.contiguous()), 0, 0)
+    assert_near(run(mechanism, tensors, ones), run(mechanism, tensors, ones.contiguous()), allowed, allowed)
 
 
 def test_a_distant_outlier_among_the_keys_leaves_the_others_their_weights():
@@ -178,9 +179,9 @@ def test_sums_over_many_queries_do_not_overflow_in_half_precision():
     torch.testing.assert_close(actual[3].double(), expected[3], atol=20, rtol=5e-3)
 
 
-# Of SDPA's own errors. The interpreter cuts numbers to bfloat16 instead of rounding them, which errs twice as much and
-# always to the same side.
-FACTORS = {torch.float16: 1.4, torch.bfloat16: 1.4 if DEVICE == "cuda" else 6.0}
+# Of SDPA's own errors. The mean of the gradients of weights is taken from the rounded output, which costs queries a part.
+# The interpreter cuts numbers to bfloat16 instead of rounding them, which errs twice as much and always to the same side.
+FACTORS = {torch.float16: 1.75, torch.bfloat16: 1.75 if DEVICE == "cuda" else 6.0}
 
 
 @pytest.mark.parametrize("dtype", FACTORS)
@@ -213,14 +214,15 @@ def test_types_may_differ_as_they_do_under_autocast():
 
 
 @pytest.mark.parametrize("draws", [32, 128, 256])
-def test_no_more_is_kept_than_by_exact_attention(draws):
+def test_what_exact_attention_keeps_is_kept_and_a_summary_of_the_keys(draws):
     length = 512
     mechanism = favor(draws, 64, heads=1)
     tensors = [tensor.requires_grad_() for tensor in rows(3, 1, 1, length, 64, dtype=torch.bfloat16)]
     with KeptBytes(mechanism.buffers()) as mine:
         mechanism(*tensors)
-    output = tensors[2].nbytes
-    assert mine.total <= sum(tensor.nbytes for tensor in tensors) + output + 4 * length
+    exact = 4 * tensors[0].nbytes + 4 * length  # query, key, value, output and normalisers
+    bytes_of_a_summary = 4 if 8 * draws <= 2 * length else 2
+    assert mine.total == exact + 2 * draws * (64 * bytes_of_a_summary + 4)
 
 
 @pytest.mark.parametrize("length", [1, 30])
@@ -236,7 +238,7 @@ def test_weights_are_what_is_applied_to_the_values(length):
 
 def test_wide_heads_are_refused():
     tensors = rows(3, 1, 1, 4, 130)
-    with pytest.raises(RunError, match=r"kernels is 'triton', but attention heads have 130 dimensions. Expected 128"):
+    with pytest.raises(RunError, match=r"kernels is 'triton', but attention heads are 130 wide. Expected 128"):
         favor(8, 130, heads=1)(*tensors)
 
 
@@ -256,7 +258,8 @@ def test_sequences_beyond_the_range_of_32_bits_are_computed_as_alone():
     many = [tensor.repeat(257, 1, 1, 1) for tensor in (*tensors, cotangent)]
     assert many[0].numel() > 2**31
     for mine, theirs in zip(run(mechanism, many[:3], many[3]), expected, strict=True):
-        torch.testing.assert_close(mine[-1:], theirs, atol=1e-2, rtol=1e-2)
+        # One row alone is summed in other splits, which now and then rounds a number of half precision to its neighbour.
+        assert (mine[-1:] - theirs).double().norm() <= 2e-3 * theirs.double().norm()
 
 
 @pytest.mark.gpu

@@ -286,5 +286,5 @@ def test_alibi_moved_in_inference_mode_serves_training():
 
 def test_heads_that_are_too_wide_are_refused():
     query = draw(1, 4, 129)
-    with pytest.raises(RunError, match=r"heads are 129 wide.*take 128 at most; use 'auto' or 'torch'"):
+    with pytest.raises(RunError, match=r"heads are 129 wide. Expected 128 at most; use 'auto' or 'torch'"):
         lsh(width=129)(query, query, query)
