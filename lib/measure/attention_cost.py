@@ -16,6 +16,7 @@ from lib.measure.cost import (
     KeptBytes,
     clock_mhz,
     fused_attention,
+    host_seconds,
     matrix_rate,
     operation_counter,
     processor,
@@ -74,8 +75,9 @@ def attention_cost(
         Columns `ATTENTION_COLUMNS`. Of those, `kernels` is what it computed with: `torch`, `triton`, or the name of
         torch's own kernel of attention; `median_ms`, `min_ms` and `max_ms` are over `repetitions`; `bytes_kept` is what
         the forward pass keeps; `gemm_share` is operations a second over those of large matrix products, the operations
-        being those of torch's way to compute; `peak_mb` is the peak memory in MiB of one pass; `clock_mhz` that of the
-        GPU just after the repetitions of the rows of this length and padding.
+        being those of torch's way to compute; `peak_mb` is the peak memory in MiB of one pass; `host_ms` is the time
+        after which the host has launched all of a pass on a GPU, which `median_ms` leaves out; `clock_mhz` is the clock of
+        the GPU just after the repetitions of the rows of this length and padding.
 
     Raises:
         RunError: memory did not suffice.
@@ -91,8 +93,9 @@ def attention_cost(
         }
         prepared = {key: prepare(case) for key, case in cases.items()}
         prepared = {key: attention for key, attention in prepared.items() if runs(attention, cases[key], place)}
-        times = repeated(prepared, expected, seconds, place)
+        times = repeated(prepared, expected, seconds, place, "filled")
         clock = clock_mhz(place)
+        on_host = {key: host_seconds(attention, place) for key, attention in prepared.items()}
         prepared.clear()
         operations: dict[tuple[str, ...], int] = {}
         for key, seconds_taken in times.items():
@@ -121,6 +124,7 @@ def attention_cost(
                     "bytes_kept": counted.kept,
                     "gemm_share": done / median / rate,
                     "peak_mb": peak,
+                    "host_ms": 1000 * on_host[key],
                     "clock_mhz": clock,
                     "repetitions": len(seconds_taken),
                     "processor": processor(place),

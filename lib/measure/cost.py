@@ -5,11 +5,12 @@ import math
 import multiprocessing
 import platform
 import re
+import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, Self, TypeVar
+from typing import Any, Literal, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -26,8 +27,15 @@ Result = TypeVar("Result")
 REPETITIONS = 5
 """Most repetitions of a computation on a CPU."""
 
-GPU_REPETITIONS = 50
+GPU_REPETITIONS = 30
 """The same on a GPU, where a pass may take less than a millisecond."""
+
+Queue = Literal["shared", "filled", "own"]
+"""What a computation finds in a GPU's queue: what other computations have left there; so much that the GPU never waits
+for a launch of its own; or nothing, so that no other's work hides its launches."""
+
+HIGHEST_CLOCK = 2e9
+"""Hz that a GPU's clock does not exceed by much, to count off seconds in its queue."""
 
 GPU_WARM_UPS = 3
 """Runs of a computation on a GPU before it counts: the first compiles and chooses kernels, and fills the allocator."""
@@ -56,8 +64,8 @@ def timed(computation: Callable[[], object], device: torch.device) -> float:
 def _lap(computation: Callable[[], object], device: torch.device) -> Callable[[], float]:
     """Run a computation, and return what tells its seconds once the device has finished it.
 
-    On a GPU they pass between two events in its queue. Where the queue is never empty, launches cost nothing, as in
-    training; where it runs empty, the GPU waits for the next launch, and that counts.
+    On a GPU they pass between two events in its queue. Where the queue runs empty, the GPU waits for the next launch, and
+    that counts.
     """
     if device.type == "cuda":
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -69,6 +77,20 @@ def _lap(computation: Callable[[], object], device: torch.device) -> Callable[[]
     computation()
     seconds = time.perf_counter() - begun
     return lambda: seconds
+
+
+def host_seconds(computation: Callable[[], object], device: torch.device, repetitions: int = 5) -> float:
+    """Return the seconds that the host takes to launch a computation on a GPU; nan on a CPU, which does all of it."""
+    if device.type != "cuda":
+        return float("nan")
+    seconds = []
+    for _ in range(repetitions):
+        _wait(device)
+        begun = time.perf_counter()
+        computation()
+        seconds.append(time.perf_counter() - begun)
+    _wait(device)
+    return statistics.median(seconds)
 
 
 def warm_up(computation: Callable[[], object], device: torch.device) -> float:
@@ -92,18 +114,33 @@ def runs(computation: Callable[[], object], name: object, device: torch.device) 
 
 
 def interleaved(
-    computations: Mapping[Key, Callable[[], object]], repetitions: Mapping[Key, int], device: torch.device
+    computations: Mapping[Key, Callable[[], object]],
+    repetitions: Mapping[Key, int],
+    device: torch.device,
+    queue: Queue = "shared",
 ) -> dict[Key, list[float]]:
     """Return the seconds of every repetition of every computation.
 
-    They take turns, so that what slows the machine down for a while slows all of them down. A GPU is not waited for in
-    between. Its cache is not emptied either: it holds what the computation before has left there.
+    They take turns, so that what slows the machine down for a while slows all of them down. The cache of a GPU is not
+    emptied: it holds what the computation before has left there.
+
+    Args:
+        computations: what to measure.
+        repetitions: of each.
+        device: where they run.
+        queue: that of a GPU.
     """
+    on_gpu = device.type == "cuda"
+    busy = {key: host_seconds(each, device, 2) if queue == "filled" else 0.0 for key, each in computations.items()}
     laps: dict[Key, list[Callable[[], float]]] = {key: [] for key in computations}
     _wait(device)
     for turn in range(max(repetitions.values(), default=0)):
         for key, computation in computations.items():
             if turn < repetitions[key]:
+                if on_gpu and queue == "filled":
+                    torch.cuda._sleep(int((2 * busy[key] + 1e-4) * HIGHEST_CLOCK))
+                elif queue == "own":
+                    _wait(device)
                 laps[key].append(_lap(computation, device))
     _wait(device)
     return {key: [seconds() for seconds in each] for key, each in laps.items()}
@@ -114,6 +151,7 @@ def repeated(
     expected: Mapping[Key, float],
     seconds: float,
     device: torch.device,
+    queue: Queue = "shared",
 ) -> dict[Key, list[float]]:
     """Return the seconds of as many repetitions of every computation as its time allows.
 
@@ -122,6 +160,7 @@ def repeated(
         expected: seconds that a computation is known to take at least, if anything is known.
         seconds: time for the repetitions of one; one at least, and `REPETITIONS` or `GPU_REPETITIONS` at most.
         device: where they run.
+        queue: that of a GPU.
     """
     on_gpu = device.type == "cuda"
     most = GPU_REPETITIONS if on_gpu else REPETITIONS
@@ -131,7 +170,7 @@ def repeated(
         if on_gpu or key not in known or known[key] < seconds / most:
             known[key] = warm_up(computation, device)
     repetitions = {key: min(most, max(1, round(seconds / known[key]))) for key in computations}
-    return interleaved(computations, repetitions, device)
+    return interleaved(computations, repetitions, device, queue)
 
 
 def matrix_rate(device: torch.device, dtype: torch.dtype, repetitions: int = 9) -> float:

@@ -21,16 +21,15 @@ from torch.profiler import ProfilerActivity, profile
 
 from lib.attention.kernels import Launch, has_kernels
 from lib.core.kinds import MECHANISMS
-from lib.measure.cost import timed, warm_up
+from lib.measure.cost import host_seconds, interleaved, timed, warm_up
 from lib.measure.implementations import Case, prepare
 
 logger = logging.getLogger(__name__)
 
 TIME_COLUMNS = ("mechanism", "kernels", "padding", "length", "batch", "kernel", "calls", "us")
 SWEEP_COLUMNS = ("mechanism", "length", "batch", "kernel", "rows", "columns", "warps", "stages", "us")
-PASS, BUSY, HOST = "a pass alone", "a pass, the queue never empty", "a pass, on the host"
-"""Rows that stand for no kernel: microseconds of a pass by events, measured alone and in a row with others, and those
-after which the host has launched all of it."""
+PASS, FILLED, HOST = "a pass alone", "a pass, the queue filled before", "a pass, on the host"
+"""Rows that stand for no kernel: microseconds of a pass between two events, and of the host until it has launched it."""
 
 REPETITIONS = 10
 CANDIDATES = tuple(
@@ -49,7 +48,7 @@ def kernel_times(cases: Sequence[Case]) -> pd.DataFrame:
         cases: what to run.
 
     Returns:
-        Columns `TIME_COLUMNS`: `calls` and `us` are of one pass; `PASS`, `BUSY` and `HOST` stand for the whole.
+        Columns `TIME_COLUMNS`: `calls` and `us` are of one pass; `PASS`, `FILLED` and `HOST` stand for the whole.
     """
     rows = []
     for case in cases:
@@ -58,17 +57,9 @@ def kernel_times(cases: Sequence[Case]) -> pd.DataFrame:
         warm_up(attention, device)
         found = [(name, calls, us) for name, (calls, us) in by_kernel(attention, device).items()]
         found.append((PASS, 1, 1e6 * statistics.median(timed(attention, device) for _ in range(REPETITIONS))))
-        host = 0.0
-
-        def many(computation=attention) -> None:
-            nonlocal host
-            begun = time.perf_counter()
-            for _ in range(REPETITIONS):
-                computation()
-            host = time.perf_counter() - begun
-
-        found.append((BUSY, 1, 1e6 * timed(many, device) / REPETITIONS))
-        found.append((HOST, 1, 1e6 * host / REPETITIONS))
+        filled = interleaved({0: attention}, {0: REPETITIONS}, device, "filled")[0]
+        found.append((FILLED, 1, 1e6 * statistics.median(filled)))
+        found.append((HOST, 1, 1e6 * host_seconds(attention, device)))
         case_of = (case.mechanism, case.kernels, case.padding, case.length, case.batch)
         rows += [(*case_of, *each) for each in found]
     return pd.DataFrame(rows, columns=TIME_COLUMNS)

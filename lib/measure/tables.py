@@ -9,12 +9,12 @@ from lib.core.errors import DataError
 
 ATTENTION_COLUMNS = [
     "implementation", "mechanism", "kernels", "length", "batch", "padding", "heads", "head_size", "device", "dtype",
-    "threads", "median_ms", "min_ms", "max_ms", "bytes_kept", "gemm_share", "peak_mb", "clock_mhz", "repetitions",
-    "processor", "torch",
+    "threads", "median_ms", "min_ms", "max_ms", "bytes_kept", "gemm_share", "peak_mb", "host_ms",
+    "clock_mhz", "repetitions", "processor", "torch",
 ]  # fmt: skip
 TRAINING_COLUMNS = [
     "implementation", "model", "kernels", "step", "batch", "tokens", "median_ms", "tokens_per_s", "gemm_share",
-    "peak_mb", "clock_mhz", "device", "dtype", "threads", "repetitions", "processor", "torch",
+    "peak_mb", "host_ms", "clock_mhz", "device", "dtype", "threads", "repetitions", "processor", "torch",
 ]  # fmt: skip
 ADAPTATION_COLUMNS = [
     "implementation", "model", "parameters", "trained", "vocabulary", "batch", "tokens", "scored", "median_ms",

@@ -26,6 +26,7 @@ from lib.data.padding import known_beforehand, pad_ids
 from lib.data.samplers import LengthGroupedSampler
 from lib.measure.cost import (
     clock_mhz,
+    host_seconds,
     interleaved,
     matrix_rate,
     operation_counter,
@@ -146,8 +147,8 @@ def training_cost(
     Returns:
         Columns `TRAINING_COLUMNS`. Of those, `kernels` is what our attention computes with, `batch` is sequences held
         at a time, `tokens` counts real ones, `gemm_share` is a step's operations a second over those of large matrix
-        products, `peak_mb` is the peak memory in MiB of three passes over the first batch, and `clock_mhz` that of the
-        GPU just after the repetitions.
+        products, `peak_mb` is the peak memory in MiB of three passes over the first batch, `host_ms` the time after which
+        the host has launched all of a step on a GPU, and `clock_mhz` the clock of the GPU just after the repetitions.
 
     Raises:
         RunError: memory did not suffice.
@@ -172,8 +173,9 @@ def training_cost(
             for training in group.values():
                 warm_up(training, place)
         turns = repetitions if kind == "mlm" else 1  # an epoch has many steps
-        times = interleaved(group, dict.fromkeys(group, turns), place)
+        times = interleaved(group, dict.fromkeys(group, turns), place, "own")
         clock = clock_mhz(place)
+        on_host = {number: host_seconds(training, place, 3) for number, training in group.items() if kind == "mlm"}
         tokens = {number: training.tokens for number, training in group.items()}
         group.clear()
         operations: dict[str, float] = {}
@@ -198,6 +200,7 @@ def training_cost(
                     "tokens_per_s": count / median,
                     "gemm_share": done / median / rate if kind == "mlm" else math.nan,
                     "peak_mb": peak,
+                    "host_ms": 1000 * on_host.get(number, math.nan),
                     "clock_mhz": clock,
                     "device": device,
                     "dtype": dtype,
