@@ -16,6 +16,9 @@ SETTING = "execution.training.kernels"
 INTERPRETED = "TRITON_INTERPRET"
 """Environment variable by which Triton runs kernels in Python, slowly, also where there is no GPU."""
 
+WIDE = 2**32
+"""From here on, numbers are of 64 bits."""
+
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 WIDEST = 128
 """Largest head width that fits into a processor's registers and shared memory."""
@@ -42,7 +45,7 @@ def size_class(rows: Tensor) -> str:
 
 
 _compiled: dict[tuple, tuple[Any, tuple]] = {}
-"""Kernels by what Triton compiles them for, with the values of their constants in the order of their parameters."""
+"""Kernels by what they were started with, and the values of their constants in the order of their parameters."""
 
 
 def launch(kernel: Any, programs: int, *arguments: Any, **constants: Any) -> None:
@@ -54,7 +57,7 @@ def launch(kernel: Any, programs: int, *arguments: Any, **constants: Any) -> Non
     Args:
         kernel: a function of `triton.jit`.
         programs: their number; nothing happens without any.
-        arguments: the kernel's own, a tensor first. All tensors lie on its device.
+        arguments: the kernel's own, a tensor first. All tensors lie on its device; numbers are few different ones.
         constants: constants and options of the launch.
     """
     if not programs:
@@ -63,7 +66,7 @@ def launch(kernel: Any, programs: int, *arguments: Any, **constants: Any) -> Non
     if device.type == "cuda" and device.index != torch.cuda.current_device():
         with torch.cuda.device(device):  # Triton asks for the current one
             return launch(kernel, programs, *arguments, **constants)
-    key = (id(kernel), device, *map(_specialised, arguments), *constants.values())
+    key = (id(kernel), device.index, *map(_keyed, arguments), *constants.values())
     if found := _compiled.get(key):
         compiled, values = found
         compiled[programs, 1, 1](*arguments, *values)
@@ -72,19 +75,21 @@ def launch(kernel: Any, programs: int, *arguments: Any, **constants: Any) -> Non
         _compiled[key] = compiled, tuple(constants[name] for name in names)
 
 
-def _specialised(argument: Any) -> Any:
-    """Return what of an argument Triton may compile for: types, and what is divisible by 16 or equals 1."""
+def _keyed(argument: Any) -> Any:
+    """Return that of an argument which tells all that Triton compiles for: types, alignments, the values of numbers.
+
+    Numbers beyond 32 bits, such as seeds, have a type of their own and otherwise nothing to compile for.
+    """
     if isinstance(argument, Tensor):
-        return argument.dtype, argument.data_ptr() % 16 == 0
-    if isinstance(argument, int):
-        return argument % 16 == 0, argument == 1, argument.bit_length() // 32
-    return tuple(map(_specialised, argument)) if isinstance(argument, tuple) else type(argument)
+        return argument.dtype, argument.data_ptr() % 16
+    return "wide" if isinstance(argument, int) and argument >= WIDE else argument
 
 
 def by_triton(kernels: Kernels, rows: Tensor) -> bool:
     """Return whether to compute on `rows` [B, H, N, d] with Triton kernels.
 
-    `auto` takes them where they can run on a GPU, since they were measured to be faster there (docs/attention_cost.md).
+    `auto` takes them on a GPU in half precision, since they were measured to be faster there, and slower in single
+    precision, where matrix units are of no use (docs/attention_cost.md).
 
     Args:
         kernels: what is asked for.
@@ -98,7 +103,7 @@ def by_triton(kernels: Kernels, rows: Tensor) -> bool:
     obstacle = _obstacle(rows)
     if kernels == "triton" and obstacle:
         raise RunError(f"{SETTING} is 'triton', but {obstacle}; use 'auto' or 'torch'.")
-    return obstacle is None and (kernels == "triton" or rows.device.type == "cuda")
+    return obstacle is None and (kernels == "triton" or (rows.device.type == "cuda" and rows.element_size() <= 2))
 
 
 def _obstacle(rows: Tensor) -> str | None:

@@ -32,11 +32,11 @@ LARGEST_SPREAD = 15
 
 LAUNCHES = {
     "half": {
-        "summarise": Launch(64, 64, 4, 2),
-        "attend": Launch(64, 32, 4, 2),
-        "query gradients": Launch(64, 32, 4, 2),
-        "summary gradients": Launch(64, 64, 4, 2),
-        "key gradients": Launch(64, 32, 4, 2),
+        "summarise": Launch(64, 64, 4, 3),
+        "attend": Launch(64, 128, 4, 2),
+        "query gradients": Launch(64, 32, 4, 3),
+        "summary gradients": Launch(64, 64, 4, 3),
+        "key gradients": Launch(64, 64, 4, 2),
     },
     "half wide": {
         "summarise": Launch(32, 64, 8, 2),
@@ -55,7 +55,7 @@ LAUNCHES = {
 }
 LAUNCHES["single wide"] = LAUNCHES["single"]
 """How each kernel is launched, by `size_class`: rows are tokens and columns draws, or the other way about. A program's
-share stays in registers so, with less than 100 KB of shared memory."""
+share stays in registers so, with less than 100 KB of shared memory. Of `half`, see the same of LSH."""
 
 _LOG2E = tl.constexpr(1.4426950408889634)
 _LN2 = tl.constexpr(0.6931471805599453)

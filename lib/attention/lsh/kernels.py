@@ -18,7 +18,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lib.attention.kernels import INTERPRETED, Launch, launch, size_class
+from lib.attention.kernels import INTERPRETED, WIDE, Launch, launch, size_class
 
 ITSELF = tl.constexpr(-1e30)
 """Score of a token and itself: finite, so that it sees itself where all others are absent."""
@@ -27,7 +27,7 @@ EMULATED = tl.constexpr(os.environ.get(INTERPRETED) == "1")
 
 LAUNCHES = {
     "half": {
-        "hash": Launch(64, 64, 4, 2),
+        "hash": Launch(128, 32, 4, 3),
         "forward": Launch(64, 32, 4, 5),
         "means": Launch(64, 64, 4, 2),
         "backward": Launch(64, 32, 4, 3),
@@ -52,7 +52,8 @@ LAUNCHES = {
     },
 }
 """How each kernel is launched, by `size_class`. Registers suffice so, and at most 100 KB of shared memory are taken,
-whatever the chunk."""
+whatever the chunk. Of `half`, the fastest of 30 on an H100 (scripts/tools/kernel_times.py --sweep); chosen here and not
+while a training runs, since sums are in another order for each, and a run that goes on repeats its numbers bit by bit."""
 
 CHANGING = ["turn", "length", "bits", "seed"]
 """Arguments whose values do not decide how a kernel is compiled."""
@@ -90,7 +91,9 @@ def attend(
     if real is not None:
         real, counts = real.contiguous(), real.sum(-1)
     order = sort(query, real, counts, rotations, chunk)
-    return _Attend.apply(query, value, order, counts, _Window(chunk, masked, dropout, seed, slopes))
+    # Always of 64 bits, as a kernel is compiled for.
+    window = _Window(chunk, masked, dropout, seed | WIDE if dropout else 0, slopes)
+    return _Attend.apply(query, value, order, counts, window)
 
 
 @torch.no_grad()

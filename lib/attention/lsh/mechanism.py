@@ -142,12 +142,10 @@ class Mechanism(Attention):
         blocks = -(-columns // BLOCK)
         if self._rotations[0] != (key, device) or len(self._rotations[1]) < blocks:
             generator = torch.Generator("cpu").manual_seed(derive_seed("lsh", *key))
-            drawn = torch.empty(blocks, self.num_heads, self.head_size, self.settings.num_hashes, BLOCK, device="cpu")
-            for block in drawn:
-                block.normal_(generator=generator)
+            shape = (blocks, self.num_heads, self.head_size, self.settings.num_hashes, BLOCK)
+            # Pinned, so that the copy to a GPU waits for nothing.
+            drawn = torch.empty(shape, device="cpu", pin_memory=device.type == "cuda").normal_(generator=generator)
             drawn *= self.head_size**-0.5
-            if device.type == "cuda":
-                drawn = drawn.pin_memory()  # so that the copy waits for nothing
             self._rotations = ((key, device), drawn.to(device, non_blocking=True))
         return self._rotations[1][:blocks]
 

@@ -55,6 +55,9 @@ class SelfAttention(nn.Module):
         Returns:
             Output [B, N, D].
         """
+        place = states.device.type
+        if torch.is_autocast_enabled(place):
+            states = states.to(torch.get_autocast_dtype(place))  # once, and not in each projection
         query, key = self._queries_and_keys(states, rotation)
         mixed = self.mechanism(query, key, self._heads(self.value(states)), attention_mask)
         return self.output(mixed.transpose(1, 2).flatten(2))

@@ -1,0 +1,143 @@
+"""How kernels are chosen and started, whatever they compute."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from lib.attention import kernels
+from lib.attention.kernels import WIDE, by_triton, launch
+from lib.core.errors import RunError
+
+pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
+
+
+class Kernel:
+    """Stands for a function of triton.jit: writes down when it binds arguments, and when what it compiled is started."""
+
+    def __init__(self, *constants):
+        self.bound, self.started = [], []
+        self.params = [SimpleNamespace(name=name) for name in ("rows", "number", *constants)]
+
+    def __getitem__(self, grid):
+        def bind(*arguments, **options):
+            self.bound.append((grid, arguments, options))
+            return self if len(grid) == 1 else None
+
+        def start(*arguments):
+            self.started.append((grid, arguments))
+
+        return bind if len(grid) == 1 else start
+
+
+@pytest.fixture
+def kernel(monkeypatch):
+    monkeypatch.setattr(kernels, "_compiled", {})
+    return Kernel("LAST", "FIRST")
+
+
+def test_a_kernel_is_bound_once_and_started_with_its_constants_in_their_order(kernel):
+    rows, others = torch.zeros(8), torch.ones(4)
+    launch(kernel, 3, rows, 5, FIRST=1, LAST=2, num_warps=4)
+    launch(kernel, 7, others, 5, FIRST=1, LAST=2, num_warps=4)
+    assert kernel.bound == [((3,), (rows, 5), {"FIRST": 1, "LAST": 2, "num_warps": 4})]
+    assert kernel.started == [((7, 1, 1), (others, 5, 2, 1))]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        (torch.zeros(8, dtype=torch.bfloat16), 5),
+        (torch.zeros(9)[1:], 5),  # starts at another address
+        (torch.zeros(8), 16),
+        (torch.zeros(8), WIDE + 5),
+        (torch.zeros(8), (5, 1)),
+        (torch.zeros(8), None),
+    ],
+)
+def test_what_triton_compiles_anew_for_is_bound_anew(kernel, other):
+    launch(kernel, 1, torch.zeros(8), 5, FIRST=1, LAST=2)
+    launch(kernel, 1, *other, FIRST=1, LAST=2)
+    launch(kernel, 1, torch.zeros(8), 5, FIRST=1, LAST=3)
+    assert len(kernel.bound) == 3
+    assert not kernel.started
+
+
+def test_seeds_fill_no_memory(kernel):
+    for seed in range(10):
+        launch(kernel, 1, torch.zeros(8), seed | WIDE, FIRST=1, LAST=2)
+    assert (len(kernel.bound), len(kernel.started)) == (1, 9)
+
+
+def test_without_programs_nothing_is_started(kernel):
+    launch(kernel, 0, torch.zeros(8), 5, FIRST=1, LAST=2)
+    assert not kernel.bound
+
+
+@pytest.fixture
+def gpu(monkeypatch):
+    """Return what makes rows on a GPU of a compute capability, on a machine without one."""
+
+    def rows(capability, dtype=torch.bfloat16, width=64, number=3):
+        monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: "Some GPU")
+        kernels._obstacle_of_gpu.cache_clear()
+        shape = torch.Size((1, 1, number, width))
+        empty = torch.empty(0, dtype=dtype)
+        return SimpleNamespace(
+            dtype=dtype,
+            shape=shape,
+            device=torch.device("cuda", 0),
+            numel=shape.numel,
+            element_size=empty.element_size,
+        )
+
+    yield rows
+    kernels._obstacle_of_gpu.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("changes", "chosen"),
+    [
+        ({}, True),
+        ({"dtype": torch.float16}, True),
+        ({"dtype": torch.float32}, False),  # slower there
+        ({"dtype": torch.float64}, False),
+        ({"width": 129}, False),
+        ({"number": 0}, False),
+        ({"capability": (7, 5)}, False),
+    ],
+)
+def test_auto_takes_kernels_on_a_gpu_in_half_precision(gpu, changes, chosen):
+    rows = gpu(**({"capability": (9, 0)} | changes))
+    assert by_triton("auto", rows) is chosen
+    assert not by_triton("torch", rows)
+
+
+def test_auto_stays_with_torch_on_a_cpu():
+    assert not by_triton("auto", torch.zeros(1, 1, 3, 64, dtype=torch.bfloat16))
+
+
+def test_kernels_in_single_precision_run_where_they_are_asked_for(gpu):
+    assert by_triton("triton", gpu((8, 0), torch.float32))
+
+
+def test_gpus_before_ampere_are_refused_by_name(gpu):
+    with pytest.raises(RunError, match=r"but Some GPU has compute capability 7.5. Expected 8.0 \(Ampere\) at least; use"):
+        by_triton("triton", gpu((7, 5)))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_kernels_run_on_the_device_of_their_rows():
+    from lib.attention.registry import build
+    from lib.core.kinds import MECHANISMS
+
+    for values in ({"kind": "lsh", "num_hashes": 2, "chunk_size": 16}, {"kind": "favor", "nb_features": 32}):
+        results = []
+        for device in ("cuda:0", "cuda:1"):
+            mechanism = build(MECHANISMS.parse(values), num_heads=2, head_size=32, layer=0, seed=0).to(device).eval()
+            query = torch.randn(1, 2, 50, 32, generator=torch.Generator().manual_seed(0)).bfloat16().to(device)
+            results.append(mechanism(query, query, query).cpu())
+            assert mechanism.computed_by == "triton"
+        torch.testing.assert_close(*results)
