@@ -40,10 +40,10 @@ LAUNCHES = {
     },
     "half wide": {
         "summarise": Launch(32, 64, 8, 2),
-        "attend": Launch(64, 16, 4, 2),
-        "query gradients": Launch(64, 16, 4, 2),
+        "attend": Launch(32, 16, 4, 2),
+        "query gradients": Launch(32, 16, 4, 2),
         "summary gradients": Launch(32, 64, 8, 2),
-        "key gradients": Launch(64, 16, 4, 2),
+        "key gradients": Launch(32, 16, 4, 2),
     },
     "single": {
         "summarise": Launch(16, 32, 8, 2),

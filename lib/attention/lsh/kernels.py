@@ -27,13 +27,13 @@ EMULATED = tl.constexpr(os.environ.get(INTERPRETED) == "1")
 
 LAUNCHES = {
     "half": {
-        "hash": Launch(128, 32, 4, 3),
+        "hash": Launch(128, 32, 8, 3),
         "forward": Launch(64, 32, 4, 5),
         "means": Launch(64, 64, 4, 2),
         "backward": Launch(64, 32, 4, 3),
     },
     "half wide": {
-        "hash": Launch(64, 32, 4, 2),
+        "hash": Launch(128, 32, 8, 3),
         "forward": Launch(64, 32, 8, 2),
         "means": Launch(64, 32, 8, 2),
         "backward": Launch(64, 32, 8, 2),
@@ -397,7 +397,6 @@ def _forward(
             seen_ranks,
             packed,
             seen_packed,
-            real,
             high,
             bits,
             slope,
@@ -417,7 +416,7 @@ def _forward(
         mixed = _product(weights.to(values.dtype), values, mixed * shrink[:, None])
         highest = higher
     total = tl.maximum(total, 1.0)  # as it is with any key: the one of the highest score has the weight 1
-    mixed *= (_share(DROPPED) / (total * rounds))[:, None]
+    mixed *= tl.where(ranks < real, _share(DROPPED) / (total * rounds), 0.0)[:, None]
     _add(
         _start(sums, target_strides, sequence, heads),
         _start(target, target_strides, sequence, heads),
@@ -491,7 +490,6 @@ def _means(
             seen_ranks,
             packed,
             seen_packed,
-            real,
             high,
             bits,
             slope,
@@ -582,7 +580,6 @@ def _backward(
             seen_ranks,
             packed,
             seen_packed,
-            real,
             high,
             bits,
             slope,
@@ -610,13 +607,14 @@ def _backward(
             weights = tl.where(kept_as_key, weights, 0.0)
         of_value = _product(weights.to(gradients.dtype), seen_gradients, of_value)
         of_query = _product(of_scores.to(queries.dtype), seen_queries, of_query)
+    shown = (ranks < real)[:, None]
     _add(
         _start(query_sums, of_query_strides, sequence, heads),
         _start(query_target, of_query_strides, sequence, heads),
         of_query_strides[2],
         tokens,
         ranks < length,
-        of_query * (SCALE * 0.6931471805599453 / rounds),  # scores are base 2
+        tl.where(shown, of_query * (SCALE * 0.6931471805599453 / rounds), 0.0),  # scores are base 2
         WIDTH,
         PADDED,
         FIRST,
@@ -627,7 +625,7 @@ def _backward(
         of_value_strides[2],
         tokens,
         ranks < length,
-        of_value * (_share(DROPPED) / rounds),
+        tl.where(shown, of_value * (_share(DROPPED) / rounds), 0.0),
         WIDTH,
         PADDED,
         FIRST,
@@ -642,7 +640,6 @@ def _scores(
     right_ranks,
     left_packed,
     right_packed,
-    real,
     high,
     bits,
     slope,
@@ -652,17 +649,20 @@ def _scores(
     MASKED: tl.constexpr,
     ROWS: tl.constexpr,
 ):
-    """Return the scores of two tiles of tokens, base 2; the same whichever of them are the queries."""
-    scores = _product(left, tl.trans(right)) * SCALE
+    """Return the scores of two tiles of tokens, base 2; the same whichever of them are the queries.
+
+    Those of padding among the left ones mean nothing.
+    """
+    scores = _product(left, tl.trans(right)) * SCALE + tl.where(right_ranks < high, 0.0, float("-inf"))[None, :]
     if BIASED:
         left_tokens, right_tokens = _token(left_packed, bits), _token(right_packed, bits)
         scores -= slope * tl.abs(left_tokens[:, None] - right_tokens[None, :])
-    seen = (left_ranks < real)[:, None] & (right_ranks < high)[None, :]
     if CHUNK % ROWS:  # the tile reaches into more than one chunk
-        seen &= tl.abs((left_ranks // CHUNK)[:, None] - (right_ranks // CHUNK)[None, :]) <= 1
+        near = tl.abs((left_ranks // CHUNK)[:, None] - (right_ranks // CHUNK)[None, :]) <= 1
+        scores = tl.where(near, scores, float("-inf"))
     if MASKED:
-        seen &= (left_packed >> bits)[:, None] == (right_packed >> bits)[None, :]
-    scores = tl.where(seen, scores, float("-inf"))
+        alike = (left_packed >> bits)[:, None] == (right_packed >> bits)[None, :]
+        scores = tl.where(alike, scores, float("-inf"))
     return tl.where(left_ranks[:, None] == right_ranks[None, :], ITSELF, scores)
 
 
