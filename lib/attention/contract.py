@@ -64,6 +64,8 @@ class Attention(nn.Module, ABC):
         self._slopes = None if slopes is None else torch.tensor(slopes, device="cpu")
         self.step = 0
         self.kernels: Kernels = "auto"
+        self.pads_queries = True
+        """Whether the padding of keys is that of queries, too; in cross-attention it is not."""
         self.computed_by: Literal["torch", "triton"] | None = None
         """What the last pass ran on; None before the first one."""
 

@@ -27,6 +27,7 @@ from lib.attention.contract import Attention
 from lib.attention.registry import build
 from lib.core.errors import ConfigError
 from lib.core.kinds import MECHANISMS, MechanismParameters
+from lib.core.settings.execution import Kernels
 
 FAVOR = {"favor": {"kind": "favor", "nb_features": 256}}
 
@@ -47,10 +48,12 @@ BEYOND_PADDING = (
 ANOTHER = "Take another architecture (BERT, RoBERTa, ModernBERT, DistilBERT)."
 EXACT = 'Load the model with attn_implementation="sdpa" or "eager".'
 
-_registered: dict[str, tuple[MechanismParameters, int]] = {}
+_registered: dict[str, tuple[MechanismParameters, int, Kernels]] = {}
 
 
-def register_attention(mechanisms: Mapping[str, Mapping[str, Any]] = FAVOR, *, seed: int = 0) -> None:
+def register_attention(
+    mechanisms: Mapping[str, Mapping[str, Any]] = FAVOR, *, seed: int = 0, kernels: Kernels = "auto"
+) -> None:
     """Make `mechanisms` known to transformers as values of `attn_implementation`.
 
     From then on, in this process, `AutoModel.from_pretrained(..., attn_implementation="favor")`, `from_config` and
@@ -64,15 +67,16 @@ def register_attention(mechanisms: Mapping[str, Mapping[str, Any]] = FAVOR, *, s
         mechanisms: parameters by name, `kind` included. A name is the kind (`favor`), or the grid's spelling of the
             parameters (`favor-m64`), which may have a suffix (`favor-m64-relu`).
         seed: of the draws.
+        kernels: what they compute with; `auto` takes Triton kernels on a GPU in half precision.
 
     Raises:
         ConfigError: a mechanism shares queries and keys, redraws its features, or has a name that is taken or
             contradicts its parameters; none is registered then.
         pydantic.ValidationError: a parameter is unknown, missing or out of range.
     """
-    entries = {name: (MECHANISMS.parse(dict(values)), seed) for name, values in mechanisms.items()}
+    entries = {name: (MECHANISMS.parse(dict(values)), seed, kernels) for name, values in mechanisms.items()}
     for name, entry in entries.items():
-        _check(name, *entry)
+        _check(name, *entry[:2])
     for name, entry in entries.items():
         _registered[name] = entry
         AttentionInterface.register(name, partial(_attend, name, *entry))
@@ -127,8 +131,8 @@ def _check(name: str, parameters: MechanismParameters, seed: int) -> None:
             f"{name}: the name contradicts the parameters, which spell {canonical}. Call it '{parameters.kind}', "
             f"'{canonical}' or '{canonical}-<suffix>', or change the parameters."
         )
-    if _registered.get(name, (parameters, seed)) != (parameters, seed):
-        before, seed_before = _registered[name]
+    if _registered.get(name, (parameters, seed))[:2] != (parameters, seed):
+        before, seed_before, _ = _registered[name]
         raise ConfigError(
             f"{name}: already registered with {before!r} and seed {seed_before}, and models that have it would change "
             f"under way. Choose another name, such as '{canonical}-seed{seed}'."
@@ -167,6 +171,7 @@ def _attend(
     name: str,
     parameters: MechanismParameters,
     seed: int,
+    kernels: Kernels,
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -184,6 +189,7 @@ def _attend(
         name: under which the mechanism is registered.
         parameters: of the mechanism.
         seed: of its draws.
+        kernels: what it computes with.
         module: the attention module of the model.
         query: [B, H, N, d].
         key: as `query`; heads may be fewer, each then serves several of the query's.
@@ -256,7 +262,8 @@ def _attend(
         real = attention_mask.bool()
         key, value = (rows.masked_fill(~real[:, None, :, None], 0) for rows in (key, value))
     # Not `forward`, which takes the padding of keys for that of queries: in cross-attention, they differ.
-    output = _built(parameters, seed, layer, heads, width, dropout, query.device).attend(query, key, value, real)
+    mechanism = _built(parameters, seed, kernels, layer, heads, width, dropout, query.device)
+    output = mechanism.attend(query, key, value, real)
     return output.to(value.dtype).transpose(1, 2).contiguous(), None
 
 
@@ -265,6 +272,7 @@ def _attend(
 def _built(
     parameters: MechanismParameters,
     seed: int,
+    kernels: Kernels,
     layer: int,
     heads: int,
     width: int,
@@ -278,6 +286,7 @@ def _built(
     # What is built in inference mode could never serve in training.
     with torch.inference_mode(False):
         mechanism = build(parameters, num_heads=heads, head_size=width, layer=layer, seed=seed, dropout=dropout)
+        mechanism.kernels, mechanism.pads_queries = kernels, False
         return mechanism.to(device)
 
 

@@ -72,7 +72,14 @@ class AttendByTriton(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, query: Tensor, key: Tensor, value: Tensor, draws: Tensor, real: Tensor | None, scale: float
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        draws: Tensor,
+        real: Tensor | None,
+        pads_queries: bool,
+        scale: float,
     ) -> Tensor:
         """Return the output [B, H, N, d] in the type of `value`, zeros at padding.
 
@@ -83,9 +90,11 @@ class AttendByTriton(torch.autograd.Function):
             value: as `query`.
             draws: [H, D, d]; without gradient.
             real: [B, N], true at real tokens; None = all real.
+            pads_queries: whether `real` is of queries as well as of keys.
             scale: factor of queries and keys.
         """
         draws, real = draws.contiguous(), None if real is None else real.contiguous()
+        padded = pads_queries and real is not None
         sums, summaries = _summarise(key, value, draws, real, scale)
         output = torch.empty_like(value)
         normalisers = sums.new_empty(sums.shape[0], query.shape[2])
@@ -95,7 +104,7 @@ class AttendByTriton(torch.autograd.Function):
             plan.programs,
             query,
             draws,
-            query if real is None else real,
+            real if padded else query,
             sums,
             summaries,
             output,
@@ -104,11 +113,11 @@ class AttendByTriton(torch.autograd.Function):
             output.stride(),
             scale,
             *plan.sizes,
-            PADDED=real is not None,
+            PADDED=padded,
             **plan.blocks,
         )
         ctx.save_for_backward(query, key, value, draws, real, sums, summaries, output, normalisers)
-        ctx.scale = scale
+        ctx.padded, ctx.scale = padded, scale
         return output
 
     @staticmethod
@@ -116,7 +125,7 @@ class AttendByTriton(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of query, key and value, [B, H, N, d] each."""
         query, key, value, draws, real, sums, summaries, output, normalisers = ctx.saved_tensors
-        scale, padded = ctx.scale, real is not None
+        scale, padded = ctx.scale, ctx.padded
         of_query, of_key, of_value = (torch.empty_like(rows) for rows in (query, key, value))
         means = torch.empty_like(normalisers)
         plan = _plan("query gradients", query, draws)
@@ -174,7 +183,7 @@ class AttendByTriton(torch.autograd.Function):
             key,
             value,
             draws,
-            real if padded else key,
+            key if real is None else real,
             sums,
             of_summaries,
             of_key,
@@ -186,10 +195,10 @@ class AttendByTriton(torch.autograd.Function):
             scale,
             spread,
             *plan.sizes,
-            PADDED=padded,
+            PADDED=real is not None,
             **plan.blocks,
         )
-        return of_query, of_key, of_value, None, None, None
+        return of_query, of_key, of_value, None, None, None, None
 
 
 class _Plan(NamedTuple):

@@ -86,7 +86,7 @@ class Mechanism(Attention):
                 if self.by_triton(query):
                     from lib.attention.favor.kernels import AttendByTriton  # needs the package triton
 
-                    return AttendByTriton.apply(query, key, value, self.features, real, scale)
+                    return AttendByTriton.apply(query, key, value, self.features, real, self.pads_queries, scale)
                 return _AttendByTwoSoftmaxes.apply(query, key, value, self.features, real, scale)
             self.computed_by = "torch"
             precision = torch.promote_types(value.dtype, torch.float32)

@@ -19,6 +19,7 @@ from transformers.models.bert.modeling_bert import BertCrossAttention
 from lib.attention import number_layers, register_attention
 from lib.core.errors import ConfigError
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 SIZES = {
     "vocab_size": 50,
     "hidden_size": 32,
@@ -270,6 +271,22 @@ def test_keys_of_another_sequence_of_the_same_length():
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
     approximate, _ = cross_attention("favor-m4096")(queries, keys, attention_mask=real)
     assert (approximate - theirs).norm() < 0.1 * theirs.norm()
+
+
+def test_kernels_compute_cross_attention_too():
+    pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
+    register_attention({"favor-m8-kernels": {"kind": "favor", "nb_features": 8}}, kernels="triton")
+    register_attention({"favor-m8-torch": {"kind": "favor", "nb_features": 8}}, kernels="torch")
+    queries, keys = torch.randn(2, 2, 9, 32, generator=torch.Generator().manual_seed(0)).to(DEVICE)
+    results = []
+    for name in ("favor-m8-torch", "favor-m8-kernels"):
+        module, rows = cross_attention(name).to(DEVICE), queries.clone().requires_grad_()
+        output, _ = module(rows, keys, attention_mask=masks(9, 4).to(DEVICE))
+        results.append((output, *torch.autograd.grad(output.square().sum(), rows)))
+    # Queries at the padding of the keys are no padding.
+    assert (results[0][1] != 0).all()
+    for mine, theirs in zip(*results, strict=True):
+        torch.testing.assert_close(mine, theirs, atol=1e-5, rtol=1e-5)
 
 
 def test_keys_of_another_length_are_refused():
