@@ -54,6 +54,10 @@ if JOB.container:
 # Programs run under the interpreter that runs Snakemake, with the code of this checkout, whatever the user's environment.
 PYTHON = "python" if DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method else sys.executable
 os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([ROOT, *os.environ.get("PYTHONPATH", ROOT).split(os.pathsep)]))
+# glibc gives freed memory back to the system again and again, and training takes it anew at every step. These are the
+# values that glibc comes to by itself once a program has freed 32 MiB in one piece; other C libraries ignore them.
+os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(32 * 2**20))
+os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(64 * 2**20))
 # A program takes the place of its shell, so that Slurm's warnings reach it, and not a shell that dies of them.
 shell.prefix("set -euo pipefail; exec")
 

@@ -119,7 +119,10 @@ class Mechanism(Attention):
                 projection = projection.view(batch, heads, length, rounds, width)
                 column = torch.arange(block * BLOCK, block * BLOCK + width, device=query.device)
                 unused = column >= limit[..., None]  # [B, 1, 1, 1, width]
-                size, index = projection.abs().masked_fill_(unused, -1).max(-1)
+                sizes = projection.abs()
+                if query.device.type != "cpu" or unused.any():  # a GPU would be waited for
+                    sizes.masked_fill_(unused, -1)
+                size, index = sizes.max(-1)
                 negative = projection.gather(-1, index[..., None]).squeeze(-1) < 0
                 index = index + block * BLOCK + negative * limit
                 if block == 0:
@@ -191,9 +194,9 @@ class _Block:
 
     def chunks(self, tokens: Tensor, shift: int = 0) -> Tensor:
         """Return a view of the chunks, or of those `shift` chunks further on: [chunks, C, d]."""
-        size = self.window.chunk
+        size, width = self.window.chunk, tokens.shape[-1]
         first = self.window.reach + (self.start + shift) * size
-        return tokens[first : first + (self.stop - self.start) * size].unflatten(0, (-1, size))
+        return tokens.as_strided((self.stop - self.start, size, width), (size * width, width, 1), first * width)
 
     def windows(self, tokens: Tensor) -> Tensor:
         """Return a view of the windows: [chunks, W, d]."""
@@ -263,8 +266,20 @@ class _Group:
         rows = tokens[reach : len(tokens) - reach].index_select(0, self.inverse)
         torch.mean(rows.view(*self.shape, -1), dim=1, out=out[self.sequences])
 
+    def room(self, rows: Tensor) -> Tensor:
+        """Return room for the scores of a block, in the type of `rows`: [chunks, C, W].
+
+        Blocks follow one another in the same room: memory asked for anew has to be mapped anew, which can take a CPU
+        longer than what is computed in it.
+        """
+        window = self.window
+        chunks = max(1, _scores(self.device) // (window.chunk * window.width))
+        return rows.new_empty(min(chunks, len(self.absence)), window.chunk, window.width)
+
     def weigh(self, queries: Tensor, generator: torch.Generator) -> Iterator[tuple[_Block, Tensor, Tensor | None]]:
         """Yield blocks of chunks, their attention weights [chunks, C, W], and the factors of dropout, if any.
+
+        The weights of a block are overwritten by those of the next one.
 
         Args:
             queries: sorted [reach + GRL + reach, d].
@@ -273,10 +288,11 @@ class _Group:
         window = self.window
         itself = queries.new_zeros(window.chunk, window.width)
         itself.diagonal(window.reach).fill_(ITSELF)
-        chunks, size = len(self.absence), max(1, _scores(self.device) // itself.numel())
-        for start in range(0, chunks, size):
-            block = _Block(window, start, min(start + size, chunks))
-            scores = itself + self.absence[start : block.stop, None].to(itself.dtype)
+        room, chunks = self.room(queries), len(self.absence)
+        for start in range(0, chunks, len(room)):
+            block = _Block(window, start, min(start + len(room), chunks))
+            scores = room[: block.stop - start]
+            torch.add(itself, self.absence[start : block.stop, None], out=scores)
             if self.buckets is not None:
                 others = block.chunks(self.buckets) != block.windows(self.buckets).transpose(1, 2)
                 scores.masked_fill_(others, ABSENT)
@@ -285,7 +301,7 @@ class _Group:
                 distances = block.chunks(positions) - block.windows(positions).transpose(1, 2)
                 scores -= slopes[start : block.stop] * distances.abs_()
             scores.baddbmm_(block.chunks(queries), block.windows(queries).transpose(1, 2), alpha=window.scale)
-            weights = scores.softmax(-1)
+            weights = torch.softmax(scores, -1, out=scores)
             kept = None
             if window.dropout:
                 kept = torch.empty_like(weights).bernoulli_(1 - window.dropout, generator=generator)
@@ -350,12 +366,14 @@ class _AttendInWindows(torch.autograd.Function):
                     group.sort(rows) for rows in (queries, values, gradients)
                 )
                 of_sorted_queries, of_sorted_values = torch.zeros_like(sorted_queries), torch.zeros_like(sorted_values)
+                room = group.room(sorted_queries)
                 for block, weights, kept in group.weigh(sorted_queries, generator):
                     of_output = block.chunks(sorted_gradients)
-                    of_weights = of_output @ block.windows(sorted_values).transpose(1, 2)
+                    of_scores = room[: len(weights)]
+                    torch.bmm(of_output, block.windows(sorted_values).transpose(1, 2), out=of_scores)
                     if kept is not None:
-                        of_weights *= kept
-                    of_scores = torch._softmax_backward_data(of_weights, weights, -1, weights.dtype)
+                        of_scores *= kept
+                    torch._softmax_backward_data(of_scores, weights, -1, weights.dtype, grad_input=of_scores)
                     weights = weights if kept is None else weights * kept
                     block.add_from_windows(of_sorted_values, weights, of_output)
                     block.add_from_windows(of_sorted_queries, of_scores, block.chunks(sorted_queries), ctx.window.scale)
