@@ -246,7 +246,9 @@ def measured_now(cases: Mapping[str, Case]) -> dict[str, Steps]:
     found = {}
     for name, case in tqdm(cases.items(), "measuring", disable=None):
         found[name], _ = with_peak_mb(measure, case, device=torch.device(case.device), preloaded=preloaded)
-        logger.info("%s: measured up to %d tokens", name, found[name].longest)
+        # Told at once, so that what was measured is not lost if the program is stopped.
+        times = (f"{size} x {length} tokens {1000 * seconds:.1f}" for size, length, seconds in found[name].batches)
+        logger.info("%s: milliseconds of %s", name, ", ".join(times))
     return found
 
 

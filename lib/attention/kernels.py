@@ -40,7 +40,7 @@ class Launch(NamedTuple):
 
 
 def size_class(rows: Tensor) -> str:
-    """Return by what launches are chosen: `half` or `single` precision, `wide` if heads have more than 64 dimensions."""
+    """Return by what launches are chosen: `half` or `single` precision, and `wide` if heads are wider than 64."""
     return ("half" if rows.element_size() <= 2 else "single") + (" wide" if rows.shape[-1] > 64 else "")
 
 

@@ -76,8 +76,8 @@ def attention_cost(
         torch's own kernel of attention; `median_ms`, `min_ms` and `max_ms` are over `repetitions`; `bytes_kept` is what
         the forward pass keeps; `gemm_share` is operations a second over those of large matrix products, the operations
         being those of torch's way to compute; `peak_mb` is the peak memory in MiB of one pass; `host_ms` is the time
-        after which the host has launched all of a pass on a GPU, which `median_ms` leaves out; `clock_mhz` is the clock of
-        the GPU just after the repetitions of the rows of this length and padding.
+        after which the host has launched all of a pass on a GPU, which `median_ms` leaves out; `clock_mhz` is the clock
+        of the GPU just after the repetitions of the rows of this length and padding.
 
     Raises:
         RunError: memory did not suffice.

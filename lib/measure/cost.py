@@ -64,8 +64,8 @@ def timed(computation: Callable[[], object], device: torch.device) -> float:
 def _lap(computation: Callable[[], object], device: torch.device) -> Callable[[], float]:
     """Run a computation, and return what tells its seconds once the device has finished it.
 
-    On a GPU they pass between two events in its queue. Where the queue runs empty, the GPU waits for the next launch, and
-    that counts.
+    On a GPU they pass between two events in its queue. Where the queue runs empty, the GPU waits for the next launch,
+    and that counts.
     """
     if device.type == "cuda":
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))

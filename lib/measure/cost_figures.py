@@ -20,7 +20,7 @@ def attention_time_figure(costs: pd.DataFrame) -> Figure:
     """Draw the time of a forward and backward pass against the length: our mechanisms, and ours beside others'.
 
     A star marks where a mechanism of ours becomes faster than exact attention. Markers of times that were measured once
-    are hollow, and counted.
+    are hollow, and counted. Where a mechanism has Triton kernels, its time with torch's operations is left out.
 
     Args:
         costs: columns `lib.measure.tables.ATTENTION_COLUMNS`; rows without padding are drawn.
@@ -28,11 +28,11 @@ def attention_time_figure(costs: pd.DataFrame) -> Figure:
     Raises:
         DataError: exact attention to compare with is missing.
     """
-    rows = attention_rows(costs)
+    rows = _as_chosen(attention_rows(costs))
     title = "Ours; star: faster than exact from here on"
     figure = _figure(costs, rows, "median_ms", title, "forward + backward [ms]", base=10, once=True)
     for name, length in crossovers(costs).items():
-        if length is not None:
+        if length is not None and (OURS, name) in rows:
             height = _at(rows[OURS, name]["median_ms"], length)
             colour, _ = look(name, _names(rows))
             figure.axes[0].plot(length, height, "*", color=colour, markersize=15, markeredgecolor="white")
@@ -50,9 +50,16 @@ def attention_memory_figure(costs: pd.DataFrame) -> Figure:
     Raises:
         DataError: exact attention to compare with is missing.
     """
-    figure = _figure(costs, attention_rows(costs), "peak_mb", "Ours", "peak memory [MiB]", base=2, once=False)
+    figure = _figure(
+        costs, _as_chosen(attention_rows(costs)), "peak_mb", "Ours", "peak memory [MiB]", base=2, once=False
+    )
     figure.supxlabel("every point: one pass", fontsize=8)
     return figure
+
+
+def _as_chosen(rows: Rows) -> Rows:
+    """Return rows without those by torch of mechanisms of ours that have some by Triton, which runs take on a GPU."""
+    return {(owner, name): group for (owner, name), group in rows.items() if (owner, name + BY_TRITON) not in rows}
 
 
 def _figure(costs: pd.DataFrame, rows: Rows, column: str, title: str, label: str, *, base: int, once: bool) -> Figure:
@@ -64,14 +71,13 @@ def _figure(costs: pd.DataFrame, rows: Rows, column: str, title: str, label: str
             if implementation == OURS and "+" not in name:
                 _draw(left, group, column, look(name, _names(rows)), name, once=once)
             elif implementation != OURS:
-                for ours in (name, name + BY_TRITON):
-                    if (OURS, ours) in rows:
-                        _draw(right, rows[OURS, ours], column, look(ours, _names(rows)), None, once=once)
+                ours = name + BY_TRITON if (OURS, name + BY_TRITON) in rows else name
+                _draw(right, rows[OURS, ours], column, look(ours, _names(rows)), None, once=once)
                 _draw(
                     right,
                     group,
                     column,
-                    look(name, _names(rows)),
+                    look(ours, _names(rows)),
                     f"{name}: {implementation}",
                     once=once,
                     linestyle="--",

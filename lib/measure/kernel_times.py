@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 TIME_COLUMNS = ("mechanism", "kernels", "padding", "length", "batch", "kernel", "calls", "us")
 SWEEP_COLUMNS = ("mechanism", "length", "batch", "kernel", "rows", "columns", "warps", "stages", "us")
 PASS, FILLED, HOST = "a pass alone", "a pass, the queue filled before", "a pass, on the host"
-"""Rows that stand for no kernel: microseconds of a pass between two events, and of the host until it has launched it."""
+"""Rows that stand for no kernel: microseconds of a pass between two events, and of the host until all is launched."""
 
 REPETITIONS = 10
 CANDIDATES = tuple(

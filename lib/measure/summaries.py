@@ -33,7 +33,7 @@ def attention_summary(costs: pd.DataFrame) -> str:
         f"{_machine(first)}{_clock(costs)}, {first['heads']} heads of width {first['head_size']}. Each time is that "
         f"of a forward and backward pass over {first['batch'] * first['length']:,} tokens in sequences of the given "
         f"length. {_count_once(costs)} The column `kept` has the bytes kept for the backward pass at {lengths[0]:,} "
-        f"tokens, beside exact attention's."
+        f"tokens, beside exact attention's.{_on_host(costs)}"
     ]
     for padding, title in PADDINGS.items():
         if (costs["padding"] == padding).any():
@@ -59,6 +59,7 @@ def training_summary(costs: pd.DataFrame) -> str:
             "sequences per batch": f"{row['batch']:,}",
             "tokens": f"{row['tokens']:,}",
             "time [ms]": _time(row["median_ms"], row["repetitions"]),
+            **({} if costs["host_ms"].isna().all() else {"host [ms]": _launched(row["host_ms"])}),
             "tokens per second": f"{row['tokens_per_s']:,.0f}",
             "peak memory [MiB]": f"{row['peak_mb']:,.0f}",
         }
@@ -68,6 +69,7 @@ def training_summary(costs: pd.DataFrame) -> str:
         f"{_machine(costs.iloc[0])}{_clock(costs)}. All inputs are random ids. The documents of an epoch are as long "
         f"as IMDb's reviews, cut to 512 tokens, in batches of similar length or all padded to 512 tokens. "
         f"{_count_once(costs)} Peak memory leaves out what was in use before, interpreter and libraries included."
+        f"{_on_host(costs)}"
     )
     return f"{note}\n\n{pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True)}\n"
 
@@ -177,6 +179,7 @@ def _attention_table(costs: pd.DataFrame, padding: str, lengths: list[int]) -> l
                 "implementation": implementation,
                 "mechanism": mechanism,
                 **{f"{n:,} [ms]": times[n] for n in lengths},
+                **_host(group["host_ms"]),
                 "kept": "-" if kept is None else f"{kept / exact_bytes:.2f}x",
                 "faster than exact from": since,
             }
@@ -212,7 +215,26 @@ def _clock(costs: pd.DataFrame) -> str:
     clocks = costs["clock_mhz"].dropna()
     if clocks.empty:
         return ""
-    return f", {clocks.min():,.0f} to {clocks.max():,.0f} MHz"
+    least, most = f"{clocks.min():,.0f}", f"{clocks.max():,.0f}"
+    return f", {least} MHz" if least == most else f", {least} to {most} MHz"
+
+
+def _on_host(costs: pd.DataFrame) -> str:
+    """Return what the column `host [ms]` has, if there is one."""
+    if costs["host_ms"].isna().all():
+        return ""
+    return (
+        " The column `host` has the time that the host takes to launch it, the median over the rows that it stands for."
+    )
+
+
+def _host(milliseconds: pd.Series) -> dict[str, str]:
+    """Return the column `host [ms]` of a row that stands for some of the table's; there is none on a CPU."""
+    return {} if milliseconds.isna().all() else {"host [ms]": _launched(milliseconds.median())}
+
+
+def _launched(milliseconds: float) -> str:
+    return "-" if pd.isna(milliseconds) else _time(milliseconds, 2)
 
 
 def _count_once(costs: pd.DataFrame) -> str:

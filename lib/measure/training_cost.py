@@ -147,8 +147,9 @@ def training_cost(
     Returns:
         Columns `TRAINING_COLUMNS`. Of those, `kernels` is what our attention computes with, `batch` is sequences held
         at a time, `tokens` counts real ones, `gemm_share` is a step's operations a second over those of large matrix
-        products, `peak_mb` is the peak memory in MiB of three passes over the first batch, `host_ms` the time after which
-        the host has launched all of a step on a GPU, and `clock_mhz` the clock of the GPU just after the repetitions.
+        products, `peak_mb` is the peak memory in MiB of three passes over the first batch, `host_ms` the time after
+        which the host has launched all of a step on a GPU, and `clock_mhz` the clock of the GPU just after the
+        repetitions.
 
     Raises:
         RunError: memory did not suffice.

@@ -126,6 +126,7 @@ def _described(run: Run, folders: RunFolders, trainer: KeyedTrainer | None) -> d
         gpu, device = trainer.gpu, str(trainer.args.device)
         hardware = gpu or f"{platform.machine()}, {trainer.threads} threads"
         kernels = next((mechanism.computed_by for mechanism in mechanisms(trainer.model)), None)
+        packages += ["triton"] if kernels == "triton" else []
     return {
         "stage": run.stage,
         "model": run.model,

@@ -3,16 +3,16 @@
 python scripts/tools/kernel_times.py --out FILE
 python scripts/tools/kernel_times.py --sweep --out FILE
 
-With --once, every case runs once and nothing is measured, as a checker of memory accesses wants it. Prints a short table;
-the file has all. On a GPU, mechanisms compute with their Triton kernels where they have some.
+With --once, every case runs once and nothing is measured, as a checker of memory accesses wants it. Prints a short
+table; the file has all. On a GPU, mechanisms compute with their Triton kernels where they have some.
 """
 
 import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.measure.kernel_times import best, cases_of, kernel_times, sweep
 from lib.measure.implementations import prepare
+from lib.measure.kernel_times import best, cases_of, kernel_times, sweep
 from lib.measure.options import cost_parser, write_table
 
 

@@ -52,8 +52,8 @@ LAUNCHES = {
     },
 }
 """How each kernel is launched, by `size_class`. Registers suffice so, and at most 100 KB of shared memory are taken,
-whatever the chunk. Of `half`, the fastest of 30 on an H100 (scripts/tools/kernel_times.py --sweep); chosen here and not
-while a training runs, since sums are in another order for each, and a run that goes on repeats its numbers bit by bit."""
+whatever the chunk. Of `half`, the fastest of 30 on an H100 (scripts/tools/kernel_times.py --sweep). They are chosen
+here, and not while a training runs: each adds up in another order, and a run that goes on repeats its bits."""
 
 CHANGING = ["turn", "length", "bits", "seed"]
 """Arguments whose values do not decide how a kernel is compiled."""

@@ -399,7 +399,7 @@ def _groups(window: _Window, order: Tensor, real: Tensor, buckets: Tensor | None
     """Yield the sequences in groups that fill a block of scores; arguments as those of `_AttendInWindows`."""
     sequences, rounds, length = order.shape
     size = max(1, 4 * _scores(order.device) // (rounds * length * window.width))
-    real = real.repeat_interleave(sequences // len(real))
+    real = real.repeat_interleave(sequences // max(1, len(real)))
     for start in range(0, sequences, size):
         part = slice(start, start + size)
         yield _Group(window, part, order[part], real[part], None if buckets is None else buckets[part])

@@ -27,7 +27,8 @@ class Training(Section):
     kernels: Kernels = Field(
         "auto",
         description="What attention computes with: `torch`, torch's operations; `triton`, the mechanism's own kernels "
-        "for a GPU if it has some; `auto`, the faster ones as far as that was measured, which is `torch` today.",
+        "for a GPU if it has some; `auto`, the faster ones as measured: kernels on a GPU (Ampere or later) in bf16 and "
+        "fp16, otherwise `torch`.",
     )
     workers: NonNegativeInt = Field(0, description="Processes that prepare batches; 0 = the training process itself.")
     checkpoint_minutes: PositiveFloat = Field(

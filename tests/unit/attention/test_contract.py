@@ -43,7 +43,9 @@ def test_kernels_without_a_gpu_are_refused(monkeypatch):
     pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     mechanism, rows = favor("triton")
-    with pytest.raises(RunError, match=r"kernels is 'triton', but the model is on cpu. Expected a GPU; .*use 'auto' or 'torch'"):
+    with pytest.raises(
+        RunError, match=r"kernels is 'triton', but the model is on cpu. Expected a GPU; .*use 'auto' or 'torch'"
+    ):
         mechanism(rows, rows, rows)
 
 

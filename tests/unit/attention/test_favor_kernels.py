@@ -7,6 +7,7 @@ import torch
 from torch.nn.functional import scaled_dot_product_attention
 
 from lib.attention.favor.reference import reference
+from lib.attention.kernels import Launch
 from lib.attention.registry import build
 from lib.core.errors import RunError
 from lib.core.kinds import MECHANISMS
@@ -179,8 +180,8 @@ def test_sums_over_many_queries_do_not_overflow_in_half_precision():
     torch.testing.assert_close(actual[3].double(), expected[3], atol=20, rtol=5e-3)
 
 
-# Of SDPA's own errors. The mean of the gradients of weights is taken from the rounded output, which costs queries a part.
-# The interpreter cuts numbers to bfloat16 instead of rounding them, which errs twice as much and always to the same side.
+# Of SDPA's own errors. The mean gradient of the weights is taken from the rounded output, which costs queries a part.
+# The interpreter cuts numbers to bfloat16 instead of rounding them, which errs twice as much, always to the same side.
 FACTORS = {torch.float16: 1.75, torch.bfloat16: 1.75 if DEVICE == "cuda" else 6.0}
 
 
@@ -202,6 +203,30 @@ def test_half_precision_errs_as_little_as_exact_attention(dtype, draws, length):
     theirs = errors(run(scaled_dot_product_attention, tensors, cotangent), exact)
     print(dtype, draws, "favor", mine, "sdpa", theirs)
     assert all(one <= FACTORS[dtype] * other for one, other in zip(mine, theirs, strict=True)), (mine, theirs)
+
+
+def test_sums_over_65536_tokens_lose_no_digits(monkeypatch):
+    length, width = 65_536, 16
+    if DEVICE == "cpu":  # fewer turns, which the interpreter takes its time for
+        monkeypatch.setitem(kernels.LAUNCHES["single"], "summarise", Launch(16, 1024, 8, 2))
+    mechanism = favor(8, width, heads=1)
+    key, value = rows(2, 1, 1, length, width)
+    key = key / 2
+    value = value + 1  # so that sums do not cancel
+    sums, summaries = kernels._summarise(key, value, mechanism.features, None, width**-0.25)
+    exponents = key.double() @ mechanism.features.double().mT * width**-0.25
+    offset = -key.double().square().sum(-1, keepdim=True) * width**-0.5 / 2
+    features = torch.cat([exponents + offset, offset - exponents], -1)[0, 0].exp()  # [N, M]
+    torch.testing.assert_close(sums[0].double(), features.sum(0).log2(), atol=1e-6, rtol=1e-6)
+    expected = features.T @ value[0, 0].double() / features.sum(0)[:, None]
+    torch.testing.assert_close(summaries[0].double(), expected, atol=0, rtol=2e-6)
+
+
+def test_a_batch_without_rows_is_left_to_torch():
+    mechanism = favor(8, 16)
+    empty = torch.empty(0, HEADS, 5, 16, device=DEVICE)
+    assert mechanism(empty, empty, empty).shape == empty.shape
+    assert mechanism.computed_by == "torch"
 
 
 def test_types_may_differ_as_they_do_under_autocast():
@@ -258,7 +283,7 @@ def test_sequences_beyond_the_range_of_32_bits_are_computed_as_alone():
     many = [tensor.repeat(257, 1, 1, 1) for tensor in (*tensors, cotangent)]
     assert many[0].numel() > 2**31
     for mine, theirs in zip(run(mechanism, many[:3], many[3]), expected, strict=True):
-        # One row alone is summed in other splits, which now and then rounds a number of half precision to its neighbour.
+        # One row alone is summed in other splits, which now and then rounds a number of half precision otherwise.
         assert (mine[-1:] - theirs).double().norm() <= torch.finfo(torch.bfloat16).eps * theirs.double().norm()
 
 

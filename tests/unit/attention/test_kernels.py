@@ -13,7 +13,7 @@ pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
 
 
 class Kernel:
-    """Stands for a function of triton.jit: writes down when it binds arguments, and when what it compiled is started."""
+    """Stands for a function of triton.jit: notes when it binds arguments, and when what it compiled is started."""
 
     def __init__(self, *constants):
         self.bound, self.started = [], []
@@ -123,7 +123,9 @@ def test_kernels_in_single_precision_run_where_they_are_asked_for(gpu):
 
 
 def test_gpus_before_ampere_are_refused_by_name(gpu):
-    with pytest.raises(RunError, match=r"but Some GPU has compute capability 7.5. Expected 8.0 \(Ampere\) at least; use"):
+    with pytest.raises(
+        RunError, match=r"but Some GPU has compute capability 7.5. Expected 8.0 \(Ampere\) at least; use"
+    ):
         by_triton("triton", gpu((7, 5)))
 
 

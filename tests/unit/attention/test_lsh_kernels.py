@@ -12,7 +12,8 @@ from lib.core.errors import RunError
 from lib.core.kinds import MECHANISMS
 from lib.measure.cost import KeptBytes
 
-pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
+triton = pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
+tl = importlib.import_module("triton.language")
 kernels = importlib.import_module("lib.attention.lsh.kernels")  # an error of its own is no reason to skip
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 HEADS = 2
@@ -189,6 +190,40 @@ def test_what_is_kept_is_scaled_and_as_frequent_as_it_should_be(dropped):
         assert (mine[both] == theirs[both]).double().mean().item() < 0.75
 
 
+@triton.jit
+def write_draws(out, seed, stream, SIZE: tl.constexpr, DROPPED: tl.constexpr):
+    """Write whether the weights of all pairs of ranks are kept, both ways."""
+    ranks = tl.arange(0, SIZE)
+    kept, back = kernels._drawn(seed, ranks[:, None], ranks[None, :], stream, DROPPED)
+    places = out + ranks[:, None] * SIZE + ranks[None, :]
+    tl.store(places, kept.to(tl.float32))
+    tl.store(places + SIZE * SIZE, back.to(tl.float32))
+
+
+def test_draws_of_dropout_are_uniform_and_independent():
+    size, share = 256, 0.25
+    draws = []
+    for seed, stream in ((2**62 + 1, 0), (2**62 + 1, 1), (2**62 + 2, 0)):
+        out = torch.empty(2, size, size, device=DEVICE)
+        write_draws[(1,)](out, seed, stream, SIZE=size, DROPPED=round(share * 2**32))
+        kept, back = out.cpu().double()
+        assert torch.equal(kept.fill_diagonal_(0), back.T.fill_diagonal_(0))  # one draw, seen from both sides
+        draws.append(kept)
+    off = ~torch.eye(size, dtype=torch.bool)
+    error = (share * (1 - share) / off.sum()) ** 0.5  # standard error of a share
+    for kept in draws:
+        assert abs(kept[off].mean() - (1 - share)) < 4 * error
+        by_row = kept.sum(1) / (size - 1)
+        assert abs(by_row.std() / (share * (1 - share) / (size - 1)) ** 0.5 - 1) < 0.2
+    first = draws[0] - (1 - share)
+    # The other direction, neighbours in rows and columns, another round or head, another seed.
+    others = [first.T, first.roll(1, 0), first.roll(1, 1), *(each - (1 - share) for each in draws[1:])]
+    for other in others:
+        both = off & off.roll(1, 0) & off.roll(1, 1)
+        correlation = (first * other)[both].mean() / (share * (1 - share))
+        assert abs(correlation) < 4 / both.sum() ** 0.5
+
+
 def test_the_backward_pass_drops_what_the_forward_pass_dropped(dropped):
     mechanism, query, whole, weights = dropped
     value, cotangent = draw(2, 80, seed=1), draw(2, 80, seed=2)
@@ -282,6 +317,12 @@ def test_alibi_moved_in_inference_mode_serves_training():
     query.requires_grad_()
     mechanism.train()(query, query, query).sum().backward()
     assert query.grad.isfinite().all()
+
+
+def test_a_batch_without_rows_is_left_to_torch():
+    mechanism, empty = lsh(), torch.empty(0, HEADS, 5, 16, device=DEVICE)
+    assert mechanism(empty, empty, empty).shape == empty.shape
+    assert mechanism.computed_by == "torch"
 
 
 def test_heads_that_are_too_wide_are_refused():

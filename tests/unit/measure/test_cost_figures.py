@@ -47,7 +47,7 @@ def costs():
 
 def costs_on_a_gpu():
     """The same with rows by Triton, ten times as fast, of which one is missing, and torch's own kernels named."""
-    table = costs().assign(device="cuda", clock_mhz=1500.0)
+    table = costs().assign(device="cuda", clock_mhz=1500.0, host_ms=0.5)
     exact = table["mechanism"] == "sdpa"
     table["kernels"] = table["kernels"].mask(exact, table["padding"].map({"none": "flash", "ragged": "efficient"}))
     ours = table[(table["implementation"] == "ours") & table["mechanism"].isin(["lsh-h2-c64", "favor-m64"])]
@@ -62,14 +62,19 @@ def test_what_triton_computes_has_rows_lines_and_crossovers_of_its_own():
     assert found["lsh-h2-c64 (triton)"] == 512
     assert found["favor-m64 (triton)"] == 1024  # it has no row before
     left, right = attention_time_figure(table).axes
-    assert {"lsh-h2-c64", "lsh-h2-c64 (triton)"} <= {line.get_gid() for line in left.lines}
-    assert len(right.lines) == len(attention_time_figure(costs()).axes[1].lines) + 1
+    drawn = {line.get_gid() for line in left.lines}
+    assert {"lsh-h2-c64 (triton)", "lsh-h4-c64"} <= drawn
+    assert "lsh-h2-c64" not in drawn  # what torch computes where there is a kernel
+    assert len(right.lines) == len(attention_time_figure(costs()).axes[1].lines)
     summary = attention_summary(table)
     rows, _ = markdown_tables(summary)
     by_triton = {row["mechanism"]: row for row in rows if "(triton)" in row["mechanism"]}
     assert by_triton["lsh-h2-c64 (triton)"]["512 [ms]"] == "20"
     assert by_triton["favor-m64 (triton)"]["512 [ms]"] == by_triton["favor-m64 (triton)"]["kept"] == "-"
-    assert "1,500 to 1,500 MHz" in summary
+    assert "1,500 MHz" in summary
+    assert "1,500 to" not in summary
+    assert by_triton["lsh-h2-c64 (triton)"]["host [ms]"] == "0.50"
+    assert "host [ms]" not in attention_summary(costs())
     assert summary.index("kernel `flash`") < summary.index("With padding") < summary.index("kernel `efficient`")
 
 
