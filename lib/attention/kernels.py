@@ -89,7 +89,7 @@ def by_triton(kernels: Kernels, rows: Tensor) -> bool:
     """Return whether to compute on `rows` [B, H, N, d] with Triton kernels.
 
     `auto` takes them on a GPU in half precision, since they were measured to be faster there, and slower in single
-    precision, where matrix units are of no use (docs/attention_cost.md).
+    precision, where matrix units are of no use (docs/gpu.md).
 
     Args:
         kernels: what is asked for.

@@ -8,11 +8,12 @@ import matplotlib.style
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
 
 from lib.measure.crossovers import BY_TRITON, EXACT, OURS, attention_rows, crossovers
 from lib.results.style import MARKERS, STYLE
 
-INCHES = (9.6, 4.6)
+INCHES = (9.6, 5.8)
 Rows = Mapping[tuple[str, str], pd.DataFrame]
 
 
@@ -91,9 +92,11 @@ def _figure(costs: pd.DataFrame, rows: Rows, column: str, title: str, label: str
             axes.set_xticks(lengths, [f"{length:,}" for length in lengths])
             axes.minorticks_off()
             axes.set_yscale("log", base=base)
-            axes.yaxis.set_major_formatter("{x:,.0f}")
+            axes.yaxis.set_major_locator(LogLocator(base, subs=(1, 2, 5) if base == 10 else (1,)))
+            axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.12g}")
+            axes.yaxis.set_minor_formatter(NullFormatter())
             axes.set_xlabel(f"tokens a sequence, {first['batch'] * first['length']:,} in all ({first['device']})")
-            axes.legend(loc="upper left", bbox_to_anchor=(0, 1), fontsize=7)
+            axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=2, fontsize=7)
     return figure
 
 

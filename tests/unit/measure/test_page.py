@@ -86,6 +86,16 @@ def test_the_page_shows_exactly_the_rows_of_training_that_the_benchmark_measures
     assert "All inputs are random ids." in page
 
 
+def test_the_page_of_a_gpu_has_a_row_for_every_mechanism_of_the_grid_by_kernels_too(repository, mechanisms):
+    page = (repository / "docs/gpu.md").read_text()
+    section = page.partition("<!-- end of attention_cost_gpu -->")[0]
+    for table in markdown_tables(section):
+        ours = {row["mechanism"] for row in table if row["implementation"] == "ours"}
+        exact = {name for name, parameters in mechanisms.items() if parameters["kind"] == "sdpa"}
+        assert ours >= set(mechanisms) | {f"{name} (triton)" for name in set(mechanisms) - exact}
+        assert {"host [ms]", "kept", *(f"{length:,} [ms]" for length in LENGTHS)} <= set(table[0])
+
+
 def test_a_refresh_replaces_summaries_and_nothing_else(page):
     new = refresh(page, {"training_cost": r"NEW \1 TABLE"})
     begin, end = "<!-- training_cost: written by make bench-page -->\n", "<!-- end of training_cost -->"
