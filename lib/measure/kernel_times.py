@@ -21,6 +21,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from lib.attention.kernels import Launch, has_kernels
 from lib.core.kinds import MECHANISMS
+from lib.core.settings.execution import Kernels
 from lib.measure.cost import host_seconds, interleaved, timed, warm_up
 from lib.measure.implementations import Case, prepare
 
@@ -146,7 +147,8 @@ def _fits(case: Case, launch: Launch) -> bool:
     try:
         with _launched(case, launch):
             prepare(case)()
-        torch.cuda.synchronize()
+        if case.device == "cuda":
+            torch.cuda.synchronize()
     except Exception as error:  # any that Triton has for what does not fit
         logger.info("%s %s: %s", case.mechanism, launch, error)
         return False
@@ -163,6 +165,7 @@ def cases_of(
     padding: str,
     device: str,
     dtype: str,
+    kernels: Kernels | None = None,
 ) -> list[Case]:
     """Return a case for every mechanism that has kernels, and length.
 
@@ -175,6 +178,7 @@ def cases_of(
         padding: `none` or `ragged`.
         device: `cpu` or `cuda`.
         dtype: of the inputs.
+        kernels: what they compute with; None = Triton kernels on a GPU where a mechanism has some.
     """
     on_gpu = device == "cuda"
     return [
@@ -189,7 +193,7 @@ def cases_of(
             head_size=head_size,
             device=device,
             dtype=dtype,
-            kernels="triton" if on_gpu and has_kernels(parameters["kind"]) else "torch",
+            kernels=kernels or ("triton" if on_gpu and has_kernels(parameters["kind"]) else "torch"),
         )
         for name, parameters in mechanisms.items()
         for length in lengths
