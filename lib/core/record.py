@@ -127,6 +127,18 @@ def read_record(folder: str | Path) -> RunRecord:
         raise DataError(f"{path}: not a run record ({error}). Delete the run's folder and run it again.") from error
 
 
+def differing_files(folder: str | Path, record: RunRecord) -> list[str]:
+    """Return which of the files that a run left in `folder` are gone or differ, in words."""
+    problems = []
+    for name, digest in record.files.items():
+        path = Path(folder) / name
+        if not path.is_file():
+            problems.append(f"{name} is gone")
+        elif file_digest(path) != digest:
+            problems.append(f"{name} is not what the run left")
+    return problems
+
+
 def digest_of(place: Path) -> str:
     """Return a digest of a file, or of the weights, tables or vocabulary in a folder; logs do not count."""
     files = sorted(place.iterdir()) if place.is_dir() else [place]

@@ -23,7 +23,7 @@ import yaml
 from lib.core.attempts import TRASH, Heartbeat, attempts, remove, sweep
 from lib.core.errors import RunError
 from lib.core.files import explained, read_mapping, sync, write_text
-from lib.core.record import CONFIG, RUN, read_record
+from lib.core.record import CONFIG, RUN, differing_files, read_record
 from lib.core.settings.run import Run
 from lib.training import ranks
 from lib.training.record import parents_of
@@ -68,6 +68,7 @@ class RunFolders:
         name = f"{run.stage}-{run.model}-{run.dataset}-seed-{run.seed}-{key}"
         self.home = Path(work or self.out.parent / f".{self.out.name}.work") / name
         self.work = self.home  # until an attempt begins
+        self._staged: int | None = None
         now = datetime.now(UTC)
         self.heartbeat = Heartbeat(
             **run.model_dump(include={"stage", "model", "dataset", "variant", "seed"}),
@@ -114,6 +115,7 @@ class RunFolders:
         """
         if ranks.index():
             return
+        self._let_go()
         if error is None:
             with contextlib.suppress(OSError):
                 self._write(state="finished")
@@ -178,9 +180,44 @@ class RunFolders:
         staged = self.work / RESULTS
         remove(staged)
         staged.mkdir()
+        self._let_go()
+        # Held open: as long as it is, no other folder can be taken for it.
+        self._staged = os.open(staged, os.O_RDONLY)
         settings = self.run.model_dump(mode="json")
         write_text(staged / CONFIG, yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
         return staged
+
+    def _let_go(self) -> None:
+        if self._staged is not None:
+            os.close(self._staged)
+            self._staged = None
+
+    def _check(self, staged: Path) -> None:
+        """Raise an error unless `staged` is the folder that was staged, with all that its record names.
+
+        Who takes a run over moves the folders of earlier attempts away. What still writes there makes new ones.
+
+        Raises:
+            ProjectError: it is another folder, or not whole.
+        """
+        try:
+            is_own = self._staged is not None and os.path.samestat(os.fstat(self._staged), staged.stat())
+        except OSError as error:
+            self.refuse_later(error)
+            raise RunError(
+                f"{explained(staged, error)} Expected the finished results; start this run again."
+            ) from error
+        if not is_own:
+            self.refuse_later()
+            raise RunError(
+                f"{staged}: another folder than the one that the results were written to, which something has removed "
+                "meanwhile. Nothing was published; start this run again."
+            )
+        if problems := differing_files(staged, read_record(staged)):
+            raise RunError(
+                f"{staged}: not whole ({', '.join(problems)}). Expected all files that its record names. Nothing was "
+                "published; start this run again."
+            )
 
     @property
     def trackers(self) -> Path:
@@ -194,12 +231,13 @@ class RunFolders:
         results. What an unfinished one has left there goes.
 
         Raises:
-            RunError: there is a finished run of others, or the place cannot be written.
+            ProjectError: there is a finished run of others, the results are not whole, or the place cannot be written.
         """
-        if self.trackers.is_dir():
-            for path in self.trackers.iterdir():
-                shutil.move(path, staged)
+        self._check(staged)
         try:
+            if self.trackers.is_dir():
+                for path in self.trackers.iterdir():
+                    os.rename(path, staged / path.name)
             sync(staged)
             self._put(staged)
         except OSError as error:
@@ -231,10 +269,12 @@ class RunFolders:
 
     def _clear(self) -> None:
         """Remove what an unfinished run has left where the results go."""
+        if _is_finished(self.out):
+            return
         aside = self.out.parent / f"{TRASH}{uuid.uuid4().hex}"
         with contextlib.suppress(FileNotFoundError):
             os.rename(self.out, aside)
-            if (aside / RUN).exists():  # another process has published at this very moment
+            if _is_finished(aside):  # another process has published at this very moment
                 with contextlib.suppress(OSError):
                     os.rename(aside, self.out)
             shutil.rmtree(aside, ignore_errors=True)
@@ -245,7 +285,7 @@ class RunFolders:
         Raises:
             RunError: there are finished results of other settings, other code or other inputs.
         """
-        if not (self.out / RUN).exists():
+        if not _is_finished(self.out):
             return False
         record, settings = read_record(self.out), read_mapping(self.out / CONFIG)
         own = read_mapping(self.run.model_dump_json())
@@ -260,3 +300,13 @@ class RunFolders:
             )
         logger.info("%s: another process has finished this run, with the same results; nothing is left to do", self.out)
         return True
+
+
+def _is_finished(folder: Path) -> bool:
+    """Whether a finished run is there with all of its files; what lacks some is made again, and a warning says so."""
+    if not (folder / RUN).exists():
+        return False
+    gone = [name for name in (CONFIG, *read_record(folder).files) if not (folder / name).is_file()]
+    if gone:
+        logger.warning("%s: %s is gone, so this is no finished run; it is made again", folder, " and ".join(gone[:2]))
+    return not gone

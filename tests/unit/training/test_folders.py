@@ -3,66 +3,17 @@
 import errno
 import os
 import re
+import shutil
+from pathlib import Path
 
 import pytest
 import yaml
+from run_folders import finish
 
-from lib.core.attempts import attempts, read_heartbeat
+from lib.core.attempts import attempts, read_heartbeat, remove
 from lib.core.errors import DataError, RunError
-from lib.core.record import RunRecord
-from lib.core.settings.run import Run
 from lib.training import folders as module
 from lib.training.folders import RunFolders
-from lib.training.record import write_record
-
-DIGEST = "0" * 16
-
-
-@pytest.fixture
-def run(tmp_path):
-    """Settings of a run that needs no tokens."""
-    data = {}
-    for split in ("train", "validation", "test"):
-        data[split] = str(tmp_path / f"{split}.parquet")
-        (tmp_path / f"{split}.parquet").write_bytes(split.encode())
-    return Run.model_validate(
-        {
-            "stage": "score",
-            "model": "tfidf",
-            "dataset": "imdb",
-            "seed": 1,
-            "task": {"kind": "sequence_classification"},
-            "labels": ["no", "yes"],
-            "backbone": {"kind": "tfidf"},
-            "data": data,
-        }
-    )
-
-
-@pytest.fixture
-def begin(run, tmp_path):
-    """Return the folders of a new process at the run, as the workflow starts it."""
-
-    def make(**changes):
-        arguments = {"run": run, "out": tmp_path / "runs" / "out", "work": tmp_path / "work", "code": DIGEST}
-        return RunFolders(**arguments | changes)
-
-    return make
-
-
-def finish(folders, score=1.0):
-    """Leave finished results where they are published from."""
-    staged = folders.stage()
-    (staged / "model").mkdir()
-    (staged / "model" / "weights").write_text(str(score))
-    record = dict.fromkeys(("epochs", "steps", "tokens", "seconds", "peak_memory_mb"), 0) | folders.run.model_dump(
-        include={"stage", "model", "dataset", "seed", "precision"}
-    )
-    speeds = dict.fromkeys(("seconds_per_epoch", "tokens_per_second", "hardware", "git_commit"))
-    record |= speeds | {"task": folders.run.task.kind, "parents": folders.parents, "parameters": {}, "device": "cpu"}
-    record |= {"peak_memory_kind": "resident", "versions": {}, "metrics": {"test_f1_macro": score}}
-    write_record(RunRecord.model_validate(record), staged, folders.code)
-    return staged
 
 
 def scores(place):
@@ -237,7 +188,7 @@ def test_what_is_published_while_leftovers_are_removed_stays(begin, monkeypatch)
         monkeypatch.setattr(RunFolders, "is_published", too_early)
         late = begin()
         late.work = folders.work
-        other = finish(folders, 2.0).rename(folders.work / "late")
+        other = finish(late, 2.0).rename(folders.work / "late")
         late.publish(other)
     assert scores(folders.out) == "1.0"
 
@@ -259,3 +210,86 @@ def test_a_place_that_cannot_be_made_is_said_before_any_work(begin, tmp_path):
     (tmp_path / "runs").write_text("a file")
     with pytest.raises(RunError, match="cannot be written"), begin():
         pytest.fail("it has begun")
+
+
+# Taken over between staging and publishing
+
+
+@pytest.fixture
+def taken_over(begin):
+    """An attempt whose folder a later one has removed, as it does with what superseded ones have left."""
+
+    def take(folders):
+        with begin():
+            remove(folders.work)
+
+    return take
+
+
+@pytest.mark.parametrize("again", [[], ["run.json"], ["model/weights", "config.yaml", "run.json"]])
+def test_what_is_written_where_the_staging_folder_was_is_never_published(again, begin, taken_over):
+    """Writers make folders that are missing, so that the results seem to be there, with a record of what is left."""
+    with pytest.raises(RunError, match="another process has taken this run over"), begin() as folders:  # noqa: PT012
+        staged = finish(folders)
+        record = (staged / "run.json").read_text()
+        taken_over(folders)
+        for name in again:
+            (staged / name).parent.mkdir(parents=True, exist_ok=True)
+            (staged / name).write_text(record)
+        folders.publish(staged)
+    assert not folders.out.exists()
+
+
+def test_trackers_files_are_not_put_where_the_staging_folder_was(begin, taken_over):
+    with pytest.raises(RunError, match="another process has taken this run over"), begin() as folders:  # noqa: PT012
+        staged = finish(folders)
+        taken_over(folders)
+        folders.trackers.mkdir(parents=True)
+        (folders.trackers / "events").touch()
+        folders.publish(staged)
+    assert not staged.exists()
+    assert not folders.out.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda staged: (staged / "model/weights").unlink(), "model/weights is gone"),
+        (lambda staged: (staged / "config.yaml").write_text("other"), "config.yaml is not what the run left"),
+        (lambda staged: (staged / "run.json").unlink(), "run.json: no such file"),
+    ],
+)
+def test_results_that_are_not_whole_are_never_published(change, message, begin):
+    with pytest.raises((RunError, DataError), match=message), begin() as folders:  # noqa: PT012
+        staged = finish(folders)
+        change(staged)
+        folders.publish(staged)
+    assert not folders.out.exists()
+    assert read_heartbeat(folders.work).state == "failed"
+
+
+def test_a_record_without_its_files_is_no_finished_run(begin, caplog):
+    """As an interrupted deletion leaves it: the next start makes the run again instead of failing for ever."""
+    with begin() as folders:
+        folders.publish(finish(folders, 1.0))
+    shutil.rmtree(folders.out / "model")
+    (folders.out / "config.yaml").unlink()
+    with begin() as again:
+        assert not again.is_published()
+        assert "config.yaml is gone" in caplog.text
+        again.publish(finish(again, 2.0))
+    assert scores(folders.out) == "2.0"
+    assert [path.name for path in folders.out.parent.iterdir()] == ["out"]
+
+
+def test_a_finished_run_of_others_is_never_out_of_its_place(begin, run, monkeypatch):
+    """Not even for the moment in which another process looks at what lies there."""
+    with begin() as folders:
+        folders.publish(finish(folders))
+    moved = []
+    rename = os.rename
+    monkeypatch.setattr(os, "rename", lambda source, target: moved.append(Path(source)) or rename(source, target))
+    with begin(code="f" * 16) as others:
+        others._clear()
+    assert folders.out not in moved
+    assert scores(folders.out) == "1.0"
