@@ -100,22 +100,37 @@ def hand_over() -> int | None:
             connection.connect(address)
             socket.send_fds(connection, [b"\0"], [0, 1, 2])
             connection.sendall(json.dumps(asdict(Call.of_this_process())).encode() + b"\n")
-            replies = connection.makefile("r", encoding="utf-8")
-            reply = replies.readline().strip() or "the server has ended"
+            reply = _reply(connection) or "the server has ended"
         except OSError as error:
             reply = str(error.strerror)
         if reply != STARTED:
             logger.warning("%s: not used, this program runs in its own process (%s)", address, reply)
             return None
+        # The system itself writes the number of a signal: a handler would wait for the end of the call that waits for
+        # the reply, if the signal had come just before it.
+        connection.setblocking(False)
+        before = signal.set_wakeup_fd(connection.fileno())
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
-            signal.signal(number, lambda number, _: connection.sendall(bytes([number])))
+            signal.signal(number, lambda *_: None)
         status = ""
         with contextlib.suppress(ConnectionResetError):
-            status = replies.readline()
+            status = _reply(connection)
+        signal.set_wakeup_fd(before)
     if not status:
         logger.error("%s: the server's process for this program was killed. Run it again.", address)
         return 1
     return int(status)
+
+
+def _reply(connection: socket.socket) -> str:
+    """Return the next line that arrives, without its end; nothing if none arrives any more."""
+    line = b""
+    while True:
+        select.select([connection], [], [])
+        part = connection.recv(1)
+        if not part or part == b"\n":
+            return line.decode() if part else ""
+        line += part
 
 
 def start(modules: Sequence[str], threads: int = 1) -> Call | None:

@@ -156,6 +156,22 @@ def test_a_signal_ends_the_program(programs, tmp_path, number):
     assert (tmp_path / "pid.tidied").exists() == (number == signal.SIGINT)
 
 
+def test_a_signal_that_interrupts_nothing_is_passed_on_all_the_same(programs, tmp_path):
+    """As one that comes just before the program waits for its reply: here, another thread gets it."""
+    deaf = """
+import os, signal, threading, time
+if "ATTENTION_GRID_PRELOADED" in os.environ:  # not in the process that runs it
+    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+"""
+    (programs.folder / "program.py").write_text(deaf + PROGRAM)
+    process = programs.start("wait", tmp_path / "pid")
+    eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
+    process.send_signal(signal.SIGTERM)
+    process.communicate(timeout=30)
+    assert process.returncode == 128 + signal.SIGTERM
+
+
 def test_a_program_whose_keeper_was_killed_has_failed(programs, tmp_path):
     process = programs.start("wait", tmp_path / "pid")
     eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
