@@ -33,7 +33,7 @@ from lib.training.checkpoints import (
 )
 from lib.training.folders import RunFolders
 from lib.training.heartbeats import Heartbeats
-from lib.training.interruptions import Interruption, OutOfMemoryError, explained_failures
+from lib.training.interruptions import Interruption, OutOfMemoryError, explained_failures, explained_size
 from lib.training.record import count_parameters, ordered_history, training_record, write_record
 from lib.training.scoring import load_split, predict_splits
 from lib.training.trackers import close_trackers, place_trackers, report_final
@@ -85,6 +85,7 @@ def _try(run: Run, folders: RunFolders, interruption: Interruption, fitting: int
     return None
 
 
+@explained_size()
 def _train(run: Run, folders: RunFolders, interruption: Interruption) -> None:
     """Train, predict and publish."""
     recipe = run.recipe
