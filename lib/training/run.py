@@ -172,6 +172,10 @@ def _fit(trainer: KeyedTrainer, run: Run) -> None:
     if trainer.args.disable_tqdm:
         disable_progress_bar()
     trainer.train(resume_from_checkpoint=checkpoint)
+    if checkpoint is not None and checkpoint.name == checkpoint_folder("", trainer.state.global_step).name:
+        # No step was left, and not every task evaluates after training; but the record says what computes a pass.
+        batch = next(iter(trainer.get_eval_dataloader()))
+        trainer.prediction_step(trainer.model, batch, prediction_loss_only=True)
 
 
 def _keep(
