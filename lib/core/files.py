@@ -69,21 +69,81 @@ _Loader.add_implicit_resolver(
 )
 
 
+MOST_LEVELS = 50
+MOST_VALUES = 100_000
+"""Bounds far above what any study needs; a file of a few lines can exceed both by aliases."""
+
+
 def read_mapping(source: str | Path) -> dict[str, Any]:
     """Return the settings in `source`: a mapping written in place (`{...}`, JSON), or the path of a YAML file.
 
     Raises:
-        ConfigError: the file cannot be read, or holds no mapping.
+        ConfigError: the file cannot be read, names a key twice, is too deep or too large, or holds no mapping.
     """
     in_place = str(source).lstrip().startswith("{")
     try:
         text = str(source) if in_place else Path(source).read_text(encoding="utf-8")
-        values = yaml.load(text, _Loader)  # noqa: S506 a SafeLoader
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{source}: cannot be read ({error}). Expected a YAML file of settings.") from error
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        if node is not None:
+            _count_values(node, {}, str(source))
+        values = None if node is None else loader.construct_document(node)
+    except RecursionError as error:
+        raise ConfigError(_too_deep(source)) from error
+    except ConfigError:
+        raise
+    except (OSError, yaml.YAMLError, ValueError) as error:
+        raise ConfigError(f"{source}: cannot be read ({error}). Expected a YAML file of settings, in UTF-8.") from error
     if not isinstance(values, dict):
         raise ConfigError(f"{source}: holds {type(values).__name__}, expected a mapping of settings.")
     return values
+
+
+def _count_values(node: yaml.Node, counts: dict[yaml.Node, int], source: str, level: int = 0) -> int:
+    """Return how many values a node of YAML stands for; what an alias repeats counts each time.
+
+    Args:
+        node: of the tree.
+        counts: of the nodes that have been counted before, which this completes.
+        source: what a message names.
+        level: nodes above it.
+
+    Raises:
+        ConfigError: a key comes twice in one mapping; the nodes are too many, too deep, or contain themselves.
+    """
+    if level > MOST_LEVELS:  # an alias for what it stands in has no end, and is found here, too
+        raise ConfigError(_too_deep(source))
+    if node in counts:
+        return counts[node]
+    children = []
+    if isinstance(node, yaml.MappingNode):
+        lines: dict[tuple[str, str], int] = {}
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                line = key.start_mark.line + 1
+                if before := lines.get((key.tag, key.value)):
+                    raise ConfigError(
+                        f"{source}: the key '{key.value}' stands in line {before} and again in line {line}. Expected "
+                        "every key once in its section; remove or rename one of them."
+                    )
+                lines[key.tag, key.value] = line
+        children = [child for pair in node.value for child in pair]
+    elif isinstance(node, yaml.SequenceNode):
+        children = node.value
+    counts[node] = count = 1 + sum(_count_values(child, counts, source, level + 1) for child in children)
+    if count > MOST_VALUES:
+        raise ConfigError(
+            f"{source}: holds more than {MOST_VALUES} values, of which aliases (*name) may repeat most. Expected the "
+            "settings of a study; remove aliases of what consists of aliases."
+        )
+    return count
+
+
+def _too_deep(source: str | Path) -> str:
+    return (
+        f"{source}: is nested in more than {MOST_LEVELS} levels, or holds an alias (*name) for what it stands in. "
+        "Expected the settings of a study; write out what repeats."
+    )
 
 
 def file_digest(path: Path) -> str:

@@ -152,6 +152,8 @@ class BackboneParameters(KindParameters):
 
     takes_mechanism: ClassVar[bool] = False
     """Whether a field `mechanism` holds the parameters of an attention mechanism, which each model chooses."""
+    takes_adapters: ClassVar[bool] = True
+    """Whether it has linear layers, in which `recipe.lora` puts adapters."""
 
     @property
     def abilities(self) -> frozenset[Ability]:

@@ -37,8 +37,11 @@ _BATCH_ROWS = 128
 _PROGRESS_ROWS = 100_000
 _BUFFER_BYTES = 1 << 18
 
+_MOST_CHARACTERS = 2**28
+"""Of a line, or of a field of several lines. A file of a few MB can unpack to one that no memory holds."""
+
 # The csv module refuses fields above 128 KiB, which a long document exceeds.
-csv.field_size_limit(2**31 - 1)
+csv.field_size_limit(_MOST_CHARACTERS)
 
 
 class Record(NamedTuple):
@@ -293,6 +296,11 @@ def _read_file(path: Path, columns: _Columns) -> Iterator[tuple[Any, ...]]:
     """Yield (id, text, label, group, fold) of each document as the format gives them."""
     row = 0
     try:
+        if path.exists() and not path.is_file():
+            raise DataError(
+                f"{path}: is a folder, a pipe or a device. Expected a file, since it is read more than once; write the "
+                "documents to one."
+            )
         with _opened(path) as (suffix, stream):
             for values in _READERS[suffix](stream, path, columns):
                 row += 1
@@ -365,12 +373,29 @@ def _opened(path: Path) -> Iterator[tuple[str, IO[bytes]]]:
             yield suffix, stack.enter_context(path.open("rb"))
 
 
+def _lines(stream: IO[bytes], path: Path, newline: str | None = None) -> Iterator[str]:
+    """Yield the lines of a text in UTF-8, divided by `newline` as by `io.TextIOWrapper`."""
+    text = io.TextIOWrapper(stream, "utf-8-sig", newline=newline)
+    while line := text.readline(_MOST_CHARACTERS):
+        if len(line) == _MOST_CHARACTERS:
+            raise DataError(
+                f"{path}: has a line of {_MOST_CHARACTERS} characters or more. Expected documents that memory holds; "
+                "divide them, or check what the file unpacks to."
+            )
+        yield line
+
+
 def _require(names: Sequence[str], columns: _Columns, where: str) -> None:
     if missing := [name for name in columns if name is not None and name not in names]:
         raise DataError(
             f"{where}: has no column {', '.join(map(repr, missing))}; it has {', '.join(map(repr, names))}. Set "
             "'text', 'id', 'label', 'group' and 'split.folds.column' to the names of its columns; those of a CSV are "
             "what stands in its first line."
+        )
+    if doubled := [name for name in columns if name is not None and names.count(name) > 1]:
+        raise DataError(
+            f"{where}: has several columns {', '.join(map(repr, doubled))}. Expected one of each that is read; rename "
+            "the others."
         )
 
 
@@ -390,7 +415,7 @@ def _read_parquet(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[
 
 
 def _read_csv(stream: IO[bytes], path: Path, columns: _Columns, delimiter: str = ",") -> Iterator[tuple[Any, ...]]:
-    rows = csv.reader(io.TextIOWrapper(stream, "utf-8-sig", newline=""), delimiter=delimiter, strict=True)
+    rows = csv.reader(_lines(stream, path, newline=""), delimiter=delimiter, strict=True)
     header = next(rows, [])
     _require(header, columns, str(path))
     places = [None if name is None else header.index(name) for name in columns]
@@ -406,7 +431,7 @@ def _read_csv(stream: IO[bytes], path: Path, columns: _Columns, delimiter: str =
 
 
 def _read_jsonl(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tuple[Any, ...]]:
-    for line_number, line in enumerate(io.TextIOWrapper(stream, "utf-8-sig"), start=1):
+    for line_number, line in enumerate(_lines(stream, path), start=1):
         if line.isspace():
             continue
         where = f"{path}, line {line_number}"
@@ -429,7 +454,7 @@ def _read_text(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tup
             f"{path}: plain text has one document per line, no ids, no labels, no groups and no folds. Set 'id' and "
             "'group' to null; for labelled documents use Parquet, CSV or JSONL."
         )
-    for line in io.TextIOWrapper(stream, "utf-8-sig"):
+    for line in _lines(stream, path):
         yield None, line.rstrip("\n"), None, None, None
 
 

@@ -124,4 +124,4 @@ class Share(Sampler[tuple[int, int] | None]):
 def micro_batch_size(batch_size: int, longest: int, micro_batch_tokens: int) -> int:
     """Return the largest divisor of `batch_size` whose documents fit into `micro_batch_tokens`, at least 1."""
     fitting = max(1, micro_batch_tokens // longest)
-    return max(size for size in range(1, batch_size + 1) if batch_size % size == 0 and size <= fitting)
+    return next(size for size in range(min(fitting, batch_size), 0, -1) if batch_size % size == 0)

@@ -13,6 +13,7 @@ from lib.core.randomness import derive_seed
 from lib.core.settings.run import Run
 from lib.data.tokenizer import TextTokenizer
 from lib.tasks.contract import Task
+from lib.training.interruptions import explained_size
 
 
 class Parts(NamedTuple):
@@ -25,6 +26,7 @@ class Parts(NamedTuple):
     """With the weights that are drawn first, whatever the run starts from."""
 
 
+@explained_size()
 def assemble(run: Run) -> Parts:
     """Return the parts of a run on tokens; the same run gives the same first weights.
 

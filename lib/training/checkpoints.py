@@ -14,12 +14,14 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import TrainingArguments
 from transformers.trainer import TRAINER_STATE_NAME
+from transformers.trainer_pt_utils import safe_globals
 from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
 
 from lib.core.attempts import remove
-from lib.core.errors import RunError
+from lib.core.errors import RunError, UnpicklingError
 from lib.core.files import atomic_path, file_digest, sync, write_json
 from lib.training import ranks
 from lib.training.folders import TRACKERS, RunFolders
@@ -109,7 +111,7 @@ def copy_checkpoint(source: Path, target: Path) -> None:
     """Copy a checkpoint into the folder of this process's own attempt.
 
     Raises:
-        DamagedError: the copy is not whole.
+        DamagedError: the copy is not whole, or holds more than tensors and numbers.
         ProjectError: it cannot be written.
     """
     with atomic_path(target) as partial:
@@ -121,9 +123,26 @@ def copy_checkpoint(source: Path, target: Path) -> None:
             raise DamagedError(f"{source}: {fault(source) or error}") from error
         if found := fault(partial):
             raise DamagedError(f"{source}: {found}")
+        _refuse_code(partial)
         # The best model's path is that of the attempt it was copied from.
         best = read_state(partial).get("best_global_step")
         change_state(partial, best_model_checkpoint=best and str(checkpoint_folder(target.parent, best)))
+
+
+def _refuse_code(checkpoint: Path) -> None:
+    """Refuse a checkpoint with a pickle that the Trainer will not load, before it has loaded half of the rest.
+
+    Raises:
+        DamagedError: there is one.
+    """
+    for path in sorted([*checkpoint.glob("*.pt"), *checkpoint.glob("*.pth")]):
+        try:
+            with safe_globals():
+                # As the Trainer will, but numbers stay on the disk.
+                torch.load(path, map_location="cpu", weights_only=True, mmap=True)  # noqa: TID251
+        except (UnpicklingError, RuntimeError, EOFError) as error:
+            first = str(error).splitlines()[0]
+            raise DamagedError(f"{path.name} holds more than tensors and numbers ({first})") from error
 
 
 def rotate(work: Path, best: int | None) -> None:

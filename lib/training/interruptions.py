@@ -80,6 +80,25 @@ def died_of_worker(error: Exception) -> bool:
 
 
 @contextlib.contextmanager
+def explained_size() -> Iterator[None]:
+    """Say what a user can do if memory does not suffice in this context for the weights of a model alone.
+
+    Raises:
+        RunError: it did not.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not should_reduce_batch_size(error):
+            raise
+        raise RunError(
+            f"out of memory ({str(error).splitlines()[0]}), before any document was read. Expected the weights of the "
+            "model to fit: take a smaller backbone (hidden_size, num_hidden_layers) or vocabulary, or a machine with "
+            "more memory."
+        ) from error
+
+
+@contextlib.contextmanager
 def explained_failures(
     args: TrainingArguments, micro_batch_tokens: int, longest: int, interruption: Interruption
 ) -> Iterator[None]:

@@ -33,7 +33,7 @@ from lib.training.checkpoints import (
 )
 from lib.training.folders import RunFolders
 from lib.training.heartbeats import Heartbeats
-from lib.training.interruptions import Interruption, OutOfMemoryError, explained_failures
+from lib.training.interruptions import Interruption, OutOfMemoryError, explained_failures, explained_size
 from lib.training.record import count_parameters, ordered_history, training_record, write_record
 from lib.training.scoring import load_split, predict_splits
 from lib.training.trackers import close_trackers, place_trackers, report_final
@@ -85,6 +85,7 @@ def _try(run: Run, folders: RunFolders, interruption: Interruption, fitting: int
     return None
 
 
+@explained_size()
 def _train(run: Run, folders: RunFolders, interruption: Interruption) -> None:
     """Train, predict and publish."""
     recipe = run.recipe
@@ -171,6 +172,10 @@ def _fit(trainer: KeyedTrainer, run: Run) -> None:
     if trainer.args.disable_tqdm:
         disable_progress_bar()
     trainer.train(resume_from_checkpoint=checkpoint)
+    if checkpoint is not None and checkpoint.name == checkpoint_folder("", trainer.state.global_step).name:
+        # No step was left, and not every task evaluates after training; but the record says what computes a pass.
+        batch = next(iter(trainer.get_eval_dataloader()))
+        trainer.prediction_step(trainer.model, batch, prediction_loss_only=True)
 
 
 def _keep(

@@ -272,3 +272,9 @@ def test_the_micro_batch_halves_on_a_gpu_of_little_memory(run_of, tmp_path, capl
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert "out of memory (CUDA out of memory" in caplog.text
     assert read_record(tmp_path / "out").steps == 3
+
+
+def test_a_model_that_no_memory_holds_ends_in_a_message(run_of, tmp_path):
+    wide = {"kind": "recurrent", "cell": "gru", "hidden_size": 2 * 10**9}
+    with pytest.raises(RunError, match=r"out of memory \(.*before any document was read.*take a smaller backbone"):
+        train(run_of("pretrain", backbone=wide), tmp_path / "out")

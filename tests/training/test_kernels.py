@@ -1,8 +1,10 @@
 """A run computes with the kernels that its execution asks for, and its record says so."""
 
 import pytest
+from killing import killed_in
 
 from lib.core.record import read_record
+from lib.training.folders import RunFolders
 from lib.training.run import train
 
 LSH = {"mechanism": {"kind": "lsh", "num_hashes": 1, "chunk_size": 16}}
@@ -21,6 +23,15 @@ def test_kernels_train_as_torch_does(backbone, run_of, tmp_path):
         assert records[kernels].kernels == kernels
     expected, found = (records[kernels].metrics for kernels in ("torch", "triton"))
     assert found == pytest.approx(expected, rel=1e-4)
+
+
+@pytest.mark.parametrize("backbone", [LSH, FAVOR], ids=["lsh", "favor"])
+def test_a_run_that_had_all_its_steps_when_it_was_killed_says_so_too(backbone, run_of, tmp_path):
+    run = run_of("pretrain", backbone=backbone, recipe=ONE_STEP)
+    with killed_in(RunFolders, "stage"):
+        train(run, tmp_path / "out")
+    train(run, tmp_path / "out")
+    assert read_record(tmp_path / "out").kernels == "torch"
 
 
 def test_exact_attention_has_none(run_of, tmp_path):

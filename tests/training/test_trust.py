@@ -1,7 +1,9 @@
 """Nothing that is loaded can run code: neither a checkpoint, nor weights, nor what stands beside them."""
 
 import json
+import logging
 import os
+import re
 
 import pytest
 import torch
@@ -31,8 +33,9 @@ class Touch:
 
 
 @pytest.fixture
-def killed(run_of, tmp_path):
+def killed(run_of, tmp_path, caplog):
     """A run killed in its second epoch, and its last checkpoint."""
+    caplog.set_level(logging.INFO)
     run = run_of("finetune", recipe={"epochs": 2}, execution={"checkpoint_minutes": 1e-6})
     with killed_at(STEP):
         train(run, tmp_path / "out")
@@ -40,14 +43,14 @@ def killed(run_of, tmp_path):
 
 
 @pytest.mark.parametrize("name", ["optimizer.pt", "scheduler.pt", "rng_state.pth"])
-def test_a_checkpoint_with_code_is_refused(name, killed, tmp_path):
+def test_a_checkpoint_with_code_is_passed_over(name, killed, tmp_path, caplog):
     run, checkpoint = killed
     torch.save({"state": Touch(tmp_path / "code_ran")}, checkpoint / name)
     seal(checkpoint)  # as whoever makes such a file would
-    with pytest.raises(RunError, match=rf"checkpoint-{STEP}: holds more than tensors and numbers.*delete this one"):
-        train(run, tmp_path / "out")
+    train(run, tmp_path / "out")
+    assert re.search(rf"checkpoint-{STEP}: passed over \({name} holds more than tensors and numbers", caplog.text)
+    assert f"checkpoint-{STEP - 1}: taken over" in caplog.text
     assert not (tmp_path / "code_ran").exists()
-    assert not (tmp_path / "out").exists()
 
 
 ARCHITECTURE = {"model_type": "bert", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}

@@ -166,3 +166,31 @@ def test_what_a_plan_needs_runs_without_torch_and_statistics():
         "sys.exit(bool(heavy & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0
+
+
+IMPORT_EACH_FIRST = """
+import importlib, os, sys
+import torch.nn, transformers.modeling_utils  # shared by all; what registers the models comes later
+assert "transformers.models.auto.modeling_auto" not in sys.modules and "lib" not in sys.modules
+for name in sys.argv[1:]:
+    sys.stderr.flush()
+    child = os.fork()
+    if not child:
+        try:
+            importlib.import_module(name)
+        except BaseException as error:
+            print(f"{name}: {error}", flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+def test_every_module_with_a_model_can_be_the_first_import_of_a_process():
+    """`lib` imports them by itself, when transformers' Auto classes come into being; what imports no torch does not."""
+    without_torch = WITHOUT_TORCH["backbones"]
+    files = [path for path in sorted((ROOT / "lib/backbones").rglob("*.py")) if path.name not in without_torch]
+    names = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in files]
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORT_EACH_FIRST, *names], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert not done.stdout

@@ -6,9 +6,10 @@ Shapes: B batch, N tokens read, T tokens written, D hidden size, V vocabulary.
 from typing import Any
 
 import torch
+import transformers
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import AutoModel, Cache, PreTrainedModel
+from transformers import Cache, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.utils.generic import can_return_tuple
 
@@ -41,7 +42,8 @@ class EncoderDecoderModel(EncoderDecoderPreTrainedModel):
     def __init__(self, config: EncoderDecoderBackboneConfig) -> None:
         super().__init__(config)
         architecture = config.inner()
-        self.inner: PreTrainedModel = AutoModel.from_config(
+        # Not imported by name above: `lib` registers every model with AutoModel at its first import, this one included.
+        self.inner: PreTrainedModel = transformers.AutoModel.from_config(
             architecture, attn_implementation=config._attn_implementation
         )
         # The two go together: only scores from embeddings, whose variance is 1, are scaled.

@@ -5,8 +5,9 @@ Shapes: B batch, N tokens, D hidden size.
 
 from typing import Any
 
+import transformers
 from torch import Tensor, nn
-from transformers import AutoModel, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import can_return_tuple
 
@@ -50,7 +51,8 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
 
     def __init__(self, config: PretrainedBackboneConfig) -> None:
         super().__init__(config)
-        self.inner: PreTrainedModel = AutoModel.from_config(
+        # Not imported by name above: `lib` registers every model with AutoModel at its first import, this one included.
+        self.inner: PreTrainedModel = transformers.AutoModel.from_config(
             config.inner(),
             attn_implementation="eager" if config.family.eager_only else config._attn_implementation,
             **config.family.options,

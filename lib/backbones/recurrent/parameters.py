@@ -1,7 +1,7 @@
 """Parameters of the recurrent encoder. Names are those of the attention encoder where both have one."""
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
@@ -11,6 +11,8 @@ from lib.core.settings import Probability, check
 
 class Parameters(BackboneParameters):
     """Bidirectional recurrent encoder: each field is the field of the same name in `RecurrentConfig`."""
+
+    takes_adapters: ClassVar[bool] = False
 
     kind: Literal["recurrent"] = "recurrent"
     cell: Literal["rnn", "lstm", "gru"] = Field(

@@ -6,11 +6,25 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
+
+Count = Annotated[int, Field(gt=0, le=10**9)]
+"""Number of epochs, steps or documents. The bound is far above any use; beyond it, libraries overflow or never end."""
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+"""NumPy takes no larger one."""
+
+
+def _distinct(seeds: list[int]) -> list[int]:
+    if len(set(seeds)) < len(seeds):
+        raise ValueError(f"seeds {seeds} repeat one, but a seed names one run. Name each once")
+    return seeds
+
+
+Seeds = Annotated[list[Seed], Field(min_length=1), AfterValidator(_distinct)]
 
 # Names and folders become parts of paths and of commands.
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"

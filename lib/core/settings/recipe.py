@@ -5,7 +5,7 @@ from typing import Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from lib.core.settings import Fraction, Probability, Section, check
+from lib.core.settings import Count, Fraction, Probability, Section, check
 
 Precision = Literal["fp32", "bf16", "fp16"]
 
@@ -32,15 +32,15 @@ class Lora(Section):
 class Recipe(Section):
     """AdamW, and a learning rate that rises to its peak and falls to a minimum."""
 
-    epochs: PositiveInt = Field(description="Passes over the training documents.")
-    steps: PositiveInt | None = Field(
+    epochs: Count = Field(description="Passes over the training documents.")
+    steps: Count | None = Field(
         None,
         description="Optimiser steps after which the training ends, even within an epoch, and to which the schedule "
         "counts; null = those of all epochs, which are never exceeded.",
     )
     learning_rate: PositiveFloat = Field(description="Peak learning rate.")
     min_lr_ratio: Fraction = Field(description="Final learning rate as a share of the peak.")
-    batch_size: PositiveInt = Field(description="Documents per optimiser step.")
+    batch_size: Count = Field(description="Documents per optimiser step.")
     schedule: Literal["cosine", "one_cycle"] = Field(
         "cosine",
         description="`cosine`: the rate rises linearly from 0 and falls with a cosine; `one_cycle`: it does both with "

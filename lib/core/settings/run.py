@@ -6,7 +6,7 @@ from typing import Literal
 from pydantic import Field
 
 from lib.core.kinds import AnyBackbone, AnyTask
-from lib.core.settings import Section, check
+from lib.core.settings import Section, Seed, check
 from lib.core.settings.execution import Training
 from lib.core.settings.geometry import Geometry
 from lib.core.settings.recipe import Precision, Recipe, obstacle_of_quantized
@@ -36,7 +36,7 @@ class Run(Section):
     variant: dict[str, Setting] = Field(
         default_factory=dict, description="Settings by dotted name that tell it from other runs of a search."
     )
-    seed: int = Field(description="Seed of order, masks, features, initial weights and dropout.")
+    seed: Seed = Field(description="Seed of order, masks, features, initial weights and dropout.")
     precision: Precision = Field("fp32", description="Arithmetic of the forward pass.")
     task: AnyTask = Field(description="What is learnt and how it is scored.")
     labels: list[str] | None = Field(None, description="Names of the classes, in the order of their numbers.")
@@ -74,6 +74,8 @@ class Run(Section):
         if not self.trains and self.reads_tokens and self.start is None:
             yield "start is missing. Give a model with a head for the task, since without a recipe none is trained"
         if self.recipe and self.recipe.lora:
+            if not self.backbone.takes_adapters:
+                yield f"recipe.lora: the backbone {self.backbone.kind} has no linear layers to adapt. Leave it out"
             if self.start is None and not self.recipe.lora.merge:
                 yield "recipe.lora.merge: false would lose the weights that were drawn, without a start. Set it to true"
             if self.start is not None and not self.start.load_only_model_state:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, NonNegativeInt, ValidationError
+from pydantic import BeforeValidator, Field, ValidationError
 
 from lib.core.generated import problems_of
 from lib.core.kinds import (
@@ -19,7 +19,7 @@ from lib.core.kinds import (
     MechanismParameters,
     ResultParameters,
 )
-from lib.core.settings import Name, Section, check, remembered, sentences, whole, without_null
+from lib.core.settings import Name, Section, Seeds, check, remembered, sentences, whole, without_null
 from lib.core.settings.data import Corpus, Dataset, GeneratedSource, Tokenizer
 from lib.core.settings.execution import Execution
 from lib.core.settings.geometry import Geometry
@@ -103,9 +103,7 @@ class Work(Section):
 
     task: AnyTask = Field(description="Settings of the task that hold here only.")
     recipe: Recipe | None = Field(None, description="Settings of the recipe that hold here only.")
-    seeds: list[NonNegativeInt] | None = Field(
-        None, min_length=1, description="Seeds of the runs here; null = those of the stage."
-    )
+    seeds: Seeds | None = Field(None, description="Seeds of the runs here; null = those of the stage.")
     start: str | None = Field(
         None,
         description="Entry of the stage before, from whose runs those here start; null = that of the same name, or the "
@@ -150,9 +148,8 @@ class Stage(Section):
     models: list[str] | None = Field(
         None, min_length=1, description="Models that pass it; null = all that do not skip it."
     )
-    seeds: list[NonNegativeInt] | None = Field(
+    seeds: Seeds | None = Field(
         None,
-        min_length=1,
         description="Seeds of its runs; null = those of the study. Where the stage that it starts from lacks a seed, a "
         "run starts from the one of that stage's first seed.",
     )
@@ -278,7 +275,7 @@ def problems_of_settings(work: Work, settings: Mapping[str, Setting]) -> Iterato
 class Experiment(Section):
     """What is compared: models, data, stages."""
 
-    seeds: list[NonNegativeInt] = Field(min_length=1, description="Seeds; every run is made once for each.")
+    seeds: Seeds = Field(description="Seeds; every run is made once for each.")
     precision: Precision = Field("bf16", description="Arithmetic of the forward pass; `fp16` needs a GPU.")
     mechanisms: dict[Name, AnyMechanism] = Field(
         default_factory=dict,
@@ -850,6 +847,21 @@ class Experiment(Section):
             for entry, work in self._works_at(name, stage):
                 if obstacle := obstacle_of_quantized(work.recipe):
                     yield f"stages.{stage}.data.{entry}: the backbone {backbone} {obstacle}"
+
+    @check
+    def _adapters_have_a_place(self) -> Iterator[str]:
+        for name, stage in self._passages():
+            if self.backbone_at(name, stage).takes_adapters:
+                continue
+            backbone, _ = self._names_at(name, stage)
+            for entry in whole(self.stages[stage].data):
+                if self.trains(name, stage, entry) and any(
+                    work.recipe and work.recipe.lora for work in self._works(name, stage, entry)
+                ):
+                    yield (
+                        f"stages.{stage}.data.{entry}.recipe.lora: the backbone {backbone} of {name} has no linear "
+                        f"layers to adapt. Leave it out, or let {name} skip the stage"
+                    )
 
     def _works(self, model: str, stage: str, entry: str) -> Iterator[Work]:
         """Yield what a model may come to do at a stage: all that it searches, or takes from the search of another."""

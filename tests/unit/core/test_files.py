@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from lib.core.errors import ProjectError
+from lib.core.errors import ConfigError, ProjectError
 from lib.core.files import atomic_path, read_mapping, write_json, write_text
 
 
@@ -97,3 +97,41 @@ def test_words_that_look_like_numbers_stay_words():
         "name": "e5",
         "version": "1e5a",
     }
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"seeds: [1]\nmodels:\n  a: {}\n  b: {}\n  a: {}\n", "the key 'a' stands in line 3 and again in line 5"),
+        (b"a: &a\n  b: *a\n", "is nested .*or holds an alias .* for what it stands in"),
+        (b"a: &a [*a]\n", "is nested .*or holds an alias .* for what it stands in"),
+        (b"a: " + b"[" * 100 + b"]" * 100, "is nested in more than 50 levels"),
+        (b"a: " + b"[" * 5000 + b"]" * 5000, "is nested in more than 50 levels"),
+        (b"name: caf\xe9\n", "cannot be read .*in UTF-8"),
+        (bytes(range(256)), "cannot be read .*in UTF-8"),
+        (b"a: \x00\n", "cannot be read"),
+        (b"a: 2020-99-99\n", "cannot be read .*month must be in"),
+    ],
+)
+def test_a_file_that_is_no_settings_is_named_with_its_fault(tmp_path, content, message):
+    file = tmp_path / "study.yaml"
+    file.write_bytes(content)
+    with pytest.raises(ConfigError, match=rf"study\.yaml: {message}"):
+        read_mapping(file)
+
+
+@pytest.mark.parametrize("each", ["[{}]", "{{<<: [{}]}}"], ids=["lists", "merges"])
+def test_aliases_of_aliases_end_in_a_message_before_they_are_written_out(tmp_path, each):
+    lines = ["a0: &a0 {x: 1}"]
+    lines += [f"a{n}: &a{n} {each.format(', '.join([f'*a{n - 1}'] * 9))}" for n in range(1, 10)]
+    file = tmp_path / "study.yaml"
+    file.write_text("\n".join(lines))
+    with pytest.raises(ConfigError, match="holds more than 100000 values.*remove aliases"):
+        read_mapping(file)
+
+
+def test_aliases_and_merged_keys_are_read_as_yaml_has_them(tmp_path):
+    file = tmp_path / "study.yaml"
+    file.write_text("a: &a {x: 1, y: 1}\nb: {<<: *a, y: 2}\nc: [*a, *a]\n")
+    one = {"x": 1, "y": 1}
+    assert read_mapping(file) == {"a": one, "b": {"x": 1, "y": 2}, "c": [one, one]}

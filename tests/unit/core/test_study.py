@@ -199,6 +199,32 @@ BAD = {
     "a repeated label": ([("experiment/datasets/imdb/labels", ["a", "a"])], "datasets.imdb.labels.*repeat a name"),
     "one label": ([("experiment/datasets/imdb/labels", ["a"])], "datasets.imdb.labels.*at least 2"),
     "no seed": ([("experiment/seeds", [])], "experiment.seeds"),
+    "a seed twice": (
+        [("experiment/seeds", [1, 2, 1])],
+        r"experiment.seeds: seeds \[1, 2, 1\] repeat one.*Name each once",
+    ),
+    "a stage's seed twice": ([("experiment/stages/tapt/seeds", [1, 1])], "stages.tapt.seeds: .*repeat one"),
+    "an entry's seed twice": ([("experiment/stages/tapt/data/imdb", {"seeds": [1, 1]})], "imdb.seeds: .*repeat one"),
+    "a seed that NumPy does not take": (
+        [("experiment/seeds", [2**32])],
+        "experiment.seeds.0: .*less than 4294967296. Found 4294967296",
+    ),
+    "epochs without end": (
+        [("experiment/stages/tapt/recipe", RECIPE | {"epochs": 10**30})],
+        "stages.tapt.*epochs: .*less than or equal to 1000000000. Found 1000",
+    ),
+    "a batch without end": (
+        [("experiment/stages/tapt/recipe", RECIPE | {"batch_size": 10**18})],
+        "stages.tapt.*batch_size: .*less than or equal to 1000000000. Found 1000",
+    ),
+    "adapters without a place": (
+        [
+            ("experiment/backbones/gru", {"kind": "recurrent", "cell": "gru"}),
+            ("experiment/models/gru", {"backbone": "gru"}),
+            (LORA, {"r": 8}),
+        ],
+        "stages.pretrain.recipe.lora: the backbone gru of gru has no linear layers to adapt. Leave it",
+    ),
     "no model": ([("experiment/models", {})], "experiment.models.*at least 1"),
     "models as a list": ([("experiment/models", ["sdpa"])], "experiment.models: Input should be a valid dictionary"),
     "an unknown first weight": (

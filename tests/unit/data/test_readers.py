@@ -338,6 +338,7 @@ def test_an_id_twice_would_leak(tmp_path):
         (".txt", b"\n  \n", "all 2 texts are empty", {}),
         (".txt", b"x\n", "no labels", {"label": "label", "labels": ["a", "b"]}),
         (".csv", b"", "has no column 'text'", {}),
+        (".csv", b"text,a,text\nx,y,z\n", "has several columns 'text'.*rename the others", {}),
         (".csv", b"text,label\nx\n", "line 2: has 1 fields; expected 2", {}),
         (".jsonl", b'{"text": "x"}\n{"text": \n', "line 2: is not JSON", {}),
         (".jsonl", b'["x"]\n', "line 1: is a list", {}),
@@ -349,11 +350,24 @@ def test_other_bad_files(tmp_path, suffix, content, match, options):
     refuse(write(tmp_path, suffix, content), match, **options)
 
 
+@pytest.mark.parametrize("suffix", [".csv.gz", ".jsonl.gz", ".txt.gz"])
+def test_a_line_that_no_memory_holds_is_refused(tmp_path, suffix):
+    """The file has a quarter of a MB."""
+    path = tmp_path / f"bomb{suffix}"
+    with gzip.open(path, "wb") as file:
+        file.write(b"text\n" if suffix == ".csv.gz" else b'{"text": "x"}\n')
+        for _ in range(257):
+            file.write(b"x" * 2**20)
+    refuse(path, "has a line of 268435456 characters or more.*what the file unpacks to")
+
+
 def test_missing_unreadable_and_crowded_files(tmp_path):
     refuse(tmp_path / "none.parquet", "no such file")
     refuse(tmp_path / "none.zip", "no such file")
     (tmp_path / "folder.txt").mkdir()
-    refuse(tmp_path / "folder.txt", "IsADirectoryError")
+    refuse(tmp_path / "folder.txt", "is a folder, a pipe or a device")
+    os.mkfifo(tmp_path / "pipe.txt")  # nobody writes to it, so that opening it would wait for ever
+    refuse(tmp_path / "pipe.txt", "is a folder, a pipe or a device.*write the documents to one")
     with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
         archive.writestr("a.txt", "x")
         archive.writestr("b.txt", "x")

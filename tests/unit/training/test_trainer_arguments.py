@@ -34,7 +34,14 @@ def arguments(tmp_path, *, precision="fp32", device="cpu", best=None, run_name=N
 
 @pytest.mark.parametrize(
     ("batch_size", "longest", "tokens", "expected"),
-    [(64, 512, 32_768, 64), (64, 4096, 32_768, 8), (16, 16_384, 32_768, 2), (10, 100, 750, 5), (8, 512, 100, 1)],
+    [
+        (64, 512, 32_768, 64),
+        (64, 4096, 32_768, 8),
+        (16, 16_384, 32_768, 2),
+        (10, 100, 750, 5),
+        (8, 512, 100, 1),
+        (10**9, 512, 1024, 2),
+    ],
 )
 def test_the_micro_batch_is_the_largest_divisor_that_fits(batch_size, longest, tokens, expected):
     assert micro_batch_size(batch_size, longest, tokens) == expected
