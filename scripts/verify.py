@@ -12,7 +12,9 @@ from collections.abc import Sequence
 
 from lib.core import program
 from lib.core.configuration import load_study, read_layers
+from lib.core.record import RUN
 from lib.workflow.plan import Plan
+from lib.workflow.staleness import forcing
 from lib.workflow.verification import told, verify
 
 
@@ -22,6 +24,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     plan = Plan(load_study(read_layers(arguments.configfile)))
     found = verify(plan.results, plan.code)
     print(told(found, plan.results))
+    if found.damaged:
+        command = forcing([f"{folder}/{RUN}" for folder in found.damaged], arguments.configfile)
+        print(f"\nThis makes the runs again whose own files differ, and all that is made from them:\n    {command}")
     return int(bool(found.differing))
 
 

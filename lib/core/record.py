@@ -127,6 +127,11 @@ def read_record(folder: str | Path) -> RunRecord:
         raise DataError(f"{path}: not a run record ({error}). Delete the run's folder and run it again.") from error
 
 
+def missing_files(folder: str | Path, record: RunRecord) -> list[str]:
+    """Return which of the files that a run left in `folder` are gone, by their path there."""
+    return [name for name in record.files if not Path(folder, name).is_file()]
+
+
 def digest_of(place: Path) -> str:
     """Return a digest of a file, or of the weights, tables or vocabulary in a folder; logs do not count."""
     files = sorted(place.iterdir()) if place.is_dir() else [place]

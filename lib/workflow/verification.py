@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lib.core.files import file_digest
-from lib.core.record import RUN, RunRecord, digest_of, read_record
+from lib.core.record import RUN, RunRecord, digest_of, missing_files, read_record
 from lib.workflow.kept_code import code_since
 
 
@@ -16,6 +16,8 @@ class Verified(NamedTuple):
     runs: int
     differing: dict[str, list[str]]
     """What differs from a run's record, by the run's folder."""
+    damaged: list[str]
+    """Folders whose own files are gone or differ, so that the run has to be made again."""
     unknown: dict[str, int]
     """What records do not tell, and how many of them."""
 
@@ -31,13 +33,16 @@ def verify(results: str, code: str) -> Verified:
         DataError: a file is not a run record.
     """
     differing: dict[str, list[str]] = {}
+    damaged: list[str] = []
     unknown: dict[str, int] = {}
     # Many runs read the same tokens and executed the same code.
     digest, since = functools.cache(digest_of), functools.cache(functools.partial(code_since, code))
     folders = sorted(path.parent for path in Path(results, "runs").rglob(RUN))
     for folder in folders:
         record = read_record(folder)
-        problems = _left(folder, record) + _read(record, digest)
+        left = _left(folder, record)
+        damaged += [str(folder)] if left else []
+        problems = left + _read(record, digest)
         executed = next((entry.code[1] for entry in reversed(record.accepted) if entry.code), record.code)
         if executed is not None:
             problems += since(executed)
@@ -50,19 +55,17 @@ def verify(results: str, code: str) -> Verified:
         ):
             if is_unknown:
                 unknown[name] = unknown.get(name, 0) + 1
-    return Verified(len(folders), differing, unknown)
+    return Verified(len(folders), differing, damaged, unknown)
 
 
 def _left(folder: Path, record: RunRecord) -> list[str]:
     """Return which of the files that a run left are gone or differ."""
-    problems = []
-    for name, digest in record.files.items():
-        path = folder / name
-        if not path.is_file():
-            problems.append(f"{name} is gone")
-        elif file_digest(path) != digest:
-            problems.append(f"{name} is not what the run left")
-    return problems
+    gone = missing_files(folder, record)
+    return [f"{name} is gone" for name in gone] + [
+        f"{name} is not what the run left"
+        for name, digest in record.files.items()
+        if name not in gone and file_digest(folder / name) != digest
+    ]
 
 
 def _read(record: RunRecord, digest: Callable[[Path], str]) -> list[str]:
