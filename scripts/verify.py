@@ -4,7 +4,8 @@ python scripts/verify.py
 python scripts/verify.py --configfile config/demo.yaml
 
 Hashes every file again, which takes its time with large ones. The exit status is 1 if something differs, and 2 if a
-record cannot be read.
+record cannot be read. Runs made with other versions of torch, transformers or tokenizers than are installed are named;
+they are as recorded, so that the exit status does not tell of them.
 """
 
 import sys

@@ -22,6 +22,9 @@ BEST = "best.json"
 ADAPTER = "adapter"
 """Folder inside that of a model: low-rank adapters and the head alone, as peft reads them."""
 
+NUMERICAL = ("torch", "transformers", "tokenizers")
+"""Packages of which another version may give other numbers."""
+
 
 class Parent(BaseModel):
     """An artifact that a run started from."""
