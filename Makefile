@@ -15,6 +15,9 @@ ASKED := --configfile $(or $(CONFIG),$(if $(STUDY),$(STUDY_FILE),config/config.y
 # Without the workflow's own profile, which prints every command: one line per job is enough here.
 DEMO := --configfile $(STUDY_FILE) --cores $(CORES) --workflow-profile none --rerun-incomplete --show-failed-logs
 
+# What asks about results needs an environment, and never brings one up to date: results know their versions.
+THERE := $(if $(wildcard .venv/.done),,setup)
+
 .PHONY: help setup demo demo-full report why accept status verify bench bench-page bench-gpu test test-slurm test-slow lint format \
 	clean
 help: ## Show what there is to make
@@ -45,17 +48,17 @@ demo-full: demo ## The same with what needs further runs: a search, a second see
 report: setup ## Make the HTML report of the demo
 	$(SNAKEMAKE) $(DEMO) --quiet all --report $(RESULTS)/report.html
 
-why: setup ## Say what is stale and because of what: TARGET=<file or rule>, all without it
+why: $(THERE) ## Say what is stale and because of what: TARGET=<file or rule>, all without it
 	@$(SEARCH) $(BIN)/python scripts/why.py $(TARGET) $(ASKED) || test $$? = 1
 
-accept: setup ## Take a stale TARGET as it is, without making it again: REASON="why it is harmless"
+accept: $(THERE) ## Take a stale TARGET as it is, without making it again: REASON="why it is harmless"
 	@test -n "$(TARGET)" || { echo "Which results? make accept TARGET=<file or rule>"; exit 2; }
 	@$(SEARCH) $(BIN)/python scripts/accept.py $(TARGET) $(ASKED) $(if $(REASON),--reason "$$REASON")
 
-status: setup ## Show how far a study is: runs done, running and failed, hours spent and left
+status: $(THERE) ## Show how far a study is: runs done, running and failed, hours spent and left
 	@$(BIN)/python scripts/status.py $(ASKED) || test $$? = 1
 
-verify: setup ## Compare finished results with their records: files, inputs, code
+verify: $(THERE) ## Compare finished results with their records: files, inputs, code
 	@$(BIN)/python scripts/verify.py $(ASKED)
 
 .venv/.bench: requirements-bench.lock .venv/.done

@@ -4,7 +4,7 @@ python scripts/status.py
 python scripts/status.py --configfile config/demo.yaml
 
 Reads what runs leave on disk, so that it works on a login node, on a laptop, and while snakemake is at work. The exit
-status is 1 if a run failed, and 2 if the study cannot be read.
+status is 1 if a run failed or lacks results, and 2 if the study cannot be read.
 """
 
 import sys
@@ -22,7 +22,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     plan = Plan(load_study(read_layers(arguments.configfile)))
     found = progress(plan)
     print(told(plan, found))
-    return int(any(run.state == "failed" for run in found.values()))
+    return int(any(run.state in ("failed", "missing") for run in found.values()))
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ JSON has the table's `settings`, as in `report.tables`, and its `scope`: the fie
 for its files.
 """
 
+import dataclasses
 import json
 import sys
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from lib.core.kinds import TABLES
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
+    from lib.results.records import versions_note
     from lib.results.scope import scope
 
     parser = program.parser(__doc__)
@@ -29,7 +31,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     settings = TABLES.parse(arguments.table["settings"])
     table = TABLES.load(settings.kind, "table").make(settings, scope(arguments.table["scope"], arguments.records))
-    table.write(arguments.out)
+    notes = [note for note in (table.note, versions_note(arguments.records)) if note]
+    dataclasses.replace(table, note=" ".join(notes) or None).write(arguments.out)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ python scripts/verify.py
 python scripts/verify.py --configfile config/demo.yaml
 
 Hashes every file again, which takes its time with large ones. The exit status is 1 if something differs, and 2 if a
-record cannot be read.
+record cannot be read. Runs made with other versions of torch, transformers or tokenizers than are installed are named;
+they are as recorded, so that the exit status does not tell of them.
 """
 
 import sys
@@ -12,7 +13,9 @@ from collections.abc import Sequence
 
 from lib.core import program
 from lib.core.configuration import load_study, read_layers
+from lib.core.record import RUN
 from lib.workflow.plan import Plan
+from lib.workflow.staleness import forcing
 from lib.workflow.verification import told, verify
 
 
@@ -22,6 +25,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     plan = Plan(load_study(read_layers(arguments.configfile)))
     found = verify(plan.results, plan.code)
     print(told(found, plan.results))
+    if found.damaged:
+        command = forcing([f"{folder}/{RUN}" for folder in found.damaged], arguments.configfile)
+        print(f"\nThis makes the runs again whose own files differ, and all that is made from them:\n    {command}")
     return int(bool(found.differing))
 
 

@@ -3,7 +3,8 @@
 python scripts/why.py results/tables/f1.csv
 python scripts/why.py results/demo/tables/f1.csv --configfile config/demo.yaml
 
-Makes nothing. The exit status is 0 if nothing is stale, 1 if something is, and 2 if there is no plan.
+Makes nothing. Also names finished steps that lack results, which Snakemake does not see while what was made from them
+is newer. The exit status is 0 if nothing is stale or missing, 1 if something is, and 2 if there is no plan.
 """
 
 import sys
@@ -13,7 +14,7 @@ from lib.core import program
 from lib.core.configuration import load_study, read_layers
 from lib.workflow.acceptance import unknown_steps
 from lib.workflow.plan import Plan
-from lib.workflow.staleness import stale_steps, told
+from lib.workflow.staleness import missing_results, stale_steps, told, told_missing
 from lib.workflow.steps import in_order, planned
 
 
@@ -25,13 +26,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     plan = Plan(load_study(read_layers(arguments.configfile)))
     with planned(arguments.configfile, arguments.targets) as workflow:
         stale = stale_steps(workflow, plan.code)
-        print(told(stale, ", ".join(arguments.targets) or plan.results, len(in_order(workflow))))
+        missing = missing_results(workflow)
+        if stale or not missing:
+            print(told(stale, ", ".join(arguments.targets) or plan.results, len(in_order(workflow))))
+        if missing:
+            print(told_missing(missing, workflow))
         if unknown := unknown_steps(workflow):
             print(
                 f"\n{unknown} finished steps are not in .snakemake/metadata, so that no change of their settings or "
                 "code is seen. scripts/accept.py takes them as they are."
             )
-    return int(bool(stale))
+    return int(bool(stale or missing))
 
 
 if __name__ == "__main__":

@@ -22,6 +22,9 @@ BEST = "best.json"
 ADAPTER = "adapter"
 """Folder inside that of a model: low-rank adapters and the head alone, as peft reads them."""
 
+NUMERICAL = ("torch", "transformers", "tokenizers")
+"""Packages of which another version may give other numbers."""
+
 
 class Parent(BaseModel):
     """An artifact that a run started from."""
@@ -127,16 +130,23 @@ def read_record(folder: str | Path) -> RunRecord:
         raise DataError(f"{path}: not a run record ({error}). Delete the run's folder and run it again.") from error
 
 
+def missing_files(folder: str | Path, record: RunRecord) -> list[str]:
+    """Return which of the files that a run left in `folder` are gone, by their path there.
+
+    Older records name none; the run's settings belong to every one but those of other people's code.
+    """
+    names = [*record.files] or ([] if record.imported else [CONFIG])
+    return [name for name in names if not Path(folder, name).is_file()]
+
+
 def differing_files(folder: str | Path, record: RunRecord) -> list[str]:
     """Return which of the files that a run left in `folder` are gone or differ, in words."""
-    problems = []
-    for name, digest in record.files.items():
-        path = Path(folder) / name
-        if not path.is_file():
-            problems.append(f"{name} is gone")
-        elif file_digest(path) != digest:
-            problems.append(f"{name} is not what the run left")
-    return problems
+    gone = missing_files(folder, record)
+    return [f"{name} is gone" for name in gone] + [
+        f"{name} is not what the run left"
+        for name, digest in record.files.items()
+        if name not in gone and file_digest(Path(folder, name)) != digest
+    ]
 
 
 def digest_of(place: Path) -> str:

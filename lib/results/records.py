@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from lib.core.errors import DataError
-from lib.core.record import GEOMETRY, HISTORY, read_record
+from lib.core.record import GEOMETRY, HISTORY, NUMERICAL, RUN, read_record
 from lib.core.variants import variant_name
 
 KEY = ["stage", "model", "dataset", "variant", "seed"]
@@ -48,6 +48,25 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
     if rows and (twice := runs[runs.duplicated(KEY, keep=False)]["folder"].tolist()):
         raise DataError(f"{', '.join(twice)}: records of the same run. Expected one each; name every run once.")
     return runs
+
+
+def versions_note(files: Iterable[str | Path]) -> str | None:
+    """Return a sentence on packages whose versions differ between runs, with the models of each; None if none do.
+
+    Args:
+        files: of a table; those that are no run records are passed over.
+    """
+    models: dict[str, dict[str, dict[str, None]]] = {package: {} for package in NUMERICAL}
+    for record in [read_record(Path(file).parent) for file in files if Path(file).name == RUN]:
+        for package in models.keys() & record.versions:
+            models[package].setdefault(record.versions[package], {})[record.model] = None
+    told = [
+        f"{package} {version} ({', '.join(names)})"
+        for package, versions in models.items()
+        if len(versions) > 1
+        for version, names in versions.items()
+    ]
+    return f"The runs were made with different versions: {', '.join(told)}." if told else None
 
 
 def load_histories(runs: pd.DataFrame) -> pd.DataFrame:

@@ -23,7 +23,7 @@ import yaml
 from lib.core.attempts import TRASH, Heartbeat, attempts, remove, sweep
 from lib.core.errors import RunError
 from lib.core.files import explained, read_mapping, sync, write_text
-from lib.core.record import CONFIG, RUN, differing_files, read_record
+from lib.core.record import CONFIG, RUN, differing_files, missing_files, read_record
 from lib.core.settings.run import Run
 from lib.training import ranks
 from lib.training.record import parents_of
@@ -306,7 +306,6 @@ def _is_finished(folder: Path) -> bool:
     """Whether a finished run is there with all of its files; what lacks some is made again, and a warning says so."""
     if not (folder / RUN).exists():
         return False
-    gone = [name for name in (CONFIG, *read_record(folder).files) if not (folder / name).is_file()]
-    if gone:
+    if gone := missing_files(folder, read_record(folder)):
         logger.warning("%s: %s is gone, so this is no finished run; it is made again", folder, " and ".join(gone[:2]))
     return not gone

@@ -15,7 +15,7 @@ from lib.core.errors import RunError
 from lib.core.files import write_json
 from lib.core.record import RUN, Accepted, read_record
 from lib.workflow.kept_code import keep_code
-from lib.workflow.staleness import Staleness, stale_steps
+from lib.workflow.staleness import Staleness, missing_results, stale_steps, told_missing
 from lib.workflow.steps import Job, Workflow, in_order, title
 
 NAMED = 5
@@ -78,6 +78,8 @@ def _check(workflow: Workflow, stale: Collection[Job]) -> None:
             f"there, or not whole: {'; '.join(not_whole[:NAMED])}{more}. Accept a target that does not need them, or "
             "run snakemake."
         )
+    if missing := missing_results(workflow):
+        raise RunError(f"nothing was accepted. {told_missing(missing, workflow)}")
 
 
 def _write_entry(path: Path, why: Staleness, reason: str | None) -> str:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lib.core.attempts import Heartbeat, attempts, read_heartbeat
-from lib.core.record import RUN, read_record
+from lib.core.record import RUN, missing_files, read_record
 from lib.workflow.plan import Key, Plan
 
-STATES = ("done", "running", "waiting", "failed")
+STATES = ("done", "running", "waiting", "failed", "missing")
 QUIET = timedelta(minutes=5)
 """After it, a process that beats every few seconds is shown with the time since it was last heard of."""
 TAIL = 8
@@ -32,7 +32,7 @@ class RunProgress(NamedTuple):
     heartbeat: Heartbeat | None = None
     """Of the newest attempt, if the run is not done."""
     error: str | None = None
-    """Why it failed."""
+    """Why it failed, or what is missing of a finished one."""
     log: Path | None = None
     """Of a run that failed."""
 
@@ -56,7 +56,10 @@ def _heartbeats(work: Path) -> dict[Path, list[Heartbeat]]:
 def _progress(plan: Plan, key: Key, beats: Mapping[Path, list[Heartbeat]]) -> RunProgress:
     folder = Path(plan.folder(key))
     if (folder / RUN).is_file():
-        return RunProgress("done", read_record(folder).seconds)
+        record = read_record(folder)
+        if gone := missing_files(folder, record):
+            return RunProgress("missing", record.seconds, error=", ".join(gone))
+        return RunProgress("done", record.seconds)
     found = beats.get(folder.resolve(), [])
     spent = sum((beat.updated - beat.started).total_seconds() for beat in found)
     log = Path(plan.log(_name(plan, key)))
@@ -64,6 +67,10 @@ def _progress(plan: Plan, key: Key, beats: Mapping[Path, list[Heartbeat]]) -> Ru
         # What does not train has no heartbeat, so that its log alone tells.
         if not log.is_file():
             return RunProgress("waiting", 0.0)
+        benchmark = Path(plan.benchmark(_name(plan, key)))
+        # Snakemake removes the log when a run starts, and writes the benchmark when it has ended well.
+        if benchmark.is_file() and benchmark.stat().st_mtime_ns >= log.stat().st_mtime_ns:
+            return RunProgress("missing", 0.0, error=f"all of {folder}")
         failed = any(mark in line for line in _tail(log) for mark in MARKS)
         return RunProgress("failed", 0.0, None, "see its log", log) if failed else RunProgress("running", 0.0)
     last = found[-1]
@@ -137,6 +144,9 @@ def told(plan: Plan, found: Mapping[Key, RunProgress]) -> str:
             lines += ["", f"failed: {_name(plan, key)}: {run.error}"]
             if run.log is not None and run.log.is_file():
                 lines += [f"{run.log}:", *(f"    {line}" for line in _tail(run.log))]
+    missing = [f"    {_name(plan, key)}: {run.error}" for key, run in found.items() if run.state == "missing"]
+    if missing:
+        lines += ["", "missing of finished runs; make why says how to make them again:", *missing]
     left, unknown = seconds_left(found)
     spent = sum(run.seconds for run in found.values())
     apart = f", without {unknown} runs of which nothing alike has been seen" if unknown else ""

@@ -3,10 +3,13 @@
 import ast
 import difflib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lib.core.record import RUN, missing_files, read_record
 from lib.workflow.kept_code import code_since
 from lib.workflow.steps import Job, Workflow, in_order, title
 
@@ -68,6 +71,23 @@ def staleness(workflow: Workflow, job: Job, code: str, needed: set[Job]) -> Stal
     for record in records.values():
         found = _against(found, record, job, code)
     return found
+
+
+def missing_results(workflow: Workflow) -> dict[Job, list[str]]:
+    """Return the finished steps that lack results and would not be made again, each with what it lacks.
+
+    Snakemake takes a step as up to date while all that was made from it is there and newer than its inputs.
+    """
+    needed = set(workflow.dag.needrun_jobs())
+    return {job: gone for job in in_order(workflow) if job not in needed and (gone := _gone(job))}
+
+
+def _gone(job: Job) -> list[str]:
+    """Return which results of a job are missing, or else which files of the run that it made."""
+    folders = [Path(file).parent for file in job.output if Path(file).name == RUN]
+    return [str(file) for file in job.output if not Path(file).exists()] or [
+        str(folder / name) for folder in folders for name in missing_files(folder, read_record(folder))
+    ]
 
 
 def _against(found: Staleness, record: Any, job: Job, code: str) -> Staleness:
@@ -199,6 +219,27 @@ def told(steps: Mapping[Job, Staleness], target: str, total: int, fate: str = "w
         made = (f"    {done} {'; '.join(_listed(names))}" for done, names in derived.items())
         lines += ["", "and what is made from these:", *made]
     return "\n".join(lines)
+
+
+def told_missing(missing: Mapping[Job, Sequence[str]], workflow: Workflow) -> str:
+    """Return which finished steps lack results, and the command that makes them again."""
+    lines = [
+        f"Finished steps that lack results: {len(missing)}. Snakemake alone would not make them again, since what was "
+        "made from them is there and newer."
+    ]
+    for job, gone in missing.items():
+        lines += ["", title(job), *(f"    missing: {file}" for file in _listed(list(gone)))]
+    # What is made from a forced step is made again without being forced.
+    first = [job for job in missing if missing.keys().isdisjoint(workflow.dag.dependencies[job])]
+    files = [next(file for file in [*missing[job], *job.output] if file in job.output) for job in first]
+    command = forcing(files, workflow.config_settings.configfiles, sorted(workflow.dag_settings.targets))
+    return "\n".join([*lines, "", "This makes them again, and all that is made from them:", f"    {command}"])
+
+
+def forcing(files: Iterable[str], configfiles: Iterable[str | Path], targets: Iterable[str] = ()) -> str:
+    """Return the command that makes the steps again that `files` are results of, with all that is made from them."""
+    words = [*targets, "--cores", "all", "--configfile", *map(os.path.relpath, configfiles), "--forcerun", *files]
+    return f"snakemake {shlex.join(words)}"
 
 
 def _listed(names: list[str]) -> list[str]:

@@ -2,12 +2,15 @@
 
 import functools
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from lib.core.files import file_digest
-from lib.core.record import RUN, RunRecord, digest_of, read_record
+from lib.core.record import NUMERICAL, RUN, RunRecord, differing_files, digest_of, read_record
 from lib.workflow.kept_code import code_since
+
+NAMED = 6
+"""How many runs of other versions are named."""
 
 
 class Verified(NamedTuple):
@@ -16,6 +19,10 @@ class Verified(NamedTuple):
     runs: int
     differing: dict[str, list[str]]
     """What differs from a run's record, by the run's folder."""
+    damaged: list[str]
+    """Folders whose own files are gone or differ, so that the run has to be made again."""
+    other_versions: dict[tuple[str, str], list[str]]
+    """Folders of the runs that a package was used for in a version which is not installed, by package and version."""
     unknown: dict[str, int]
     """What records do not tell, and how many of them."""
 
@@ -31,18 +38,25 @@ def verify(results: str, code: str) -> Verified:
         DataError: a file is not a run record.
     """
     differing: dict[str, list[str]] = {}
+    damaged: list[str] = []
+    other_versions: dict[tuple[str, str], list[str]] = {}
     unknown: dict[str, int] = {}
     # Many runs read the same tokens and executed the same code.
     digest, since = functools.cache(digest_of), functools.cache(functools.partial(code_since, code))
     folders = sorted(path.parent for path in Path(results, "runs").rglob(RUN))
     for folder in folders:
         record = read_record(folder)
-        problems = _left(folder, record) + _read(record, digest)
+        left = differing_files(folder, record)
+        damaged += [str(folder)] if left else []
+        problems = left + _read(record, digest)
         executed = next((entry.code[1] for entry in reversed(record.accepted) if entry.code), record.code)
         if executed is not None:
             problems += since(executed)
         if problems:
             differing[str(folder)] = problems
+        for package in NUMERICAL:
+            if record.versions.get(package, version(package)) != version(package):
+                other_versions.setdefault((package, record.versions[package]), []).append(str(folder))
         for name, is_unknown in (
             ("the files that they left", not record.files),
             ("the code that they executed", executed is None),
@@ -50,19 +64,7 @@ def verify(results: str, code: str) -> Verified:
         ):
             if is_unknown:
                 unknown[name] = unknown.get(name, 0) + 1
-    return Verified(len(folders), differing, unknown)
-
-
-def _left(folder: Path, record: RunRecord) -> list[str]:
-    """Return which of the files that a run left are gone or differ."""
-    problems = []
-    for name, digest in record.files.items():
-        path = folder / name
-        if not path.is_file():
-            problems.append(f"{name} is gone")
-        elif file_digest(path) != digest:
-            problems.append(f"{name} is not what the run left")
-    return problems
+    return Verified(len(folders), differing, damaged, other_versions, unknown)
 
 
 def _read(record: RunRecord, digest: Callable[[Path], str]) -> list[str]:
@@ -85,4 +87,12 @@ def told(found: Verified, results: str) -> str:
     for folder, problems in found.differing.items():
         lines += ["", folder, *(f"    {problem}" for problem in problems)]
     lines += [f"Not known of {number} of {found.runs}: {name}." for name, number in found.unknown.items()]
+    for (package, then), folders in found.other_versions.items():
+        lines += [
+            "",
+            f"{package} was {then} for {len(folders)} of {found.runs}, and is {version(package)} here. New runs may "
+            "differ from these:",
+            *(f"    {folder}" for folder in folders[:NAMED]),
+            *([f"    and {len(folders) - NAMED} more"] if len(folders) > NAMED else []),
+        ]
     return "\n".join(lines)

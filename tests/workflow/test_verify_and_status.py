@@ -1,10 +1,13 @@
 """Finished results are compared with their records, and a training under way is seen from outside."""
 
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import yaml
@@ -29,6 +32,15 @@ def ask(project, name):
     return process.stdout, process.returncode
 
 
+def make(project, target):
+    """Return the exit status of `make` in an environment that is there."""
+    shutil.copy(Path(__file__).parents[2] / "Makefile", project.folder)
+    (project.folder / ".venv").mkdir(exist_ok=True)
+    (project.folder / ".venv/.done").touch()
+    command = ["make", target, f"CONFIG={CONFIG}", f"BIN={Path(sys.executable).parent}"]
+    return subprocess.run(command, cwd=project.folder, env=project.environment, capture_output=True).returncode
+
+
 def test_finished_results_are_as_recorded(project):
     assert ask(project, "verify") == ("results/demo: 10 finished runs, 10 as recorded, 0 differ.\n", 0)
 
@@ -37,10 +49,10 @@ def test_finished_results_are_done(project):
     said, status = ask(project, "status")
     assert status == 0
     assert [line.split() for line in said.splitlines()[2:6]] == [
-        ["stage", "done", "running", "waiting", "failed"],
-        ["pretrain", "3", "0", "0", "0"],
-        ["tapt", "3", "0", "0", "0"],
-        ["finetune", "4", "0", "0", "0"],
+        ["stage", "done", "running", "waiting", "failed", "missing"],
+        ["pretrain", "3", "0", "0", "0", "0"],
+        ["tapt", "3", "0", "0", "0", "0"],
+        ["finetune", "4", "0", "0", "0", "0"],
     ]
     assert "about 0.0 hours left" in said
 
@@ -69,6 +81,23 @@ def test_what_differs_from_the_records_is_named(project):
     assert len(lsh) == 3
     assert all("code of lib/attention/lsh/mechanism.py: `BLOCK` changed" in blocks[place] for place in lsh)
     assert "code of" not in blocks[PRETRAIN]
+    assert said.splitlines()[-1].endswith(f" --forcerun {PRETRAIN}/run.json")
+
+
+def test_the_command_that_verify_prints_makes_a_damaged_run_again(clone):
+    project = clone("damaged", "results", ".snakemake")
+    predictions = project.folder / "results/demo/runs/finetune/tfidf/imdb/seed-420/predictions.parquet"
+    content = predictions.read_bytes()
+    predictions.write_bytes(content + b"0")
+    said, status = ask(project, "verify")
+    assert status == 1
+    assert make(project, "verify") == 2  # make's own, for any command that fails
+    program, *words = shlex.split(said.splitlines()[-1])
+    assert program == "snakemake"
+    project.snakemake(*words)
+    assert predictions.read_bytes() == content
+    assert make(project, "verify") == 0
+    assert project.stale(CONFIG) == {}
 
 
 def test_a_training_is_seen_while_it_runs_and_after_its_death(project):

@@ -3,6 +3,9 @@
 import json
 import os
 import random
+import re
+import shlex
+import shutil
 
 import pytest
 
@@ -90,6 +93,39 @@ def test_what_is_missing_cannot_be_accepted(changed):
     assert "nothing was accepted: 1 of its steps have to be made first" in process.stderr
     assert "table tapt" in process.stderr
     assert not read_record(changed.folder / ADAPTED).accepted
+
+
+@pytest.mark.parametrize(
+    ("gone", "named"),
+    [
+        ("history.csv", "history.csv"),
+        ("model/model.safetensors", "model/model.safetensors"),
+        (".", "run.json"),
+    ],
+)
+def test_missing_results_are_seen_where_newer_ones_hide_them_from_snakemake(clone, gone, named):
+    project = clone("bereft", "results", ".snakemake")
+    folder = "results/demo/runs/pretrain/sdpa/wikipedia/seed-420"
+    path = project.folder / folder / gone
+    shutil.rmtree(path) if path.is_dir() else path.unlink()
+    assert project.stale(CONFIG) == {}
+    said = why(project)
+    assert f"pretrain sdpa on wikipedia, seed 420\n    missing: {folder}/" in said
+    assert f"    missing: {folder}/{named}" in said
+    program, *words = shlex.split(said.splitlines()[-1])
+    assert program == "snakemake"
+    planned = project.snakemake("-n", *words).stdout
+    assert re.search(r"^train +2$", planned, re.MULTILINE)  # it, and the adaptation that starts from it
+    assert re.search(r"^table_f1 +1$", planned, re.MULTILINE)
+
+    process = accept(project, "all")
+    assert process.returncode == 2
+    assert "nothing was accepted" in process.stderr
+    assert f"{folder}/{named}" in process.stderr
+
+    process = project.program("status", "--configfile", CONFIG)
+    assert process.returncode == 1
+    assert re.search(r"^pretrain +2 +0 +0 +0 +1$", process.stdout, re.MULTILINE)
 
 
 def test_nothing_is_accepted_while_snakemake_is_at_work(changed):

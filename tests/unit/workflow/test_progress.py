@@ -1,5 +1,6 @@
 import os
 import platform
+import time
 import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -122,6 +123,22 @@ def test_a_run_without_heartbeats_is_told_by_its_log(plan):
     assert progress(plan)[BASELINE].state == "running"
     log(plan, BASELINE, "10:00 INFO lib: fitting", "10:01 ERROR lib: no documents")
     assert progress(plan)[BASELINE].state == "failed"
+
+
+def test_a_finished_run_that_lost_its_results_is_missing(plan, tmp_path):
+    write_run(tmp_path / "results", *PRETRAIN[:3], seed=1, files={"history.csv": "0"}, epochs=0)
+    log(plan, BASELINE, "10:00 INFO lib: fitting")
+    log(plan, LSH, "10:00 INFO lib: a first time")
+    for key in (BASELINE, LSH):
+        benchmark = Path(plan.benchmark(f"{plan.place(key)}/seed-{key.seed}"))
+        benchmark.parent.mkdir(parents=True)
+        benchmark.write_text("s\n1.0\n")
+    os.utime(Path(plan.log(f"{plan.place(LSH)}/seed-1")), (time.time() + 60,) * 2)  # it has been started again since
+    found = progress(plan)
+    assert [found[key].state for key in (PRETRAIN, BASELINE, LSH)] == ["missing", "missing", "running"]
+    text = told(plan, found)
+    assert "    pretrain/sdpa/wikipedia/seed-1: history.csv" in text
+    assert "    finetune/tfidf/imdb/seed-1: all of " in text
 
 
 def test_what_is_left_follows_from_runs_alike(plan, tmp_path):

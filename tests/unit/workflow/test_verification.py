@@ -1,3 +1,5 @@
+from importlib.metadata import version
+
 import pytest
 from run_records import write_run
 
@@ -93,6 +95,23 @@ def test_code_that_was_accepted_is_that_of_the_run(tmp_path, code):
     )
     write_run(tmp_path, "pretrain", "sdpa", "wikipedia", parents={}, code=entry.code[0], accepted=[entry])
     assert not problems(tmp_path)
+
+
+def test_runs_of_versions_that_are_not_installed_are_named_and_do_not_differ(tmp_path):
+    here = {package: version(package) for package in ("torch", "transformers", "tokenizers")}
+    write_run(tmp_path, "pretrain", "sdpa", "wikipedia", parents={}, versions=here)
+    write_run(tmp_path, "finetune", "tfidf", "imdb", parents={}, versions={"scikit-learn": "0.1"})
+    old = [
+        write_run(tmp_path, "pretrain", f"favor-{number}", "wikipedia", parents={}, versions=here | {"torch": "1.0"})
+        for number in range(8)
+    ]
+    found = verify(str(tmp_path), str(tmp_path / "code"))
+    assert not found.differing
+    assert found.other_versions == {("torch", "1.0"): [str(folder) for folder in old]}
+    said = told(found, "results")
+    assert f"torch was 1.0 for 8 of 10, and is {here['torch']} here." in said
+    assert f"    {old[0]}\n" in said
+    assert said.endswith("    and 2 more")
 
 
 def test_what_a_record_does_not_tell_is_said(tmp_path):

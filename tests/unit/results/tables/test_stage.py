@@ -259,3 +259,18 @@ def test_program_reads_shared_runs_and_keeps_the_order_of_stages(tmp_path, make_
     owners = {"a": {"new": "new"}, "b": {"new": "old"}}
     made = make_table([["b", ["imdb"]], ["a", ["imdb"]]], ["loss"], ["new"], *folders, owners=owners)
     assert made[:2] == (0, "model,b,a\nnew,1.000,3.000\n")
+
+
+def test_a_table_of_runs_with_different_versions_says_so(make_table, tmp_path):
+    stages = [["finetune", ["imdb"]]]
+    versions = {"sdpa": "2.9", "lsh-h2-c64": "2.10", "favor-m64": "2.10"}
+    folders = [
+        write_run(tmp_path, "finetune", model, "imdb", versions={"torch": torch, "transformers": "5", "numpy": torch})
+        for model, torch in versions.items()
+    ]
+    said = "The runs were made with different versions: torch 2.9 (sdpa), torch 2.10 (lsh-h2-c64, favor-m64)."
+    status, _, markdown, latex = make_table(stages, ["f1"], list(versions), *folders)
+    assert status == 0
+    assert markdown.endswith(f"\n{said}\n")
+    assert said in latex
+    assert "versions" not in make_table(stages, ["f1"], ["lsh-h2-c64", "favor-m64"], *folders[1:])[2]

@@ -1,0 +1,37 @@
+"""What `make` does before a command: an environment is made where there is none, and asking changes none."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+
+@pytest.fixture
+def planned(repository, tmp_path):
+    """Return the commands of a target, in a project whose environment is older than what it should hold."""
+    for name in ("Makefile", "requirements.lock", "pyproject.toml"):
+        shutil.copy(repository / name, tmp_path)
+    done = tmp_path / ".venv" / ".done"
+    done.parent.mkdir()
+    done.touch()
+    os.utime(done, (0, 0))
+
+    def make(target):
+        command = ["make", "-n", target, "TARGET=all", "CORES=1"]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+
+    return make
+
+
+@pytest.mark.parametrize("target", ["why", "accept", "status", "verify"])
+def test_asking_about_results_leaves_the_environment_as_it_is(planned, tmp_path, target):
+    said = planned(target)
+    assert f"scripts/{target}.py" in said
+    assert "pip install" not in said
+    (tmp_path / ".venv" / ".done").unlink()
+    assert "pip install" in planned(target)
+
+
+def test_other_commands_bring_the_environment_up_to_date(planned):
+    assert "pip install" in planned("lint")
