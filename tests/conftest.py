@@ -1,5 +1,6 @@
 """What tests of all rooms share: the repository, the real text beside it, and copies in which Snakemake really runs."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -13,6 +14,12 @@ import yaml
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # kernels for GPUs run without one; to be said before the first is imported
+
+with contextlib.suppress(ImportError):  # a GPU's machine may lack it
+    import hypothesis
+
+    hypothesis.settings.register_profile("busy", deadline=None)  # tests are no benchmarks: a busy machine fails none
+    hypothesis.settings.load_profile("busy")
 
 
 class Project:

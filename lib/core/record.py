@@ -131,12 +131,8 @@ def read_record(folder: str | Path) -> RunRecord:
 
 
 def missing_files(folder: str | Path, record: RunRecord) -> list[str]:
-    """Return which of the files that a run left in `folder` are gone, by their path there.
-
-    Older records name none; the run's settings belong to every one but those of other people's code.
-    """
-    names = [*record.files] or ([] if record.imported else [CONFIG])
-    return [name for name in names if not Path(folder, name).is_file()]
+    """Return which of the files that a run left in `folder` are gone, by their path there."""
+    return [name for name in record.files if not Path(folder, name).is_file()]
 
 
 def differing_files(folder: str | Path, record: RunRecord) -> list[str]:

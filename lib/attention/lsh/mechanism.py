@@ -119,10 +119,7 @@ class Mechanism(Attention):
                 projection = projection.view(batch, heads, length, rounds, width)
                 column = torch.arange(block * BLOCK, block * BLOCK + width, device=query.device)
                 unused = column >= limit[..., None]  # [B, 1, 1, 1, width]
-                sizes = projection.abs()
-                if query.device.type != "cpu" or unused.any():  # a GPU would be waited for
-                    sizes.masked_fill_(unused, -1)
-                size, index = sizes.max(-1)
+                size, index = projection.abs().masked_fill_(unused, -1).max(-1)
                 negative = projection.gather(-1, index[..., None]).squeeze(-1) < 0
                 index = index + block * BLOCK + negative * limit
                 if block == 0:

@@ -276,7 +276,7 @@ def test_a_record_without_its_files_is_no_finished_run(begin, caplog):
     (folders.out / "config.yaml").unlink()
     with begin() as again:
         assert not again.is_published()
-        assert "config.yaml is gone" in caplog.text
+        assert "no finished run, since it has lost config.yaml, model/weights" in caplog.text
         again.publish(finish(again, 2.0))
     assert scores(folders.out) == "2.0"
     assert [path.name for path in folders.out.parent.iterdir()] == ["out"]
