@@ -24,7 +24,7 @@ sizes="" encoder="" hours=""
 if [ "$device" = cpu ]; then
   on="$on --dtype float32"
   sizes="--lengths 128 256 --seconds 0.01"
-  small='{"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}'
+  small='{"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}'
   encoder="--documents 8 --batch 4 --document-batch 4 --repetitions 1"
   hours="--models sdpa --seconds 1"
   select="-k weights or slopes"
