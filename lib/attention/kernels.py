@@ -16,9 +16,6 @@ SETTING = "execution.training.kernels"
 INTERPRETED = "TRITON_INTERPRET"
 """Environment variable by which Triton runs kernels in Python, slowly, also where there is no GPU."""
 
-WIDE = 2**32
-"""From here on, numbers are of 64 bits."""
-
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 WIDEST = 128
 """Largest head width that fits into a processor's registers and shared memory."""
@@ -45,7 +42,7 @@ def size_class(rows: Tensor) -> str:
 
 
 _compiled: dict[tuple, tuple[Any, tuple]] = {}
-"""Kernels by what they were started with, and the values of their constants in the order of their parameters."""
+"""Kernels by what Triton compiles them for, and the values of their constants in the order of their parameters."""
 
 
 def launch(kernel: Any, programs: int, *arguments: Any, **constants: Any) -> None:
@@ -57,7 +54,7 @@ def launch(kernel: Any, programs: int, *arguments: Any, **constants: Any) -> Non
     Args:
         kernel: a function of `triton.jit`.
         programs: their number; nothing happens without any.
-        arguments: the kernel's own, a tensor first. All tensors lie on its device; numbers are few different ones.
+        arguments: the kernel's own, a tensor first. All tensors lie on its device.
         constants: constants and options of the launch.
     """
     if not programs:
@@ -66,7 +63,7 @@ def launch(kernel: Any, programs: int, *arguments: Any, **constants: Any) -> Non
     if device.type == "cuda" and device.index != torch.cuda.current_device():
         with torch.cuda.device(device):  # Triton asks for the current one
             return launch(kernel, programs, *arguments, **constants)
-    key = (id(kernel), device.index, *map(_keyed, arguments), *constants.values())
+    key = (id(kernel), device.index, *map(_specialised, arguments), *constants.values())
     if found := _compiled.get(key):
         compiled, values = found
         compiled[programs, 1, 1](*arguments, *values)
@@ -75,14 +72,16 @@ def launch(kernel: Any, programs: int, *arguments: Any, **constants: Any) -> Non
         _compiled[key] = compiled, tuple(constants[name] for name in names)
 
 
-def _keyed(argument: Any) -> Any:
-    """Return that of an argument which tells all that Triton compiles for: types, alignments, the values of numbers.
+def _specialised(argument: Any) -> Any:
+    """Return what of an argument Triton compiles for: types, and which numbers equal 1 or are divisible by 16.
 
-    Numbers beyond 32 bits, such as seeds, have a type of their own and otherwise nothing to compile for.
+    There are few such cases, whatever the lengths of documents and the seeds.
     """
     if isinstance(argument, Tensor):
-        return argument.dtype, argument.data_ptr() % 16
-    return "wide" if isinstance(argument, int) and argument >= WIDE else argument
+        return argument.dtype, argument.data_ptr() % 16 == 0
+    if isinstance(argument, int):
+        return argument == 1, argument % 16 == 0, argument < 2**31
+    return tuple(map(_specialised, argument)) if isinstance(argument, tuple) else type(argument)
 
 
 def by_triton(kernels: Kernels, rows: Tensor) -> bool:

@@ -18,7 +18,7 @@ import triton.language as tl
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lib.attention.kernels import INTERPRETED, WIDE, Launch, launch, size_class
+from lib.attention.kernels import INTERPRETED, Launch, launch, size_class
 
 ITSELF = tl.constexpr(-1e30)
 """Score of a token and itself: finite, so that it sees itself where all others are absent."""
@@ -91,9 +91,7 @@ def attend(
     if real is not None:
         real, counts = real.contiguous(), real.sum(-1)
     order = sort(query, real, counts, rotations, chunk)
-    # Always of 64 bits, as a kernel is compiled for.
-    window = _Window(chunk, masked, dropout, seed | WIDE if dropout else 0, slopes)
-    return _Attend.apply(query, value, order, counts, window)
+    return _Attend.apply(query, value, order, counts, _Window(chunk, masked, dropout, seed, slopes))
 
 
 @torch.no_grad()

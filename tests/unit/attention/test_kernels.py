@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from lib.attention import kernels
-from lib.attention.kernels import WIDE, by_triton, launch
+from lib.attention.kernels import by_triton, launch
 from lib.core.errors import RunError
 
 pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
@@ -50,7 +50,7 @@ def test_a_kernel_is_bound_once_and_started_with_its_constants_in_their_order(ke
         (torch.zeros(8, dtype=torch.bfloat16), 5),
         (torch.zeros(9)[1:], 5),  # starts at another address
         (torch.zeros(8), 16),
-        (torch.zeros(8), WIDE + 5),
+        (torch.zeros(8), 2**31 + 5),
         (torch.zeros(8), (5, 1)),
         (torch.zeros(8), None),
     ],
@@ -63,10 +63,12 @@ def test_what_triton_compiles_anew_for_is_bound_anew(kernel, other):
     assert not kernel.started
 
 
-def test_seeds_fill_no_memory(kernel):
-    for seed in range(10):
-        launch(kernel, 1, torch.zeros(8), seed | WIDE, FIRST=1, LAST=2)
-    assert (len(kernel.bound), len(kernel.started)) == (1, 9)
+def test_lengths_and_seeds_fill_no_memory(kernel):
+    for number in range(2, 1000):
+        launch(kernel, 1, torch.zeros(8), (number, 64, 1), FIRST=1, LAST=2)
+        launch(kernel, 1, torch.zeros(8), 2**40 + number, FIRST=1, LAST=2)
+    assert len(kernel.bound) == len(kernels._compiled) == 4  # divisible by 16 or not
+    assert len(kernel.started) == 2 * 998 - 4
 
 
 def test_without_programs_nothing_is_started(kernel):
