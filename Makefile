@@ -8,7 +8,7 @@ SNAKEMAKE := $(SEARCH) $(BIN)/snakemake
 # make demo STUDY=<name> runs config/demo_<name>.yaml; without STUDY, config/demo.yaml.
 STUDY_FILE := config/demo$(if $(STUDY),_$(STUDY)).yaml
 # The folder of the study's results, asked when a command needs it.
-RESULTS = $(shell $(BIN)/python -c "from lib.core.configuration import load_study, read_layers; \
+RESULTS = $(shell $(BIN)/python -c "from lib.study.configuration import load_study, read_layers; \
 	print(load_study(read_layers(['$(STUDY_FILE)'])).execution.results)")
 # The study that is asked about: make status CONFIG=<file>, or STUDY=<name> for a demo; without either, the full grid.
 ASKED := --configfile $(or $(CONFIG),$(if $(STUDY),$(STUDY_FILE),config/config.yaml))

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.core.configuration import load_study, read_layers
+from lib.study.configuration import load_study, read_layers
 from lib.workflow.acceptance import accept
 from lib.workflow.plan import Plan
 from lib.workflow.staleness import told

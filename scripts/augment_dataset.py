@@ -18,8 +18,8 @@ SPLITS = ("train", "validation", "test")
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    from lib.core.settings.data import Augmentation, Preparation
     from lib.data.augmentation.augmenting import augment_dataset
+    from lib.data.sections import Augmentation, Preparation
 
     parser = program.parser(__doc__)
     parser.add_argument("--settings", required=True, help="of the augmentation: path of a YAML file, or JSON in place")

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.core.kinds import FIGURES
+from lib.results.parameters import FIGURES
 
 
 def main(argv: Sequence[str] | None = None) -> None:

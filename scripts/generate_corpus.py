@@ -1,6 +1,6 @@
 """Generate a corpus.
 
-Out: a folder with the raw files that `lib.core.generated` lists.
+Out: a folder with the raw files that `lib.data.generators` lists.
 """
 
 import json
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.core.generated import generators
+from lib.data.generators import generators
 
 
 def main(argv: Sequence[str] | None = None) -> None:

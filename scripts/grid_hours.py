@@ -13,8 +13,8 @@ from typing import get_args
 
 import torch
 
+from lib.attention.parameters import Kernels
 from lib.core import program
-from lib.core.settings.execution import Kernels
 
 
 def main(argv: Sequence[str] | None = None) -> None:

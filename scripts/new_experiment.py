@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.core.configuration import load_study, read_layers
+from lib.study.configuration import load_study, read_layers
 from lib.workflow.experiments import new_experiment, resumed_experiment
 from lib.workflow.plan import Plan
 

@@ -10,9 +10,12 @@ import signal
 import sys
 from collections.abc import Sequence
 
+from lib.attention.parameters import MECHANISMS
+from lib.backbones.parameters import BACKBONES
 from lib.core import preloaded, program
 from lib.core.errors import ProjectError
-from lib.core.kinds import BACKBONES, FIGURES, MECHANISMS, TABLES, TASKS
+from lib.results.parameters import FIGURES, TABLES
+from lib.tasks.parameters import TASKS
 
 MODULES = (
     "lib.data.filtering",

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.core.kinds import TABLES
+from lib.results.parameters import TABLES
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -15,7 +15,7 @@ from lib.core import program
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     from lib.core.files import read_mapping
-    from lib.core.settings.run import Run
+    from lib.study.run import RunSettings
     from lib.training.teaching import teach
 
     parser = program.parser(__doc__)
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     settings["data"] |= {"train": options.documents}
     if options.execution:
         settings["execution"] = read_mapping(options.execution)
-    teach(program.read_settings(Run, settings), options.model, options.tokens, options.out)
+    teach(program.read_settings(RunSettings, settings), options.model, options.tokens, options.out)
 
 
 if __name__ == "__main__":

@@ -11,13 +11,14 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
+from lib.study import arguments
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program with the arguments `argv`."""
     from lib.training import ranks
 
-    run = program.read_run(__doc__, argv)
+    run = arguments.read_run(__doc__, argv)
     with ranks.joined():
         from lib.training.run import train
 

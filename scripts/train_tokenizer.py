@@ -13,7 +13,7 @@ from lib.core import program
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    from lib.core.settings.data import Tokenizer
+    from lib.data.sections import Tokenizer
     from lib.data.tokenizer import TextTokenizer
     from lib.data.tokenizing import StoredTexts, train_tokenizer
 

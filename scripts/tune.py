@@ -10,14 +10,15 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
+from lib.study import arguments
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program with the arguments `argv`."""
-    from lib.core.settings.tuning import TunedRun
+    from lib.study.tuning import TunedRun
     from lib.training.tuning import tune
 
-    tune(*program.read_run_as(TunedRun, __doc__, argv))
+    tune(*arguments.read_run_as(TunedRun, __doc__, argv))
 
 
 if __name__ == "__main__":

@@ -12,8 +12,8 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.core.configuration import load_study, read_layers
 from lib.core.record import RUN
+from lib.study.configuration import load_study, read_layers
 from lib.workflow.plan import Plan
 from lib.workflow.staleness import forcing
 from lib.workflow.verification import told, verify

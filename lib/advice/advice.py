@@ -17,12 +17,12 @@ from lib.advice.scores import scores_near
 from lib.advice.steps import measured
 from lib.advice.studies import OwnStudy, Stages, candidates, find_stages, recipe, template
 from lib.advice.texts import find_tokenizer, lost, read_sample, token_lengths
-from lib.core.configuration import load_study, read_layers
 from lib.core.errors import ConfigError, RunError
 from lib.core.inputs import resolve_paths
-from lib.core.settings.data import Split
-from lib.core.settings.study import Experiment
+from lib.data.sections import Split
 from lib.data.tokenizer import TextTokenizer
+from lib.study.configuration import load_study, read_layers
+from lib.study.experiment import Experiment
 from lib.workflow.plan import Plan
 
 LIMITS = (512, 1024, 2048, 4096, 8192, 16_384)

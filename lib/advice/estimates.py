@@ -8,11 +8,12 @@ import numpy as np
 import torch
 
 from lib.advice.steps import Steps
+from lib.backbones.parameters import Precision
 from lib.core.errors import RunError
-from lib.core.settings.execution import Execution
-from lib.core.settings.recipe import Precision, Recipe
 from lib.data.samplers import LengthGroupedSampler, micro_batch_size
 from lib.measure.cost import resident_mb
+from lib.study.execution import Execution
+from lib.study.recipe import Recipe
 
 RESERVE = 0.9
 """Share of a machine's memory that a run may take."""

@@ -17,11 +17,11 @@ from lib.advice.estimates import this_machine
 from lib.advice.measuring import model_cases, model_steps
 from lib.advice.steps import measured_now
 from lib.advice.studies import SECTIONS, candidates, find_stages
-from lib.core.configuration import Layer, load_study, merged, read_layers
+from lib.attention.parameters import Kernels
 from lib.core.errors import DataError
-from lib.core.settings.execution import Kernels
 from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from lib.results.published import published_runs
+from lib.study.configuration import Layer, load_study, merged, read_layers
 from lib.workflow.plan import Plan
 
 PUBLISHED = "grid"

@@ -6,8 +6,8 @@ from pathlib import Path
 from lib.advice.estimates import Machine, ModelSteps
 from lib.advice.steps import LENGTHS, SHORT, Case, Steps
 from lib.advice.studies import Stages
-from lib.core.settings.execution import Kernels
-from lib.core.settings.study import Experiment
+from lib.attention.parameters import Kernels
+from lib.study.experiment import Experiment
 
 
 def model_cases(

@@ -20,14 +20,14 @@ import torch
 from tqdm import tqdm
 
 from lib.attention.contract import set_kernels, set_step
+from lib.attention.parameters import MECHANISMS, Kernels
+from lib.backbones.parameters import BACKBONES, BackboneParameters, Precision
 from lib.core.errors import RunError
 from lib.core.files import write_json
-from lib.core.kinds import BACKBONES, MECHANISMS, TASKS, BackboneParameters, TaskParameters
-from lib.core.settings.execution import Kernels
-from lib.core.settings.recipe import Precision
 from lib.data.padding import known_beforehand
 from lib.data.tokenizer import TextTokenizer
 from lib.measure.cost import highest_mb, processor, repeated, resident_mb, timed, with_peak_mb
+from lib.tasks.parameters import TASKS, TaskParameters
 from lib.workflow.digests import code_digest
 
 logger = logging.getLogger(__name__)

@@ -7,10 +7,10 @@ from typing import Any
 
 import yaml
 
-from lib.core.configuration import Layer, load_study, merged
 from lib.core.errors import ConfigError
-from lib.core.settings.recipe import Recipe
-from lib.core.settings.study import Experiment, Study
+from lib.study.configuration import Layer, load_study, merged
+from lib.study.experiment import Experiment, Study
+from lib.study.recipe import Recipe
 
 TEXTS = "texts"
 """Name of the own texts in a study."""

@@ -12,8 +12,8 @@ from lib.core.errors import DataError
 from lib.core.files import read_mapping
 from lib.core.program import read_settings
 from lib.core.record import CONFIG, MODEL
-from lib.core.settings.run import Run
 from lib.data.tokens import load_tokens
+from lib.study.run import RunSettings
 from lib.training.assembly import Parts, assemble
 
 BEFORE, AFTER = "before", "after"
@@ -24,7 +24,7 @@ class Subject(NamedTuple):
     """A finished run with a training loop, and the documents that its model reads."""
 
     folder: Path
-    run: Run
+    run: RunSettings
     parts: Parts
     tokens: Dataset
     """`id`, `input_ids`, `length` and, if labelled, `label`."""
@@ -41,7 +41,7 @@ class Subject(NamedTuple):
         Raises:
             ProjectError: one of them is missing or damaged.
         """
-        run = read_settings(Run, read_mapping(Path(folder) / CONFIG) | {"tokenizer": str(tokenizer)})
+        run = read_settings(RunSettings, read_mapping(Path(folder) / CONFIG) | {"tokenizer": str(tokenizer)})
         return cls(Path(folder), run, assemble(run), load_tokens(tokens))
 
     @property

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from lib.attention.kernels import by_triton
+from lib.attention.parameters import Kernels, MechanismParameters
 from lib.core.errors import ConfigError
-from lib.core.kinds import MechanismParameters
-from lib.core.settings.execution import Kernels
 
 
 class Attention(nn.Module, ABC):

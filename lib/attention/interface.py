@@ -24,10 +24,9 @@ from transformers.masking_utils import (
 )
 
 from lib.attention.contract import Attention
+from lib.attention.parameters import MECHANISMS, Kernels, MechanismParameters
 from lib.attention.registry import build
 from lib.core.errors import ConfigError
-from lib.core.kinds import MECHANISMS, MechanismParameters
-from lib.core.settings.execution import Kernels
 
 FAVOR = {"favor": {"kind": "favor", "nb_features": 256}}
 

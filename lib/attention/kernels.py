@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from lib.attention.parameters import MECHANISMS, Kernels
 from lib.core.errors import RunError
-from lib.core.kinds import MECHANISMS
-from lib.core.settings.execution import Kernels
 
 SETTING = "execution.training.kernels"
 INTERPRETED = "TRITON_INTERPRET"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from lib.attention.contract import Attention
-from lib.core.kinds import MECHANISMS, MechanismParameters
+from lib.attention.parameters import MECHANISMS, MechanismParameters
 
 
 def build(

@@ -21,10 +21,10 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from lib.backbones.parameters import Lora
 from lib.core.errors import RunError
 from lib.core.randomness import derive_seed
 from lib.core.record import ADAPTER
-from lib.core.settings.recipe import Lora
 
 NAME = "default"
 """What peft calls the adapters."""

@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Literal
 
 from transformers import PretrainedConfig
 
-from lib.core.kinds import BackboneParameters
+from lib.backbones.parameters import BackboneParameters
 
 
 class BackboneConfig(PretrainedConfig):

@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lib.core.kinds import BackboneParameters
+from lib.backbones.parameters import BackboneParameters
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
 
-    from lib.core.settings.recipe import Precision
+    from lib.backbones.parameters import Precision
 
 
 class TokenBackbone(ABC):

@@ -21,7 +21,7 @@ from typing import Literal
 from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
 
 from lib.core.record import RUN
-from lib.core.variants import Setting
+from lib.core.search_space import Setting
 
 HEARTBEAT = "heartbeat.json"
 NAME = re.compile(r"(\d{4,})-.+")

@@ -8,36 +8,18 @@ time, so that the digest of a rule's code holds the kinds that it uses and no ot
 
 import functools
 import importlib
-import pkgutil
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType
-from typing import Annotated, Any, ClassVar, Generic, Literal, Self, TypeVar
-
-from pydantic import BeforeValidator, Field, SerializeAsAny
+from typing import Any, Generic, TypeVar
 
 from lib.core.errors import ConfigError
-from lib.core.settings import Section, check
+from lib.core.sections import Section
 
-SHARED_MODULES = frozenset(
-    {
-        "adapters",
-        "approximation",
-        "classifier",
-        "configuration",
-        "contract",
-        "document_classification",
-        "heads",
-        "interface",
-        "kernels",
-        "language_model",
-        "loading",
-        "projections",
-        "registry",
-    }
-)
-"""Modules of an axis' folder that are no kinds."""
+_PARAMETERS = re.compile(r"^class Parameters\b", re.MULTILINE)
 
 
 class KindParameters(Section):
@@ -67,8 +49,7 @@ class Axis(Generic[Parameters]):
 
     def kinds(self) -> list[str]:
         """Return the known kinds, sorted."""
-        folder = importlib.import_module(self.package).__path__
-        return sorted(module.name for module in pkgutil.iter_modules(folder) if module.name not in SHARED_MODULES)
+        return list(_kinds(self.package))
 
     def module(self, kind: Any, part: str) -> str:
         """Return the dotted name of the module that holds a part of `kind`.
@@ -111,219 +92,10 @@ class Axis(Generic[Parameters]):
         return self.load(kind, "parameters").Parameters.model_validate(values)
 
 
-class MechanismParameters(KindParameters):
-    """Base of the parameters of every attention mechanism."""
-
-    shares_query_and_key: ClassVar[bool] = False
-    """Whether one projection serves as query and key; weights move only between mechanisms that agree."""
-    takes_attention_dropout: ClassVar[bool] = True
-    """Whether there are attention weights that dropout could act on."""
-    takes_bias: ClassVar[bool] = False
-    """Whether there are scores to which a bias can be added, as by ALiBi."""
-
-    def name(self) -> str:
-        """Return the spelling of these parameters, used in configuration, paths and tables."""
-        return self.kind
-
-    def keys_per_query(self, tokens: int) -> int:
-        """Return with how many keys' worth of work a query costs in a sequence of `tokens`."""
-        return tokens
-
-
-Ability = Literal[
-    "states",
-    "past_states",
-    "generated_text",
-    "class_probabilities",
-    "character_probabilities",
-    "attention_maps",
-    "queries_and_keys",
-]
-"""What a backbone can do: map tokens to states that a head is trained on, to such that know nothing of later tokens,
-write texts about the tokens that it reads, classify texts by itself, find spans in them by itself, show how much each
-token attends to each other one, or the projections by which it does."""
-
-VOCABULARY = 30_522
-"""Tokens assumed where the vocabulary is not known yet: BERT's."""
-
-
-class BackboneParameters(KindParameters):
-    """Base of the parameters of every backbone."""
-
-    takes_mechanism: ClassVar[bool] = False
-    """Whether a field `mechanism` holds the parameters of an attention mechanism, which each model chooses."""
-    takes_adapters: ClassVar[bool] = True
-    """Whether it has linear layers, in which `recipe.lora` puts adapters."""
-
-    @property
-    def abilities(self) -> frozenset[Ability]:
-        """What it can do."""
-        return frozenset({"states"})
-
-    def with_mechanism(self, mechanism: MechanismParameters | None) -> Self:
-        """Return these parameters with the attention mechanism of a model.
-
-        Raises:
-            pydantic.ValidationError: the backbone cannot hold this mechanism.
-        """
-        if not self.takes_mechanism:
-            return self
-        return type(self).model_validate(self.model_dump() | {"mechanism": mechanism})
-
-    @property
-    def held_mechanism(self) -> MechanismParameters | None:
-        """The attention mechanism that it holds, if any."""
-        return getattr(self, "mechanism", None)
-
-    @property
-    def quantized(self) -> bool:
-        """Whether its own weights are quantised before a training, so that only adapters beside them train."""
-        return False
-
-    @property
-    def family(self) -> str:
-        """Name by which figures group models."""
-        return self.kind
-
-    def can_train(self, task: "TaskParameters") -> bool:
-        """Whether it can be trained on a task: it does what the task needs, and has a model for it if others have."""
-        return task.trains_on in self.abilities and not _lacks_model(self.kind, task.head or task.kind)
-
-    def longest(self) -> int | None:
-        """Return how many tokens a sequence may have at most; None = any number."""
-        return None
-
-    def blocks(self) -> int | None:
-        """Return how many blocks there are to freeze; None = freezing is not available."""
-        return None
-
-    def obstacles(self, before: "BackboneParameters") -> Iterator[str]:
-        """Yield why these parameters cannot take over the weights of a backbone with the parameters `before`."""
-        if before.kind != self.kind:
-            yield f"a backbone of kind {self.kind} cannot take over weights of kind {before.kind}"
-
-    def products_per_token(self, tokens: int, predicted_share: float) -> float:
-        """Return the multiplications that a forward pass costs per token, to estimate how long a training takes.
-
-        Args:
-            tokens: length of a sequence.
-            predicted_share: share of the tokens for which scores over the vocabulary are computed.
-        """
-        return 0.0
-
-
-class TaskParameters(KindParameters):
-    """Base of the parameters of every task."""
-
-    trains_on: ClassVar[Ability | None] = "states"
-    """What it needs of a backbone to be trained; None = it never trains."""
-    evaluates_on: ClassVar[Ability | None] = None
-    """What it needs of a backbone that does it by itself, without a training loop or weights from one; None = no
-    backbone does."""
-    labelled: ClassVar[bool] = False
-    """Whether documents need labels."""
-    label_per: ClassVar[Literal["document", "word", "span"]] = "document"
-    """What bears a label, if the task needs labels."""
-    head: ClassVar[str | None] = None
-    """Name of the module with a backbone's model for the task; None = that of the task's kind."""
-    predicts: ClassVar[bool] = False
-    """Whether a run leaves predictions; then a model that was trained on it can be evaluated without a recipe, too."""
-    keeps: ClassVar[Literal["best", "last"]] = "last"
-    """Which epoch's model is kept if the recipe does not say."""
-    splits: ClassVar[tuple[str, ...]] = ("train", "validation")
-    """Splits that a run reads."""
-
-    def predicted_share(self) -> float:
-        """Return the share of the tokens for which scores over the vocabulary are computed."""
-        return 0.0
-
-    def taught_by(self) -> str | None:
-        """Return the model whose scores of the training documents are learnt beside their labels; None = none."""
-        return None
-
-    def problems_of_labels(self, labels: Sequence[str]) -> Iterator[str]:
-        """Yield why the task cannot be done with these classes, as sentences that begin with the setting at fault."""
-        yield from ()
-
-    def splits_read(self, *, fits: bool) -> tuple[str, ...]:
-        """Return the splits that a run reads; no training documents if it `fits` nothing to them."""
-        return tuple(split for split in self.splits if fits or split != "train")
-
-
-class ResultParameters(KindParameters):
-    """Base of the settings of every kind of table and figure."""
-
-    reads: ClassVar[Literal["runs", "token_lengths", "texts"]] = "runs"
-    """What it is made from: records of runs, statistics of tokenised texts, or descriptions of texts."""
-    divided: ClassVar[Literal["never", "always", "if_several"]] = "never"
-    """Whether there is one for each dataset, which then bears its name."""
-    needs_predictions: ClassVar[bool] = False
-    """Whether the runs of its stages must leave predictions."""
-    needs_probabilities: ClassVar[bool] = False
-    """Whether these predictions must hold probabilities of classes, which only those of documents do."""
-    needs_classes: ClassVar[bool] = False
-    """Whether these predictions must be classes, which spans are not."""
-    needs_training: ClassVar[bool] = False
-    """Whether the runs of its stages must have a training loop, as some of them do."""
-    needs_published: ClassVar[bool] = False
-    """Whether the report must name the study whose printed values it shows."""
-    needs_geometry: ClassVar[bool] = False
-    """Whether the runs of its stages must measure the geometry of attention."""
-    needs_groups: ClassVar[bool] = False
-    """Whether the documents of its datasets must be in groups."""
-    needs_texts: ClassVar[bool] = False
-    """Whether it reads descriptions of its datasets' texts beside the runs."""
-    takes_variants: ClassVar[Literal["none", "any", "needed"]] = "none"
-    """Whether its stages may, or must, have variants, so that there are several runs of one model, dataset and seed."""
-    takes_tuning: ClassVar[Literal["none", "any", "needed"]] = "none"
-    """Whether its stages may, or must, have tuning, whose runs leave trials and neither a history nor predictions."""
-    beside: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ()
-    """What it sets models beside: the report's reference, which there must be, or its baseline, if there is one."""
-
-    models: list[str] | None = Field(None, description="Models, in order; null = all that pass its stages.")
-    datasets: list[str] | None = Field(
-        None, description="Corpora and datasets that are shown, of stages that work on them; null = all."
-    )
-
-    def stages_passed(self) -> list[str]:
-        """Return the stages that every model shown passes; their runs are read."""
-        return []
-
-    def stages_added(self) -> list[str]:
-        """Return the stages whose runs are read as well, of models that pass them."""
-        return []
-
-    @check
-    def _models_are_of_runs(self) -> Iterator[str]:
-        if self.reads != "runs" and self.models:
-            shown = self.reads.replace("_", " ")
-            yield f"models = {self.models} does nothing where {shown} are shown. Leave it out"
-
-
-class TableParameters(ResultParameters):
-    """Base of the settings of every kind of table."""
-
-
-class FigureParameters(ResultParameters):
-    """Base of the settings of every kind of figure."""
-
-
-MECHANISMS = Axis("lib.attention", "attention mechanism", MechanismParameters)
-BACKBONES = Axis("lib.backbones", "backbone", BackboneParameters)
-TASKS = Axis("lib.tasks", "task", TaskParameters)
-TABLES = Axis("lib.results.tables", "kind of table", TableParameters, default="stage")
-FIGURES = Axis("lib.results.figures", "kind of figure", FigureParameters)
-
-AnyMechanism = Annotated[SerializeAsAny[MechanismParameters], BeforeValidator(MECHANISMS.parse)]
-AnyBackbone = Annotated[SerializeAsAny[BackboneParameters], BeforeValidator(BACKBONES.parse)]
-AnyTask = Annotated[SerializeAsAny[TaskParameters], BeforeValidator(TASKS.parse)]
-AnyTable = Annotated[SerializeAsAny[TableParameters], BeforeValidator(TABLES.parse)]
-AnyFigure = Annotated[SerializeAsAny[FigureParameters], BeforeValidator(FIGURES.parse)]
-
-
 @functools.cache
-def _lacks_model(kind: str, head: str) -> bool:
-    """Whether a kind of backbone has no model for a head although others have one."""
-    kinds = BACKBONES.kinds()
-    lacks = kind in kinds and BACKBONES.is_folder(kind) and not BACKBONES.has(kind, head)
-    return lacks and any(BACKBONES.has(other, head) for other in kinds)
+def _kinds(package: str) -> tuple[str, ...]:
+    """Return the names in a package that define `class Parameters`; nothing is imported, since some need torch."""
+    (folder,) = importlib.import_module(package).__path__
+    files = {path.stem: path for path in Path(folder).glob("*.py")}
+    files |= {path.parent.name: path for path in Path(folder).glob("*/parameters.py")}
+    return tuple(sorted(name for name, file in files.items() if _PARAMETERS.search(file.read_text(encoding="utf-8"))))

@@ -23,7 +23,6 @@ from lib.core.errors import ConfigError, ProjectError
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from lib.core.settings.run import Run
 
 Settings = TypeVar("Settings", bound="BaseModel")
 
@@ -101,56 +100,10 @@ def read_settings(kind: type[Settings], source: str | dict[str, Any]) -> Setting
     from pydantic import ValidationError
 
     from lib.core.files import read_mapping
-    from lib.core.settings import describe
+    from lib.core.sections import describe
 
     values = source if isinstance(source, dict) else read_mapping(source)
     try:
         return kind.model_validate(values)
     except ValidationError as error:
         raise ConfigError(describe(error)) from error
-
-
-def read_run(documentation: str | None, argv: Sequence[str] | None) -> tuple[Run, str, str | None, str | None]:
-    """Return settings, output folder, working folder and code digest of a run, from the arguments of its program."""
-    from lib.core.settings.run import Run
-
-    return read_run_as(Run, documentation, argv)
-
-
-def read_run_as(
-    kind: type[Settings], documentation: str | None, argv: Sequence[str] | None
-) -> tuple[Settings, str, str | None, str | None]:
-    """Return what `read_run` does, the settings checked as `kind`, for runs that have more of them."""
-    from lib.core.files import read_mapping
-    from lib.core.record import MODEL
-    from lib.core.variants import laid_over
-
-    arguments = parser(documentation)
-    arguments.add_argument("--config", required=True, help="settings of the run: path of a YAML file, or JSON")
-    arguments.add_argument("--splits", nargs="+", default=[], metavar="NAME", help="splits that --data gives, in order")
-    arguments.add_argument("--data", nargs="+", default=[], metavar="PATH", help="in place of `data` of the config")
-    arguments.add_argument("--tokenizer", metavar="FOLDER", help="in place of `tokenizer` of the config")
-    arguments.add_argument("--start", metavar="FOLDER", help="weights to start from, in place of `start` of the config")
-    arguments.add_argument(
-        "--settings-from", metavar="FILE", help="best settings of a search, by dotted name, in place of the config's"
-    )
-    arguments.add_argument("--execution", help="in place of `execution` of the config: a path, or JSON")
-    arguments.add_argument("--out", required=True, metavar="FOLDER", help="new folder of the results")
-    arguments.add_argument("--work", metavar="FOLDER", help="folder of working checkpoints; default beside OUT")
-    arguments.add_argument("--code", metavar="DIGEST", help="digest of the code that the run executes, for its record")
-    options = arguments.parse_args(argv)
-    settings = read_mapping(options.config)
-    if options.settings_from:
-        settings = laid_over(settings, read_mapping(options.settings_from))
-    if len(options.splits) != len(options.data):
-        arguments.error(f"{len(options.splits)} --splits for {len(options.data)} --data; expected as many")
-    if options.data:
-        settings["data"] = dict(zip(options.splits, options.data, strict=True))
-    if options.tokenizer:
-        settings["tokenizer"] = options.tokenizer
-    if options.start:
-        folder = Path(options.start)
-        settings["start"] = {"run": str(folder.parent) if folder.name == MODEL else None, "checkpoint": str(folder)}
-    if options.execution:
-        settings["execution"] = read_mapping(options.execution)
-    return read_settings(kind, settings), options.out, options.work, options.code

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lib.core.errors import DataError
 from lib.core.files import file_digest
-from lib.core.variants import Setting
+from lib.core.search_space import Setting
 
 CONFIG = "config.yaml"
 MODEL = "model"

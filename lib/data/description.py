@@ -21,8 +21,8 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
 from lib.core.errors import DataError
 from lib.core.files import atomic_path
-from lib.core.settings.data import NearCopies, TextDescription
 from lib.data.folds import SPLITS
+from lib.data.sections import NearCopies, TextDescription
 
 logger = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from lib.core.files import atomic_path
-from lib.core.settings.data import ArticleFilter
 from lib.data.parts import PartWriter
 from lib.data.readers import read_records
+from lib.data.sections import ArticleFilter
 
 logger = logging.getLogger(__name__)
 

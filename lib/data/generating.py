@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 
 from lib.core.errors import ConfigError
 from lib.core.files import atomic_path
-from lib.core.generated import generator, options_class, problems_of
 from lib.core.randomness import derive_seed
+from lib.data.generators import generator, options_class, problems_of
 
 
 def generate(
@@ -25,7 +25,7 @@ def generate(
     generator_name: str | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> None:
-    """Write the raw files of a generated corpus, those of `lib.core.generated.RAW_FILES`.
+    """Write the raw files of a generated corpus, those of `lib.data.generators.RAW_FILES`.
 
     Args:
         corpus: name of the corpus; corpora of other names get other documents.

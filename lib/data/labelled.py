@@ -23,11 +23,11 @@ from sklearn.utils import resample
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import atomic_path, write_json
-from lib.core.settings.data import Preparation, Split
 from lib.data.folds import SPLITS, FoldSplits
 from lib.data.labels import IGNORED, words
 from lib.data.parts import PartWriter, part_schema
 from lib.data.readers import read_records
+from lib.data.sections import Preparation, Split
 from lib.data.spans import marked
 
 logger = logging.getLogger(__name__)

@@ -23,9 +23,9 @@ from torch.utils.data import TensorDataset
 
 from lib.core.errors import DataError
 from lib.core.files import atomic_path, write_json
-from lib.core.settings.data import Slice, Tokenizer
 from lib.data.labels import IGNORED
 from lib.data.padding import pad_ids
+from lib.data.sections import Slice, Tokenizer
 from lib.data.spans import marked, token_labels
 from lib.data.tokenizer import TextTokenizer, require_room
 from lib.data.tokens import load_tokens

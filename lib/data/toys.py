@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from pydantic import Field, PositiveInt
 
-from lib.core.generated import GeneratorOptions
+from lib.data.generators import GeneratorOptions
 
 SPLITS = ("train", "validation", "test")
 FILES = {part: [f"{part}.parquet"] for part in SPLITS}
@@ -29,7 +29,7 @@ class ToyOptions(GeneratorOptions):
     test: PositiveInt = Field(description="Documents for the test.")
 
     def obstacles(self, documents: int) -> Iterator[str]:
-        """See `lib.core.generated.GeneratorOptions.obstacles`."""
+        """See `lib.data.generators.GeneratorOptions.obstacles`."""
         if documents <= self.validation + self.test:
             yield (
                 f"{documents:,} leave none for training after {self.validation:,} for validation and {self.test:,} for "

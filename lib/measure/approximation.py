@@ -17,8 +17,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from lib.attention.approximation import chunk_numbers, relative_error, window_mass
+from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
-from lib.core.kinds import MECHANISMS
 from lib.core.randomness import derive_seed
 
 HEAD_SIZE = 64

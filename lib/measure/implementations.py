@@ -16,10 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from lib.attention.contract import set_kernels
+from lib.attention.parameters import MECHANISMS, Kernels
 from lib.attention.registry import build
 from lib.core.errors import ConfigError
-from lib.core.kinds import MECHANISMS
-from lib.core.settings.execution import Kernels
 
 logger = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ import torch
 
 from lib.attention import registry
 from lib.attention.contract import Attention
+from lib.attention.parameters import MECHANISMS
 from lib.core.errors import RunError
-from lib.core.kinds import MECHANISMS
 
 COLUMNS = ("mechanism", "kernel", "architecture", "warps", "registers", "spilled_bytes", "shared_kib")
 ARCHITECTURES = (80, 90)

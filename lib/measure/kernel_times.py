@@ -20,8 +20,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from lib.attention.kernels import Launch, has_kernels
-from lib.core.kinds import MECHANISMS
-from lib.core.settings.execution import Kernels
+from lib.attention.parameters import MECHANISMS, Kernels
 from lib.measure.cost import host_seconds, interleaved, timed, warm_up
 from lib.measure.implementations import Case, prepare
 

@@ -8,11 +8,11 @@ from typing import Any
 import pandas as pd
 import yaml
 
+from lib.attention.parameters import MECHANISMS, MechanismParameters
 from lib.core.errors import DataError
 from lib.core.files import atomic_path, write_json
-from lib.core.kinds import MECHANISMS, MechanismParameters
 from lib.core.record import CONFIG, HISTORY, RUN, Parent, RunRecord
-from lib.core.variants import Setting, laid_over, variant_name
+from lib.core.search_space import Setting, laid_over, variant_name
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ import pandas as pd
 
 from lib.core.errors import DataError
 from lib.core.record import GEOMETRY, HISTORY, NUMERICAL, RUN, read_record
-from lib.core.variants import variant_name
+from lib.core.search_space import variant_name
 
 KEY = ["stage", "model", "dataset", "variant", "seed"]
 

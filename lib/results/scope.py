@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from lib.core.variants import Setting, variant_name
+from lib.core.search_space import Setting, variant_name
 from lib.results.records import load_geometries, load_histories, load_runs, select_grid
 
 

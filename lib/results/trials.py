@@ -10,9 +10,10 @@ from pydantic import ValidationError
 from lib.core.errors import DataError
 from lib.core.files import read_mapping
 from lib.core.record import CONFIG, TRIALS
-from lib.core.settings.tuning import Dimension, Tuning
+from lib.core.search_space import Dimension
 from lib.results.quantities import QUANTITIES, Quantity, quantity
 from lib.results.scope import Scope
+from lib.study.tuning import Tuning
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 import pandas as pd
 
 from lib.core.errors import DataError
-from lib.core.variants import Setting, short_name, variant_name
+from lib.core.search_space import Setting, short_name, variant_name
 from lib.results.quantities import Quantity, quantity
 from lib.results.scope import Scope
 

@@ -5,8 +5,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, PositiveInt
 
-from lib.core.kinds import TaskParameters
-from lib.core.settings import Probability, check
+from lib.core.sections import Probability, check
+from lib.tasks.parameters import TaskParameters
 
 
 class ClassifierParameters(TaskParameters):

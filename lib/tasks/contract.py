@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lib.core.kinds import TaskParameters
+from lib.tasks.parameters import TaskParameters
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,12 +7,13 @@ from transformers.trainer_utils import set_seed
 
 from lib.attention.contract import set_kernels
 from lib.backbones.contract import TokenBackbone
+from lib.backbones.parameters import BACKBONES
 from lib.core.errors import RunError
-from lib.core.kinds import BACKBONES, TASKS
 from lib.core.randomness import derive_seed
-from lib.core.settings.run import Run
 from lib.data.tokenizer import TextTokenizer
+from lib.study.run import RunSettings
 from lib.tasks.contract import Task
+from lib.tasks.parameters import TASKS
 from lib.training.interruptions import explained_size
 
 
@@ -27,7 +28,7 @@ class Parts(NamedTuple):
 
 
 @explained_size()
-def assemble(run: Run) -> Parts:
+def assemble(run: RunSettings) -> Parts:
     """Return the parts of a run on tokens; the same run gives the same first weights.
 
     Raises:

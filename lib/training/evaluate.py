@@ -9,7 +9,7 @@ import pandas as pd
 
 from lib.core.errors import RunError
 from lib.core.record import PREDICTIONS, RunRecord
-from lib.core.settings.run import Run
+from lib.study.run import RunSettings
 from lib.training.folders import RunFolders
 from lib.training.record import write_record
 
@@ -24,7 +24,7 @@ class Evaluated(NamedTuple):
     """One row per validation and test document."""
 
 
-def evaluate(run: Run, out: str | Path, work: str | Path | None = None, code: str | None = None) -> None:
+def evaluate(run: RunSettings, out: str | Path, work: str | Path | None = None, code: str | None = None) -> None:
     """Do `run` and leave its record, with predictions for validation and test, in `out`.
 
     Args:

@@ -5,15 +5,16 @@ import time
 import pandas as pd
 import pyarrow.parquet as pq
 
+from lib.backbones.parameters import BACKBONES
 from lib.core.errors import DataError
-from lib.core.kinds import BACKBONES, TASKS
-from lib.core.settings.run import Run
+from lib.study.run import RunSettings
+from lib.tasks.parameters import TASKS
 from lib.training.evaluate import Evaluated
 from lib.training.folders import RunFolders
 from lib.training.record import evaluation_record
 
 
-def evaluate(run: Run, folders: RunFolders) -> Evaluated:
+def evaluate(run: RunSettings, folders: RunFolders) -> Evaluated:
     """Return what `run` leaves; it needs no folder to work in.
 
     Raises:

@@ -3,7 +3,7 @@
 import time
 
 from lib.core.errors import RunError
-from lib.core.settings.run import Run
+from lib.study.run import RunSettings
 from lib.training.assembly import assemble
 from lib.training.evaluate import Evaluated
 from lib.training.folders import RunFolders
@@ -12,7 +12,7 @@ from lib.training.scoring import load_split, predict_splits
 from lib.training.trainer import KeyedTrainer, evaluation_arguments, longest_evaluated
 
 
-def evaluate(run: Run, folders: RunFolders) -> Evaluated:
+def evaluate(run: RunSettings, folders: RunFolders) -> Evaluated:
     """Return what `run` leaves.
 
     Raises:

@@ -24,7 +24,7 @@ from lib.core.attempts import TRASH, Heartbeat, attempts, remove, sweep
 from lib.core.errors import RunError
 from lib.core.files import explained, read_mapping, sync, write_text
 from lib.core.record import CONFIG, RUN, differing_files, missing_files, read_record
-from lib.core.settings.run import Run
+from lib.study.run import RunSettings
 from lib.training import ranks
 from lib.training.record import parents_of
 
@@ -53,7 +53,7 @@ class RunFolders:
         ProjectError: there is a finished run, an input cannot be read, or a folder cannot be made.
     """
 
-    def __init__(self, run: Run, out: str | Path, work: str | Path | None, code: str | None = None):
+    def __init__(self, run: RunSettings, out: str | Path, work: str | Path | None, code: str | None = None):
         self.run, self.out, self.code = run, Path(out), code
         self.is_by_hand = work is None
         if self.is_by_hand and (self.out / RUN).exists():

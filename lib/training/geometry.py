@@ -15,12 +15,12 @@ import torch
 from transformers import PreTrainedModel, TrainerCallback
 from transformers.trainer_callback import ExportableState
 
+from lib.backbones.parameters import BACKBONES
 from lib.backbones.projections import AttentionLayer, Projections, gradient_norm
-from lib.core.kinds import BACKBONES
 from lib.core.randomness import derive_seed
-from lib.core.settings.geometry import Geometry
-from lib.core.settings.run import Run
 from lib.evaluation.geometry import Form, Measures, largest_move, measure, upper_triangle_share
+from lib.study.geometry import Geometry
+from lib.study.run import RunSettings
 from lib.training.scoring import load_split
 from lib.training.trainer import KeyedTrainer
 
@@ -148,7 +148,7 @@ class GeometryRecorder(TrainerCallback, ExportableState):
         return [total / len(self.documents) for total in totals]
 
 
-def geometry_recorder(run: Run) -> GeometryRecorder:
+def geometry_recorder(run: RunSettings) -> GeometryRecorder:
     """Return what measures during a run whose settings ask for it."""
     settings = run.geometry
     assert settings is not None  # or nobody would ask

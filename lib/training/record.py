@@ -17,7 +17,7 @@ from lib.core.errors import DataError
 from lib.core.files import file_digest, write_json
 from lib.core.memory import resident_peak_mb
 from lib.core.record import RUN, Parent, RunRecord, digest_of
-from lib.core.settings.run import Run
+from lib.study.run import RunSettings
 from lib.training import ranks
 
 if TYPE_CHECKING:  # a run that does not train needs none of these
@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # a run that does not train needs none of these
 
 
 def training_record(
-    run: Run,
+    run: RunSettings,
     folders: RunFolders,
     trainer: KeyedTrainer,
     history: pd.DataFrame,
@@ -64,7 +64,7 @@ def training_record(
 
 
 def evaluation_record(
-    run: Run,
+    run: RunSettings,
     folders: RunFolders,
     seconds: float,
     parameters: Mapping[str, int],
@@ -114,7 +114,7 @@ def ordered_history(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     return history[[*first, *sorted(set(history) - set(first))]]
 
 
-def _described(run: Run, folders: RunFolders, trainer: KeyedTrainer | None) -> dict[str, Any]:
+def _described(run: RunSettings, folders: RunFolders, trainer: KeyedTrainer | None) -> dict[str, Any]:
     """Return the fields that say what the run was, from what, by which versions, where, and with how much memory."""
     if trainer is None:
         packages = ["scikit-learn", "numpy", "scipy"]
@@ -146,7 +146,7 @@ def _described(run: Run, folders: RunFolders, trainer: KeyedTrainer | None) -> d
     }
 
 
-def parents_of(run: Run) -> dict[str, Parent]:
+def parents_of(run: RunSettings) -> dict[str, Parent]:
     """Return what `run` starts from: data by split, tokeniser, weights.
 
     Raises:

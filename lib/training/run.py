@@ -18,8 +18,8 @@ from transformers.utils.logging import disable_progress_bar
 
 from lib.core.errors import RunError
 from lib.core.record import GEOMETRY, HISTORY, MODEL, PREDICTIONS
-from lib.core.settings.run import Run
 from lib.data.tokens import TokenDataset
+from lib.study.run import RunSettings
 from lib.training import ranks
 from lib.training.assembly import assemble
 from lib.training.callbacks import Freezing, TimedCheckpoints, quality_figures
@@ -45,7 +45,7 @@ MEASURING = "lib.training.geometry"
 """What measures geometry: imported by this name, so that runs that measure none do not depend on its code."""
 
 
-def train(run: Run, out: str | Path, work: str | Path | None = None, code: str | None = None) -> None:
+def train(run: RunSettings, out: str | Path, work: str | Path | None = None, code: str | None = None) -> None:
     """Train `run` and leave its record, with predictions if its task makes any, in `out`.
 
     Args:
@@ -72,7 +72,7 @@ def train(run: Run, out: str | Path, work: str | Path | None = None, code: str |
             torch.cuda.empty_cache()
 
 
-def _try(run: Run, folders: RunFolders, interruption: Interruption, fitting: int) -> int | None:
+def _try(run: RunSettings, folders: RunFolders, interruption: Interruption, fitting: int) -> int | None:
     """Train with `fitting` tokens at once; return how many to try next, None if they fitted."""
     execution = run.execution.model_copy(update={"micro_batch_tokens": fitting})
     try:
@@ -86,7 +86,7 @@ def _try(run: Run, folders: RunFolders, interruption: Interruption, fitting: int
 
 
 @explained_size()
-def _train(run: Run, folders: RunFolders, interruption: Interruption) -> None:
+def _train(run: RunSettings, folders: RunFolders, interruption: Interruption) -> None:
     """Train, predict and publish."""
     recipe = run.recipe
     assert recipe is not None  # its caller has looked
@@ -159,7 +159,7 @@ def _train(run: Run, folders: RunFolders, interruption: Interruption) -> None:
     folders.publish(staged)
 
 
-def _fit(trainer: KeyedTrainer, run: Run) -> None:
+def _fit(trainer: KeyedTrainer, run: RunSettings) -> None:
     """Train from the last working checkpoint if there is one, else from the run's start."""
     checkpoint = last_checkpoint(trainer.args.output_dir)
     if checkpoint is not None:
@@ -208,7 +208,7 @@ def _keep(
 
 
 def _scores(
-    trainer: KeyedTrainer, run: Run, splits: Mapping[str, Dataset], row: dict[str, Any]
+    trainer: KeyedTrainer, run: RunSettings, splits: Mapping[str, Dataset], row: dict[str, Any]
 ) -> tuple[dict[str, float | None], pd.DataFrame | None]:
     """Return the figures of the record, and the predictions if the task makes any; the `row` kept gets its test."""
     metrics: dict[str, float | None] = {"train_loss": min(each["train_loss"] for each in trainer.recorder.rows)}
@@ -221,7 +221,7 @@ def _scores(
     return metrics | scores, predictions
 
 
-def _save_tokenizer(tokenizer: PreTrainedTokenizerBase, run: Run, folder: Path, longest: int) -> None:
+def _save_tokenizer(tokenizer: PreTrainedTokenizerBase, run: RunSettings, folder: Path, longest: int) -> None:
     """Put the tokeniser beside each model that is kept in `folder`."""
     # Whoever uses the model later cuts documents as the run did, unless told otherwise.
     tokenizer.model_max_length = run.max_tokens or longest

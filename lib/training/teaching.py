@@ -10,8 +10,8 @@ from datasets import Dataset, List, Value
 
 from lib.core.errors import DataError, RunError
 from lib.core.files import atomic_path
-from lib.core.settings.run import Run
 from lib.data.tokens import TokenDataset, load_tokens
+from lib.study.run import RunSettings
 from lib.training.assembly import assemble
 from lib.training.scoring import load_split
 from lib.training.trainer import KeyedTrainer, evaluation_arguments
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 COLUMN = "teacher_logits"
 
 
-def teach(run: Run, model: str | Path, tokens: str | Path, target: str | Path) -> None:
+def teach(run: RunSettings, model: str | Path, tokens: str | Path, target: str | Path) -> None:
     """Write the tokens of a student's training documents with the teacher's scores of each, `teacher_logits` [C].
 
     Args:

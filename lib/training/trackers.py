@@ -8,8 +8,8 @@ from transformers import Trainer
 from transformers.integrations import TensorBoardCallback
 
 from lib.core.record import RunRecord
-from lib.core.settings.execution import Training
-from lib.core.settings.run import Run
+from lib.study.execution import Training
+from lib.study.run import RunSettings
 
 
 def place_trackers(execution: Training, out: Path) -> None:
@@ -32,7 +32,7 @@ def place_trackers(execution: Training, out: Path) -> None:
             os.environ.setdefault("WANDB_ENTITY", execution.wandb_entity)
 
 
-def run_name(run: Run) -> str:
+def run_name(run: RunSettings) -> str:
     """Return the name under which trackers show `run`."""
     return run.execution.run_name.format(stage=run.stage, model=run.model, dataset=run.dataset, seed=run.seed)
 

@@ -23,14 +23,15 @@ from transformers.trainer_callback import PrinterCallback
 from transformers.trainer_utils import EvalLoopOutput, TrainOutput, set_seed
 from transformers.training_args import OptimizerNames, ParallelMode
 
+from lib.backbones.parameters import Precision
 from lib.core.attempts import remove
 from lib.core.errors import RunError, UnpicklingError
 from lib.core.packages import require
 from lib.core.randomness import derive_seed
-from lib.core.settings.recipe import Precision, Recipe
-from lib.core.settings.run import Run
 from lib.data.padding import known_beforehand
 from lib.data.samplers import LengthGroupedSampler, Share, micro_batch_size
+from lib.study.recipe import Recipe
+from lib.study.run import RunSettings
 from lib.tasks.contract import Collator, Task
 from lib.training import ranks
 from lib.training.callbacks import HistoryRecorder, KeyedDraws
@@ -442,7 +443,7 @@ def _keep_embeddings_in_32_bits(model: torch.nn.Module) -> None:
 
 
 def training_arguments(
-    *, work: str, run: Run, recipe: Recipe, longest: int, longest_evaluated: int, best: tuple[str, bool] | None
+    *, work: str, run: RunSettings, recipe: Recipe, longest: int, longest_evaluated: int, best: tuple[str, bool] | None
 ) -> TrainingArguments:
     """Return the Trainer's arguments for a run that trains.
 
@@ -498,7 +499,7 @@ def training_arguments(
     )
 
 
-def evaluation_arguments(*, work: str, run: Run, longest: int) -> TrainingArguments:
+def evaluation_arguments(*, work: str, run: RunSettings, longest: int) -> TrainingArguments:
     """Return the Trainer's arguments for a run that only predicts, as it would after a training.
 
     Args:
@@ -512,7 +513,7 @@ def evaluation_arguments(*, work: str, run: Run, longest: int) -> TrainingArgume
     return Arguments(**_common_arguments(work, run, longest), report_to=[])
 
 
-def _common_arguments(work: str, run: Run, longest_evaluated: int) -> dict[str, Any]:
+def _common_arguments(work: str, run: RunSettings, longest_evaluated: int) -> dict[str, Any]:
     execution = run.execution
     _check_device(execution.device, run.precision)
     return {

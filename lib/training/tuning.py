@@ -29,13 +29,13 @@ from transformers.trainer import DEFAULT_CALLBACKS
 from lib.core.attempts import remove
 from lib.core.errors import RunError
 from lib.core.files import write_json
-from lib.core.kinds import TASKS
 from lib.core.program import read_settings
 from lib.core.randomness import derive_seed
 from lib.core.record import BEST, HISTORY, RUN, TRIALS, RunRecord, read_record
-from lib.core.settings.run import Run
-from lib.core.settings.tuning import Dimension, TunedRun, Tuning
-from lib.core.variants import laid_over, spelled, variant_name
+from lib.core.search_space import Dimension, laid_over, spelled, variant_name
+from lib.study.run import RunSettings
+from lib.study.tuning import TunedRun, Tuning
+from lib.tasks.parameters import TASKS
 from lib.training.folders import RunFolders
 from lib.training.record import write_record
 from lib.training.run import train
@@ -161,7 +161,7 @@ def _run_trial(run: TunedRun, trial: optuna.Trial, score: str, scratch: Path) ->
     Attributes of the trial say in which `state` it ended, and with what `effort`; of a complete one, also its `record`.
     """
     values = laid_over(run.model_dump(exclude={"tuning"}), trial.params)
-    settings = read_settings(Run, values | {"execution": run.execution.model_copy(update={"report_to": []})})
+    settings = read_settings(RunSettings, values | {"execution": run.execution.model_copy(update={"report_to": []})})
     reports, folder = Reports(trial, score), scratch / "run"
     try:
         if not (folder / RUN).exists():  # else it was killed between the trial's end and the journal's line

@@ -14,14 +14,18 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import models_json_schema
 
-from lib.core.configuration import EXTENDS
+from lib.attention.parameters import MECHANISMS
+from lib.backbones.parameters import BACKBONES
 from lib.core.files import write_text
-from lib.core.generated import GeneratorOptions, generators, options_class
-from lib.core.kinds import BACKBONES, FIGURES, MECHANISMS, TABLES, TASKS, Axis, KindParameters
-from lib.core.settings.data import GeneratedSource
-from lib.core.settings.report import Report
-from lib.core.settings.run import Run
-from lib.core.settings.study import Experiment, Stage, Study, Work
+from lib.core.kinds import Axis, KindParameters
+from lib.data.generators import GeneratorOptions, generators, options_class
+from lib.data.sections import GeneratedSource
+from lib.results.parameters import FIGURES, TABLES
+from lib.study.configuration import EXTENDS
+from lib.study.experiment import Experiment, Stage, Study, Work
+from lib.study.report import Report
+from lib.study.run import RunSettings
+from lib.tasks.parameters import TASKS
 
 TEMPLATE = Path(__file__).with_suffix(".md")
 STUDY_KEYS, RUN_KEYS = "<!-- keys of a study -->", "<!-- keys of a run -->"
@@ -41,7 +45,7 @@ def config_readme() -> str:
     places: Places = {}
     _collect(Study, "", "", places)
     in_studies = list(places)
-    _collect(Run, "", "run: ", places)
+    _collect(RunSettings, "", "run: ", places)
     in_runs = [section for section in places if section not in in_studies]
     text = TEMPLATE.read_text(encoding="utf-8")
     for placeholder, sections in ((STUDY_KEYS, in_studies), (RUN_KEYS, in_runs)):

@@ -27,6 +27,11 @@ SILENT = frozenset(
         "lib.core.errors",  # classes of errors
         "lib.core.files",  # reads settings, writes files whole
         "lib.core.record",  # describes a finished run and names its files
+        "lib.attention.parameters",  # settings of mechanisms; those that a run uses are roots of their own
+        "lib.backbones.parameters",
+        "lib.tasks.parameters",
+        "lib.results.parameters",
+        "lib.study.arguments",  # command line
         "lib.core.kinds",  # finds kinds by name; those that a run uses are roots of their own
         "lib.core.program",  # command line, messages, exit status
         "lib.training.folders",  # where a run works and where its results go

@@ -12,8 +12,8 @@ import yaml
 from lib.core.errors import ConfigError
 from lib.core.files import read_mapping, write_text
 from lib.core.record import CONFIG, MODEL, RUN
-from lib.core.settings.run import Start
-from lib.core.variants import laid_over
+from lib.core.search_space import laid_over
+from lib.study.run import Start
 from lib.workflow.plan import Key, Plan
 
 INHERITED = ("seed", "precision", "backbone", "tokenizer")

@@ -9,16 +9,20 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import urlparse
 
+from lib.attention.parameters import MECHANISMS
+from lib.backbones.parameters import BACKBONES
 from lib.core.errors import DataError
 from lib.core.files import read_mapping
-from lib.core.generated import PACKAGE, RAW_FILES, group_names, options_class
 from lib.core.inputs import resolve_paths
-from lib.core.kinds import BACKBONES, FIGURES, MECHANISMS, TABLES, TASKS, Axis, ResultParameters
+from lib.core.kinds import Axis
 from lib.core.record import BEST, CONFIG, GEOMETRY, HISTORY, MODEL, PREDICTIONS, RUN, TRIALS
-from lib.core.settings.data import Augmentation, Corpus, Dataset, GeneratedSource, HubSource, RemoteFile
-from lib.core.settings.study import Study, Work
-from lib.core.settings.weights import ForeignStart
-from lib.core.variants import Setting, variant_name
+from lib.core.search_space import Setting, variant_name
+from lib.core.weights import ForeignStart
+from lib.data.generators import PACKAGE, RAW_FILES, group_names, options_class
+from lib.data.sections import Augmentation, Corpus, Dataset, GeneratedSource, HubSource, RemoteFile
+from lib.results.parameters import FIGURES, TABLES, ResultParameters
+from lib.study.experiment import Study, Work
+from lib.tasks.parameters import TASKS
 from lib.workflow.digests import code_digest
 from lib.workflow.resources import SHORTEST_MINUTES, training_minutes
 
@@ -301,12 +305,12 @@ class Plan:
         if BACKBONES.has(backbone.kind, head := task.head or task.kind):
             modules.append(_module(BACKBONES, backbone.kind, head))
         if self.trains(key):
-            modules += ["lib.core.settings.run", "lib.core.settings.recipe"]
+            modules += ["lib.study.run", "lib.study.recipe"]
             recipe = self.work(key).recipe
             if recipe and recipe.lora:
                 modules.append("lib.backbones.adapters")
         elif self.reads_tokens(key):
-            modules += ["lib.core.settings.run", "lib.training.evaluate_tokens"]
+            modules += ["lib.study.run", "lib.training.evaluate_tokens"]
         else:
             modules.append("lib.training.evaluate_texts")
         if self.measures(key):
@@ -314,7 +318,7 @@ class Plan:
         if mechanism := backbone.held_mechanism:
             modules += [_module(MECHANISMS, mechanism.kind, part) for part in ("mechanism", "parameters")]
         if self.tunes(key):
-            return code_digest("scripts/tune.py", "lib.core.settings.tuning", *modules)
+            return code_digest("scripts/tune.py", "lib.study.tuning", *modules)
         return code_digest("scripts/train.py" if self.trains(key) else "scripts/evaluate.py", *modules)
 
     def minutes(self, key: Key) -> int:

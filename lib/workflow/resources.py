@@ -3,8 +3,8 @@
 import json
 from pathlib import Path
 
-from lib.core.kinds import BackboneParameters
-from lib.core.settings.recipe import Recipe
+from lib.backbones.parameters import BackboneParameters
+from lib.study.recipe import Recipe
 
 # An A100 reaches about a tenth of its nominal 312 TFLOP/s in bf16 on an encoder this small; a slower card
 # raises `execution.job.runtime_scale`.

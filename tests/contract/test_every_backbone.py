@@ -8,7 +8,7 @@ import transformers
 from transformers import AutoModel, BertTokenizer
 
 from lib.backbones.contract import TokenBackbone
-from lib.core.kinds import BACKBONES
+from lib.backbones.parameters import BACKBONES
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2}
 PLAIN = SIZES | {"intermediate_size": 32, "num_attention_heads": 4}

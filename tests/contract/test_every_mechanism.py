@@ -24,7 +24,7 @@ from mechanism_cases import (
 
 import lib.attention
 from lib.attention.contract import Attention, set_step
-from lib.core.kinds import MECHANISMS
+from lib.attention.parameters import MECHANISMS
 
 every_mechanism = pytest.mark.parametrize("name", EXAMPLES | BIASED)
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 10, 26, 63, 64, 65, 150]

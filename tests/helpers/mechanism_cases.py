@@ -5,7 +5,7 @@ import importlib
 import torch
 
 from lib.attention import registry
-from lib.core.kinds import MECHANISMS
+from lib.attention.parameters import MECHANISMS
 
 HEADS, WIDTH = 2, 8
 EXAMPLES = {

@@ -10,7 +10,7 @@ import yaml
 
 from lib.core.files import write_json
 from lib.core.record import CONFIG, GEOMETRY, HISTORY, PREDICTIONS, RUN, TRIALS, RunRecord
-from lib.core.variants import variant_name
+from lib.core.search_space import variant_name
 from lib.results.scope import Scope
 
 MODELS = ["sdpa", "lsh-h2-c64", "lsh-h4-c64", "favor-m64"]

@@ -5,8 +5,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from lib.core.configuration import load_study
-from lib.core.settings.study import Study
+from lib.study.configuration import load_study
+from lib.study.experiment import Study
 
 RECIPE = {"epochs": 2, "learning_rate": 1e-3, "min_lr_ratio": 0.5, "batch_size": 8}
 DATASET = {

@@ -10,8 +10,8 @@ from lib.training import ranks
 if __name__ == "__main__":
     with ranks.joined():
         from lib.core.files import read_mapping
-        from lib.core.settings.run import Run
+        from lib.study.run import RunSettings
         from lib.training.run import train
 
         for config, out in zip(sys.argv[1::2], sys.argv[2::2], strict=True):
-            train(Run.model_validate(read_mapping(config)), out)
+            train(RunSettings.model_validate(read_mapping(config)), out)

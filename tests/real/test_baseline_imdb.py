@@ -6,11 +6,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from lib.core.record import RUN, read_record
-from lib.core.settings.data import Preparation
-from lib.core.settings.run import Run
 from lib.data.labelled import prepare_dataset
+from lib.data.sections import Preparation
 from lib.results.scope import Scope
 from lib.results.tables import classes
+from lib.study.run import RunSettings
 from lib.training.evaluate import evaluate
 
 REVIEWS = Path(__file__).resolve().parents[2] / "../shared/data/imdb"
@@ -27,7 +27,7 @@ def test_macro_f1_is_near_the_published_one(tmp_path):
     splits = {split: tmp_path / f"prepared/{split}.parquet" for split in ("train", "validation", "test")}
     assert [pq.read_metadata(path).num_rows for path in splits.values()] == [40_000, 5_000, 5_000]
 
-    run = Run(
+    run = RunSettings(
         stage="finetune",
         model="tfidf",
         dataset="imdb",

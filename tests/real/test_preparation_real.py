@@ -8,10 +8,10 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from lib.core.configuration import load_study, read_layers
-from lib.core.settings.data import Preparation, Split
 from lib.data.filtering import filter_corpus
 from lib.data.labelled import prepare_dataset
+from lib.data.sections import Preparation, Split
+from lib.study.configuration import load_study, read_layers
 
 ROOT = Path(__file__).parents[2]
 DATA = ROOT.parent / "shared" / "data"

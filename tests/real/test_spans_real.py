@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib.core.settings.data import Folds, Preparation, Split
 from lib.data.labelled import prepare_dataset
+from lib.data.sections import Folds, Preparation, Split
 from lib.data.spans import character_values, marked, token_labels
 from lib.data.tokenizer import TextTokenizer
 from lib.evaluation.spans import character_counts, span_metrics

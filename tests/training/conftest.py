@@ -6,9 +6,9 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from lib.core.settings.run import Run
 from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import tokenize_dataset
+from lib.study.run import RunSettings
 from lib.training.run import train
 
 # Several small trainings at once would otherwise fight for the cores.
@@ -129,7 +129,7 @@ def settings(corpus, tagged):
 @pytest.fixture(scope="session")
 def run_of(settings):
     """Return checked settings of a run; arguments as of `settings`."""
-    return lambda stage, **changes: Run.model_validate(settings(stage, **changes))
+    return lambda stage, **changes: RunSettings.model_validate(settings(stage, **changes))
 
 
 @pytest.fixture

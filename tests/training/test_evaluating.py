@@ -13,9 +13,9 @@ from transformers import AutoModel, AutoTokenizer
 
 from lib.core.errors import ConfigError, DataError, RunError
 from lib.core.record import read_record
-from lib.core.settings.run import Run
 from lib.data.tokens import load_tokens
 from lib.evaluation.metrics import classification_metrics
+from lib.study.run import RunSettings
 from lib.training.evaluate import evaluate
 from lib.training.run import train
 
@@ -92,12 +92,12 @@ def test_record_and_predictions(values, splits, tmp_path):
 
 
 def test_predictions_carry_the_groups_of_documents(values, splits, tmp_path):
-    evaluate(Run.model_validate(values), tmp_path / "without")
+    evaluate(RunSettings.model_validate(values), tmp_path / "without")
     assert "group" not in pd.read_parquet(tmp_path / "without" / "predictions.parquet")
     for path in splits.values():
         frame = pd.read_parquet(path)
         frame.assign(group=range(len(frame)), more="ignored").to_parquet(path)
-    evaluate(Run.model_validate(values), tmp_path / "with")
+    evaluate(RunSettings.model_validate(values), tmp_path / "with")
     assert pd.read_parquet(tmp_path / "with" / "predictions.parquet")["group"].tolist() == [*range(8), *range(4)]
 
 
@@ -125,17 +125,17 @@ def test_a_run_is_repeated_by_its_own_config_and_not_overwritten(values, tmp_pat
 def test_unusable_documents_are_refused_and_nothing_is_left(values, splits, tmp_path, frame, message):
     frame.to_parquet(splits["train"])
     with pytest.raises(DataError, match=message):
-        evaluate(Run.model_validate(values), tmp_path / "out")
+        evaluate(RunSettings.model_validate(values), tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
 def test_a_missing_or_truncated_file_is_named(values, splits, tmp_path):
     splits["test"].write_bytes(splits["test"].read_bytes()[:100])
     with pytest.raises(DataError, match=r"test\.parquet: cannot be read"):
-        evaluate(Run.model_validate(values), tmp_path / "out")
+        evaluate(RunSettings.model_validate(values), tmp_path / "out")
     splits["test"].unlink()
     with pytest.raises(DataError, match=r"test\.parquet: cannot be read"):
-        evaluate(Run.model_validate(values), tmp_path / "out")
+        evaluate(RunSettings.model_validate(values), tmp_path / "out")
 
 
 def test_settings_are_checked_with_all_problems_at_once(values, tmp_path):
@@ -154,7 +154,7 @@ def test_a_run_goes_to_the_program_that_can_do_it(values, tmp_path):
     with pytest.raises(ConfigError, match="the backbone tfidf cannot train the task sequence_classification"):
         program(values | {"recipe": recipe, "tokenizer": "somewhere"}, tmp_path / "out")
     with pytest.raises(RunError, match=r"recipe: missing.*scripts/evaluate\.py"):
-        train(Run.model_validate(values), tmp_path / "out")
+        train(RunSettings.model_validate(values), tmp_path / "out")
 
 
 # A model that was trained, evaluated as it is.
@@ -177,7 +177,7 @@ def trained(settings, tmp_path_factory):
         if (name, precision) not in made:
             folder = tmp_path_factory.mktemp(name) / "trained"
             values = settings("finetune", model=name, precision=precision, recipe=RECIPE, backbone=BACKBONES[name])
-            train(Run.model_validate(values), folder)
+            train(RunSettings.model_validate(values), folder)
             made[name, precision] = values, folder
         return made[name, precision]
 

@@ -10,7 +10,7 @@ from killing import attempt, kill, killed_at, killed_in
 
 from lib.core.errors import RunError
 from lib.core.record import read_record
-from lib.core.settings.run import Start
+from lib.study.run import Start
 from lib.training.checkpoints import last_checkpoint, take_over
 from lib.training.folders import RunFolders
 from lib.training.run import train

@@ -11,7 +11,7 @@ from transformers import AutoModelForMaskedLM, AutoModelForSequenceClassificatio
 
 from lib.core.errors import RunError
 from lib.core.record import read_record
-from lib.core.settings.run import Start
+from lib.study.run import Start
 from lib.training.predict import predict
 from lib.training.run import train
 

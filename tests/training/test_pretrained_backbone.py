@@ -10,7 +10,7 @@ from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, AutoModelFo
 from lib.backbones.pretrained.families import FAMILIES, Family
 from lib.core.errors import ConfigError
 from lib.core.record import read_record
-from lib.core.settings.run import Start
+from lib.study.run import Start
 from lib.tasks.masked_lm import task as masked_lm
 from lib.training.assembly import assemble
 from lib.training.run import train

@@ -17,7 +17,7 @@ from comparing import same
 
 from lib.core.errors import RunError
 from lib.core.record import read_record
-from lib.core.settings.run import Run
+from lib.study.run import RunSettings
 from lib.training.run import train
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -111,7 +111,7 @@ def folder(settings, tmp_path_factory):
         values = values_of(settings, name)
         path = folder / f"{name}.yaml"
         path.write_text(yaml.safe_dump(values))
-        train(Run.model_validate(values), folder / "one" / name)
+        train(RunSettings.model_validate(values), folder / "one" / name)
         pairs += [path, folder / "two" / name]
     command = [sys.executable, *SHARED, ROOT / "tests/helpers/train_all.py", *pairs]
     process = subprocess.run(command, env=environment(), capture_output=True, text=True)
@@ -181,7 +181,7 @@ def test_a_killed_run_of_two_processes_resumes_exactly(settings, tmp_path):
     first, second = (torch.load(checkpoint / f"rng_state_{i}.pth", weights_only=False)["cpu"] for i in range(PROCESSES))
     assert not torch.equal(first, second)
     with pytest.raises(RunError, match=r"written by 2 process.*but 1 are.*execution.gpus_per_run to 2"):
-        train(Run.model_validate(yaml.safe_load(config.read_text())), tmp_path / "killed")
+        train(RunSettings.model_validate(yaml.safe_load(config.read_text())), tmp_path / "killed")
 
     again = subprocess.run(command("killed"), env=environment(), capture_output=True, text=True)
     assert again.returncode == 0, again.stderr

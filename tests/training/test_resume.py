@@ -57,12 +57,12 @@ def test_runs_went_on_from_checkpoints(counts):
 
 def test_torture_sees_a_difference(settings, tmp_path):
     """Of runs with different seeds, that is."""
-    from lib.core.settings.run import Run
     from lib.measure.survival import differing
+    from lib.study.run import RunSettings
     from lib.training.run import train
 
     for seed in (1, 2):
-        train(Run.model_validate(settings("finetune", seed=seed, recipe={"epochs": 1})), tmp_path / str(seed))
+        train(RunSettings.model_validate(settings("finetune", seed=seed, recipe={"epochs": 1})), tmp_path / str(seed))
     assert {"model/model.safetensors", "history.csv", "run.json", "predictions.parquet"} <= set(
         differing(tmp_path / "1", tmp_path / "2")
     )

@@ -7,15 +7,15 @@ from killing import killed_in
 
 from lib.core.files import read_mapping
 from lib.core.record import read_record
-from lib.core.settings.data import Preparation, Split
-from lib.core.settings.run import Run
 from lib.data.generating import generate
 from lib.data.labelled import SPLITS, prepare_dataset
+from lib.data.sections import Preparation, Split
 from lib.data.spans import marked, spans_of
 from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import StoredTexts, tokenize_dataset
 from lib.data.tokens import load_tokens
 from lib.evaluation.spans import character_counts, span_metrics
+from lib.study.run import RunSettings
 from lib.training.evaluate import evaluate
 from lib.training.run import train
 from lib.training.trainer import KeyedTrainer
@@ -50,7 +50,7 @@ def run_of(posts, *, backbone, tokens=None, **fields):
         "data": data,
     }
     task = {"kind": "span_detection", "classifier_dropout": 0.0} if tokens else {"kind": "span_detection"}
-    return Run.model_validate({**values, "backbone": backbone, "task": task, **fields})
+    return RunSettings.model_validate({**values, "backbone": backbone, "task": task, **fields})
 
 
 def detector(posts):
@@ -108,7 +108,7 @@ def test_there_is_one_prediction_per_document_whatever_its_windows(trained, post
 def test_a_trained_model_is_evaluated_as_it_is(trained, tmp_path):
     """Its threshold is chosen anew, on the same validation."""
     settings = read_mapping(trained / "config.yaml") | {"recipe": None, "start": {"checkpoint": str(trained / "model")}}
-    evaluate(Run.model_validate(settings), tmp_path / "again")
+    evaluate(RunSettings.model_validate(settings), tmp_path / "again")
     before, after = (read_record(folder).metrics for folder in (trained, tmp_path / "again"))
     names = [f"{prefix}_{name}" for prefix in ("eval", "test") for name in ("f1", "precision", "recall")]
     assert {name: after[name] for name in names} == pytest.approx({name: before[name] for name in names})

@@ -11,8 +11,8 @@ import yaml
 
 from lib.backbones.heads.loss import cross_entropy, distillation
 from lib.core.errors import DataError
-from lib.core.settings.run import Run
 from lib.data.tokens import load_tokens
+from lib.study.run import RunSettings
 from lib.training.run import train
 from lib.training.teaching import with_logits
 
@@ -25,7 +25,7 @@ def teacher(settings, tmp_path_factory):
     """Settings and folder of a finished fine-tuning."""
     folder = tmp_path_factory.mktemp("teacher") / "run"
     values = settings("finetune", model="teacher", recipe=RECIPE)
-    train(Run.model_validate(values), folder)
+    train(RunSettings.model_validate(values), folder)
     return values, folder
 
 
@@ -67,16 +67,16 @@ def test_a_student_learns_from_the_teacher_alone(settings, teacher, taught, tmp_
     tokens = load_tokens(taught)
     turned = tokens.remove_columns("label").add_column("label", [1 - label for label in tokens["label"]])
     turned.save_to_disk(tmp_path / "turned")
-    train(Run.model_validate(student(settings, tmp_path / "turned")), tmp_path / "student")
+    train(RunSettings.model_validate(student(settings, tmp_path / "turned")), tmp_path / "student")
     mine, theirs = (pd.read_parquet(folder / "predictions.parquet") for folder in (tmp_path / "student", teacher[1]))
     merged = mine.merge(theirs, on="id")
     assert (merged["prediction_x"] == merged["prediction_y"]).mean() > 0.8
 
 
 def test_without_weight_the_teacher_changes_nothing(settings, taught, tmp_path):
-    train(Run.model_validate(student(settings, taught, weight=0.0)), tmp_path / "taught")
+    train(RunSettings.model_validate(student(settings, taught, weight=0.0)), tmp_path / "taught")
     plain = student(settings, taught) | {"task": {"kind": "sequence_classification"}}
-    train(Run.model_validate(plain), tmp_path / "plain")
+    train(RunSettings.model_validate(plain), tmp_path / "plain")
     mine, theirs = (pd.read_parquet(tmp_path / name / "predictions.parquet") for name in ("taught", "plain"))
     pd.testing.assert_frame_equal(mine, theirs)
 
@@ -92,7 +92,7 @@ def test_gradients_do_not_depend_on_how_a_batch_is_split(settings, taught, tmp_p
             "attention_output_dropout": 0.0,
         }
         values["task"] = values["task"] | {"classifier_dropout": 0.0}
-        train(Run.model_validate(values), tmp_path / name)
+        train(RunSettings.model_validate(values), tmp_path / name)
     whole, split = (pd.read_parquet(tmp_path / name / "predictions.parquet") for name in ("whole", "split"))
     assert np.stack(whole["probabilities"]) == pytest.approx(np.stack(split["probabilities"]), abs=1e-4)
 
@@ -119,6 +119,6 @@ def test_a_document_without_scores_is_named(taught):
 
 
 def test_the_run_says_where_it_learnt_from(settings, taught, tmp_path):
-    train(Run.model_validate(student(settings, taught)), tmp_path / "run")
+    train(RunSettings.model_validate(student(settings, taught)), tmp_path / "run")
     config = yaml.safe_load((tmp_path / "run" / "config.yaml").read_text())
     assert (config["task"]["teacher"], config["data"]["train"]) == ("teacher", str(taught))

@@ -18,12 +18,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from studies import SMALL
 
-from lib.core.configuration import load_study, merged, read_layers
 from lib.core.errors import ProjectError
 from lib.core.program import read_settings
-from lib.core.settings.data import ArticleFilter, Preparation
 from lib.data.filtering import filter_corpus
 from lib.data.labelled import prepare_dataset
+from lib.data.sections import ArticleFilter, Preparation
+from lib.study.configuration import load_study, merged, read_layers
 from lib.workflow.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from lib.core.configuration import load_study, read_layers
+from lib.study.configuration import load_study, read_layers
 
 ROOT = Path(__file__).resolve().parents[2]
 REPORT = load_study(read_layers([ROOT / "config/imported.yaml"])).report

@@ -13,7 +13,7 @@ import pytest
 
 PROGRAM = """
 import json
-from lib.core.configuration import load_study, read_layers
+from lib.study.configuration import load_study, read_layers
 from lib.core.kinds import FIGURES, TABLES
 from lib.workflow.digests import code_digest
 from lib.workflow.plan import Plan
@@ -32,7 +32,7 @@ ALL = "all"
 
 HARMLESS = {
     "a field's description": [
-        ("lib/core/settings/recipe.py", "Peak learning rate.", "The highest learning rate."),
+        ("lib/study/recipe.py", "Peak learning rate.", "The highest learning rate."),
         ("lib/backbones/encoder/parameters.py", "Encoder blocks.", "Number of encoder blocks."),
     ],
     "the wording of an error": [
@@ -86,10 +86,10 @@ HARMLESS = {
         ),
         ("config/config.yaml", "skip: [pretrain, tapt]", "skip: [pretrain, tapt, probe]"),
     ],
-    "a tracker's default project": [("lib/core/settings/execution.py", '"attention-grid"', '"attention-house"')],
+    "a tracker's default project": [("lib/study/execution.py", '"attention-grid"', '"attention-house"')],
     "a new execution setting": [
         (
-            "lib/core/settings/execution.py",
+            "lib/study/execution.py",
             "    wandb_entity:",
             '    colour: str = Field("red", description="Any.")\n    wandb_entity:',
         )
@@ -159,7 +159,7 @@ NUMBERS = {
         lambda run: "tfidf" not in run,
     ),
     "the default of a setting that all runs read": (
-        ("lib/core/settings/recipe.py", "Fraction = Field(0.1", "Fraction = Field(0.2"),
+        ("lib/study/recipe.py", "Fraction = Field(0.1", "Fraction = Field(0.2"),
         lambda run: "tfidf" not in run,
     ),
     "the default of a setting of one task": (
@@ -175,7 +175,7 @@ NUMBERS = {
         lambda run: "lsh" in run,
     ),
     "a rule of the recipe": (
-        ("lib/core/settings/recipe.py", "self.epochs // 2", "self.epochs // 3"),
+        ("lib/study/recipe.py", "self.epochs // 2", "self.epochs // 3"),
         lambda run: "tfidf" not in run,
     ),
     "the baseline's arithmetic": (

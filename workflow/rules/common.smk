@@ -14,7 +14,7 @@ ROOT = str(Path(workflow.basedir).parent)
 sys.path.insert(0, ROOT)
 
 from lib.core.attempts import sweep
-from lib.core.configuration import load_study, read_layers
+from lib.study.configuration import load_study, read_layers
 from lib.core.errors import ProjectError
 from lib.core.preloaded import SOCKET
 from lib.workflow.digests import code_digest

@@ -5,8 +5,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-from lib.core.kinds import MechanismParameters
-from lib.core.settings import check
+from lib.attention.parameters import MechanismParameters
+from lib.core.sections import check
 
 
 class Parameters(MechanismParameters):

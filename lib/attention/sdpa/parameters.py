@@ -4,7 +4,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from lib.core.kinds import MechanismParameters
+from lib.attention.parameters import MechanismParameters
 
 
 class Parameters(MechanismParameters):

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.positions import alibi_slopes, rotate
-from lib.core.kinds import MECHANISMS
 
 
 class SelfAttention(nn.Module):

@@ -4,9 +4,9 @@ from typing import Any, ClassVar
 
 from transformers import AutoConfig
 
+from lib.attention.parameters import MECHANISMS
 from lib.backbones.configuration import BackboneConfig
 from lib.backbones.encoder.parameters import Parameters
-from lib.core.kinds import MECHANISMS
 
 
 class EncoderConfig(BackboneConfig):

@@ -5,8 +5,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from lib.core.kinds import VOCABULARY, Ability, AnyMechanism, BackboneParameters
-from lib.core.settings import Probability, check
+from lib.attention.parameters import AnyMechanism
+from lib.backbones.parameters import VOCABULARY, Ability, BackboneParameters
+from lib.core.sections import Probability, check
 
 
 class Parameters(BackboneParameters):

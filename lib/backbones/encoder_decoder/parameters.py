@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from lib.core.kinds import VOCABULARY, Ability, BackboneParameters
-from lib.core.settings import check
+from lib.backbones.parameters import VOCABULARY, Ability, BackboneParameters
+from lib.core.sections import check
 
 ARCHITECTURES = ("t5",)
 """By `model_type`; that of FLAN-T5 is t5, too."""

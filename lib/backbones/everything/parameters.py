@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from lib.core.kinds import Ability, BackboneParameters
+from lib.backbones.parameters import Ability, BackboneParameters
 
 
 class Parameters(BackboneParameters):

@@ -7,13 +7,13 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from lib.backbones import contract
 from lib.backbones.loading import load_weights
+from lib.backbones.parameters import Precision
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.opening import Opening
 from lib.backbones.pretrained.parameters import Parameters
 from lib.backbones.pretrained.probe import probe
 from lib.backbones.pretrained.published import is_published, load_published
 from lib.backbones.pretrained.quantization import quantize
-from lib.core.settings.recipe import Precision
 
 
 class Backbone(contract.TokenBackbone):

@@ -5,9 +5,9 @@ from typing import Any, Literal
 
 from pydantic import Field, PositiveInt
 
+from lib.backbones.parameters import VOCABULARY, Ability, BackboneParameters
 from lib.backbones.pretrained.families import FAMILIES, Direction
-from lib.core.kinds import VOCABULARY, Ability, BackboneParameters
-from lib.core.settings import check
+from lib.core.sections import check
 
 
 class Parameters(BackboneParameters):

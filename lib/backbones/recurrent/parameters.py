@@ -5,8 +5,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from lib.core.kinds import VOCABULARY, BackboneParameters
-from lib.core.settings import Probability, check
+from lib.backbones.parameters import VOCABULARY, BackboneParameters
+from lib.core.sections import Probability, check
 
 
 class Parameters(BackboneParameters):

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, PositiveInt
 
-from lib.core.kinds import Ability, BackboneParameters
+from lib.backbones.parameters import Ability, BackboneParameters
 
 
 class Parameters(BackboneParameters):

@@ -5,8 +5,8 @@ from typing import Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-from lib.core.kinds import Ability, BackboneParameters
-from lib.core.settings import check
+from lib.backbones.parameters import Ability, BackboneParameters
+from lib.core.sections import check
 
 
 class Parameters(BackboneParameters):

@@ -18,11 +18,11 @@ import pyarrow.parquet as pq
 from lib.core.errors import DataError
 from lib.core.files import atomic_path, write_json
 from lib.core.randomness import derive_seed
-from lib.core.settings.data import Augmentation, Preparation
 from lib.data.augmentation.words import Request, Rewriter
 from lib.data.folds import SPLITS
 from lib.data.labelled import SUMMARY, Index, assign_splits, distribute, summarise_splits
 from lib.data.parts import PartWriter
+from lib.data.sections import Augmentation, Preparation
 
 logger = logging.getLogger(__name__)
 

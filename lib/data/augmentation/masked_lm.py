@@ -15,9 +15,9 @@ from safetensors import SafetensorError
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from lib.core.errors import ConfigError, DataError, RunError, UnpicklingError
-from lib.core.settings.data import Augmentation
 from lib.data.augmentation.words import WORD, Place, Request, cased, chosen, replaceable, replaced
 from lib.data.masking import TokenMasker
+from lib.data.sections import Augmentation
 
 _WHOLE = re.compile(WORD)
 _BATCH_TOKENS = 4096

@@ -9,7 +9,7 @@ known, from which `lib.data.toys` tells what they share. Every module of this fo
 - `make(documents, rng, options)`: the content of every such file by its name, the columns of a Parquet table (`text`,
   `label`, maybe `group`) or bytes.
 
-`lib.core.generated` finds the generators and lists their files, so a generator imports no heavy library. It is imported
-by its name at run time, so that adding one leaves the code of the others as it is. `lib.data.sources` fetches real
-corpora.
+`lib.data.generators` finds the generators and lists their files, so a generator imports no heavy library. It is
+imported by its name at run time, so that adding one leaves the code of the others as it is. `lib.data.sources` fetches
+real corpora.
 """

@@ -2,8 +2,8 @@
 
 import random
 
-from lib.core.generated import GeneratorOptions
 from lib.data.english import COMMON, TOPICS, sentences
+from lib.data.generators import GeneratorOptions
 
 FILES = {part: [f"{part}.parquet"] for part in ("test", "train", "validation")}
 GROUND_TRUTH: dict[str, list[str]] = {}

@@ -16,7 +16,7 @@ from math import comb
 
 from pydantic import Field, PositiveInt
 
-from lib.core.settings import check
+from lib.core.sections import check
 from lib.data import toys
 
 FILES = toys.FILES
@@ -46,7 +46,7 @@ class Options(toys.ToyOptions):
             yield f"passes = {self.passes} does nothing with as_published = false. Leave it out"
 
     def obstacles(self, documents: int) -> Iterator[str]:
-        """See `lib.core.generated.GeneratorOptions.obstacles`."""
+        """See `lib.data.generators.GeneratorOptions.obstacles`."""
         yield from super().obstacles(documents)
         # Of the unbalanced ones there are always more.
         if documents // 2 > (most := balanced_sequences(self.pairs)):

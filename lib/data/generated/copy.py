@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from pydantic import Field, PositiveInt
 
-from lib.core.settings import check
+from lib.core.sections import check
 from lib.data import toys
 from lib.data.labels import IGNORED
 

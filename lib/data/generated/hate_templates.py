@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from lib.core.settings import check
+from lib.core.sections import check
 from lib.data import toys
 
 FILES = toys.FILES
@@ -245,7 +245,7 @@ class Options(toys.ToyOptions):
                 yield f"{name}: {values} repeats a name. Expected distinct ones"
 
     def obstacles(self, documents: int) -> Iterator[str]:
-        """See `lib.core.generated.GeneratorOptions.obstacles`."""
+        """See `lib.data.generators.GeneratorOptions.obstacles`."""
         yield from super().obstacles(documents)
         sizes = self.sizes(documents)
         if 0 < min(sizes) < len(FUNCTIONS):

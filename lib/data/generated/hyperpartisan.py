@@ -7,8 +7,8 @@ import gzip
 import random
 from xml.sax.saxutils import quoteattr
 
-from lib.core.generated import GeneratorOptions
 from lib.data.english import COMMON, POLITICS, sentence, sentences
+from lib.data.generators import GeneratorOptions
 
 FILES = {"train": ["articles-training.xml.gz"], "validation": ["articles-validation.xml.gz"]}
 GROUND_TRUTH = {"train": ["ground-truth-training.xml.gz"], "validation": ["ground-truth-validation.xml.gz"]}

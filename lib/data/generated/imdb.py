@@ -8,8 +8,8 @@ can learn in seconds to look around an opinion for whose it is.
 
 import random
 
-from lib.core.generated import GeneratorOptions
 from lib.data.english import COMMON, FILM, sentences
+from lib.data.generators import GeneratorOptions
 
 FILES = {"test": ["test.parquet"], "train": ["train.parquet"]}
 GROUND_TRUTH: dict[str, list[str]] = {}

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from lib.core.settings import check
+from lib.core.sections import check
 from lib.data import toys
 
 FILES = toys.FILES

@@ -5,9 +5,9 @@ Those on places hold no keyword of the filter, some others fewer than three.
 
 import random
 
-from lib.core.generated import GeneratorOptions
 from lib.data.english import COMMON, FILM, POLITICS, TOPICS, sentences
 from lib.data.generated.imdb import opinions
+from lib.data.generators import GeneratorOptions
 
 FILES = {"train": [f"train-{shard:05d}-of-00003.parquet" for shard in range(3)]}
 GROUND_TRUTH: dict[str, list[str]] = {}

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from lib.core.kinds import FigureParameters
+from lib.results.parameters import FigureParameters
 from lib.results.quantities import QUANTITIES, Quantity, quantity
 from lib.results.scope import Scope
 from lib.results.style import BASELINE_COLOUR, STYLE, looks

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.core.kinds import FigureParameters
+from lib.results.parameters import FigureParameters
 from lib.results.predictions import load_predictions
 from lib.results.scope import Scope
 from lib.results.style import BASELINE_COLOUR, STYLE, line_looks

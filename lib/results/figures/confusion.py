@@ -12,7 +12,7 @@ from matplotlib.image import AxesImage
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.core.kinds import FigureParameters
+from lib.results.parameters import FigureParameters
 from lib.results.predictions import class_names, load_items
 from lib.results.scope import Scope
 from lib.results.style import PANELS, STYLE, panel_grid

@@ -12,9 +12,9 @@ from matplotlib.ticker import MaxNLocator
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.core.kinds import FigureParameters
-from lib.core.settings import check
+from lib.core.sections import check
 from lib.results.geometry import LABELS, OF_WEIGHTS, Measure, Per, Weights, at_ends, geometry_values, over_layers
+from lib.results.parameters import FigureParameters
 from lib.results.scope import Scope
 from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, legend_beside, line_looks, panel_grid
 

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from lib.core.kinds import FigureParameters
-from lib.core.settings import Fraction
+from lib.core.sections import Fraction
 from lib.results.groups import accuracy_by_group
+from lib.results.parameters import FigureParameters
 from lib.results.scope import Scope
 from lib.results.style import BASELINE_COLOUR, STYLE, legend_beside, line_looks
 

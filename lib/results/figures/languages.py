@@ -8,8 +8,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from lib.core.kinds import FigureParameters
-from lib.core.settings import Fraction
+from lib.core.sections import Fraction
+from lib.results.parameters import FigureParameters
 from lib.results.scope import Scope
 from lib.results.style import PANEL_INCHES, STYLE, panel_grid
 from lib.results.texts import load_texts, main_languages

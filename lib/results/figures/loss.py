@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.core.kinds import FigureParameters
+from lib.results.parameters import FigureParameters
 from lib.results.records import KEY
 from lib.results.scope import Scope
 from lib.results.style import PANEL_INCHES, STYLE, legend_beside, line_looks, panel_grid

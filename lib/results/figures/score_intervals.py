@@ -10,9 +10,9 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from pydantic import Field
 
-from lib.core.kinds import FigureParameters
 from lib.evaluation.statistics import interval
 from lib.results.paired import paired_predictions
+from lib.results.parameters import FigureParameters
 from lib.results.scope import Scope
 from lib.results.style import BASELINE_COLOUR, STYLE, looks
 

@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from lib.core.kinds import FigureParameters
+from lib.results.parameters import FigureParameters
 from lib.results.pareto import front
 from lib.results.quantities import Quantity, quantity
 from lib.results.scope import Scope

@@ -12,8 +12,8 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from pydantic import Field
 
-from lib.core.kinds import FigureParameters
-from lib.core.variants import spelled
+from lib.core.search_space import spelled
+from lib.results.parameters import FigureParameters
 from lib.results.quantities import quantity
 from lib.results.scope import Scope
 from lib.results.style import STYLE

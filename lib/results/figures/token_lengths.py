@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lib.core.errors import DataError
-from lib.core.kinds import FigureParameters
+from lib.results.parameters import FigureParameters
 from lib.results.scope import Scope
 from lib.results.style import BASELINE_COLOUR, LINES, STYLE, panel_grid
 

@@ -9,9 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from pydantic import Field
 
-from lib.core.kinds import FigureParameters
-from lib.core.settings.tuning import Dimension
-from lib.core.variants import short_name, spelled
+from lib.core.search_space import Dimension, short_name, spelled
+from lib.results.parameters import FigureParameters
 from lib.results.scope import Scope
 from lib.results.style import PANEL_INCHES, STYLE, legend_beside, looks, panel_grid
 from lib.results.trials import load_trials

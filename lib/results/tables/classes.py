@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 import pandas as pd
 from pydantic import Field
 
-from lib.core.kinds import TableParameters
+from lib.results.parameters import TableParameters
 from lib.results.predictions import class_names, load_items
 from lib.results.published import note, published_classes
 from lib.results.scope import Scope

@@ -6,8 +6,8 @@ from typing import ClassVar, Literal
 import pandas as pd
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
-from lib.core.kinds import TableParameters
-from lib.core.settings import Section, check
+from lib.core.sections import Section, check
+from lib.results.parameters import TableParameters
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 

@@ -7,8 +7,8 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.core.kinds import TableParameters
-from lib.core.settings import Fraction
+from lib.core.sections import Fraction
+from lib.results.parameters import TableParameters
 from lib.results.predictions import load_items
 from lib.results.scope import Scope
 from lib.results.table import Column, Table

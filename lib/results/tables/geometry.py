@@ -7,8 +7,8 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.core.kinds import TableParameters
 from lib.results.geometry import OF_WEIGHTS, Per, Weights, at_ends, geometry_values
+from lib.results.parameters import TableParameters
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 

@@ -6,7 +6,7 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.core.kinds import TableParameters
+from lib.results.parameters import TableParameters
 from lib.results.records import KEY
 from lib.results.scope import Scope
 from lib.results.table import Column, Table

@@ -6,9 +6,9 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.core.kinds import TableParameters
 from lib.evaluation.statistics import interval
 from lib.results.paired import paired_predictions
+from lib.results.parameters import TableParameters
 from lib.results.pareto import dominance, front
 from lib.results.quantities import QUANTITIES
 from lib.results.scope import Scope

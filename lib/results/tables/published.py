@@ -6,7 +6,7 @@ from typing import ClassVar, Literal, TypeAlias
 import pandas as pd
 from pydantic import Field
 
-from lib.core.kinds import TableParameters
+from lib.results.parameters import TableParameters
 from lib.results.pareto import dominance
 from lib.results.published import MACHINE, NOTES, note, published
 from lib.results.quantities import QUANTITIES

@@ -6,8 +6,8 @@ from typing import ClassVar, Literal
 import pandas as pd
 from pydantic import Field
 
-from lib.core.kinds import TableParameters
-from lib.core.settings import check
+from lib.core.sections import check
+from lib.results.parameters import TableParameters
 from lib.results.quantities import quantity
 from lib.results.relative import COSTS, CostName, relative_cost
 from lib.results.scope import Scope

@@ -5,8 +5,8 @@ from typing import ClassVar, Literal
 import pandas as pd
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
-from lib.core.kinds import TableParameters
-from lib.core.settings import Section
+from lib.core.sections import Section
+from lib.results.parameters import TableParameters
 from lib.results.quantities import quantity
 from lib.results.relative import relative_cost
 from lib.results.scope import Scope

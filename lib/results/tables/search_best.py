@@ -5,8 +5,8 @@ from typing import ClassVar, Literal
 import pandas as pd
 from pydantic import Field
 
-from lib.core.kinds import TableParameters
-from lib.core.variants import short_name, variant_name
+from lib.core.search_space import short_name, variant_name
+from lib.results.parameters import TableParameters
 from lib.results.quantities import quantity
 from lib.results.scope import Scope
 from lib.results.table import Column, Table

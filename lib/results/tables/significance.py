@@ -8,7 +8,6 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.core.kinds import TableParameters
 from lib.evaluation.statistics import (
     Paired,
     PairedSpans,
@@ -19,6 +18,7 @@ from lib.evaluation.statistics import (
     smallest_difference,
 )
 from lib.results.paired import paired_predictions
+from lib.results.parameters import TableParameters
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 

@@ -6,8 +6,8 @@ from typing import Literal
 import pandas as pd
 from pydantic import Field
 
-from lib.core.kinds import TableParameters
-from lib.core.settings import check
+from lib.core.sections import check
+from lib.results.parameters import TableParameters
 from lib.results.published import note, published_runs
 from lib.results.quantities import QUANTITIES, Quantity, quantity
 from lib.results.scope import Scope

@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Literal
 
 import pandas as pd
 
-from lib.core.kinds import TableParameters
+from lib.results.parameters import TableParameters
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 from lib.results.texts import load_texts, near_copies_explained

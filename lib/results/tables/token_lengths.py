@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import pandas as pd
 
 from lib.core.errors import DataError
-from lib.core.kinds import TableParameters
+from lib.results.parameters import TableParameters
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 

@@ -2,7 +2,8 @@
 
 from typing import ClassVar, Literal
 
-from lib.core.kinds import Ability, TaskParameters
+from lib.backbones.parameters import Ability
+from lib.tasks.parameters import TaskParameters
 
 
 class Parameters(TaskParameters):

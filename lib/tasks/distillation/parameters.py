@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, PositiveFloat
 
-from lib.core.settings import Fraction
+from lib.core.sections import Fraction
 from lib.tasks.classifier import ClassifierParameters
 
 

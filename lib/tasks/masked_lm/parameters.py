@@ -5,8 +5,8 @@ from typing import Literal
 
 from pydantic import Field, PositiveFloat
 
-from lib.core.kinds import TaskParameters
-from lib.core.settings import Fraction, check
+from lib.core.sections import Fraction, check
+from lib.tasks.parameters import TaskParameters
 
 
 class Parameters(TaskParameters):

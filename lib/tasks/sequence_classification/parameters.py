@@ -2,7 +2,7 @@
 
 from typing import ClassVar, Literal
 
-from lib.core.kinds import Ability
+from lib.backbones.parameters import Ability
 from lib.tasks.classifier import ClassifierParameters
 
 

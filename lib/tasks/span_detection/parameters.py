@@ -4,8 +4,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from lib.core.kinds import Ability, TaskParameters
-from lib.core.settings import Probability
+from lib.backbones.parameters import Ability
+from lib.core.sections import Probability
+from lib.tasks.parameters import TaskParameters
 
 
 class Parameters(TaskParameters):

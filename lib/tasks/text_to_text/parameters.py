@@ -5,8 +5,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from lib.core.kinds import Ability, TaskParameters
-from lib.core.settings import check
+from lib.backbones.parameters import Ability
+from lib.core.sections import check
+from lib.tasks.parameters import TaskParameters
 
 
 class Parameters(TaskParameters):

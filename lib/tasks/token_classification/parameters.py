@@ -4,8 +4,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from lib.core.kinds import TaskParameters
-from lib.core.settings import Probability
+from lib.core.sections import Probability
+from lib.tasks.parameters import TaskParameters
 
 
 class Parameters(TaskParameters):

@@ -6,8 +6,8 @@ import pytest
 import yaml
 from studies import SMALL, changed
 
-from lib.core.configuration import load_study, read_layers
 from lib.core.errors import RunError
+from lib.study.configuration import load_study, read_layers
 
 PROGRAM = Path(__file__).resolve().parents[3] / "scripts/advise.py"
 

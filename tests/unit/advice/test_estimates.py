@@ -5,8 +5,8 @@ from step_costs import made_steps
 from lib.advice import estimates
 from lib.advice.estimates import Machine, ModelSteps, micro_batches, this_machine
 from lib.core.errors import RunError
-from lib.core.settings.execution import Execution
-from lib.core.settings.recipe import Recipe
+from lib.study.execution import Execution
+from lib.study.recipe import Recipe
 
 MACHINE = Machine("cpu", "fp32", gibibytes=16.0, in_use_mb=500.0, micro_batch_tokens=32_768)
 

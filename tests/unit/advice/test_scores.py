@@ -3,7 +3,7 @@ from run_records import write_baseline, write_run
 from studies import study
 
 from lib.advice.scores import PUBLISHED_TOKENS, scores_near
-from lib.core.configuration import load_study, read_layers
+from lib.study.configuration import load_study, read_layers
 from lib.workflow.plan import Plan
 
 LOCAL = {"source": "local", "local": {"files": {"train": ["reviews.csv"]}}, "labels": ["no", "yes"]}

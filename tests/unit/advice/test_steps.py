@@ -7,10 +7,11 @@ import torch
 from step_costs import made_steps
 
 from lib.advice.steps import Case, measure, measured
+from lib.backbones.parameters import BACKBONES
 from lib.core.errors import RunError
-from lib.core.kinds import BACKBONES, TASKS
 from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from lib.measure.cost import with_peak_mb
+from lib.tasks.parameters import TASKS
 
 
 def test_what_is_fixed_and_what_tokens_cost_are_told_apart():

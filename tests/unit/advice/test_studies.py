@@ -3,8 +3,8 @@ import yaml
 from studies import SMALL, changed, study
 
 from lib.advice.studies import OwnStudy, candidates, find_stages, recipe, template
-from lib.core.configuration import load_study, read_layers
 from lib.core.errors import ConfigError
+from lib.study.configuration import load_study, read_layers
 
 STUDIES = ["config.yaml", "small.yaml", "demo.yaml", "demo_recurrent.yaml"]
 

@@ -4,9 +4,9 @@ from torch import nn
 
 from lib.attention import kernels as kernels_of_attention
 from lib.attention.contract import Attention, set_kernels, set_step
+from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
 from lib.core.errors import RunError
-from lib.core.kinds import MECHANISMS
 
 
 def test_set_step_reaches_every_mechanism_of_a_tree():

@@ -9,9 +9,9 @@ from pydantic import ValidationError
 
 from lib.attention.favor.mechanism import gaussian
 from lib.attention.favor.reference import reference
+from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
 from lib.core.errors import ConfigError
-from lib.core.kinds import MECHANISMS
 
 
 def favor(nb_features: int | None = 32, *, num_heads=2, head_size=8, layer=1, seed=3, dropout=0.0, **parameters):

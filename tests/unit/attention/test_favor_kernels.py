@@ -8,9 +8,9 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from lib.attention.favor.reference import reference
 from lib.attention.kernels import Launch
+from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
 from lib.core.errors import RunError
-from lib.core.kinds import MECHANISMS
 from lib.measure.cost import KeptBytes
 
 pytest.importorskip("triton", reason="without triton: make .venv/.kernels")

@@ -6,8 +6,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lib.attention.lsh.mechanism import BLOCK, SCORES
+from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
-from lib.core.kinds import MECHANISMS
 
 CPU = torch.device("cpu")
 

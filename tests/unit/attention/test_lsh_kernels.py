@@ -7,9 +7,9 @@ import torch
 from torch.nn import functional
 
 from lib.attention.lsh.reference import reference
+from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
 from lib.core.errors import RunError
-from lib.core.kinds import MECHANISMS
 from lib.measure.cost import KeptBytes
 
 triton = pytest.importorskip("triton", reason="without triton: make .venv/.kernels")

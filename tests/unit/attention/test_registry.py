@@ -5,8 +5,8 @@ import torch
 
 import lib.attention
 from lib.attention import registry
+from lib.attention.parameters import MECHANISMS, MechanismParameters
 from lib.core.errors import ConfigError
-from lib.core.kinds import MECHANISMS, MechanismParameters
 
 SHAPE = {"num_heads": 2, "head_size": 4, "layer": 0, "seed": 0}
 

@@ -17,10 +17,10 @@ from transformers import (
 from lib.backbones.adapters import Adapters
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.loading import load_weights
+from lib.backbones.parameters import Lora
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.recurrent.configuration import RecurrentConfig
 from lib.core.errors import RunError
-from lib.core.settings.recipe import Lora
 
 SIZES = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
 DECODER = SIZES | {"num_key_value_heads": 1, "head_dim": 8, "max_position_embeddings": 64}

@@ -3,8 +3,9 @@
 import torch
 
 from lib.backbones.adapters import Adapters
-from lib.core.configuration import load_study, read_layers
-from lib.core.kinds import BACKBONES, TASKS
+from lib.backbones.parameters import BACKBONES
+from lib.study.configuration import load_study, read_layers
+from lib.tasks.parameters import TASKS
 
 
 class Vocabulary:

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from pydantic import ValidationError
 
+from lib.backbones.parameters import BACKBONES
 from lib.core.errors import DataError
-from lib.core.kinds import BACKBONES
 
 WORDS = ["dull tiresome story", "bright lively story", "green cheese sings"]
 

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 from pydantic import ValidationError
 
+from lib.backbones.parameters import BACKBONES
 from lib.core.errors import DataError
-from lib.core.kinds import BACKBONES
 
 TEXTS = pd.Series([f"plain words, wicked lies! then {number} plain words" for number in range(20)])
 

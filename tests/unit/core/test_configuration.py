@@ -4,8 +4,8 @@ import pytest
 import yaml
 from studies import SMALL, changed
 
-from lib.core.configuration import load_study, merged, read_layers
 from lib.core.errors import ConfigError
+from lib.study.configuration import load_study, merged, read_layers
 
 
 @pytest.fixture

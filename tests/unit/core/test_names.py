@@ -3,9 +3,9 @@
 import pytest
 from studies import SMALL, changed
 
-from lib.core.configuration import load_study
 from lib.core.errors import ConfigError
 from lib.core.inputs import is_safe_address
+from lib.study.configuration import load_study
 
 STRANGE = [
     "it's",

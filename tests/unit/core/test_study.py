@@ -6,10 +6,12 @@ import pytest
 import yaml
 from studies import DELETE, RECIPE, SMALL, changed, study
 
-from lib.core.configuration import load_study, merged, read_layers
+from lib.backbones.parameters import BACKBONES
 from lib.core.errors import ConfigError
-from lib.core.kinds import BACKBONES, TABLES, TASKS
-from lib.core.settings import whole
+from lib.core.sections import whole
+from lib.results.parameters import TABLES
+from lib.study.configuration import load_study, merged, read_layers
+from lib.tasks.parameters import TASKS
 from lib.workflow.config_reference import config_readme, config_schema
 
 MECHANISMS = [

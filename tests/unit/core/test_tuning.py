@@ -5,9 +5,10 @@ import yaml
 from pydantic import ValidationError
 from studies import DELETE, RECIPE, SMALL, changed, study
 
-from lib.core.configuration import load_study
 from lib.core.errors import ConfigError
-from lib.core.settings.tuning import Dimension, Tuning
+from lib.core.search_space import Dimension
+from lib.study.configuration import load_study
+from lib.study.tuning import Tuning
 
 SPACE = {
     "recipe.learning_rate": {"low": 1e-5, "high": 1e-3, "log": True},

@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from lib.core.errors import DataError
-from lib.core.settings.data import Folds, Preparation, Split
 from lib.data.labelled import SPLITS, prepare_dataset
+from lib.data.sections import Folds, Preparation, Split
 
 
 def write(path, rows):

@@ -17,11 +17,11 @@ from sklearn.metrics import f1_score
 
 import lib.data.generated
 from lib.core.errors import ConfigError
-from lib.core.generated import RAW_FILES
-from lib.core.settings.data import Preparation, Split
 from lib.data.generating import generate
+from lib.data.generators import RAW_FILES
 from lib.data.labelled import prepare_dataset
 from lib.data.readers import read_records
+from lib.data.sections import Preparation, Split
 from lib.workflow.digests import reached
 
 ROOT = Path(__file__).parents[3]
@@ -88,7 +88,7 @@ def test_a_generator_is_found_by_its_name(tmp_path, monkeypatch):
 
 
 def test_listing_raw_files_imports_no_pyarrow_and_a_generator_no_other():
-    code = "import sys; from lib.core.generated import RAW_FILES; RAW_FILES['imdb']; list(RAW_FILES)\n"
+    code = "import sys; from lib.data.generators import RAW_FILES; RAW_FILES['imdb']; list(RAW_FILES)\n"
     code += "assert not {'lib.data.generated.arxiv', 'lib.data.generated.wikipedia'} & set(sys.modules)\n"
     code += "dict(RAW_FILES); sys.exit('pyarrow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from lib.core.generated import generator, group_names, options_class, problems_of
 from lib.data.generated.hate_templates import FUNCTIONS, IDENTITIES
+from lib.data.generators import generator, group_names, options_class, problems_of
 
 NAME = "hate_templates"
 SIZES = {"validation": 24, "test": 360}

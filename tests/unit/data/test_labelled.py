@@ -17,9 +17,9 @@ from sklearn.model_selection import train_test_split
 
 from lib.core import program
 from lib.core.errors import ConfigError, DataError
-from lib.core.settings.data import Preparation, Split
 from lib.data.labelled import SPLITS, assign_splits, prepare_dataset
 from lib.data.parts import SCHEMA
+from lib.data.sections import Preparation, Split
 
 ROOT = Path(__file__).parents[3]
 

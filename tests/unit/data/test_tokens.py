@@ -14,9 +14,9 @@ from tokenizers import models, pre_tokenizers, processors
 from torch.utils.data import DataLoader, TensorDataset
 
 from lib.core.errors import ConfigError, DataError
-from lib.core.settings.data import Slice, Tokenizer
 from lib.data.masking import MlmCollator, TokenMasker
 from lib.data.samplers import LengthGroupedSampler
+from lib.data.sections import Slice, Tokenizer
 from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import StoredTexts, export_tensors, tokenize_corpus, tokenize_dataset, train_tokenizer
 from lib.data.tokens import EVALUATION, TokenDataset, load_tokens

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from lib.core.errors import ConfigError
-from lib.core.generated import RAW_FILES, generator, options_class, problems_of
 from lib.data.english import SENSES
 from lib.data.generated import brackets, listops, neighbours
+from lib.data.generators import RAW_FILES, generator, options_class, problems_of
 
 TOYS = ("reverse", "brackets", "copy", "recall", "listops", "neighbours", "senses")
 PARTS = ("train", "validation", "test")

@@ -8,8 +8,8 @@ import torch
 
 from lib.attention.approximation import chunk_numbers, relative_error
 from lib.attention.lsh.reference import reference
+from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
-from lib.core.kinds import MECHANISMS
 from lib.core.program import run as run_program
 from lib.measure.approximation import (
     clustered,

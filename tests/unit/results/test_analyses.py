@@ -11,8 +11,8 @@ import pytest
 
 from lib.analysis.heads import GLOBAL_ENTROPY, LOCAL_DISTANCE
 from lib.core.errors import DataError
-from lib.core.settings.report import Analysis
 from lib.results.analyses import BOUNDARIES, FIGURES, read_analysis, summary
+from lib.study.report import Analysis
 
 PROGRAM = Path(__file__).resolve().parents[3] / "scripts/analysis_figure.py"
 FAMILIES = {"sdpa": "sdpa", "favor-m64": "favor"}

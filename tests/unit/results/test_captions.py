@@ -9,9 +9,9 @@ from docutils.core import publish_string
 from jinja2 import Environment, StrictUndefined
 from studies import SMALL, changed
 
-from lib.core.configuration import load_study, read_layers
-from lib.core.kinds import FIGURES, TABLES
-from lib.core.settings.report import Analysis
+from lib.results.parameters import FIGURES, TABLES
+from lib.study.configuration import load_study, read_layers
+from lib.study.report import Analysis
 from lib.workflow.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 import lib.results.published as results_published
-from lib.core.configuration import load_study, read_layers
-from lib.core.settings.report import Report
 from lib.results.published import NOTES, note, published, published_classes, published_runs
+from lib.study.configuration import load_study, read_layers
+from lib.study.report import Report
 
 
 def test_every_table_is_complete():

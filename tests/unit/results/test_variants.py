@@ -4,7 +4,7 @@ import pytest
 from run_records import write_run
 
 from lib.core.errors import DataError
-from lib.core.variants import variant_name
+from lib.core.search_space import variant_name
 from lib.results.quantities import quantity
 from lib.results.scope import Scope, scope
 from lib.results.variants import best_settings, variant_scores

@@ -12,7 +12,7 @@ from transformers import EvalPrediction, PreTrainedTokenizerFast
 from transformers.trainer_utils import PredictionOutput
 
 from lib.core.errors import RunError
-from lib.core.settings import describe
+from lib.core.sections import describe
 from lib.tasks.text_to_text.parameters import Parameters
 from lib.tasks.text_to_text.task import Task
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lib.core.settings.run import Run
+from lib.study.run import RunSettings
 from lib.training.folders import RunFolders
 
 DIGEST = "0" * 16
@@ -15,7 +15,7 @@ def run(tmp_path):
     for split in ("train", "validation", "test"):
         data[split] = str(tmp_path / f"{split}.parquet")
         (tmp_path / f"{split}.parquet").write_bytes(split.encode())
-    return Run.model_validate(
+    return RunSettings.model_validate(
         {
             "stage": "score",
             "model": "tfidf",

@@ -8,13 +8,13 @@ from pydantic import ValidationError
 
 from lib.core import packages
 from lib.core.errors import RunError
-from lib.core.settings.execution import Training
-from lib.core.settings.run import Run
+from lib.study.execution import Training
+from lib.study.run import RunSettings
 from lib.training.trainer import evaluation_arguments, micro_batch_size, training_arguments
 
 
 def arguments(tmp_path, *, precision="fp32", device="cpu", best=None, run_name=None, **recipe):
-    run = Run(
+    run = RunSettings(
         stage="pretrain",
         model="sdpa",
         dataset="wikipedia",
@@ -110,7 +110,7 @@ def test_an_evaluation_has_the_batches_that_a_training_evaluates_by(tmp_path):
     """As many documents as fit, by the longest that is evaluated and not the longest that is trained on."""
     trained = arguments(tmp_path)
     assert (trained.per_device_train_batch_size, trained.per_device_eval_batch_size) == (8, 32_768 // 64)
-    run = Run(
+    run = RunSettings(
         stage="probe",
         model="sdpa",
         dataset="imdb",

@@ -5,14 +5,17 @@ import jsonschema
 import pytest
 import yaml
 
-from lib.core.configuration import load_study, read_layers
-from lib.core.generated import options_class
-from lib.core.kinds import BACKBONES, FIGURES, MECHANISMS, TABLES, TASKS
-from lib.core.settings.data import Corpus, Dataset, Tokenizer
-from lib.core.settings.execution import Execution, Training
-from lib.core.settings.recipe import Recipe
-from lib.core.settings.run import Run, Start
-from lib.core.settings.study import Experiment, Model, Stage
+from lib.attention.parameters import MECHANISMS
+from lib.backbones.parameters import BACKBONES
+from lib.data.generators import options_class
+from lib.data.sections import Corpus, Dataset, Tokenizer
+from lib.results.parameters import FIGURES, TABLES
+from lib.study.configuration import load_study, read_layers
+from lib.study.execution import Execution, Training
+from lib.study.experiment import Experiment, Model, Stage
+from lib.study.recipe import Recipe
+from lib.study.run import RunSettings, Start
+from lib.tasks.parameters import TASKS
 from lib.workflow.config_reference import config_readme, config_schema
 from lib.workflow.plan import Plan
 
@@ -101,7 +104,7 @@ def test_every_key_that_stands_beside_a_setting_of_the_study_exists():
         "execution": fields(Execution),
         "start": fields(Start),
         "data": {"train", "validation", "test"},
-        "": fields(Experiment, Run),
+        "": fields(Experiment, RunSettings),
     }
     for here in rows_of_the_study().values():
         studied, _, run = here.partition("run: ")

@@ -503,7 +503,7 @@ def test_formatting_an_unchanged_project_gives_the_same_digest(project):
         (
             "lib.data.masking",
             {"lib.data.masking:MlmCollator", "lib.data.masking:TokenMasker", "lib.data.padding:pad_ids"},
-            {"lib.core.settings.recipe:Recipe", "lib.tasks.masked_lm.parameters:Parameters"},
+            {"lib.study.recipe:Recipe", "lib.tasks.masked_lm.parameters:Parameters"},
         ),
     ],
 )  # fmt: skip

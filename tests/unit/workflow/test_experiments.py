@@ -9,7 +9,7 @@ from studies import SMALL, changed
 
 from lib.core.errors import ConfigError
 from lib.core.record import CONFIG, MODEL, RUN
-from lib.core.settings.run import Run
+from lib.study.run import RunSettings
 
 CHECKPOINT = ("model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json")
 
@@ -31,7 +31,7 @@ def new_experiment(program, tmp_path):
 
     def run(stage, name, *arguments, **options):
         program(stage, name, *arguments, **options)
-        return Run.model_validate(yaml.safe_load((tmp_path / stage / name / CONFIG).read_text()))
+        return RunSettings.model_validate(yaml.safe_load((tmp_path / stage / name / CONFIG).read_text()))
 
     return run
 

@@ -10,12 +10,12 @@ import pytest
 from studies import DELETE, SMALL, study
 from transformers import AutoTokenizer
 
-from lib.core.configuration import load_study, read_layers
 from lib.core.errors import ConfigError, DataError
-from lib.core.kinds import FIGURES, TABLES
-from lib.core.settings.run import Run
 from lib.data.tokenizer import TextTokenizer
+from lib.results.parameters import FIGURES, TABLES
 from lib.results.scope import scope as read_scope
+from lib.study.configuration import load_study, read_layers
+from lib.study.run import RunSettings
 from lib.workflow.digests import reached
 from lib.workflow.plan import Key, Plan, as_json
 from lib.workflow.resources import SHORTEST_MINUTES
@@ -274,7 +274,7 @@ def test_the_code_of_an_evaluation_is_that_of_its_backbone_and_task(modules_of):
     encoder, recurrent, texts = (modules_of(made, key(*place)) for place in places)
     shared = {"lib.training.scoring", "lib.training.evaluate_tokens", "lib.tasks.sequence_classification.task",
               "lib.backbones.heads.sequence_classification", "lib.backbones.heads.classification_head",
-              "lib.backbones.loading", "lib.core.settings.run"}  # fmt: skip
+              "lib.backbones.loading", "lib.study.run"}  # fmt: skip
     assert shared <= encoder & recurrent
     assert {"lib.backbones.encoder.block", "lib.attention.sdpa.mechanism"} <= encoder - recurrent
     assert "lib.backbones.recurrent.model" in recurrent - encoder
@@ -495,7 +495,7 @@ def test_the_programs_accept_what_the_plan_gives_them():
             settings["tokenizer"] = made.tokenizer(run)[0]
         if made.start(run):
             settings["start"] = {"checkpoint": made.start(run)[0]}
-        parsed = Run.model_validate(settings)
+        parsed = RunSettings.model_validate(settings)
         assert (parsed.trains, parsed.reads_tokens) == (made.trains(run), made.reads_tokens(run))
         assert set(parsed.data) == set(parsed.task.splits) - ({"train"} if run.stage == "probe" else set())
 

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from lib.core.kinds import BACKBONES
-from lib.core.settings.recipe import Recipe
+from lib.backbones.parameters import BACKBONES
+from lib.study.recipe import Recipe
 from lib.workflow.resources import START_UP_MINUTES, training_minutes
 
 

@@ -5,8 +5,8 @@ import json
 import pytest
 from studies import RECIPE, study
 
-from lib.core.configuration import load_study, read_layers
 from lib.core.errors import ConfigError
+from lib.study.configuration import load_study, read_layers
 from lib.workflow.experiments import new_experiment
 from lib.workflow.plan import Key, Plan
 

@@ -146,7 +146,7 @@ def test_pipeline_after_import_lib(tmp_path, imports):
 @pytest.mark.parametrize(
     "imports",
     [
-        "import lib, lib.core, lib.core.settings.study\nassert not {'torch', 'transformers'} & set(sys.modules)",
+        "import lib, lib.core, lib.study.experiment\nassert not {'torch', 'transformers'} & set(sys.modules)",
         "import lib.backbones.encoder.masked_lm\n"
         "assert not [m for m in sys.modules if m.startswith('lib.') and 'classif' in m]\n"
         "from transformers import AutoConfig, AutoModel\n"

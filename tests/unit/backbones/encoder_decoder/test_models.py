@@ -8,8 +8,8 @@ from lib.backbones.adapters import Adapters
 from lib.backbones.encoder_decoder.backbone import Backbone
 from lib.backbones.encoder_decoder.configuration import EncoderDecoderBackboneConfig
 from lib.backbones.encoder_decoder.parameters import Parameters
+from lib.backbones.parameters import Lora
 from lib.core.errors import RunError
-from lib.core.settings.recipe import Lora
 from lib.tasks.text_to_text.reading import log_likelihoods, write
 from lib.training.record import count_parameters
 

@@ -7,9 +7,10 @@ from pydantic import ValidationError
 
 from lib.backbones.encoder_decoder.configuration import EncoderDecoderBackboneConfig
 from lib.backbones.encoder_decoder.parameters import Parameters
+from lib.backbones.parameters import BACKBONES
 from lib.core.errors import ConfigError
-from lib.core.kinds import BACKBONES, TASKS
-from lib.core.settings import describe
+from lib.core.sections import describe
+from lib.tasks.parameters import TASKS
 
 SIZES = {"model_type": "t5", "d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 3}
 
@@ -42,10 +43,10 @@ def test_it_reads_tokens_writes_texts_and_has_no_other_model():
         "masked_lm": {},
         "span_detection": {},
     }
-    trains = {kind: parameters.can_train(TASKS.parse({"kind": kind} | fields)) for kind, fields in tasks.items()}
+    trains = {kind: TASKS.parse({"kind": kind} | fields).trains(parameters) for kind, fields in tasks.items()}
     assert trains == dict.fromkeys(tasks, False) | {"text_to_text": True}
     encoder = BACKBONES.parse({"kind": "encoder"})
-    trains = {kind: encoder.can_train(TASKS.parse({"kind": kind} | fields)) for kind, fields in tasks.items()}
+    trains = {kind: TASKS.parse({"kind": kind} | fields).trains(encoder) for kind, fields in tasks.items()}
     assert trains == dict.fromkeys(tasks, True) | {"text_to_text": False}
 
 

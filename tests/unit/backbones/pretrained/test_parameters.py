@@ -11,7 +11,7 @@ from lib.backbones.pretrained.backbone import Backbone
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.parameters import Parameters
 from lib.core.errors import ConfigError
-from lib.core.settings import describe
+from lib.core.sections import describe
 
 SIZES = {
     "model_type": "gemma3_text",

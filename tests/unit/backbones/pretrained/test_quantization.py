@@ -9,12 +9,12 @@ from peft.tuners.lora import LoraLayer
 from transformers import AutoModelForMaskedLM
 
 from lib.backbones.adapters import Adapters
+from lib.backbones.parameters import Lora
 from lib.backbones.pretrained.backbone import Backbone
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.parameters import Parameters
 from lib.core import packages
 from lib.core.errors import RunError
-from lib.core.settings.recipe import Lora
 
 SIZES = {
     "hidden_size": 64,

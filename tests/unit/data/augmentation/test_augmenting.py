@@ -14,10 +14,10 @@ from wordnets import write_wordnet
 from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
 from lib.core import program
 from lib.core.errors import DataError
-from lib.core.settings.data import Augmentation, Preparation, Split
 from lib.data.augmentation.augmenting import augment_dataset
 from lib.data.folds import SPLITS
 from lib.data.parts import part_schema
+from lib.data.sections import Augmentation, Preparation, Split
 from lib.data.tokenizer import TextTokenizer
 
 ROOT = Path(__file__).parents[4]

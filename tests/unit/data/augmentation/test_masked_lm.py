@@ -9,9 +9,9 @@ from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
 from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
 from lib.core.errors import ConfigError, DataError, RunError
-from lib.core.settings.data import Augmentation
 from lib.data.augmentation.masked_lm import Rewriter
 from lib.data.augmentation.words import Request
+from lib.data.sections import Augmentation
 from lib.data.tokenizer import TextTokenizer
 
 TEXTS = ["the dog saw the hound", "a hound saw a dog", "the dogs saw the house", "a house", "unseen words"] * 4

@@ -7,9 +7,9 @@ import pytest
 from wordnets import WORDS, write_wordnet
 
 from lib.core.errors import DataError
-from lib.core.settings.data import Augmentation
 from lib.data.augmentation.synonyms import Rewriter
 from lib.data.augmentation.words import Request
+from lib.data.sections import Augmentation
 
 
 def rewriter(source, share=1.0):

@@ -3,10 +3,10 @@ import pytest
 from run_records import scope_of, write_predictions, write_run
 from studies import SMALL, changed
 
-from lib.core.configuration import load_study
 from lib.core.errors import ConfigError, DataError
 from lib.core.record import PREDICTIONS
 from lib.results.figures.calibration import Parameters, draw
+from lib.study.configuration import load_study
 
 
 def write(root, model, outcomes, dataset="imdb", seed=0, classes=2):

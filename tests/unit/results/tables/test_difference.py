@@ -3,7 +3,7 @@ from pydantic import ValidationError
 from run_records import scope_of, write_baseline, write_run
 
 from lib.core.errors import DataError
-from lib.core.kinds import TABLES
+from lib.results.parameters import TABLES
 from lib.results.tables.difference import make
 
 STAGES = {"finetune": ["imdb"]}

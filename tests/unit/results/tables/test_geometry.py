@@ -4,7 +4,7 @@ import pytest
 from run_records import scope_of, write_geometry, write_run
 
 from lib.core.errors import DataError
-from lib.core.kinds import TABLES
+from lib.results.parameters import TABLES
 from lib.results.scope import Scope
 
 

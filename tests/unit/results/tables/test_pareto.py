@@ -5,9 +5,9 @@ import pytest
 from run_records import scope_of, write_baseline, write_predictions, write_run
 from studies import SMALL, changed
 
-from lib.core.configuration import load_study
 from lib.core.errors import ConfigError, DataError
 from lib.results.tables.pareto import Parameters, make
+from lib.study.configuration import load_study
 
 MODELS = ["sdpa", "lsh-h2-c64", "favor-m64", "favor-m128"]
 RUNS = {  # of both stages: seconds and MiB; documents of 200 that are wrong

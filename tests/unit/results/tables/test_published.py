@@ -3,7 +3,7 @@
 import pytest
 from run_records import write_baseline, write_predictions, write_run
 
-from lib.core.kinds import TABLES
+from lib.results.parameters import TABLES
 from lib.results.scope import Scope
 
 A100 = {"hardware": "NVIDIA A100-SXM4-40GB", "peak_memory_kind": "gpu"}

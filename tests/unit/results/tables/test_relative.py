@@ -2,7 +2,7 @@ import pytest
 from pydantic import ValidationError
 from run_records import scope_of, write_baseline, write_run
 
-from lib.core.kinds import TABLES
+from lib.results.parameters import TABLES
 from lib.results.tables.relative import make
 
 STAGES = {"pretrain": ["wikipedia"], "tapt": ["imdb", "arxiv"], "finetune": ["imdb", "arxiv"]}

@@ -3,9 +3,9 @@ import pytest
 from run_records import scope_of, write_baseline, write_predictions, write_run, write_spans
 from studies import SMALL, changed
 
-from lib.core.configuration import load_study
 from lib.core.errors import ConfigError, DataError
 from lib.results.tables.significance import Parameters, make
+from lib.study.configuration import load_study
 from lib.workflow.plan import Plan
 
 NAMES = ["no", "yes"]

@@ -9,25 +9,20 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from lib.core.generated import problems_of
-from lib.core.kinds import (
-    TASKS,
-    AnyBackbone,
-    AnyMechanism,
-    AnyTask,
-    BackboneParameters,
-    MechanismParameters,
-    ResultParameters,
-)
-from lib.core.settings import Name, Section, Seeds, check, remembered, sentences, whole, without_null
-from lib.core.settings.data import Corpus, Dataset, GeneratedSource, Tokenizer
-from lib.core.settings.execution import Execution
-from lib.core.settings.geometry import Geometry
-from lib.core.settings.recipe import Precision, Recipe, obstacle_of_quantized
-from lib.core.settings.report import Analysis, Report
-from lib.core.settings.tuning import Tuning
-from lib.core.settings.weights import ForeignStart
-from lib.core.variants import Setting, VariedSetting, laid_over, short_name, spelled, variant_name
+from lib.attention.parameters import AnyMechanism, MechanismParameters
+from lib.backbones.parameters import AnyBackbone, BackboneParameters, Precision
+from lib.core.search_space import Setting, VariedSetting, laid_over, short_name, spelled, variant_name
+from lib.core.sections import Name, Section, Seeds, check, remembered, sentences, whole, without_null
+from lib.core.weights import ForeignStart
+from lib.data.generators import problems_of
+from lib.data.sections import Corpus, Dataset, GeneratedSource, Tokenizer
+from lib.results.parameters import ResultParameters
+from lib.study.execution import Execution
+from lib.study.geometry import Geometry
+from lib.study.recipe import Recipe, obstacle_of_quantized
+from lib.study.report import Analysis, Report
+from lib.study.tuning import Tuning
+from lib.tasks.parameters import TASKS, AnyTask
 
 SCRATCH = "scratch"
 
@@ -397,7 +392,7 @@ class Experiment(Section):
     def trains(self, model: str, stage: str, dataset: str) -> bool:
         """Whether a run has a training loop."""
         work = self.work(model, stage, dataset)
-        return work.recipe is not None and self.backbone_at(model, stage).can_train(work.task)
+        return work.recipe is not None and work.task.trains(self.backbone_at(model, stage))
 
     def measures(self, model: str, stage: str, dataset: str) -> bool:
         """Whether a run measures the geometry of attention."""
@@ -720,7 +715,7 @@ class Experiment(Section):
             for entry, work in self._works_at(name, stage):
                 if work.task.kind not in TASKS.kinds():
                     continue  # reported as such
-                trained = backbone.can_train(work.task)
+                trained = work.task.trains(backbone)
                 if not trained and work.task.evaluates_on not in backbone.abilities:
                     yield (
                         f"models.{name}: its backbone {backbone.kind} cannot do {work.task.kind}, the task of {stage}. "

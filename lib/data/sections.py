@@ -9,8 +9,8 @@ from urllib.parse import urlsplit
 from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
 
 from lib.core.inputs import expand_range, is_safe_address
-from lib.core.settings import Fraction, Repository, Revision, Section, check
-from lib.core.settings.weights import ForeignStart
+from lib.core.sections import Fraction, Repository, Revision, Section, check
+from lib.core.weights import ForeignStart
 
 MaxTokens = Annotated[int, Field(ge=2)]
 """Tokens that a document is cut to, [CLS] and [SEP] included."""

@@ -5,28 +5,8 @@ from typing import Literal
 
 from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 
-from lib.core.settings import Count, Fraction, Probability, Section, check
-
-Precision = Literal["fp32", "bf16", "fp16"]
-
-
-class Lora(Section):
-    """Low-rank adapters train in place of the backbone's own weights, which stand still; the head trains as ever."""
-
-    r: PositiveInt = Field(64, description="Rank of the adapters.")
-    alpha: PositiveInt | PositiveFloat = Field(128, description="What the adapters add is scaled by alpha / r.")
-    dropout: Probability = Field(0.05, description="Dropout before the adapters.")
-    targets: list[str] | None = Field(
-        None,
-        min_length=1,
-        description="Last names of the linear layers that get an adapter, such as `q_proj`; null = all of the "
-        "backbone, which in a decoder are queries, keys, values, output, gate, up and down.",
-    )
-    merge: bool = Field(
-        True,
-        description="Add the adapters to the weights of the model that is kept, so that it can be used as any other; "
-        "false leaves those weights out: only adapters and head are kept, in `model/adapter`.",
-    )
+from lib.backbones.parameters import Lora
+from lib.core.sections import Count, Fraction, Section, check
 
 
 class Recipe(Section):

@@ -5,12 +5,13 @@ from typing import Literal
 
 from pydantic import Field
 
-from lib.core.kinds import AnyBackbone, AnyTask
-from lib.core.settings import Section, Seed, check
-from lib.core.settings.execution import Training
-from lib.core.settings.geometry import Geometry
-from lib.core.settings.recipe import Precision, Recipe, obstacle_of_quantized
-from lib.core.variants import Setting
+from lib.backbones.parameters import AnyBackbone, Precision
+from lib.core.search_space import Setting
+from lib.core.sections import Section, Seed, check
+from lib.study.execution import Training
+from lib.study.geometry import Geometry
+from lib.study.recipe import Recipe, obstacle_of_quantized
+from lib.tasks.parameters import AnyTask
 
 
 class Start(Section):
@@ -27,8 +28,8 @@ class Start(Section):
     )
 
 
-class Run(Section):
-    """One execution of a stage: stage x model x data x seed."""
+class RunSettings(Section):
+    """What one execution of a stage is told: its `config.yaml`."""
 
     stage: str = Field(description="Name of the stage.")
     model: str = Field(description="Row of the tables.")
@@ -66,7 +67,7 @@ class Run(Section):
     @check
     def _parts_fit(self) -> Iterator[str]:
         task, abilities = self.task, self.backbone.abilities
-        trainable = self.backbone.can_train(task)
+        trainable = task.trains(self.backbone)
         if self.trains and not trainable:
             yield f"the backbone {self.backbone.kind} cannot train the task {task.kind}"
         if not self.trains and task.evaluates_on not in abilities and not (trainable and task.predicts):

@@ -5,9 +5,8 @@ from typing import Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
-from lib.core.settings import Folder, Section, check
-
-Kernels = Literal["auto", "torch", "triton"]
+from lib.attention.parameters import Kernels
+from lib.core.sections import Folder, Section, check
 
 
 class Training(Section):

@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from lib.core.errors import ConfigError
 from lib.core.files import read_mapping
-from lib.core.settings import describe
-from lib.core.settings.study import Study
+from lib.core.sections import describe
+from lib.study.experiment import Study
 
 EXTENDS = "extends"
 

@@ -2,7 +2,7 @@
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from lib.core.settings import Section
+from lib.core.sections import Section
 
 
 class Geometry(Section):

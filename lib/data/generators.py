@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from lib.core.settings import Section, sentences
+from lib.core.sections import Section, sentences
 
 PACKAGE = "lib.data.generated"
 FEWEST_DOCUMENTS = 110

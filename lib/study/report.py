@@ -5,8 +5,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveInt
 
-from lib.core.kinds import Ability, AnyFigure, AnyTable
-from lib.core.settings import Name, Section, check, without_null
+from lib.backbones.parameters import Ability
+from lib.core.sections import Name, Section, check, without_null
+from lib.results.parameters import AnyFigure, AnyTable
 
 
 class Analysis(Section):

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from lib.core.settings import Name, Repository, Section, check
+from lib.core.sections import Name, Repository, Section, check
 
 
 class ForeignStart(Section):

@@ -1,0 +1,113 @@
+"""Settings of backbones: the base of all, and the axis that finds each by its kind. Imports no torch."""
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field, PositiveFloat, PositiveInt, SerializeAsAny
+
+from lib.attention.parameters import MechanismParameters
+from lib.core.kinds import Axis, KindParameters
+from lib.core.sections import Probability, Section
+
+Precision = Literal["fp32", "bf16", "fp16"]
+
+Ability = Literal[
+    "states",
+    "past_states",
+    "generated_text",
+    "class_probabilities",
+    "character_probabilities",
+    "attention_maps",
+    "queries_and_keys",
+]
+"""What a backbone can do: map tokens to states that a head is trained on, to such that know nothing of later tokens,
+write texts about the tokens that it reads, classify texts by itself, find spans in them by itself, show how much each
+token attends to each other one, or the projections by which it does."""
+
+VOCABULARY = 30_522
+"""Tokens assumed where the vocabulary is not known yet: BERT's."""
+
+
+class BackboneParameters(KindParameters):
+    """Base of the parameters of every backbone."""
+
+    takes_mechanism: ClassVar[bool] = False
+    """Whether a field `mechanism` holds the parameters of an attention mechanism, which each model chooses."""
+    takes_adapters: ClassVar[bool] = True
+    """Whether it has linear layers, in which `recipe.lora` puts adapters."""
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """What it can do."""
+        return frozenset({"states"})
+
+    def with_mechanism(self, mechanism: MechanismParameters | None) -> Self:
+        """Return these parameters with the attention mechanism of a model.
+
+        Raises:
+            pydantic.ValidationError: the backbone cannot hold this mechanism.
+        """
+        if not self.takes_mechanism:
+            return self
+        return type(self).model_validate(self.model_dump() | {"mechanism": mechanism})
+
+    @property
+    def held_mechanism(self) -> MechanismParameters | None:
+        """The attention mechanism that it holds, if any."""
+        return getattr(self, "mechanism", None)
+
+    @property
+    def quantized(self) -> bool:
+        """Whether its own weights are quantised before a training, so that only adapters beside them train."""
+        return False
+
+    @property
+    def family(self) -> str:
+        """Name by which figures group models."""
+        return self.kind
+
+    def longest(self) -> int | None:
+        """Return how many tokens a sequence may have at most; None = any number."""
+        return None
+
+    def blocks(self) -> int | None:
+        """Return how many blocks there are to freeze; None = freezing is not available."""
+        return None
+
+    def obstacles(self, before: "BackboneParameters") -> Iterator[str]:
+        """Yield why these parameters cannot take over the weights of a backbone with the parameters `before`."""
+        if before.kind != self.kind:
+            yield f"a backbone of kind {self.kind} cannot take over weights of kind {before.kind}"
+
+    def products_per_token(self, tokens: int, predicted_share: float) -> float:
+        """Return the multiplications that a forward pass costs per token, to estimate how long a training takes.
+
+        Args:
+            tokens: length of a sequence.
+            predicted_share: share of the tokens for which scores over the vocabulary are computed.
+        """
+        return 0.0
+
+
+class Lora(Section):
+    """Low-rank adapters train in place of the backbone's own weights, which stand still; the head trains as ever."""
+
+    r: PositiveInt = Field(64, description="Rank of the adapters.")
+    alpha: PositiveInt | PositiveFloat = Field(128, description="What the adapters add is scaled by alpha / r.")
+    dropout: Probability = Field(0.05, description="Dropout before the adapters.")
+    targets: list[str] | None = Field(
+        None,
+        min_length=1,
+        description="Last names of the linear layers that get an adapter, such as `q_proj`; null = all of the "
+        "backbone, which in a decoder are queries, keys, values, output, gate, up and down.",
+    )
+    merge: bool = Field(
+        True,
+        description="Add the adapters to the weights of the model that is kept, so that it can be used as any other; "
+        "false leaves those weights out: only adapters and head are kept, in `model/adapter`.",
+    )
+
+
+BACKBONES = Axis("lib.backbones", "backbone", BackboneParameters)
+
+AnyBackbone = Annotated[SerializeAsAny[BackboneParameters], BeforeValidator(BACKBONES.parse)]

@@ -1,0 +1,115 @@
+"""Settings that a stage searches, by dotted names (`recipe.freeze_layers`): how they are written and laid over."""
+
+import json
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field
+
+from lib.core.sections import Section, check
+
+
+def _number(value: Any) -> Any:
+    """Return the number that a text like `1e-5` stands for: YAML wants a dot and a sign to take it for a number."""
+    is_number = isinstance(value, str) and re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", value)
+    return float(value) if is_number else value
+
+
+def _finite(value: Any) -> Any:
+    """Return a number as it is, or the one that a text stands for; anything else is refused."""
+    value = _number(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError("expected a finite number")
+    return value
+
+
+Setting = Annotated[bool | int | float | str | None, BeforeValidator(_number)]
+Number = Annotated[int | float, BeforeValidator(_finite)]
+
+VariedSetting = Annotated[str, Field(pattern=r"^(task|recipe)\.\w+$")]
+"""Dotted name of a setting of a stage's task or recipe."""
+
+
+def variant_name(settings: Mapping[str, Setting]) -> str:
+    """Return what a variant is called in paths, whatever the order of its settings: `freeze_layers-2+epochs-4`.
+
+    Settings go by their dotted names; without any the name is empty.
+    """
+    parts = (f"{short_name(place)}-{spelled(value)}" for place, value in sorted(settings.items()))
+    return "+".join(parts)
+
+
+def short_name(place: str) -> str:
+    """Return the last part of a dotted name: `recipe.freeze_layers` is `freeze_layers`."""
+    return place.rpartition(".")[2]
+
+
+def spelled(value: Setting) -> str:
+    """Return a value as YAML has it."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def laid_over(values: Mapping[str, Any], settings: Mapping[str, Setting]) -> dict[str, Any]:
+    """Return `values` with settings in the place of their own: `recipe.epochs` is `values["recipe"]["epochs"]`."""
+    result = dict(values)
+    for place, value in settings.items():
+        section, _, name = place.partition(".")
+        result[section] = {**(result.get(section) or {}), name: value}
+    return result
+
+
+UNROUND = (5**0.5 - 1) / 2
+"""Where between two bounds a number is looked at that is no rounder than most."""
+
+
+class Dimension(Section):
+    """What a setting may be: one of `values`, or a number from `low` to `high`."""
+
+    values: list[Setting] | None = Field(None, min_length=1, description="Values to choose from, in no order.")
+    low: Number | None = Field(None, description="Lowest value. Bounds and step without a point make whole numbers.")
+    high: Number | None = Field(None, description="Highest value.")
+    step: Number | None = Field(
+        None, description="Distance of the values, counted from `low`; null = any value, of whole numbers each."
+    )
+    log: bool = Field(False, description="Draw on a logarithmic scale, so that every decade is as likely.")
+
+    @property
+    def whole(self) -> bool:
+        """Whether its numbers are whole ones."""
+        return all(isinstance(number, int) for number in (self.low, self.high, self.step or 1))
+
+    def examples(self) -> list[Setting]:
+        """Return values that stand for all: those listed, or the bounds and one between them."""
+        if self.low is None or self.high is None:
+            return list(self.values or [])
+        step = self.step or (1 if self.whole else None)
+        if step is None:
+            return [self.low, self.low + UNROUND * (self.high - self.low), self.high]
+        last = self.low + (self.high - self.low) // step * step
+        return list(dict.fromkeys([self.low, min(self.low + step, last), last]))
+
+    @check
+    def _values_or_bounds(self) -> Iterator[str]:
+        bounds = [self.low, self.high, self.step]
+        if self.values is not None:
+            if self.log or bounds != [None] * 3:
+                yield "values stand beside low, high, step or log. Give either values, or bounds"
+            if len(set(map(spelled, self.values))) < len(self.values):
+                yield f"values = {self.values} names a value twice. Name each once"
+        elif None in bounds[:2]:
+            yield "expected values, or both low and high. Give either of them"
+
+    @check
+    def _bounds_are_in_order(self) -> Iterator[str]:
+        if self.low is None or self.high is None:
+            return
+        if self.low >= self.high:
+            yield f"low = {self.low} is not below high = {self.high}. Exchange them, or set the value in the stage"
+        elif self.step is not None and not 0 < self.step <= self.high - self.low:
+            yield f"step = {self.step} does not fit between low = {self.low} and high = {self.high}. Choose another"
+        if self.log and self.low <= 0:
+            yield f"low = {self.low} has no logarithm. Raise it above 0, or leave log out"
+        if self.log and self.step is not None:
+            yield f"step = {self.step} stands beside log: true. Leave one of them out, or list values"

@@ -1,0 +1,74 @@
+"""Settings of tables and figures: the base of all, and the axes that find each by its kind."""
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, SerializeAsAny
+
+from lib.core.kinds import Axis, KindParameters
+from lib.core.sections import check
+
+
+class ResultParameters(KindParameters):
+    """Base of the settings of every kind of table and figure."""
+
+    reads: ClassVar[Literal["runs", "token_lengths", "texts"]] = "runs"
+    """What it is made from: records of runs, statistics of tokenised texts, or descriptions of texts."""
+    divided: ClassVar[Literal["never", "always", "if_several"]] = "never"
+    """Whether there is one for each dataset, which then bears its name."""
+    needs_predictions: ClassVar[bool] = False
+    """Whether the runs of its stages must leave predictions."""
+    needs_probabilities: ClassVar[bool] = False
+    """Whether these predictions must hold probabilities of classes, which only those of documents do."""
+    needs_classes: ClassVar[bool] = False
+    """Whether these predictions must be classes, which spans are not."""
+    needs_training: ClassVar[bool] = False
+    """Whether the runs of its stages must have a training loop, as some of them do."""
+    needs_published: ClassVar[bool] = False
+    """Whether the report must name the study whose printed values it shows."""
+    needs_geometry: ClassVar[bool] = False
+    """Whether the runs of its stages must measure the geometry of attention."""
+    needs_groups: ClassVar[bool] = False
+    """Whether the documents of its datasets must be in groups."""
+    needs_texts: ClassVar[bool] = False
+    """Whether it reads descriptions of its datasets' texts beside the runs."""
+    takes_variants: ClassVar[Literal["none", "any", "needed"]] = "none"
+    """Whether its stages may, or must, have variants, so that there are several runs of one model, dataset and seed."""
+    takes_tuning: ClassVar[Literal["none", "any", "needed"]] = "none"
+    """Whether its stages may, or must, have tuning, whose runs leave trials and neither a history nor predictions."""
+    beside: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ()
+    """What it sets models beside: the report's reference, which there must be, or its baseline, if there is one."""
+
+    models: list[str] | None = Field(None, description="Models, in order; null = all that pass its stages.")
+    datasets: list[str] | None = Field(
+        None, description="Corpora and datasets that are shown, of stages that work on them; null = all."
+    )
+
+    def stages_passed(self) -> list[str]:
+        """Return the stages that every model shown passes; their runs are read."""
+        return []
+
+    def stages_added(self) -> list[str]:
+        """Return the stages whose runs are read as well, of models that pass them."""
+        return []
+
+    @check
+    def _models_are_of_runs(self) -> Iterator[str]:
+        if self.reads != "runs" and self.models:
+            shown = self.reads.replace("_", " ")
+            yield f"models = {self.models} does nothing where {shown} are shown. Leave it out"
+
+
+class TableParameters(ResultParameters):
+    """Base of the settings of every kind of table."""
+
+
+class FigureParameters(ResultParameters):
+    """Base of the settings of every kind of figure."""
+
+
+TABLES = Axis("lib.results.tables", "kind of table", TableParameters, default="stage")
+FIGURES = Axis("lib.results.figures", "kind of figure", FigureParameters)
+
+AnyTable = Annotated[SerializeAsAny[TableParameters], BeforeValidator(TABLES.parse)]
+AnyFigure = Annotated[SerializeAsAny[FigureParameters], BeforeValidator(FIGURES.parse)]

@@ -1,0 +1,70 @@
+"""What a stage tunes, and the settings of such a run."""
+
+import itertools
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field, PositiveFloat, PositiveInt
+
+from lib.core.search_space import Dimension, Setting, VariedSetting
+from lib.core.sections import Section, check
+from lib.study.run import RunSettings
+
+
+class Tuning(Section):
+    """A search by optuna: trainings one after the other, with settings that follow from the scores of those before."""
+
+    trials: PositiveInt = Field(description="Trainings.")
+    space: dict[VariedSetting, Dimension] = Field(
+        min_length=1,
+        description="What is searched: settings of task and recipe by dotted name (`recipe.learning_rate`).",
+    )
+    sampler: Literal["tpe", "random"] = Field(
+        "tpe",
+        description="What proposes settings: `tpe`, a tree-structured Parzen estimator, which draws near those that "
+        "scored well; `random`, chance alone.",
+    )
+    pruner: Literal["median", "none"] = Field(
+        "median",
+        description="What ends a trial early: `median`, if its best evaluation so far is worse than the median of the "
+        "complete trials at that evaluation; `none`, nothing.",
+    )
+    startup: PositiveInt | None = Field(
+        None,
+        description="Trials before sampler and pruner learn from any: drawn at random, run to their end; null = a "
+        "quarter of all, at least 2 and at most 10.",
+    )
+    minutes: PositiveFloat | None = Field(
+        None, description="Wall time of the trials, in minutes, after which no other begins; null = no limit."
+    )
+
+    @property
+    def startup_trials(self) -> int:
+        """How many trials sampler and pruner wait for."""
+        return self.startup or min(max(self.trials // 4, 2), 10)
+
+    def examples(self) -> list[dict[str, Setting]]:
+        """Return settings that stand for all trials: every two settings in all pairs of their examples."""
+        examples = {place: dimension.examples() for place, dimension in self.space.items()}
+        first = {place: values[0] for place, values in examples.items() if values}
+        alone = [first | {place: value} for place, values in examples.items() for value in values]
+        pairs = [
+            first | {one: value, other: beside}
+            for one, other in itertools.combinations(examples, 2)
+            for value, beside in itertools.product(examples[one], examples[other])
+        ]
+        return pairs or alone
+
+    @check
+    def _startup_leaves_trials(self) -> Iterator[str]:
+        learns = self.sampler != "random" or self.pruner != "none"
+        if self.startup is not None and not learns:
+            yield f"startup = {self.startup} does nothing with sampler: random and pruner: none. Leave it out"
+        elif self.startup is not None and self.startup >= self.trials:
+            yield f"startup = {self.startup} leaves none of {self.trials} trials to learn. Lower it, or raise trials"
+
+
+class TunedRun(RunSettings):
+    """One search of a stage: stage x model x data, whose trials all have the same seed."""
+
+    tuning: Tuning = Field(description="What is searched, and how.")
