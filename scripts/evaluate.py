@@ -10,14 +10,14 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.study import arguments
+from lib.study.arguments import read_run
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program with the arguments `argv`."""
     from lib.training.evaluate import evaluate
 
-    evaluate(*arguments.read_run(__doc__, argv))
+    evaluate(*read_run(__doc__, argv))
 
 
 if __name__ == "__main__":

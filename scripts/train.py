@@ -11,14 +11,14 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.study import arguments
+from lib.study.arguments import read_run
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program with the arguments `argv`."""
     from lib.training import ranks
 
-    run = arguments.read_run(__doc__, argv)
+    run = read_run(__doc__, argv)
     with ranks.joined():
         from lib.training.run import train
 

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.study import arguments
+from lib.study.arguments import read_run_as
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -18,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from lib.study.tuning import TunedRun
     from lib.training.tuning import tune
 
-    tune(*arguments.read_run_as(TunedRun, __doc__, argv))
+    tune(*read_run_as(TunedRun, __doc__, argv))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import contextlib
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,9 @@ import yaml
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # kernels for GPUs run without one; to be said before the first is imported
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell starts what it puts in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # else programs under test would inherit it
 
 with contextlib.suppress(ImportError):  # a GPU's machine may lack it
     import hypothesis

@@ -49,7 +49,7 @@ class Axis(Generic[Parameters]):
 
     def kinds(self) -> list[str]:
         """Return the known kinds, sorted."""
-        return list(_kinds(self.package))
+        return list(_kinds(tuple(importlib.import_module(self.package).__path__)))
 
     def module(self, kind: Any, part: str) -> str:
         """Return the dotted name of the module that holds a part of `kind`.
@@ -93,9 +93,8 @@ class Axis(Generic[Parameters]):
 
 
 @functools.cache
-def _kinds(package: str) -> tuple[str, ...]:
-    """Return the names in a package that define `class Parameters`; nothing is imported, since some need torch."""
-    (folder,) = importlib.import_module(package).__path__
-    files = {path.stem: path for path in Path(folder).glob("*.py")}
-    files |= {path.parent.name: path for path in Path(folder).glob("*/parameters.py")}
+def _kinds(folders: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names in `folders` that define `class Parameters`; nothing is imported, since some need torch."""
+    files = {path.stem: path for folder in folders for path in Path(folder).glob("*.py")}
+    files |= {path.parent.name: path for folder in folders for path in Path(folder).glob("*/parameters.py")}
     return tuple(sorted(name for name, file in files.items() if _PARAMETERS.search(file.read_text(encoding="utf-8"))))

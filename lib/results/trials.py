@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from lib.core.errors import DataError
 from lib.core.files import read_mapping
@@ -13,7 +13,8 @@ from lib.core.record import CONFIG, TRIALS
 from lib.core.search_space import Dimension
 from lib.results.quantities import QUANTITIES, Quantity, quantity
 from lib.results.scope import Scope
-from lib.study.tuning import Tuning
+
+SPACE = TypeAdapter(dict[str, Dimension])
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,8 @@ def load_trials(scope: Scope, stage: str) -> list[Trials]:
 
 def _load(dataset: str, row: str, folder: Path, best: int) -> Trials:
     try:
-        space = Tuning.model_validate(read_mapping(folder / CONFIG).get("tuning")).space
+        tuning = read_mapping(folder / CONFIG).get("tuning") or {}
+        space = SPACE.validate_python(tuning.get("space"))
     except ValidationError as error:
         raise DataError(
             f"{folder / CONFIG}: tells no tuning ({error}). Delete the run's folder and run it again."

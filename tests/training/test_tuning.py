@@ -9,10 +9,9 @@ import pytest
 import yaml
 from killing import killed_at, killed_in
 
-from lib.core import program
-from lib.study import arguments
 from lib.core.errors import ProjectError, RunError
 from lib.core.record import read_record
+from lib.study.arguments import read_run
 from lib.study.tuning import TunedRun
 from lib.training import tuning
 from lib.training.run import train
@@ -78,7 +77,7 @@ def test_the_best_settings_make_a_run_like_the_best_trial(tuned_run, tmp_path):
     tune(run, tmp_path / "out")
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(run.model_dump(mode="json", exclude={"tuning"})))
     arguments = ["--config", str(tmp_path / "config.yaml"), "--settings-from", str(tmp_path / "out" / "best.json")]
-    taking, *_ = arguments.read_run(None, [*arguments, "--out", "again"])
+    taking, *_ = read_run(None, [*arguments, "--out", "again"])
     train(taking, tmp_path / "again")
     again, best = read_record(tmp_path / "again"), read_record(tmp_path / "out")
     assert again.metrics == {name: value for name, value in best.metrics.items() if name != "best_trial"}

@@ -22,12 +22,23 @@ ALLOWED = {
     "data": {"core"},
     "evaluation": {"core"},
     "tasks": {"core", "data", "evaluation", "backbones"},
-    "results": {"core", "evaluation"},
+    "results": {"core", "attention", "evaluation"},  # of attention the settings only
     "study": {"core", "attention", "backbones", "data", "tasks", "results"},  # their settings only, without torch
     "training": {"core", "attention", "data", "evaluation", "backbones", "tasks", "study"},
     "analysis": {"core", "attention", "backbones", "data", "tasks", "study", "training"},
     "workflow": {"core", "attention", "backbones", "data", "tasks", "results", "study"},
-    "advice": {"core", "attention", "backbones", "data", "measure", "results", "study", "training", "workflow"},
+    "advice": {
+        "core",
+        "attention",
+        "backbones",
+        "data",
+        "measure",
+        "results",
+        "study",
+        "tasks",
+        "training",
+        "workflow",
+    },
     "measure": {"core", "attention", "backbones", "data", "results"},  # of results only the style of figures
 }
 AXES = {
@@ -158,7 +169,7 @@ def test_what_a_plan_needs_runs_without_torch_and_statistics():
     program = (
         "import sys\n"
         "from lib.study.configuration import load_study, read_layers\n"
-        "from lib.core.kinds import FIGURES, TABLES\n"
+        "from lib.results.parameters import FIGURES, TABLES\n"
         "from lib.workflow.plan import Plan\n"
         "plan = Plan(load_study(read_layers(['config/config.yaml'])))\n"
         "for key in plan.runs: plan.run_settings(key), plan.run_code(key), plan.data(key), plan.start(key)\n"

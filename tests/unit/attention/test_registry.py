@@ -12,7 +12,7 @@ SHAPE = {"num_heads": 2, "head_size": 4, "layer": 0, "seed": 0}
 
 PARAMETERS = """
 from typing import Literal
-from lib.core.kinds import MechanismParameters
+from lib.attention.parameters import MechanismParameters
 class Parameters(MechanismParameters):
     kind: Literal["passing"]
 """

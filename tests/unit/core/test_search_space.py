@@ -6,10 +6,9 @@ import pytest
 import yaml
 from studies import DELETE, RECIPE, SMALL, changed, study
 
-from lib.core import program
-from lib.study import arguments
 from lib.core.errors import ConfigError
 from lib.core.search_space import laid_over, variant_name
+from lib.study.arguments import read_run
 from lib.study.configuration import load_study
 
 SEARCH = {
@@ -223,8 +222,8 @@ def test_a_program_lays_the_best_settings_over_those_of_the_run(tmp_path):
         "recipe": RECIPE,
     }
     arguments = ["--config", json.dumps(settings), "--out", "out"]
-    run, *_ = arguments.read_run(None, [*arguments, "--settings-from", str(tmp_path / "best.json")])
+    run, *_ = read_run(None, [*arguments, "--settings-from", str(tmp_path / "best.json")])
     assert (run.recipe.freeze_layers, run.recipe.epochs) == (2, RECIPE["epochs"])
     assert (run.task.classifier_pooling, run.task.classifier_dropout) == ("cls", 0.3)
     assert run.variant == {}
-    assert arguments.read_run(None, arguments)[0].recipe.freeze_layers == 0
+    assert read_run(None, arguments)[0].recipe.freeze_layers == 0
