@@ -157,6 +157,6 @@ def micro_batches(lengths: Sequence[int], batch_size: int, micro_batch: int) -> 
         batch_size: documents of an optimiser step.
         micro_batch: documents that are held at a time.
     """
-    order = [index for _, index in LengthGroupedSampler(lengths, batch_size, seed=0)]
-    chosen = [np.asarray(lengths)[order[start : start + micro_batch]] for start in range(0, len(order), micro_batch)]
+    ordered = np.asarray(lengths)[[index for _, index in LengthGroupedSampler(lengths, batch_size, seed=0)]]
+    chosen = [ordered[start : start + micro_batch] for start in range(0, len(ordered), micro_batch)]
     return np.array([len(each) for each in chosen]), np.array([each.max() for each in chosen])
