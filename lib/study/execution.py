@@ -29,6 +29,12 @@ class Training(Section):
         "for a GPU if it has some; `auto`, the faster ones as measured: kernels on a GPU (Ampere or later) in bf16 and "
         "fp16, otherwise `torch`.",
     )
+    deterministic: bool = Field(
+        False,
+        description="Whether exact attention repeats bit for bit on a GPU, too, as everything else does. Its fastest "
+        "kernels do not: their gradients differ in the last digits from run to run. The others take 1.5 times as long "
+        "at 512 tokens, with padding 2.5 times, and far more at greater lengths (docs/gpu.md).",
+    )
     workers: NonNegativeInt = Field(0, description="Processes that prepare batches; 0 = the training process itself.")
     checkpoint_minutes: PositiveFloat = Field(
         10.0, description="Minutes between working checkpoints, besides the one at each epoch's end."

@@ -31,6 +31,7 @@ from lib.training.checkpoints import (
     refuse_other_number,
     take_over,
 )
+from lib.training.determinism import repeatable
 from lib.training.folders import RunFolders
 from lib.training.heartbeats import Heartbeats
 from lib.training.interruptions import Interruption, OutOfMemoryError, explained_failures, explained_size
@@ -61,7 +62,8 @@ def train(run: RunSettings, out: str | Path, work: str | Path | None = None, cod
     """
     if run.recipe is None:
         raise RunError("recipe: missing. Expected one to train by; scripts/evaluate.py runs what does not train.")
-    with RunFolders(run, out, work, code) as folders, Interruption() as interruption:
+    repeating = repeatable(wanted=run.execution.deterministic)
+    with RunFolders(run, out, work, code) as folders, Interruption() as interruption, repeating:
         if ranks.first(folders.is_published()):
             return
         take_over(folders)
