@@ -47,13 +47,13 @@ def remember_states(folder: str | Path, persistence: Any, jobs: Mapping[Job, boo
     """
     known = _known_states(folder)
     for job, only_parameters in jobs.items():
-        for file in map(str, job.output):
-            before = known.pop(file, None)
+        for file in job.output:
+            before = known.pop(str(file), None)
             record = persistence.metadata(file)
             if only_parameters and record is not None and record.params is not None and record.starttime is not None:
                 states = before.states if before is not None and before.made == record.starttime else []
                 now = _digest(record.params)
-                known[file] = KnownStates(made=record.starttime, states=[*dict.fromkeys([*states, now])])
+                known[str(file)] = KnownStates(made=record.starttime, states=[*dict.fromkeys([*states, now])])
     write_json(Path(folder, FILE), _FILE.dump_python(dict(sorted(known.items()))))
 
 
@@ -65,14 +65,14 @@ def recognise_states(folder: str | Path) -> None:
     """
     read = functools.cache(functools.partial(_known_states, folder))
 
-    def is_known(persistence: Any, file: str, now: str) -> bool:
-        known, record = read().get(file), persistence.metadata(file)
+    def is_known(persistence: Any, file: Any, now: str) -> bool:
+        known, record = read().get(str(file)), persistence.metadata(file)
         return known is not None and record is not None and known.made == record.starttime and now in known.states
 
-    def params_changed(self: Any, job: Job, file: str | None = None) -> Any:
+    def params_changed(self: Any, job: Job, file: Any = None) -> Any:
         changes = _params_changed(self, job, file)
         now = _digest(self._params(job)) if changes else ""
-        return changes if not all(is_known(self, str(each), now) for each in changes) else NO_PARAMS_CHANGE
+        return changes if not all(is_known(self, each, now) for each in changes) else NO_PARAMS_CHANGE
 
     PersistenceBase.params_changed = params_changed
 
