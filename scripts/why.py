@@ -4,7 +4,8 @@ python scripts/why.py results/tables/f1.csv
 python scripts/why.py results/demo/tables/f1.csv --configfile config/demo.yaml
 
 Makes nothing. Also names finished steps that lack results, which Snakemake does not see while what was made from them
-is newer, and runs made with another torch, transformers or tokenizers than is installed. The exit status is 0 if nothing is stale or missing, 1 if something is, and 2 if there is no plan.
+is newer, and runs made with another torch, transformers or tokenizers than is installed. The exit status is 0 if
+nothing is stale or missing, 1 if something is, and 2 if there is no plan.
 """
 
 import sys

@@ -26,8 +26,8 @@ NAMED = 5
 def accept(workflow: Workflow, code: str, reason: str | None) -> dict[Job, Staleness]:
     """Take what a target is made of as up to date; the records of its runs say what was accepted, and why.
 
-    Nothing is made. What is not stale but unknown to Snakemake, since its metadata was lost, is made known, too. Settings
-    and code as they were before stay known, so that going back to them makes nothing stale.
+    Nothing is made. What is not stale but unknown to Snakemake, since its metadata was lost, is made known, too.
+    Settings and code as they were before stay known, so that going back to them makes nothing stale.
 
     Args:
         workflow: with the plan of the target, see `lib.workflow.steps`.

@@ -1,6 +1,6 @@
-from defusedxml import minidom
 import matplotlib.style
 import pytest
+from defusedxml import minidom
 from matplotlib.figure import Figure
 
 from lib.core.errors import ProjectError
