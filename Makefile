@@ -36,6 +36,7 @@ setup: .venv/.done ## Make the virtual environment
 	touch $@
 
 demo: setup ## Run the whole grid in miniature, or with STUDY=<name> another study, without a download
+	@$(BIN)/python scripts/status.py --configfile $(STUDY_FILE) > /dev/null || test $$? = 1  # says what is wrong with it
 	$(SNAKEMAKE) $(DEMO) --quiet reason host
 	@$(MAKE) --no-print-directory report
 	@results=$(RESULTS); for table in $$results/tables/$$(test -e $$results/tables/f1.md && echo f1 || echo '*').md; \

@@ -16,6 +16,7 @@ from lib.results.parameters import FIGURES
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
+    from lib.results.records import versions_note
     from lib.results.scope import scope
     from lib.results.style import save_figure
 
@@ -28,7 +29,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     settings = FIGURES.parse(arguments.figure["settings"])
     figure = FIGURES.load(settings.kind, "figure").draw(settings, scope(arguments.figure["scope"], arguments.records))
-    save_figure(figure, arguments.out)
+    save_figure(figure, arguments.out, versions_note(arguments.records))
 
 
 if __name__ == "__main__":

@@ -48,12 +48,12 @@ class Adapters:
         self.model = model
         self.settings = settings
         prefix = model.base_model_prefix
-        targets = _targets(model, settings)
+        names = targets(model, settings)
         self.config = LoraConfig(
             r=settings.r,
             lora_alpha=settings.alpha,  # type: ignore[arg-type]  # a fraction does as well
             lora_dropout=settings.dropout,
-            target_modules=rf"{prefix}\.(.+\.)?({'|'.join(map(re.escape, targets))})",
+            target_modules=rf"{prefix}\.(.+\.)?({'|'.join(map(re.escape, names))})",
             base_model_name_or_path=start,
         )
         inject_adapter_in_model(self.config, model, NAME)
@@ -118,8 +118,12 @@ class Adapters:
         config.save_pretrained(str(folder))
 
 
-def _targets(model: PreTrainedModel, settings: Lora) -> list[str]:
-    """Return the last names of the linear layers that get adapters."""
+def targets(model: PreTrainedModel, settings: Lora) -> list[str]:
+    """Return the last names of the linear layers of a model, without adapters yet, that get some.
+
+    Raises:
+        RunError: a target is no linear layer of the backbone, or there is none.
+    """
     named = model.base_model.named_modules()
     layers = sorted({name.rpartition(".")[2] for name, module in named if isinstance(module, nn.Linear)})
     unknown = [target for target in settings.targets or () if target not in layers]

@@ -1,6 +1,6 @@
 """Settings of backbones: the base of all, and the axis that finds each by its kind. Imports no torch."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, PositiveFloat, PositiveInt, SerializeAsAny
@@ -33,8 +33,6 @@ class BackboneParameters(KindParameters):
 
     takes_mechanism: ClassVar[bool] = False
     """Whether a field `mechanism` holds the parameters of an attention mechanism, which each model chooses."""
-    takes_adapters: ClassVar[bool] = True
-    """Whether it has linear layers, in which `recipe.lora` puts adapters."""
 
     @property
     def abilities(self) -> frozenset[Ability]:
@@ -60,6 +58,11 @@ class BackboneParameters(KindParameters):
     def quantized(self) -> bool:
         """Whether its own weights are quantised before a training, so that only adapters beside them train."""
         return False
+
+    @property
+    def linear_layers(self) -> frozenset[str] | None:
+        """Last names of its linear layers, in which `recipe.lora` puts adapters; None = known once a model is there."""
+        return None
 
     @property
     def family(self) -> str:
@@ -106,6 +109,20 @@ class Lora(Section):
         description="Add the adapters to the weights of the model that is kept, so that it can be used as any other; "
         "false leaves those weights out: only adapters and head are kept, in `model/adapter`.",
     )
+
+    def obstacle(self, layers: Collection[str] | None) -> str | None:
+        """Return why a backbone cannot hold these adapters; None if it can.
+
+        Args:
+            layers: last names of its linear layers; None = not known yet.
+        """
+        if layers is None:
+            return None
+        if not layers:
+            return "has no linear layers to adapt"
+        if unknown := [target for target in self.targets or () if target not in layers]:
+            return f"has no linear layer {', '.join(unknown)} for targets, but {', '.join(sorted(layers))}"
+        return None
 
 
 BACKBONES = Axis("lib.backbones", "backbone", BackboneParameters)

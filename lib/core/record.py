@@ -131,18 +131,23 @@ def read_record(folder: str | Path) -> RunRecord:
 
 
 def missing_files(folder: str | Path, record: RunRecord) -> list[str]:
-    """Return which of the files that a run left in `folder` are gone, by their path there."""
-    return [name for name in record.files if not Path(folder, name).is_file()]
+    """Return which of the files that a run left in `folder` are gone, by their path there; all leave their settings."""
+    return [name for name in dict.fromkeys([CONFIG, *record.files]) if not Path(folder, name).is_file()]
 
 
 def differing_files(folder: str | Path, record: RunRecord) -> list[str]:
-    """Return which of the files that a run left in `folder` are gone or differ, in words."""
+    """Return which of the files that a run left in `folder` are gone, differ or are not in its record, in words."""
     gone = missing_files(folder, record)
-    return [f"{name} is gone" for name in gone] + [
-        f"{name} is not what the run left"
-        for name, digest in record.files.items()
-        if name not in gone and file_digest(Path(folder, name)) != digest
-    ]
+    unnamed = record.imported is None and CONFIG not in record.files
+    return (
+        [f"{RUN} does not name {CONFIG}, which every run leaves"] * unnamed
+        + [f"{name} is gone" for name in gone]
+        + [
+            f"{name} is not what the run left"
+            for name, digest in record.files.items()
+            if name not in gone and file_digest(Path(folder, name)) != digest
+        ]
+    )
 
 
 def digest_of(place: Path) -> str:

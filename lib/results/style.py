@@ -1,6 +1,7 @@
 """What all figures share: style sheet, colours and markers of models, files."""
 
 import math
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -78,12 +79,24 @@ def legend_beside(figure: Figure, handles: Sequence[Artist], labels: Sequence[st
     figure.set_figwidth(figure.get_figwidth() + legend.get_window_extent().width / figure.dpi)
 
 
-def save_figure(figure: Figure, files: Iterable[str | Path]) -> None:
+NOTE_CHARACTERS_PER_INCH = 16
+"""Of the small letters of a note."""
+
+
+def save_figure(figure: Figure, files: Iterable[str | Path], note: str | None = None) -> None:
     """Write `figure` to each of the files atomically, in the format that its suffix names (png, svg, pdf).
 
     The same figure gives the same bytes, since no date is written.
+
+    Args:
+        figure: to write.
+        files: one per format.
+        note: what a reader has to know, which stands below the figure.
     """
+    if note:
+        lines = textwrap.wrap(note, round(figure.get_figwidth() * NOTE_CHARACTERS_PER_INCH))
+        figure.text(0, -0.02, "\n".join(lines), fontsize="small", verticalalignment="top")
     for file in files:
         metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(Path(file).suffix)
         with matplotlib.style.context(STYLE), atomic_path(file) as partial:
-            figure.savefig(partial, metadata=metadata)
+            figure.savefig(partial, metadata=metadata, bbox_inches="tight" if note else None)

@@ -845,18 +845,20 @@ class Experiment(Section):
 
     @check
     def _adapters_have_a_place(self) -> Iterator[str]:
+        models: dict[tuple[str, str, str, str], dict[str, None]] = {}
         for name, stage in self._passages():
-            if self.backbone_at(name, stage).takes_adapters:
-                continue
+            layers = self.backbone_at(name, stage).linear_layers
             backbone, _ = self._names_at(name, stage)
-            for entry in whole(self.stages[stage].data):
-                if self.trains(name, stage, entry) and any(
-                    work.recipe and work.recipe.lora for work in self._works(name, stage, entry)
-                ):
-                    yield (
-                        f"stages.{stage}.data.{entry}.recipe.lora: the backbone {backbone} of {name} has no linear "
-                        f"layers to adapt. Leave it out, or let {name} skip the stage"
-                    )
+            for entry in whole(self.stages[stage].data) if layers is not None else ():
+                for work in self._works(name, stage, entry) if self.trains(name, stage, entry) else ():
+                    if work.recipe and work.recipe.lora and (obstacle := work.recipe.lora.obstacle(layers)):
+                        models.setdefault((stage, entry, backbone, obstacle), {})[name] = None
+        for (stage, entry, backbone, obstacle), names in models.items():
+            told = ", ".join(names)
+            yield (
+                f"stages.{stage}.data.{entry}.recipe.lora: the backbone {backbone} of {told} {obstacle}. Leave it out, "
+                f"or let {told} skip the stage"
+            )
 
     def _works(self, model: str, stage: str, entry: str) -> Iterator[Work]:
         """Yield what a model may come to do at a stage: all that it searches, or takes from the search of another."""

@@ -75,8 +75,8 @@ class RunSettings(Section):
         if not self.trains and self.reads_tokens and self.start is None:
             yield "start is missing. Give a model with a head for the task, since without a recipe none is trained"
         if self.recipe and self.recipe.lora:
-            if not self.backbone.takes_adapters:
-                yield f"recipe.lora: the backbone {self.backbone.kind} has no linear layers to adapt. Leave it out"
+            if obstacle := self.recipe.lora.obstacle(self.backbone.linear_layers):
+                yield f"recipe.lora: the backbone {self.backbone.kind} {obstacle}. Leave it out"
             if self.start is None and not self.recipe.lora.merge:
                 yield "recipe.lora.merge: false would lose the weights that were drawn, without a start. Set it to true"
             if self.start is not None and not self.start.load_only_model_state:

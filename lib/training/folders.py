@@ -306,9 +306,6 @@ def _is_finished(folder: Path) -> bool:
     """Whether a finished run is there with all of its files; what lacks some is made again, and a warning says so."""
     if not (folder / RUN).exists():
         return False
-    gone = missing_files(folder, read_record(folder))
-    if not (folder / CONFIG).is_file():
-        gone.append(CONFIG)
-    if gone:
+    if gone := missing_files(folder, read_record(folder)):
         logger.warning("%s: no finished run, since it has lost %s; it is made again", folder, ", ".join(gone))
     return not gone

@@ -94,6 +94,10 @@ def _train(run: RunSettings, folders: RunFolders, interruption: Interruption) ->
     assert recipe is not None  # its caller has looked
     place_trackers(run.execution, folders.trackers)
     task, backbone, tokenizer, model = assemble(run)
+    # By a name made at run time, so that the digest of a run's code holds it only if the run has adapters.
+    adapting = importlib.import_module("lib.backbones.adapters") if recipe.lora is not None else None
+    if adapting is not None:
+        adapting.targets(model, recipe.lora)  # refuses names of no layer before weights and documents are read
     splits: dict[str, Dataset] = {
         split: load_split(folder, sort=split != "train") for split, folder in run.data.items()
     }
@@ -102,12 +106,9 @@ def _train(run: RunSettings, folders: RunFolders, interruption: Interruption) ->
         backbone.load_weights(model, run.start.checkpoint)
     parameters = count_parameters(model)
     adapters = None
-    if recipe.lora is not None:
+    if adapting is not None:
         backbone.quantize(model, run.precision)
-        # By a name made at run time, so that the digest of a run's code holds it only if the run has adapters.
-        adapters = importlib.import_module("lib.backbones.adapters").Adapters(
-            model, recipe.lora, seed=run.seed, start=run.start and run.start.checkpoint
-        )
+        adapters = adapting.Adapters(model, recipe.lora, seed=run.seed, start=run.start and run.start.checkpoint)
         parameters["trainable"] = sum(parameter.numel() for parameter in trained(model).values())
 
     keep = recipe.keep or [run.task.keeps]

@@ -15,6 +15,7 @@ from lib.core.errors import RunError
 from lib.core.files import write_json
 from lib.core.record import RUN, Accepted, read_record
 from lib.workflow.kept_code import keep_code
+from lib.workflow.known_states import remember_states
 from lib.workflow.staleness import Staleness, missing_results, stale_steps, told_missing
 from lib.workflow.steps import Job, Workflow, in_order, title
 
@@ -26,6 +27,7 @@ def accept(workflow: Workflow, code: str, reason: str | None) -> dict[Job, Stale
     """Take what a target is made of as up to date; the records of its runs say what was accepted, and why.
 
     Nothing is made. What is not stale but unknown to Snakemake, since its metadata was lost, is made known, too.
+    Settings and code as they were before stay known, so that going back to them makes nothing stale.
 
     Args:
         workflow: with the plan of the target, see `lib.workflow.steps`.
@@ -44,6 +46,7 @@ def accept(workflow: Workflow, code: str, reason: str | None) -> dict[Job, Stale
     with workflow.persistence.lock():
         workflow.iocache.deactivate()
         keep_code(code, [digest for job in [*stale, *unknown] if (digest := job.params.get("code"))])
+        remember_states(code, workflow.persistence, {job: not why.others for job, why in stale.items()})
         checksums: dict[str, str] = {}
         for job in in_order(workflow):
             if job in stale:

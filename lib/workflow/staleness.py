@@ -69,7 +69,7 @@ def staleness(workflow: Workflow, job: Job, code: str, needed: set[Job]) -> Stal
         found.others.append(f"input {file} {'has changed' if compared else 'is newer than what was made from it'}")
     records = {record.model_dump_json(): record for record in map(workflow.persistence.metadata, job.output) if record}
     for record in records.values():
-        found = _against(found, record, job, code)
+        found = _against(found, record, job, code, bool(workflow.persistence.params_changed(job)))
     return found
 
 
@@ -90,7 +90,7 @@ def _gone(job: Job) -> list[str]:
     ]
 
 
-def _against(found: Staleness, record: Any, job: Job, code: str) -> Staleness:
+def _against(found: Staleness, record: Any, job: Job, code: str, parameters_changed: bool) -> Staleness:
     """Return `found` with what differs from Snakemake's record of the last time."""
     others = list(found.others)
     inputs = set(map(str, job.input))
@@ -100,7 +100,7 @@ def _against(found: Staleness, record: Any, job: Job, code: str) -> Staleness:
     if record.code is not None and record.code != job.rule.shellcmd:
         others.append(f"the command of the rule {job.rule.name}: {_other_words(record.code, job.rule.shellcmd)}")
     settings, digests, functions = dict(found.settings), found.code, list(found.functions)
-    for name, (before, now) in _parameters(record.params or [], job):
+    for name, (before, now) in _parameters(record.params or [], job) if parameters_changed else ():
         if name == "code" and NOT_SET not in (before, now):
             digests = (before, now)
             functions += code_since(code, before, now)

@@ -1,7 +1,7 @@
 """Whether finished results are still what their records say: the files that runs left, what they read, and the code."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
@@ -39,32 +39,39 @@ def verify(results: str, code: str) -> Verified:
     """
     differing: dict[str, list[str]] = {}
     damaged: list[str] = []
-    other_versions: dict[tuple[str, str], list[str]] = {}
     unknown: dict[str, int] = {}
     # Many runs read the same tokens and executed the same code.
     digest, since = functools.cache(digest_of), functools.cache(functools.partial(code_since, code))
-    folders = sorted(path.parent for path in Path(results, "runs").rglob(RUN))
-    for folder in folders:
-        record = read_record(folder)
+    records = {path.parent: read_record(path.parent) for path in sorted(Path(results, "runs").rglob(RUN))}
+    for folder, record in records.items():
         left = differing_files(folder, record)
         damaged += [str(folder)] if left else []
         problems = left + _read(record, digest)
-        executed = next((entry.code[1] for entry in reversed(record.accepted) if entry.code), record.code)
-        if executed is not None:
-            problems += since(executed)
+        # The code that was executed, or accepted since: the result is known to be good for each.
+        accepted = [digest for entry in record.accepted if entry.code for digest in entry.code]
+        known = [*accepted[::-1], *([record.code] if record.code else [])]
+        if known and all(changes := [since(each) for each in known]):
+            problems += changes[0]
         if problems:
             differing[str(folder)] = problems
-        for package in NUMERICAL:
-            if record.versions.get(package, version(package)) != version(package):
-                other_versions.setdefault((package, record.versions[package]), []).append(str(folder))
         for name, is_unknown in (
             ("the files that they left", not record.files),
-            ("the code that they executed", executed is None),
+            ("the code that they executed", not known),
             ("what they read", any(parent.digest is None for parent in record.parents.values())),
         ):
             if is_unknown:
                 unknown[name] = unknown.get(name, 0) + 1
-    return Verified(len(folders), differing, damaged, other_versions, unknown)
+    return Verified(len(records), differing, damaged, other_versions(records), unknown)
+
+
+def other_versions(records: Mapping[Path, RunRecord]) -> dict[tuple[str, str], list[str]]:
+    """Return the folders of runs made with packages that are installed in another version, by package and version."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for folder, record in records.items():
+        for package in NUMERICAL:
+            if record.versions.get(package, version(package)) != version(package):
+                found.setdefault((package, record.versions[package]), []).append(str(folder))
+    return found
 
 
 def _read(record: RunRecord, digest: Callable[[Path], str]) -> list[str]:
@@ -87,12 +94,18 @@ def told(found: Verified, results: str) -> str:
     for folder, problems in found.differing.items():
         lines += ["", folder, *(f"    {problem}" for problem in problems)]
     lines += [f"Not known of {number} of {found.runs}: {name}." for name, number in found.unknown.items()]
-    for (package, then), folders in found.other_versions.items():
+    return "\n".join([*lines, *told_versions(found.other_versions, found.runs)])
+
+
+def told_versions(found: Mapping[tuple[str, str], Sequence[str]], runs: int) -> list[str]:
+    """Return the lines that name runs made with other versions than are installed, of so many runs in all."""
+    lines = []
+    for (package, then), folders in found.items():
         lines += [
             "",
-            f"{package} was {then} for {len(folders)} of {found.runs}, and is {version(package)} here. New runs may "
+            f"{package} was {then} for {len(folders)} of {runs} runs, and is {version(package)} here. New runs may "
             "differ from these:",
             *(f"    {folder}" for folder in folders[:NAMED]),
             *([f"    and {len(folders) - NAMED} more"] if len(folders) > NAMED else []),
         ]
-    return "\n".join(lines)
+    return lines

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from lib.core.files import write_json
+from lib.core.files import file_digest, write_json
 from lib.core.record import CONFIG, GEOMETRY, HISTORY, PREDICTIONS, RUN, TRIALS, RunRecord
 from lib.core.search_space import variant_name
 from lib.results.scope import Scope
@@ -49,6 +49,9 @@ def write_run(root: Path, stage: str, model: str, dataset: str, seed: int = 0, *
     metrics |= {name: value for name, value in values.items() if name not in fields}
     fields |= {name: value for name, value in values.items() if name in fields}
     folder = root / "runs" / stage / model / dataset / variant_name(fields["variant"]) / f"seed-{seed}"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / CONFIG).write_text("{}\n")
+    fields["files"] = {CONFIG: file_digest(folder / CONFIG), **fields["files"]}
     write_json(folder / RUN, json.loads(RunRecord(**fields, metrics=metrics).model_dump_json()))
     if fields["epochs"]:
         (folder / HISTORY).write_text("epoch,train_loss\n1,3.5\n2,3.0\n")

@@ -35,3 +35,9 @@ def test_asking_about_results_leaves_the_environment_as_it_is(planned, tmp_path,
 
 def test_other_commands_bring_the_environment_up_to_date(planned):
     assert "pip install" in planned("lint")
+
+
+def test_a_study_is_read_by_us_before_snakemake_reads_it(planned):
+    """Snakemake shows its own traceback for a file that is no text, or nested without end."""
+    said = planned("demo")
+    assert said.index("scripts/status.py --configfile config/demo.yaml") < said.index("bin/snakemake --configfile")

@@ -28,6 +28,19 @@ def test_the_full_grid(project):
     assert (jobs["tokenize_corpus"], jobs["tokenize_dataset"], jobs["download_vocabulary"]) == (1, 3, 1)
 
 
+def test_the_workflow_changes_how_snakemake_ends_and_compares(project):
+    program = (
+        "from snakemake.cli import main\n"
+        "try:\n    main(['results/tables/f1.csv', '-n', '--quiet', 'all'])\n"
+        "except SystemExit as end:\n    assert not end.code, end.code\n"
+        "from snakemake.persistence import PersistenceBase\n"
+        "from snakemake.scheduling.job_scheduler import JobScheduler\n"
+        "assert JobScheduler.exit_gracefully.__module__ == 'lib.workflow.ending'\n"
+        "assert PersistenceBase.params_changed.__module__ == 'lib.workflow.known_states'\n"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=project.folder, env=project.environment, check=True)
+
+
 def test_planning_does_not_import_torch(project):
     program = (
         "import sys\nfrom snakemake.cli import main\n"

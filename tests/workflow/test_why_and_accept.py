@@ -169,6 +169,53 @@ def test_an_entry_makes_nothing_stale_even_where_times_are_lost(clone):
     assert project.stale(CONFIG, target=F1) == {}
 
 
+def test_going_back_to_code_that_results_are_known_to_be_good_for_makes_nothing_stale(clone):
+    project = clone("reverted", "results", ".snakemake")
+    path = project.folder / "lib/attention/favor/mechanism.py"
+    made = path.read_text()
+    place = "functional.elu(rows) + 1"
+    second, third, fourth = (made.replace(place, f"{place}{more}") for more in (".0", ".00 * 1", " + 0"))
+    assert len({made, second, third, fourth}) == 4
+    path.write_text(second)
+    assert project.stale(CONFIG)["train"] == 2
+    assert accept(project, "all", "--reason", "the same sum").returncode == 0
+    assert project.stale(CONFIG) == {}
+
+    path.write_text(made)  # what the runs were really made with
+    assert project.stale(CONFIG) == {}
+    assert "nothing is stale" in why(project)
+    assert project.program("verify", "--configfile", CONFIG).returncode == 0
+
+    path.write_text(third)
+    assert project.stale(CONFIG)["train"] == 2
+    assert accept(project, "all").returncode == 0
+    for text in (made, second, third):
+        path.write_text(text)
+        assert project.stale(CONFIG) == {}
+    path.write_text(fourth)
+    assert project.stale(CONFIG)["train"] == 2
+
+    path.write_text(made)  # with other settings, nobody has judged the change
+    new = project.configure(
+        {"extends": CONFIG, "experiment": {"stages": {"tapt": {"recipe": {"weight_decay": 0.5}}}}}, "new.yaml"
+    )
+    adapted = "results/demo/runs/tapt/favor-m64/imdb/seed-420/run.json"
+    assert project.stale(new, target=adapted)["train"] == 1
+    assert "weight_decay" in why(project, adapted, config=new)
+
+
+def test_runs_of_other_versions_than_are_installed_are_named(clone):
+    project = clone("versions", "results", ".snakemake")
+    run = "results/demo/runs/pretrain/sdpa/wikipedia/seed-420/run.json"
+    path = project.folder / run
+    values, status = json.loads(path.read_text()), path.stat()
+    path.write_text(json.dumps(values | {"versions": values["versions"] | {"torch": "1.9"}}))
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    said = why(project, run)
+    assert f"torch was 1.9 for 1 of 1 runs, and is {values['versions']['torch']} here" in said
+    assert "torch was" not in why(project, "results/demo/runs/pretrain/favor-m64/wikipedia/seed-420/run.json")
+
+
 def scrambled(project):
     """Give all results times in any order, as some ways to copy do."""
     files = sorted(path for path in project.results.rglob("*") if path.is_file())

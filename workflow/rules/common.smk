@@ -18,7 +18,9 @@ from lib.study.configuration import load_study, read_layers
 from lib.core.errors import ProjectError
 from lib.core.preloaded import SOCKET
 from lib.workflow.digests import code_digest
+from lib.workflow.ending import end_without_deadlock
 from lib.workflow.kept_code import keep_code
+from lib.workflow.known_states import recognise_states
 from lib.workflow.plan import SPLITS, Key, Plan, as_json
 
 try:

@@ -1,6 +1,6 @@
 """Tables and figures, from run records alone."""
 
-from lib.core.kinds import FIGURES, TABLES
+from lib.results.parameters import FIGURES, TABLES
 
 CAPTIONS = Path(workflow.basedir) / "report"
 

@@ -61,6 +61,12 @@ class Parameters(BackboneParameters):
         """See `BackboneParameters.abilities`."""
         return frozenset({"states", "attention_maps", "queries_and_keys"})
 
+    @property
+    def linear_layers(self) -> frozenset[str]:
+        """See `BackboneParameters.linear_layers`."""
+        shared = self.mechanism is not None and self.mechanism.shares_query_and_key
+        return frozenset({"query", "value", "output", "intermediate"} | (set() if shared else {"key"}))
+
     @check
     def _heads_divide_the_width(self) -> Iterator[str]:
         width = self.attention_size or self.hidden_size

@@ -1,7 +1,7 @@
 """Parameters of the recurrent encoder. Names are those of the attention encoder where both have one."""
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
@@ -11,8 +11,6 @@ from lib.core.sections import Probability, check
 
 class Parameters(BackboneParameters):
     """Bidirectional recurrent encoder: each field is the field of the same name in `RecurrentConfig`."""
-
-    takes_adapters: ClassVar[bool] = False
 
     kind: Literal["recurrent"] = "recurrent"
     cell: Literal["rnn", "lstm", "gru"] = Field(
@@ -48,6 +46,11 @@ class Parameters(BackboneParameters):
     def family(self) -> str:
         """The cell."""
         return self.cell
+
+    @property
+    def linear_layers(self) -> frozenset[str]:
+        """See `BackboneParameters.linear_layers`: its cells are no linear layers."""
+        return frozenset()
 
     def blocks(self) -> int | None:
         """See `BackboneParameters.blocks`: the layers."""

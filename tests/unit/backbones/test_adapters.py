@@ -17,7 +17,7 @@ from transformers import (
 from lib.backbones.adapters import Adapters
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.loading import load_weights
-from lib.backbones.parameters import Lora
+from lib.backbones.parameters import BACKBONES, Lora
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.recurrent.configuration import RecurrentConfig
 from lib.core.errors import RunError
@@ -156,6 +156,20 @@ def test_those_that_are_named_are_adapted():
 def test_a_target_that_is_no_layer_is_refused_with_those_that_there_are():
     with pytest.raises(RunError, match=r"recipe\.lora\.targets: query names no linear layer.*down_proj, gate_proj, k_"):
         adapted("llama", targets=["q_proj", "query"])
+
+
+@pytest.mark.parametrize(
+    ("config", "parameters"),
+    [
+        (encoder(), {"kind": "encoder", "mechanism": {"kind": "sdpa"}}),
+        (CASES["lsh"][0](), {"kind": "encoder", "mechanism": {"kind": "lsh", "num_hashes": 2, "chunk_size": 4}}),
+        (RecurrentConfig(vocab_size=VOCABULARY, hidden_size=8), {"kind": "recurrent"}),
+    ],
+)
+def test_parameters_name_the_linear_layers_that_the_model_has(config, parameters):
+    model = AutoModelForMaskedLM.from_config(config).base_model
+    linear = {name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)}
+    assert BACKBONES.parse(parameters).linear_layers == linear
 
 
 def test_a_backbone_without_linear_layers_takes_no_adapters():

@@ -1,5 +1,6 @@
 import matplotlib.style
 import pytest
+from defusedxml import minidom
 from matplotlib.figure import Figure
 
 from lib.core.errors import ProjectError
@@ -33,6 +34,16 @@ def test_a_suffix_names_the_format_and_files_repeat_to_the_byte(figure, tmp_path
     assert one.read_bytes() == two.read_bytes()
     assert one.read_bytes().startswith(head)
     assert b"Date" not in one.read_bytes()
+
+
+def test_a_note_stands_below_the_figure(figure, tmp_path):
+    for name, note in (("plain", None), ("noted", "one two three " * 9)):
+        save_figure(figure, [tmp_path / f"{name}.svg"], note)
+    plain, noted = (minidom.parse(str(tmp_path / f"{name}.svg")).documentElement for name in ("plain", "noted"))
+    lines = [text.firstChild.data for text in noted.getElementsByTagName("text") if "one" in text.firstChild.data]
+    assert len(lines) == 3
+    height, taller = (float(each.getAttribute("height").removesuffix("pt")) for each in (plain, noted))
+    assert taller > height
 
 
 def test_what_cannot_be_written_is_named(figure, tmp_path):

@@ -227,6 +227,10 @@ BAD = {
         ],
         "stages.pretrain.recipe.lora: the backbone gru of gru has no linear layers to adapt. Leave it",
     ),
+    "adapters in a layer that a shared projection lacks": (
+        [(LORA, {"targets": ["query", "key"]})],
+        "of lsh-h2-c64 has no linear layer key for targets, but intermediate, output, query, value. Leave it out",
+    ),
     "no model": ([("experiment/models", {})], "experiment.models.*at least 1"),
     "models as a list": ([("experiment/models", ["sdpa"])], "experiment.models: Input should be a valid dictionary"),
     "an unknown first weight": (
@@ -1146,6 +1150,15 @@ def test_a_problem_is_named(case):
     changes, expected = (BAD | IDLE | GRAPH)[case]
     with pytest.raises(ConfigError, match=expected):
         load_study([("small.yaml", changed(SMALL, *changes))])
+
+
+def test_adapters_in_a_layer_that_no_model_has_are_refused_once_per_backbone():
+    one, other = message_of((LORA, {"targets": ["query", "q_proj"]})).split("\n- ")[1:]
+    assert (
+        "stages.pretrain.recipe.lora: the backbone encoder of sdpa, favor-m64 has no linear layer q_proj for targets, "
+        "but intermediate, key, output, query, value. Leave it out, or let sdpa, favor-m64 skip the stage"
+    ) in one
+    assert "encoder of lsh-h2-c64 has no linear layer q_proj" in other
 
 
 @pytest.mark.parametrize("case", BAD)

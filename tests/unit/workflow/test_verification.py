@@ -1,3 +1,4 @@
+import json
 from importlib.metadata import version
 
 import pytest
@@ -109,9 +110,30 @@ def test_runs_of_versions_that_are_not_installed_are_named_and_do_not_differ(tmp
     assert not found.differing
     assert found.other_versions == {("torch", "1.0"): [str(folder) for folder in old]}
     said = told(found, "results")
-    assert f"torch was 1.0 for 8 of 10, and is {here['torch']} here." in said
+    assert f"torch was 1.0 for 8 of 10 runs, and is {here['torch']} here." in said
     assert f"    {old[0]}\n" in said
     assert said.endswith("    and 2 more")
+
+
+def test_a_record_that_does_not_name_the_runs_settings_is_broken(tmp_path):
+    folder = write_run(tmp_path, "pretrain", "sdpa", "wikipedia", parents={})
+    values = json.loads((folder / "run.json").read_text())
+    write_json(folder / "run.json", values | {"files": {}})
+    found = verify(str(tmp_path), str(tmp_path / "code"))
+    assert found.damaged == [str(folder)]
+    assert found.differing[str(folder)] == ["run.json does not name config.yaml, which every run leaves"]
+
+    write_json(folder / "run.json", values | {"files": {}, "imported": "a run of other people's code"})
+    assert not problems(tmp_path)
+    (folder / "config.yaml").unlink()
+    assert problems(tmp_path)[str(folder)] == ["config.yaml is gone"]
+
+
+def test_the_code_that_was_executed_and_the_code_that_was_accepted_are_both_good(tmp_path, code):
+    now, (before, *_) = code_digest(SCRIPT), edited(code)
+    change = Accepted(when="2026", reason=None, settings={}, code=(now, before), changes=[])
+    write_run(tmp_path, "pretrain", "sdpa", "wikipedia", parents={}, code=now, accepted=[change.model_dump()])
+    assert not problems(tmp_path)
 
 
 def test_what_a_record_does_not_tell_is_said(tmp_path):

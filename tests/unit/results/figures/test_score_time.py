@@ -178,6 +178,11 @@ def test_program(folders, tmp_path):
     out = [tmp_path / f"figures/f.{suffix}" for suffix in ("svg", "png", "pdf")]
     assert run_program(main, [*inputs, "--out", *map(str, out)]) == 0
     assert all(path.stat().st_size > 5_000 for path in out)
+    assert "different versions" not in out[0].read_text()
+    write_run(tmp_path, "finetune", "sdpa", "imdb", seconds=300.0, versions={"torch": "1.9"})
+    main([*inputs, "--out", *map(str, out)])
+    assert "made with different versions: torch" in out[0].read_text()
+    assert "torch 1.9 (sdpa)" in out[0].read_text()
     (tmp_path / "file").touch()
     with pytest.raises(ProjectError, match="cannot be written"):
         main([*inputs, "--out", str(tmp_path / "file/f.svg")])
