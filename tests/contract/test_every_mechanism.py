@@ -175,7 +175,7 @@ def test_a_fresh_process_gives_the_same(tmp_path):
     program = f"""
 import torch
 from lib.attention.registry import build
-from lib.core.kinds import MECHANISMS
+from lib.attention.parameters import MECHANISMS
 for name, (values, state, tensors, output) in torch.load({str(tmp_path / "saved.pt")!r}).items():
     mechanism = build(MECHANISMS.parse(values), num_heads={HEADS}, head_size={WIDTH}, layer=1, seed=3).eval()
     for round in ("drawn", "loaded"):

@@ -248,7 +248,7 @@ TASK = '''
 
 from typing import ClassVar, Literal
 
-from lib.core.kinds import TaskParameters
+from lib.tasks.parameters import TaskParameters
 from lib.tasks import contract
 
 
@@ -316,7 +316,7 @@ BACKBONE = '''
 from typing import Literal
 
 from lib.backbones import contract
-from lib.core.kinds import BackboneParameters
+from lib.backbones.parameters import BackboneParameters
 
 
 class Parameters(BackboneParameters):
@@ -382,7 +382,7 @@ from typing import Literal
 
 from matplotlib.figure import Figure
 
-from lib.core.kinds import FigureParameters
+from lib.results.parameters import FigureParameters
 
 
 class Parameters(FigureParameters):

@@ -14,7 +14,7 @@ import pytest
 PROGRAM = """
 import json
 from lib.study.configuration import load_study, read_layers
-from lib.core.kinds import FIGURES, TABLES
+from lib.results.parameters import FIGURES, TABLES
 from lib.workflow.digests import code_digest
 from lib.workflow.plan import Plan
 plan = Plan(load_study(read_layers(["config/config.yaml"])))
@@ -64,7 +64,7 @@ HARMLESS = {
         (
             "lib/tasks/other/parameters.py",
             None,
-            "from lib.core.kinds import TaskParameters\nclass Parameters(TaskParameters): x: int = 1\n",
+            "from lib.tasks.parameters import TaskParameters\nclass Parameters(TaskParameters): x: int = 1\n",
         ),
         ("lib/tasks/other/__init__.py", None, ""),
     ],
