@@ -1,9 +1,7 @@
 """Which attention mechanism for long documents, at what price: one encoder, one recipe, only the attention differs."""
 
-import importlib
 import logging
 from importlib.util import find_spec
-from pathlib import Path
 from types import ModuleType
 
 # peft imports it wherever it is installed, and it then warns in every program that a CPU lacks some kernels of a GPU.
@@ -12,13 +10,15 @@ logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
 # `import lib` must be enough for transformers to read a model folder of this project, as in
 # `pipeline("text-classification", model=folder)`, whichever of the two is imported first. Yet it must not import
 # torch or transformers, since the workflow imports lib too. So the models are registered at the moment at which
-# transformers' Auto classes come into being. The modules are named by strings because the digest of a stage's code
-# follows import statements, and what registers every model is no code that, say, pretraining depends on.
+# transformers' Auto classes come into being.
 
 
 def _import_of_all_backbones(part: str) -> None:
-    for path in sorted(Path(__file__).parent.glob(f"backbones/*/{part}.py")):
-        importlib.import_module(f"lib.backbones.{path.parent.name}.{part}")
+    from lib.backbones.parameters import BACKBONES  # it imports lib
+
+    for kind in BACKBONES.kinds():
+        if BACKBONES.has(kind, part):
+            BACKBONES.load(kind, part)
 
 
 def _register_configurations(_: ModuleType) -> None:

@@ -1,6 +1,5 @@
 """A run without a training loop: a trained model as it is, or a backbone that does its task by itself."""
 
-import importlib
 import logging
 from pathlib import Path
 from typing import NamedTuple
@@ -38,12 +37,14 @@ def evaluate(run: RunSettings, out: str | Path, work: str | Path | None = None, 
     """
     if run.recipe is not None:
         raise RunError("recipe: expected none, since nothing is trained here; scripts/train.py runs what trains.")
-    # By a name made at run time, so that the digest of a run's code holds only the way that the run takes.
-    way = importlib.import_module(f"lib.training.evaluate_{'tokens' if run.reads_tokens else 'texts'}")
+    if run.reads_tokens:
+        from lib.training.evaluate_tokens import evaluate as evaluated  # a baseline needs no torch
+    else:
+        from lib.training.evaluate_texts import evaluate as evaluated
     with RunFolders(run, out, work, code) as folders:
         if folders.is_published():
             return
-        record, predictions = way.evaluate(run, folders)
+        record, predictions = evaluated(run, folders)
         staged = folders.stage()
         predictions.to_parquet(staged / PREDICTIONS, index=False)
         write_record(record, staged, code)

@@ -1,6 +1,6 @@
 """Measure the geometry of attention while a model trains; changes no number of the training.
 
-Only runs that measure import this module, by its name, so that no other becomes stale by it.
+It counts in the digests of runs that measure, and of no others: see `OPTIONAL` in `lib.workflow.digests`.
 """
 
 import logging

@@ -1,7 +1,6 @@
 """A run with a training loop, whatever its stage, task and backbone: from its settings to its record."""
 
 import gc
-import importlib
 import logging
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +11,7 @@ import pandas as pd
 import torch
 from datasets import Dataset
 from safetensors.torch import load_model
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
 from transformers.utils import SAFE_WEIGHTS_NAME
 from transformers.utils.logging import disable_progress_bar
 
@@ -33,6 +32,7 @@ from lib.training.checkpoints import (
 )
 from lib.training.determinism import repeatable
 from lib.training.folders import RunFolders
+from lib.training.geometry import geometry_recorder, write_geometry
 from lib.training.heartbeats import Heartbeats
 from lib.training.interruptions import Interruption, OutOfMemoryError, explained_failures, explained_size
 from lib.training.record import count_parameters, ordered_history, training_record, write_record
@@ -42,11 +42,14 @@ from lib.training.trainer import KeyedTrainer, longest_evaluated, trained, train
 
 logger = logging.getLogger(__name__)
 
-MEASURING = "lib.training.geometry"
-"""What measures geometry: imported by this name, so that runs that measure none do not depend on its code."""
 
-
-def train(run: RunSettings, out: str | Path, work: str | Path | None = None, code: str | None = None) -> None:
+def train(
+    run: RunSettings,
+    out: str | Path,
+    work: str | Path | None = None,
+    code: str | None = None,
+    callbacks: Sequence[TrainerCallback] = (),
+) -> None:
     """Train `run` and leave its record, with predictions if its task makes any, in `out`.
 
     Args:
@@ -55,6 +58,7 @@ def train(run: RunSettings, out: str | Path, work: str | Path | None = None, cod
         work: folder under which working checkpoints are kept, until some time after the run; None = beside `out`, and
             removed with it.
         code: digest of the code that the run executes, for its record.
+        callbacks: called by the Trainer before its own; they change no number.
 
     Raises:
         ProjectError: the data, the start or the folders do not allow the run, a signal has come, or memory did not
@@ -68,17 +72,23 @@ def train(run: RunSettings, out: str | Path, work: str | Path | None = None, cod
             return
         take_over(folders)
         fitting = run.execution.micro_batch_tokens
-        while (smaller := _try(run, folders, interruption, fitting)) is not None:
+        while (smaller := _try(run, folders, interruption, fitting, callbacks)) is not None:
             fitting = smaller
             gc.collect()
             torch.cuda.empty_cache()
 
 
-def _try(run: RunSettings, folders: RunFolders, interruption: Interruption, fitting: int) -> int | None:
+def _try(
+    run: RunSettings,
+    folders: RunFolders,
+    interruption: Interruption,
+    fitting: int,
+    callbacks: Sequence[TrainerCallback],
+) -> int | None:
     """Train with `fitting` tokens at once; return how many to try next, None if they fitted."""
     execution = run.execution.model_copy(update={"micro_batch_tokens": fitting})
     try:
-        _train(run.model_copy(update={"execution": execution}), folders, interruption)
+        _train(run.model_copy(update={"execution": execution}), folders, interruption, callbacks)
     except OutOfMemoryError as error:
         if error.fitting is None or not execution.auto_micro_batch:
             raise
@@ -88,16 +98,18 @@ def _try(run: RunSettings, folders: RunFolders, interruption: Interruption, fitt
 
 
 @explained_size()
-def _train(run: RunSettings, folders: RunFolders, interruption: Interruption) -> None:
+def _train(
+    run: RunSettings, folders: RunFolders, interruption: Interruption, listeners: Sequence[TrainerCallback]
+) -> None:
     """Train, predict and publish."""
     recipe = run.recipe
     assert recipe is not None  # its caller has looked
     place_trackers(run.execution, folders.trackers)
     task, backbone, tokenizer, model = assemble(run)
-    # By a name made at run time, so that the digest of a run's code holds it only if the run has adapters.
-    adapting = importlib.import_module("lib.backbones.adapters") if recipe.lora is not None else None
-    if adapting is not None:
-        adapting.targets(model, recipe.lora)  # refuses names of no layer before weights and documents are read
+    if recipe.lora is not None:
+        from lib.backbones.adapters import Adapters, targets  # peft takes seconds to import
+
+        targets(model, recipe.lora)  # refuses names of no layer before weights and documents are read
     splits: dict[str, Dataset] = {
         split: load_split(folder, sort=split != "train") for split, folder in run.data.items()
     }
@@ -106,18 +118,18 @@ def _train(run: RunSettings, folders: RunFolders, interruption: Interruption) ->
         backbone.load_weights(model, run.start.checkpoint)
     parameters = count_parameters(model)
     adapters = None
-    if adapting is not None:
+    if recipe.lora is not None:
         backbone.quantize(model, run.precision)
-        adapters = adapting.Adapters(model, recipe.lora, seed=run.seed, start=run.start and run.start.checkpoint)
+        adapters = Adapters(model, recipe.lora, seed=run.seed, start=run.start.checkpoint if run.start else None)
         parameters["trainable"] = sum(parameter.numel() for parameter in trained(model).values())
 
     keep = recipe.keep or [run.task.keeps]
-    callbacks = [TimedCheckpoints(run.execution.checkpoint_minutes, interruption), *backbone.callbacks(model)]
+    checkpoints = TimedCheckpoints(run.execution.checkpoint_minutes, interruption)
+    callbacks = [*listeners, checkpoints, *backbone.callbacks(model)]
     if recipe.frozen_epochs:
         callbacks.append(Freezing(recipe.freeze_layers, recipe.freezes_embeddings, recipe.frozen_epochs))
-    measuring = importlib.import_module(MEASURING) if run.geometry else None
-    if measuring is not None:
-        callbacks.append(measuring.geometry_recorder(run))
+    if run.geometry:
+        callbacks.append(geometry_recorder(run))
     trainer = KeyedTrainer(
         task=task,
         model=model,
@@ -153,8 +165,8 @@ def _train(run: RunSettings, folders: RunFolders, interruption: Interruption) ->
         predictions.to_parquet(staged / PREDICTIONS, index=False)
     history = ordered_history(trainer.recorder.rows)
     history.to_csv(staged / HISTORY, index=False)
-    if measuring is not None:
-        measuring.write_geometry(trainer, staged / GEOMETRY)
+    if run.geometry:
+        write_geometry(trainer, staged / GEOMETRY)
     record = training_record(run, folders, trainer, history, metrics, parameters)
     report_final(trainer, record)
     close_trackers(trainer)

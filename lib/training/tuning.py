@@ -5,11 +5,10 @@ goes on with the trials in its journal; the one that was cut off is drawn again,
 from its working checkpoint.
 """
 
-import contextlib
 import logging
 import math
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -24,7 +23,6 @@ from optuna.storages.journal import JournalFileBackend
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
 from transformers import TrainerCallback, TrainerState
-from transformers.trainer import DEFAULT_CALLBACKS
 
 from lib.core.attempts import remove
 from lib.core.errors import RunError
@@ -165,8 +163,7 @@ def _run_trial(run: TunedRun, trial: optuna.Trial, score: str, scratch: Path) ->
     reports, folder = Reports(trial, score), scratch / "run"
     try:
         if not (folder / RUN).exists():  # else it was killed between the trial's end and the journal's line
-            with _heard_by(reports):
-                train(settings, folder, scratch / "work")
+            train(settings, folder, scratch / "work", callbacks=[reports])
         record = read_record(folder)
         reports.report(pd.read_csv(folder / HISTORY, float_precision="round_trip")[score])
         state, effort = "complete", record.model_dump(include=set(EFFORT))
@@ -236,19 +233,6 @@ class Reports(TrainerCallback):
         self.report(entry[self.score] for entry in state.log_history if self.score in entry)
         if state.global_step < state.max_steps and self.trial.should_prune():
             raise optuna.TrialPruned
-
-
-@contextlib.contextmanager
-def _heard_by(callback: TrainerCallback) -> Iterator[None]:
-    """Let every Trainer that is made meanwhile call `callback`.
-
-    This way a training knows nothing of searches, and none is stale because of them.
-    """
-    DEFAULT_CALLBACKS.append(callback)
-    try:
-        yield
-    finally:
-        DEFAULT_CALLBACKS.remove(callback)
 
 
 def _publish(folders: RunFolders, study: optuna.Study, score: str) -> None:

@@ -13,10 +13,12 @@ import functools
 import hashlib
 import importlib.util
 import re
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from lib.workflow.structure import OURS, registers, structure
 from lib.workflow.syntax import Chain, Function, chain_of, defined_names, last_name, normalise
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -42,10 +44,16 @@ SILENT = frozenset(
     }
 )
 """Modules that only describe, carry or report a run; neither they nor what they use counts."""
-WRAPPERS = {"cache", "contextmanager", "dataclass", "disable", "lru_cache", "no_grad"}
-"""Decorators that register nothing. Any other may, so that what it decorates counts like a statement."""
+OPTIONAL: dict[str, frozenset[str]] = {
+    "lib.training.run": frozenset({"lib.backbones.adapters", "lib.training.geometry"}),
+    "lib.training.evaluate": frozenset({"lib.training.evaluate_texts", "lib.training.evaluate_tokens"}),
+}
+"""What a module uses only if a run's settings ask for it. `Plan.run_code` names it for the runs whose settings do."""
 STATEMENTS = "<statements>"
 """Stands for the top-level statements of a module that define nothing."""
+
+PLACES = {"__file__", "__name__", "__package__", "__spec__"}
+"""Names by which a definition tells where it stands; beside them, files of data count."""
 
 Definition = tuple[str, str]  # module and name
 _roots: dict[str, tuple[str, ...]] = {}
@@ -62,10 +70,8 @@ def code_digest(script: str, *modules: str) -> str:
     Raises:
         FileNotFoundError: the script or a module does not exist.
     """
-    digest = hashlib.sha256()
-    for module, name in _closure(script, modules):
-        digest.update(f"{module}\0{name}\0{_meaning(module, name).text}\0".encode())
-    _roots[(key := digest.hexdigest()[:16])] = (script, *modules)
+    key = _hash(*sorted(_looks(_closure(script, modules)).values()))[:16]
+    _roots[key] = (script, *modules)
     return key
 
 
@@ -77,9 +83,46 @@ def roots(digest: str) -> tuple[str, ...]:
 def reached(script: str, *modules: str) -> dict[str, str]:
     """Return what counts in the digest of the same arguments, sorted: `module:name` of each, with its own digest."""
     return {
-        ":".join(definition): hashlib.sha256(_meaning(*definition).text.encode()).hexdigest()[:16]
+        ":".join(definition): _hash(
+            _meaning(*definition).look,
+            *(name for gap in _meaning(*definition).gaps for name in sorted(_public_name(*each) for each in gap)),
+        )[:16]
         for definition in _closure(script, modules)
     }
+
+
+def _looks(definitions: Iterable[Definition]) -> dict[Definition, str]:
+    """Return a digest of each definition that holds what it refers to, wherever that stands.
+
+    Each starts as its own text and is then refined by those that it refers to, until no more of them differ; two that
+    look alike also by those that refer to them.
+
+    Source: Weisfeiler and Lehman 1968, colour refinement.
+    """
+    looks = {definition: _meaning(*definition).look for definition in definitions}
+    referring: dict[Definition, list[Definition]] = {}
+    for definition in looks:
+        for target in {target for gap in _meaning(*definition).gaps for target in gap}:
+            referring.setdefault(target, []).append(definition)
+    known = 0
+    while (number := len(set(looks.values()))) > known:
+        known, before, counts = number, looks, Counter(looks.values())
+        looks = {
+            definition: _hash(
+                look,
+                *(
+                    ",".join(sorted(before.get(target) or _meaning(*target).look for target in gap))
+                    for gap in _meaning(*definition).gaps
+                ),
+                *(sorted(before[each] for each in referring.get(definition, ())) if counts[look] > 1 else ()),
+            )
+            for definition, look in before.items()
+        }
+    return looks
+
+
+def _hash(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def _closure(script: str, modules: Iterable[str]) -> list[Definition]:
@@ -102,6 +145,7 @@ class _Module(NamedTuple):
     loaded: list[tuple[str, str]]  # module and attribute (or "") of every import
     registered: list[str]  # definitions with a decorator that may register them
     mentioned: set[str]  # all names that occur, those in annotations included
+    known: set[str]  # names that it defines or imports
 
 
 @functools.cache
@@ -109,17 +153,15 @@ def _module(name: str) -> _Module | None:
     """Return what a module holds; None if it is not of the project, or not there."""
     path = ROOT.joinpath(*name.split("."))
     files = [file for file in (path / "__init__.py", path.with_suffix(".py")) if file.is_file()]
-    if name.split(".")[0] not in ("lib", "scripts") or not (files or path.is_dir()):
+    if name.split(".")[0] not in OURS or not (files or path.is_dir()):
         return None
     tree = ast.parse(files[0].read_text(encoding="utf-8") if files else "", filename=name)
-    module = _Module({}, {}, [], [], set())
+    module = _Module({}, {}, [], [], set(), set())
     for statement in tree.body:
         if not isinstance(statement, ast.Import | ast.ImportFrom):
             for defined in defined_names(statement) or [STATEMENTS]:
                 module.definitions.setdefault(defined, []).append(statement)
-        if isinstance(statement, Function | ast.ClassDef) and not WRAPPERS.issuperset(
-            last_name(decorator) for decorator in statement.decorator_list
-        ):
+        if isinstance(statement, Function | ast.ClassDef) and registers(statement):
             module.registered.append(statement.name)
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
@@ -135,18 +177,22 @@ def _module(name: str) -> _Module | None:
             for alias in node.names:
                 module.imports.setdefault(alias.asname or alias.name, []).append((target, (alias.name,)))
                 module.loaded.append((target, alias.name))
+    module.known.update(module.definitions, module.imports)
     return module
 
 
 def _source(name: str) -> _Module:
     """Return what a module holds; nothing if it is not of the project."""
-    return _module(name) or _Module({}, {}, [], [], set())
+    return _module(name) or _Module({}, {}, [], [], set(), set())
 
 
 @functools.cache
-def _lookup(module: str, chain: Chain) -> frozenset[Definition]:
-    """Return the definitions that `chain` stands for in `module`; all of the module if the chain is empty."""
-    found: set[Definition] = set()
+def _lookup(module: str, chain: Chain) -> dict[Definition, Chain]:
+    """Return the definitions that `chain` stands for in `module`, each with the attributes of it that are meant.
+
+    All of the module if the chain is empty. Imports that were passed on the way stand as their modules' statements.
+    """
+    found: dict[Definition, Chain] = {}
     seen: set[tuple[str, Chain]] = set()
     waiting = [(module, chain)]
     while waiting:
@@ -157,20 +203,21 @@ def _lookup(module: str, chain: Chain) -> frozenset[Definition]:
         module, chain = place
         source = _module(module)
         if source is None:
-            found.add((module, ".".join(chain)))
+            found[module, ".".join(chain)] = ()
         elif not chain:
-            found |= {(module, name) for name in (*source.definitions, STATEMENTS)}
+            found |= {(module, name): () for name in (*source.definitions, STATEMENTS)}
             # A module imports for others what it does not mention itself.
             exports = source.imports.keys() - source.mentioned
             waiting += [target for name in exports for target in source.imports[name] if target[1]]
         elif chain[0] in source.definitions or chain[0] in source.imports:
-            found.add((module, chain[0] if chain[0] in source.definitions else STATEMENTS))
+            found |= {(module, chain[0]): chain[1:]} if chain[0] in source.definitions else {(module, STATEMENTS): ()}
             waiting += [(target, (*attribute, *chain[1:])) for target, attribute in source.imports.get(chain[0], ())]
         elif _module(submodule := f"{module}.{chain[0]}"):
             waiting.append((submodule, chain[1:]))
         else:
-            found |= {(module, STATEMENTS), *_imported_on_demand(module, chain[0])}
-    return frozenset(found)
+            on_demand = _imported_on_demand(module, chain[0])
+            found |= {(module, STATEMENTS): () if on_demand else chain, **dict.fromkeys(on_demand, chain[1:])}
+    return found
 
 
 def _imported_on_demand(package: str, name: str) -> set[Definition]:
@@ -184,7 +231,9 @@ def _imported_on_demand(package: str, name: str) -> set[Definition]:
 
 
 class _Meaning(NamedTuple):
-    text: str  # the syntax tree and what its imported names stand for; empty if nothing counts
+    text: str  # what it does, and what stands in its gaps and is not followed; empty if nothing counts
+    look: str  # digest of the text
+    gaps: list[list[Definition]]  # for each of its references, what that stands for
     uses: set[Definition]
 
 
@@ -192,26 +241,95 @@ class _Meaning(NamedTuple):
 def _meaning(module: str, name: str) -> _Meaning:
     """Return what counts of a definition."""
     source = _source(module)
-    trees, types = normalise(source.definitions.get(name, ()), functools.partial(_is_settings, module))
-    names = _resolve(module, trees)
-    uses = {(module, STATEMENTS), *_classes(module, types)}.union(*names.values())
+    statements = source.definitions.get(name, [])
+    nothing = _hash(name, *(ast.dump(each.annotation) for each in _kind_fields(statements)))
+    trees, types = normalise(statements, functools.partial(_is_settings, module))
+    ambiguous = {each for each, targets in source.imports.items() if len(set(targets)) > 1}
+    text, names = structure(trees, source.known, ambiguous, functools.partial(_is_private, module))
+    uses, gaps, parts = {(module, STATEMENTS), *_classes(module, types)}, [], []
+    for chain in names:
+        found = _lookup(module, chain) if chain[0] else _lookup(*_split(chain[-1]))
+        followed = {definition for definition in found if _is_followed(module, definition[0])}
+        uses |= followed
+        gaps.append([each for each in followed if each[1] != STATEMENTS])
+        spelled = (_spelled(each, rest, each in followed) for each, rest in found.items())
+        parts.append(str(sorted(filter(None, spelled))))
     if name == STATEMENTS:
         uses |= {(module, registered) for registered in source.registered}
         for target, attribute in source.loaded:
             submodule = f"{target}.{attribute}"
-            uses.add((submodule if attribute and _module(submodule) else target, STATEMENTS))
+            loaded = submodule if attribute and _module(submodule) else target
+            if _is_followed(module, loaded):
+                uses.add((loaded, STATEMENTS))
             if attribute == "*":
-                uses |= _lookup(target, ())
-    imported = [(chain, sorted(found)) for chain, found in sorted(names.items()) if chain[0] in source.imports]
-    parts = [part for part in (imported, _data_files(module, trees)) if part]
-    return _Meaning("".join([*map(ast.dump, trees), *map(str, parts)]), uses)
-
-
-def _data_files(module: str, trees: Iterable[ast.AST]) -> list[tuple[str, str]]:
-    """Return the files that are no code and that a definition names beside `__file__`, with their digests."""
+                uses |= _lookup(target, ()).keys()
     nodes = [node for tree in trees for node in ast.walk(tree)]
-    if not any(isinstance(node, ast.Name) and node.id == "__file__" for node in nodes):
-        return []
+    if not PLACES.isdisjoint(node.id for node in nodes if isinstance(node, ast.Name)):
+        parts += [module, *map(str, _data_files(module, nodes))]
+    if trees:
+        parts += [text, _public_name(module, name) or str(defined_names(statements[0]).index(name))]
+    text = "\0".join(parts)
+    return _Meaning(text, _hash(text) if text else nothing, gaps, uses)
+
+
+def _split(name: str) -> tuple[str, Chain]:
+    """Return the top package of a dotted name, and the rest."""
+    package, *rest = name.split(".")
+    return package, tuple(rest)
+
+
+def _kind_fields(statements: Iterable[ast.stmt]) -> list[ast.AnnAssign]:
+    """Return the fields of classes that name a kind: they tell settings apart of which nothing else counts."""
+    return [
+        each
+        for statement in statements
+        if isinstance(statement, ast.ClassDef)
+        for each in statement.body
+        if isinstance(each, ast.AnnAssign) and last_name(each.target) == "kind"
+    ]
+
+
+def _is_followed(module: str, target: str) -> bool:
+    """Whether what `module` uses of `target` counts in its digest."""
+    return target not in SILENT and target not in OPTIONAL.get(module, ()) and _module(target) is not None
+
+
+def _spelled(definition: Definition, attributes: Chain, is_followed: bool) -> str:
+    """Return how a text names a definition: not at all if it is followed, by its name if it is silent."""
+    module, name = definition
+    if is_followed:
+        return ".".join(attributes)
+    place = module.rpartition(".")[2] if any(module in modules for modules in OPTIONAL.values()) else module
+    return ".".join([*([] if module in SILENT else [place]), name, *attributes])
+
+
+@functools.cache
+def _is_private(module: str, name: str) -> bool:
+    """Whether a definition may be called otherwise without a consequence: no text can name it."""
+    if not name.startswith("_") or name.startswith("__") or name in _quoted():
+        return False
+    statements = _source(module).definitions.get(name, [])
+    classes = (
+        isinstance(each, ast.ClassDef) or (isinstance(each, Function) and registers(each)) for each in statements
+    )
+    return len(statements) == 1 and not any(classes)
+
+
+def _public_name(module: str, name: str) -> str:
+    return "" if _is_private(module, name) else name
+
+
+@functools.cache
+def _quoted() -> frozenset[str]:
+    """Return the private names that stand in quotes in the project, perhaps for `getattr`."""
+    files = (path for folder in ("lib", "scripts") for path in (ROOT / folder).rglob("*.py"))
+    return frozenset(
+        name for path in files for name in re.findall(r"""["'.](_[A-Za-z]\w*)["']""", path.read_text(encoding="utf-8"))
+    )
+
+
+def _data_files(module: str, nodes: Iterable[ast.AST]) -> list[tuple[str, str]]:
+    """Return the files that are no code and that a definition names beside `__file__`, with their digests."""
     place = ROOT.joinpath(*module.split("."))
     own = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
     texts = sorted({node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)})
@@ -225,16 +343,17 @@ def _data_files(module: str, trees: Iterable[ast.AST]) -> list[tuple[str, str]]:
     ]
 
 
-def _resolve(module: str, trees: Iterable[ast.AST]) -> dict[Chain, frozenset[Definition]]:
+def _resolve(module: str, trees: Iterable[ast.AST]) -> set[Definition]:
     """Return what the names in `trees` stand for, those alone that `module` defines or imports."""
-    source, names, waiting = _source(module), {}, list(trees)
+    found: set[Definition] = set()
+    source, waiting = _source(module), list(trees)
     while waiting:
         node = waiting.pop()
         if not (chain := chain_of(node)):
             waiting += ast.iter_child_nodes(node)
-        elif chain[0] in source.definitions or chain[0] in source.imports:
-            names[chain] = _lookup(module, chain)
-    return names
+        elif chain[0] in source.known:
+            found |= _lookup(module, chain).keys()
+    return found
 
 
 def _statements(definitions: Iterable[Definition]) -> list[tuple[str, ast.stmt]]:
@@ -249,7 +368,7 @@ def _is_settings(module: str, node: ast.stmt) -> bool:
     if not isinstance(node, ast.ClassDef):
         return False
     names = [base.value if isinstance(base, ast.Subscript) else base for base in node.bases]
-    bases = set().union(*_resolve(module, names).values())
+    bases = _resolve(module, names)
     return ("pydantic", "BaseModel") in bases or any(
         base is not node and _is_settings(place, base) for place, base in _statements(bases)
     )
@@ -266,7 +385,7 @@ def _classes(module: str, types: Iterable[ast.expr]) -> set[Definition]:
             if isinstance(node, ast.Constant) and isinstance(node.value, str):
                 with contextlib.suppress(SyntaxError):
                     waiting.append((module, ast.parse(node.value, mode="eval").body))
-        new = set().union(*_resolve(module, [type_]).values()) - seen
+        new = _resolve(module, [type_]) - seen
         seen |= new
         for definition in new:
             for place, statement in _statements([definition]):

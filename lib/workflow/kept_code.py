@@ -13,6 +13,8 @@ from pydantic import BaseModel, ValidationError
 from lib.core.files import write_json
 from lib.workflow.digests import ROOT, STATEMENTS, code_digest, reached, roots
 
+VERSION = 2
+"""Of the way in which digests are made; those of another one cannot be compared."""
 SHOWN = 5
 """How many definitions of a file are named."""
 
@@ -24,6 +26,7 @@ class KeptCode(BaseModel):
     """The arguments of `code_digest`."""
     definitions: dict[str, str]
     """What they reached: `module:name`, with a digest of its own."""
+    version: int = 1
 
 
 def keep_code(folder: str | Path, digests: Iterable[str]) -> None:
@@ -31,7 +34,11 @@ def keep_code(folder: str | Path, digests: Iterable[str]) -> None:
     for digest in set(digests):
         path = Path(folder) / f"{digest}.json"
         if not path.is_file():
-            write_json(path, KeptCode(roots=list(roots(digest)), definitions=reached(*roots(digest))).model_dump())
+            write_json(path, _kept(digest).model_dump())
+
+
+def _kept(digest: str) -> KeptCode:
+    return KeptCode(roots=list(roots(digest)), definitions=reached(*roots(digest)), version=VERSION)
 
 
 def kept_code(folder: str | Path, digest: str) -> KeptCode | None:
@@ -59,20 +66,29 @@ def code_since(folder: str | Path, digest: str, now: str | None = None) -> list[
             if now
             else [f"the code of then is not known: {folder}/{digest}.json is not there"]
         )
+    if before.version != VERSION:
+        return ["the code cannot be compared: this version of the project makes digests in another way"]
     try:
         if now is None and code_digest(*before.roots) == digest:
             return []
         definitions = reached(*(roots(now) if now else before.roots))
     except FileNotFoundError as error:
         return [f"code is gone: {error}"]
-    return differing(before.definitions, definitions)
+    return differing(before.definitions, definitions) or ["names in the code stand for other definitions"]
 
 
 def differing(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Return which definitions differ between two mappings of their digests: a sentence for each file and kind."""
+    """Return which definitions differ between two mappings of their digests: a sentence for each file and kind.
+
+    Those that have another place or another private name, and are the same otherwise, do not differ.
+    """
     found: dict[tuple[str, str], list[str]] = {}
+    gone, new = (
+        {each: one[each] for each in one.keys() - other.keys()} for one, other in ((before, now), (now, before))
+    )
+    moved = set(gone.values()) & set(new.values())
     for definition in sorted(before.keys() | now.keys()):
-        if before.get(definition) != now.get(definition):
+        if before.get(definition) != now.get(definition) and (gone | new).get(definition) not in moved:
             module, name = definition.split(":")
             what = "changed" if definition in before and definition in now else "new" if definition in now else "gone"
             found.setdefault((_file(module), what), []).append(

@@ -11,6 +11,8 @@ VALIDATORS = {"field_validator", "model_validator", "check"}
 """Decorators of the methods that check settings."""
 FIELD_MARKS = {"ClassVar", "InitVar", "KW_ONLY"}
 """Annotations that decide whether an attribute of a dataclass is a field."""
+WRAPPERS = {"cache", "contextmanager", "dataclass", "disable", "jit", "lru_cache", "no_grad"}
+"""Decorators that register nothing. Any other may, so that what it decorates counts like a statement."""
 LEVELS = {"debug", "info", "warning", "error", "exception", "critical", "log"}
 
 
@@ -110,9 +112,7 @@ class _Normaliser(ast.NodeVisitor):
         return self.visit_FunctionDef(node)
 
     def visit_Raise(self, node: ast.Raise) -> ast.AST:
-        # The name of the error counts, since it may be caught; as a text, it is not followed.
-        error = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
-        return ast.Raise(ast.Constant(ast.unparse(error)) if error else None)
+        return ast.Raise(node.exc.func if isinstance(node.exc, ast.Call) else node.exc)
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         return ast.Assert(node.test)

@@ -106,13 +106,13 @@ class Trainings:
     def __init__(self, killed=None, step=STEPS_AN_EPOCH + 3):
         self.runs, self.killed, self.step = [], killed, step
 
-    def __call__(self, run, *arguments):
+    def __call__(self, run, *arguments, **options):
         self.runs.append(run)
         if len(self.runs) - 1 == self.killed:
             with killed_at(self.step):
-                train(run, *arguments)
+                train(run, *arguments, **options)
             raise KeyboardInterrupt
-        train(run, *arguments)
+        train(run, *arguments, **options)
 
 
 @pytest.mark.parametrize("pruner", ["none", "median"])

@@ -60,6 +60,17 @@ HARMLESS = {
     "a new function beside those that run": [
         ("lib/data/padding.py", "def pad_ids", "def pad_nothing() -> None:\n    return None\n\n\ndef pad_ids")
     ],
+    "the names of local variables and of a private function": [
+        ("lib/data/padding.py", "for i, row in enumerate(rows)", "for number, ids_of_one in enumerate(rows)"),
+        ("lib/data/padding.py", "ids[i, : len(row)] = row", "ids[number, : len(ids_of_one)] = ids_of_one"),
+        ("lib/data/padding.py", "mask[i, : len(row)] = 1", "mask[number, : len(ids_of_one)] = 1"),
+        ("lib/attention/favor/mechanism.py", "_exponents(", "_powers("),
+    ],
+    "the file of a definition": [
+        ("lib/data/labels.py", "IGNORED = -100\n", "from lib.data.ignored import IGNORED\n"),
+        ("lib/data/ignored.py", None, "IGNORED = -100\n"),
+        ("lib/data/masking.py", "from lib.data.labels import IGNORED", "from lib.data.ignored import IGNORED"),
+    ],
     "a new key of another task": [
         (
             "lib/tasks/other/parameters.py",

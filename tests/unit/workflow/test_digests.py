@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from code_digests import forget
 
 from lib.workflow import digests
 
@@ -276,6 +277,7 @@ NOTHING = {
     "tracker": ("lib/training/trackers.py", "80", "443"),
     "module that is not imported": ("lib/room/head.py", "1", "2"),
     "another script": ("scripts/other.py", "head", "late"),
+    "alias of an import": (MODEL, "import gelu, layers, register", "import gelu as gelu, layers, register"),
 }  # fmt: skip
 
 CHANGES = {
@@ -331,15 +333,141 @@ CHANGES = {
 }  # fmt: skip
 
 
+RENAMED = {
+    "variable": ("def f(a):\n    x = a\n    return x", "def f(a):\n    y = a\n    return y"),
+    "variables of a loop": (
+        "def f(a):\n    for i, x in a:\n        x += i\n    else:\n        del x",
+        "def f(a):\n    for x, i in a:\n        i += x\n    else:\n        del i",
+    ),
+    "variable with the name of a definition": (
+        "def f(a):\n    x = a\n    return x",
+        "def f(a):\n    g = a\n    return g",
+    ),
+    "inner function": (
+        "def f(a):\n    def g(x, /):\n        return x + a\n    return g",
+        "def f(a):\n    def h(x, /):\n        return x + a\n    return h",
+    ),
+    "variable of the function around": (
+        "def f():\n    x = 0\n    def g():\n        nonlocal x\n        x += 1\n    return g",
+        "def f():\n    y = 0\n    def g():\n        nonlocal y\n        y += 1\n    return g",
+    ),
+    "variable of a comprehension": ("def f(x):\n    return [x for x in x]", "def f(x):\n    return [y for y in x]"),
+    "variables of two comprehensions": (
+        "def f(a):\n    return {x: [y for y in x] for x in a if (z := x)}, z",
+        "def f(a):\n    return {p: [p for p in p] for p in a if (q := p)}, q",
+    ),
+    "variable of a generator at the top level": ("A = sum(x for x in B)\nB = 1", "A = sum(y for y in B)\nB = 1"),
+    "caught error": (
+        "def f():\n    try:\n        f()\n    except KeyError as error:\n        raise error",
+        "def f():\n    try:\n        f()\n    except KeyError as e:\n        raise e",
+    ),
+    "opened file": ("def f(a):\n    with a as b:\n        return b", "def f(a):\n    with a as c:\n        return c"),
+    "captures of a pattern": (
+        "def f(a):\n    match a:\n        case [x, *y] | {1: x, **y} as z:\n            return x, y, z",
+        "def f(a):\n    match a:\n        case [u, *v] | {1: u, **v} as w:\n            return u, v, w",
+    ),
+    "variable of a method": (
+        "class A:\n    b = 1\n    def f(self):\n        x = self.b\n        return x",
+        "class A:\n    b = 1\n    def f(self):\n        b = self.b\n        return b",
+    ),
+    "variable beside one that a query names": (
+        "def f(a):\n    x, y = 1, 2\n    return a.query('b == @x') + y",
+        "def f(a):\n    x, z = 1, 2\n    return a.query('b == @x') + z",
+    ),
+    "private function": (
+        "def _f(a):\n    return _f(a - 1) if a else _f\ndef g():\n    raise _f(1)",
+        "def _h(a):\n    return _h(a - 1) if a else _h\ndef g():\n    raise _h(1)",
+    ),
+    "private constants": ("_A, _B = 1, 2\nC = _A, _B", "_X, _Y = 1, 2\nC = _X, _Y"),
+    "import": (
+        "from lib.room.far import FAR\ndef f():\n    from lib.room import late\n    return FAR, late.LATE",
+        "from lib.room import far as a\ndef f():\n    from lib.room.late import LATE as x\n    return a.FAR, x",
+    ),
+    "import from outside": (
+        "from torch.nn import functional as act\nA = act.gelu",
+        "import torch\nA = torch.nn.functional.gelu",
+    ),
+}
+
+OTHERS = {
+    "which of two variables": (
+        "def f(a, b):\n    x, y = a, b\n    return x",
+        "def f(a, b):\n    x, y = a, b\n    return y",
+    ),
+    "parameter": ("def f(a):\n    return a", "def f(b):\n    return b"),
+    "keyword": ("def f(a):\n    return dict(a=a)", "def f(a):\n    return dict(b=a)"),
+    "attribute of a class": ("class A:\n    b = 1", "class A:\n    c = 1"),
+    "class": ("class _A:\n    b = 1", "class _B:\n    b = 1"),
+    "class in a function": (
+        "def f():\n    class A:\n        pass\n    return A",
+        "def f():\n    class B:\n        pass\n    return B",
+    ),
+    "public function": ("def f():\n    return 1", "def g():\n    return 1"),
+    "variable that a text shows": (
+        "def f(a):\n    x = a\n    return f'{x=}'",
+        "def f(a):\n    y = a\n    return f'{y=}'",
+    ),
+    "variable among all": ("def f(a):\n    x = a\n    return locals()", "def f(a):\n    y = a\n    return locals()"),
+    "variable that a query names": (
+        "def f(a):\n    x = 1\n    return a.query('b == @x')",
+        "def f(a):\n    y = 1\n    return a.query('b == @x')",
+    ),
+    "variable of the module": ("def f():\n    global x\n    x = 1", "def f():\n    x = 1"),
+    "variable of the function around": (
+        "def f():\n    x = 0\n    def g():\n        nonlocal x\n        x = 1\n    g()\n    return x",
+        "def f():\n    x = 0\n    def g():\n        x = 1\n    g()\n    return x",
+    ),
+    "private function that is looked up": ("def _f():\n    return 1\nA = '_f'", "def _g():\n    return 1\nA = '_f'"),
+    "private function that is registered": (
+        "import a\n@a.b\ndef _f():\n    return 1",
+        "import a\n@a.b\ndef _g():\n    return 1",
+    ),
+    "which of two private constants": ("_A, _B = 1, 2\nC = _A", "_A, _B = 1, 2\nC = _B"),
+    "which of two private functions": (
+        "def _f():\n    return 1\ndef _g():\n    return 2\nA = _f",
+        "def _f():\n    return 1\ndef _g():\n    return 2\nA = _g",
+    ),
+    "which of two registers that look alike": (
+        "from lib.room import one, two\nP, Q = one.ROWS, one.ROWS\nR = two.ROWS",
+        "from lib.room import one, two\nP, Q = one.ROWS, two.ROWS\nR = two.ROWS",
+    ),
+    "attribute of a definition": (
+        "from lib.room.far import FAR\nA = FAR.real",
+        "from lib.room.far import FAR\nA = FAR.imag",
+    ),
+    "which of two imports": (
+        "def f(a):\n    if a:\n        from lib.room.far import FAR as x\n"
+        "    else:\n        from lib.room.late import LATE as x\n    return x",
+        "def f(a):\n    if a:\n        from lib.room.late import LATE as x\n"
+        "    else:\n        from lib.room.far import FAR as x\n    return x",
+    ),
+    "what an import is of": (
+        "def f():\n    from torch import a\n    return a",
+        "def f():\n    from numpy import a\n    return a",
+    ),
+    "optional import": (
+        "try:\n    import a\nexcept ImportError:\n    a = 1",
+        "try:\n    import b\nexcept ImportError:\n    a = 1",
+    ),
+    "settings of another kind": (
+        "from lib.room.kinds_of import one\nA = isinstance(1, one.Parameters)",
+        "from lib.room.kinds_of import two\nA = isinstance(1, two.Parameters)",
+    ),
+    "condition of a comprehension": (
+        "A = [x for x in B if x for y in x]\nB = 1",
+        "A = [x for x in B for y in x if x]\nB = 1",
+    ),
+}
+BESIDE = {
+    "lib/room/one.py": "ROWS = {}\n",
+    "lib/room/two.py": "ROWS = {}\n",
+    "lib/room/kinds_of/one.py": "from lib.room.base import Section\nclass Parameters(Section):\n    kind: 'one'\n",
+    "lib/room/kinds_of/two.py": "from lib.room.base import Section\nclass Parameters(Section):\n    kind: 'two'\n",
+}
+
+
 def digest(*modules):
     return forget(digests.code_digest, "scripts/train.py", *modules)
-
-
-def forget(function, *arguments):
-    """Call `function` as a new process would."""
-    for cache in (digests._module, digests._lookup, digests._meaning, digests.code_digest):
-        cache.cache_clear()
-    return function(*arguments)
 
 
 @pytest.fixture(autouse=True)
@@ -378,6 +506,58 @@ def test_what_can_change_numbers_counts(project, file, old, new):
     before = digest("lib.room.lsh")
     edit(project, file, old, new)
     assert digest("lib.room.lsh") != before
+
+
+@pytest.fixture
+def digest_of(project):
+    """Return the digest of a module that holds a text."""
+    (project / "lib/room/kinds_of").mkdir()
+    for name, text in BESIDE.items():
+        (project / name).write_text(text)
+
+    def written(text):
+        (project / "lib/one.py").write_text(text)
+        return forget(digests.code_digest, "scripts/other.py", "lib.one")
+
+    return written
+
+
+@pytest.mark.parametrize(("before", "after"), RENAMED.values(), ids=RENAMED)
+def test_what_only_the_code_itself_calls_so_may_be_renamed(digest_of, before, after):
+    assert digest_of(before) == digest_of(after)
+
+
+@pytest.mark.parametrize(("before", "after"), OTHERS.values(), ids=OTHERS)
+def test_what_means_something_else_counts(digest_of, before, after):
+    assert digest_of(before) != digest_of(after)
+
+
+def test_definitions_may_stand_in_other_files(project):
+    before = forget(digests.reached, "scripts/train.py", "lib.room.lsh")
+    was = digest("lib.room.lsh")
+    edit(project, "lib/room/far.py", "FAR = 6\n", "")
+    edit(project, "lib/room/late.py", "LATE", "FAR = 6\nLATE")
+    edit(project, LAYERS, "lib.room.far import", "lib.room.late import")
+    assert digest("lib.room.lsh") == was
+    after = forget(digests.reached, "scripts/train.py", "lib.room.lsh")
+    assert before.keys() - after.keys() == {"lib.room.far:FAR"}
+    assert before["lib.room.far:FAR"] == after["lib.room.late:FAR"]
+
+
+def test_what_a_setting_asks_for_counts_where_it_is_named(project, monkeypatch):
+    (project / "lib/user.py").write_text("from lib.room.far import FAR\nVALUE = FAR\n")
+    monkeypatch.setattr(digests, "OPTIONAL", {"lib.user": frozenset({"lib.room.far"})})
+    assert list(forget(digests.reached, "scripts/other.py", "lib.user")) == ["lib.user:VALUE"]
+    assert list(forget(digests.reached, "scripts/other.py", "lib.user", "lib.room.far")) == [
+        "lib.room.far:FAR",
+        "lib.user:VALUE",
+    ]
+    assert next(iter(forget(digests.reached, "scripts/other.py", "lib.room.layers"))) == "lib.room.far:FAR"
+
+
+def test_what_is_listed_as_optional_is_imported():
+    for module, targets in digests.OPTIONAL.items():
+        assert targets <= {target for target, _ in forget(digests._source, module).loaded}
 
 
 def test_a_file_of_data_counts_with_the_definition_that_names_it(project):

@@ -7,7 +7,7 @@ from run_records import write_run
 from lib.core.files import write_json
 from lib.core.record import Accepted, digest_of, file_digest
 from lib.workflow.digests import code_digest
-from lib.workflow.kept_code import KeptCode, code_since, differing, keep_code, kept_code
+from lib.workflow.kept_code import VERSION, KeptCode, code_since, differing, keep_code, kept_code
 from lib.workflow.verification import told, verify
 
 SCRIPT = "scripts/describe_dataset.py"
@@ -26,7 +26,7 @@ def edited(code, digest="0123456789abcdef"):
     changed, new, *_ = [name for name in kept.definitions if name.startswith("lib.data.description:")]
     definitions = kept.definitions | {changed: "another", "lib.data.description:gone": "any"}
     del definitions[new]
-    write_json(code / f"{digest}.json", KeptCode(roots=kept.roots, definitions=definitions).model_dump())
+    write_json(code / f"{digest}.json", kept.model_copy(update={"definitions": definitions}).model_dump())
     return digest, changed.split(":")[1], new.split(":")[1]
 
 
@@ -84,6 +84,19 @@ def test_the_code_is_compared_by_definitions(tmp_path, code):
         f"code of lib/data/description.py: `{new}` new",
         "code of lib/data/description.py: `gone` gone",
     }
+
+
+def test_what_only_stands_elsewhere_does_not_differ():
+    before = {"lib.a:f": "1", "lib.a:_g": "2", "lib.a:h": "3"}
+    now = {"lib.b:f": "1", "lib.a:_other": "2", "lib.b:h": "4"}
+    assert differing(before, now) == ["code of lib/a.py: `h` gone", "code of lib/b.py: `h` new"]
+
+
+def test_digests_that_were_made_in_another_way_are_not_compared_by_definitions(code):
+    kept = kept_code(code, code_digest(SCRIPT))
+    write_json(code / "0123456789abcdef.json", kept.model_dump(exclude={"version"}))
+    (said,) = code_since(code, "0123456789abcdef", code_digest(SCRIPT))
+    assert "makes digests in another way" in said
 
 
 def test_code_that_was_accepted_is_that_of_the_run(tmp_path, code):
@@ -151,7 +164,9 @@ def test_code_that_was_not_kept_is_no_proof(tmp_path):
 
 
 def test_a_root_that_is_gone_is_named(tmp_path):
-    write_json(tmp_path / "aa.json", KeptCode(roots=["scripts/retired.py"], definitions={}).model_dump())
+    write_json(
+        tmp_path / "aa.json", KeptCode(roots=["scripts/retired.py"], definitions={}, version=VERSION).model_dump()
+    )
     assert "scripts.retired" in code_since(tmp_path, "aa")[0]
 
 
