@@ -1,0 +1,169 @@
+"""The graph of stages: which model passes which, from where its weights come, and what it is and does there."""
+
+import functools
+import json
+
+from lib.backbones.parameters import BackboneParameters
+from lib.data.sections import Corpus, Dataset
+from lib.study.experiment import Experiment
+from lib.study.stages import Work
+
+
+class Graph:
+    """What models are and do at the stages of an experiment.
+
+    Every question may be asked about whatever the experiment names. Where names lead nowhere, answers are KeyErrors:
+    `lib.study.relations` reports such names before it asks.
+    """
+
+    def __init__(self, experiment: Experiment):
+        self.experiment = experiment
+        self._backbones: dict[tuple[str, str | None], BackboneParameters] = {}
+        self._works: dict[tuple[str, str, str], Work] = {}
+        self._owners: dict[str, dict[str, str]] = {}
+        self._makings: dict[tuple[str, str], str] = {}
+
+    def chain(self, stage: str) -> list[str]:
+        """Return `stage` and the stages it starts from, the nearest first; a circle ends where it closes."""
+        chain: list[str] = []
+        following: str | None = stage
+        while following is not None and following not in chain:
+            chain.append(following)
+            following = self.experiment.stages[following].start
+        return chain
+
+    def passes(self, model: str, stage: str) -> bool:
+        """Whether a model passes a stage."""
+        named = self.experiment.stages[stage].models
+        return stage not in self.experiment.models[model].skip and (named is None or model in named)
+
+    def stages_of(self, model: str) -> list[str]:
+        """Return the stages that a model passes, in the order of the configuration."""
+        return [stage for stage in self.experiment.stages if self.passes(model, stage)]
+
+    @functools.cached_property
+    def passages(self) -> list[tuple[str, str]]:
+        """Every model with every stage that it passes."""
+        return [(model, stage) for model in self.experiment.models for stage in self.stages_of(model)]
+
+    def work(self, model: str, stage: str, entry: str) -> Work:
+        """Return what a model does at a stage on an entry of its `data`.
+
+        Raises:
+            pydantic.ValidationError: what the model does otherwise than the stage says is wrong.
+        """
+        key = (model, stage, entry)
+        if key not in self._works:
+            work = self.experiment.stages[stage].data[entry]
+            deviation = self.experiment.models[model].deviations.get(stage)
+            self._works[key] = deviation.of(work) if deviation else work
+        return self._works[key]
+
+    def works(self, model: str, stage: str) -> dict[str, Work]:
+        """Return what a model does at a stage, by entry of its `data`."""
+        return {entry: self.work(model, stage, entry) for entry in self.experiment.stages[stage].data}
+
+    def parent_stage(self, model: str, stage: str) -> str | None:
+        """Return the stage whose weights the model starts from at `stage`; None = its first weights."""
+        return next((name for name in self.chain(stage)[1:] if self.passes(model, name)), None)
+
+    def parent_dataset(self, stage: str, parent: str, dataset: str) -> str | None:
+        """Return the entry of `parent` that a run of `stage` on `dataset` starts from; None = it cannot be told."""
+        entries = list(self.experiment.stages[parent].data)
+        named = self.experiment.stages[stage].data[dataset].start
+        if named is not None:
+            return named if named in entries else None
+        return dataset if dataset in entries else entries[0] if len(entries) == 1 else None
+
+    def seeds_of(self, stage: str, dataset: str) -> list[int]:
+        """Return the seeds of the runs of a stage on an entry of its `data`."""
+        section = self.experiment.stages[stage]
+        seeds = section.data[dataset].seeds or section.seeds or self.experiment.seeds
+        return seeds[:1] if section.tuning else seeds
+
+    def backbone_at(self, model: str, stage: str) -> BackboneParameters:
+        """Return the backbone of a model at a stage, with its attention mechanism.
+
+        Raises:
+            pydantic.ValidationError: the backbone cannot hold the mechanism.
+        """
+        names = self.names_at(model, stage)
+        if names not in self._backbones:
+            backbone, mechanism = self.experiment.backbones[names[0]], names[1]
+            with_mechanism = mechanism and backbone.with_mechanism(self.experiment.mechanisms[mechanism])
+            self._backbones[names] = with_mechanism or backbone
+        return self._backbones[names]
+
+    def names_at(self, model: str, stage: str) -> tuple[str, str | None]:
+        """Return the names of backbone and mechanism of a model at a stage."""
+        entry = self.experiment.models[model]
+        backbone, mechanism = entry.backbone, entry.mechanism
+        for name in reversed(self.chain(stage)):
+            if change := entry.changes.get(name):
+                backbone, mechanism = change.backbone or backbone, change.mechanism or mechanism
+        return backbone, mechanism
+
+    def corpus(self, name: str) -> Corpus | Dataset:
+        """Return the corpus or dataset of that name."""
+        return self.experiment.corpora[name] if name in self.experiment.corpora else self.experiment.datasets[name]
+
+    def tokenizer_of(self, model: str, entry: str) -> str:
+        """Return the name of the tokeniser by which a model reads a corpus or dataset."""
+        named = self.experiment.models[model].tokenizer or self.corpus(entry).tokenizer
+        return named or next(iter(self.experiment.tokenizers))
+
+    def reads_tokens(self, model: str, stage: str) -> bool:
+        """Whether a model reads tokens at a stage, and not texts."""
+        return "states" in self.backbone_at(model, stage).abilities
+
+    def trains(self, model: str, stage: str, dataset: str) -> bool:
+        """Whether a run has a training loop."""
+        work = self.work(model, stage, dataset)
+        return work.recipe is not None and work.task.trains(self.backbone_at(model, stage))
+
+    def measures(self, model: str, stage: str, dataset: str) -> bool:
+        """Whether a run measures the geometry of attention."""
+        asked, abilities = self.experiment.stages[stage].geometry, self.backbone_at(model, stage).abilities
+        return asked is not None and "queries_and_keys" in abilities and self.trains(model, stage, dataset)
+
+    def splits(self, model: str, stage: str, dataset: str) -> tuple[str, ...]:
+        """Return the splits that a run reads."""
+        fits = self.trains(model, stage, dataset) or not self.reads_tokens(model, stage)
+        return self.work(model, stage, dataset).task.splits_read(fits=fits)
+
+    def fitted_to(self, model: str, stage: str, dataset: str) -> str:
+        """Return the dataset to which a model that reads texts is fitted: its own, or that of its parent stage."""
+        parent = self.parent_stage(model, stage)
+        if parent is None or self.work(model, stage, dataset).recipe is not None:
+            return dataset
+        before = self.parent_dataset(stage, parent, dataset)
+        assert before is not None  # the study was checked
+        return self.fitted_to(model, parent, before)
+
+    def owner(self, model: str, stage: str) -> str:
+        """Return the first model whose runs of `stage` are those of `model`, because all that made them is the same."""
+        if stage not in self._owners:
+            owners: dict[str, str] = {}
+            for name in self.experiment.models:
+                if self.passes(name, stage):
+                    owners.setdefault(self._making_of(name, stage), name)
+            self._owners[stage] = owners
+        return self._owners[stage][self._making_of(model, stage)]
+
+    def owners(self, stage: str) -> list[str]:
+        """Return the models that have runs of their own at a stage."""
+        return list(dict.fromkeys(self.owner(model, stage) for model, passed in self.passages if passed == stage))
+
+    def _making_of(self, model: str, stage: str) -> str:
+        """Return all that makes the runs of a model at a stage, earlier stages included, as text."""
+        key = (model, stage)
+        if key not in self._makings:
+            parent = self.parent_stage(model, stage)
+            before = self._making_of(model, parent) if parent else repr(self.experiment.models[model].start)
+            reads = self.experiment.stages[stage].data if self.reads_tokens(model, stage) else ()
+            tokenizer = [self.tokenizer_of(model, entry) for entry in reads]
+            backbone = self.backbone_at(model, stage).model_dump(mode="json")
+            deviation = self.experiment.models[model].deviations.get(stage)
+            otherwise = deviation and deviation.model_dump(mode="json")
+            self._makings[key] = json.dumps([stage, backbone, otherwise, tokenizer, before], sort_keys=True)
+        return self._makings[key]

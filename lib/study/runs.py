@@ -1,0 +1,98 @@
+"""A study resolved into its runs. Everything after that (paths, rules, tables, status) takes runs."""
+
+import functools
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from lib.backbones.parameters import BackboneParameters
+from lib.core.identity import RunId
+from lib.core.search_space import Setting, variant_name
+from lib.core.weights import ForeignStart
+from lib.data.sections import Corpus, Dataset
+from lib.study.graph import Graph
+from lib.study.stages import Work
+from lib.study.tuning import Tuning
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run, with all that the study decided about it."""
+
+    id: RunId
+    settings: str
+    """What its result depends on, as JSON with sorted keys: its slice of the configuration, without paths."""
+    work: Work
+    """What it does: task and recipe, with the settings of its variant."""
+    backbone: BackboneParameters
+    corpus: Corpus | Dataset
+    """What it reads."""
+    splits: tuple[str, ...]
+    """The splits that it reads."""
+    fitted_to: str
+    """The dataset whose training documents it reads."""
+    tokenizer: str | None
+    """Name of the tokeniser of what it reads; None = it reads texts."""
+    parent: RunId | None
+    """The run whose weights it starts from."""
+    start: ForeignStart | None
+    """Weights that no run of the study makes, if it starts from such."""
+    teacher: RunId | None
+    """The run whose model teaches it."""
+    settings_from: str | None
+    """The stage whose search chooses some of its settings."""
+    tuning: Tuning | None
+    """How it searches settings by trials, each of them a training."""
+    trains: bool
+    """Whether it has a training loop."""
+    measures: bool
+    """Whether it measures the geometry of attention."""
+
+    @property
+    def predicts(self) -> bool:
+        """Whether it leaves predictions."""
+        return self.work.task.predicts
+
+    @property
+    def reads_tokens(self) -> bool:
+        """Whether it reads tokens, and not texts."""
+        return self.tokenizer is not None
+
+
+def resolve(graph: Graph) -> list[Run]:
+    """Return all runs of a checked study, each once, however many models share it."""
+    return [
+        _run(graph, RunId(stage, model, dataset, seed, variant_name(settings)), settings)
+        for stage, section in graph.experiment.stages.items()
+        for model in graph.owners(stage)
+        for dataset in section.data
+        for settings in section.combinations()
+        for seed in graph.seeds_of(stage, dataset)
+    ]
+
+
+def _run(graph: Graph, run: RunId, variant: dict[str, Setting]) -> Run:
+    stage, model, dataset = run.stage, run.model, run.dataset
+    section = graph.experiment.stages[stage]
+    work, backbone = graph.work(model, stage, dataset).with_settings(variant), graph.backbone_at(model, stage)
+    trains, reads_tokens = graph.trains(model, stage, dataset), graph.reads_tokens(model, stage)
+    parent, start = _parent(graph, run) if reads_tokens else None, graph.experiment.models[model].start
+    teacher = work.task.taught_by()
+    resolved = Run(
+        id=run,
+        settings="",
+        work=work,
+        backbone=backbone,
+        corpus=graph.corpus(dataset),
+        splits=graph.splits(model, stage, dataset),
+        fitted_to=dataset if reads_tokens else graph.fitted_to(model, stage, dataset),
+        tokenizer=graph.tokenizer_of(model, dataset) if reads_tokens else None,
+        parent=parent,
+        start=start if reads_tokens and parent is None and isinstance(start, ForeignStart) else None,
+        teacher=teacher and run._replace(model=graph.owner(teacher, stage), variant=""),
+        settings_from=section.settings_from if trains else None,
+        tuning=section.tuning,
+        trains=trains,
+        measures=graph.measures(model, stage, dataset),
+    )
+    return resolved

@@ -1,0 +1,267 @@
+"""Sections of stages and models: what a step in a model's life does, and what a model does otherwise."""
+
+import contextlib
+import itertools
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError
+
+from lib.attention.parameters import AnyMechanism, MechanismParameters
+from lib.backbones.parameters import AnyBackbone, BackboneParameters, Precision
+from lib.core.search_space import Setting, VariedSetting, laid_over, short_name, spelled, variant_name
+from lib.core.sections import Name, Section, Seeds, check, remembered, sentences, whole, without_null
+from lib.core.weights import ForeignStart
+from lib.data.generators import problems_of
+from lib.data.sections import Corpus, Dataset, GeneratedSource, Tokenizer
+from lib.results.parameters import ResultParameters
+from lib.study.execution import Execution
+from lib.study.geometry import Geometry
+from lib.study.recipe import Recipe, obstacle_of_quantized
+from lib.study.report import Analysis, Report
+from lib.study.tuning import Tuning
+from lib.tasks.parameters import TASKS, AnyTask
+
+SCRATCH = "scratch"
+
+
+def _start(values: Any) -> Any:
+    """Return a typed start, so that what is wrong with one is not told once for every form that it may have."""
+    if isinstance(values, dict):
+        return ForeignStart.model_validate(values)
+    if values is None or values == SCRATCH or isinstance(values, ForeignStart):
+        return values
+    raise ValueError(f"expected '{SCRATCH}', a folder ({{folder: ...}}) or a repository with its revision")
+
+
+class Change(Section):
+    """What becomes of a model from some stage on; what is not named stays."""
+
+    backbone: str | None = Field(None, description="Name of a backbone that can take over the weights.")
+    mechanism: str | None = Field(None, description="Name of an attention mechanism that can take over the weights.")
+
+
+class Deviation(Section):
+    """What one model does otherwise than the others at a stage; what is not named is as the stage says."""
+
+    task: dict[str, Any] = Field(
+        default_factory=dict,
+        description="Settings of its task, laid over those of the stage; another `kind` replaces the stage's task.",
+    )
+    recipe: dict[str, Any] | None = Field(
+        default_factory=dict, description="Settings of its recipe, laid over those of the stage; null = no training."
+    )
+
+    def of(self, work: "Work") -> "Work":
+        """Return what the model does in place of `work`.
+
+        Raises:
+            pydantic.ValidationError: a setting is unknown or its value wrong, by itself or beside the others.
+        """
+        values = work.model_dump(exclude_unset=True)
+        replaces = self.task.get("kind", work.task.kind) != work.task.kind
+        values["task"] = {**({} if replaces else values["task"]), **self.task}
+        values["recipe"] = None if self.recipe is None else {**(values.get("recipe") or {}), **self.recipe} or None
+        return Work.model_validate(values)
+
+
+class Model(Section):
+    """One row of the tables."""
+
+    backbone: str = Field(description="Name of its backbone.")
+    mechanism: str | None = Field(None, description="Name of its attention mechanism, if its backbone takes one.")
+    tokenizer: str | None = Field(
+        None, description="Name of its tokeniser; null = that of the corpus or dataset, or the only one."
+    )
+    start: Annotated[Literal["scratch"] | ForeignStart | None, BeforeValidator(_start)] = Field(
+        None,
+        description="First weights of the first stage that it does not skip; `scratch` = drawn, although that stage "
+        "starts from another; null = as the stages say.",
+    )
+    skip: list[str] = Field(
+        default_factory=list, description="Stages that it leaves out; later ones start from the one before."
+    )
+    changes: dict[str, Change] = Field(
+        default_factory=dict, description="What it changes at a stage, for this one and all that start from it."
+    )
+    deviations: dict[str, Deviation] = Field(
+        default_factory=dict,
+        description="What it does otherwise than the other models at a stage, and at this one alone: settings of task "
+        "and recipe.",
+    )
+
+
+class Work(Section):
+    """What a stage does on one corpus or dataset: the settings of the stage with those of the entry laid over them."""
+
+    task: AnyTask = Field(description="Settings of the task that hold here only.")
+    recipe: Recipe | None = Field(None, description="Settings of the recipe that hold here only.")
+    seeds: Seeds | None = Field(None, description="Seeds of the runs here; null = those of the stage.")
+    start: str | None = Field(
+        None,
+        description="Entry of the stage before, from whose runs those here start; null = that of the same name, or the "
+        "only one.",
+    )
+
+    def with_settings(self, settings: Mapping[str, Setting]) -> "Work":
+        """Return the same work with settings, given by dotted names, in the place of its own.
+
+        Raises:
+            pydantic.ValidationError: a setting is unknown or its value wrong, by itself or beside the others.
+        """
+        if not settings:
+            return self
+        return Work.model_validate(laid_over(self.model_dump(exclude_unset=True), settings))
+
+    @property
+    def keep(self) -> Sequence[str]:
+        """What is kept of the training."""
+        return (self.recipe and self.recipe.keep) or [self.task.keeps]
+
+    @property
+    def lack_of_model(self) -> str | None:
+        """Why no other run can take over what it leaves; None = it leaves a whole model."""
+        if self.recipe is None:
+            return "has no recipe and so leaves no model"
+        if self.recipe.lora and not self.recipe.lora.merge:
+            return "leaves adapters without the weights beside them (recipe.lora.merge: false)"
+        return None
+
+
+class Stage(Section):
+    """A step in a model's life."""
+
+    task: dict[str, Any] = Field(description="`kind` of the task, and its settings for all entries of `data`.")
+    recipe: dict[str, Any] | None = Field(
+        None,
+        description="How it trains, for all entries of `data`; null here and there = it does not: models are evaluated "
+        "as they are, with the head of the stage that they start from.",
+    )
+    start: str | None = Field(None, description="Stage whose weights it starts from; null = first weights.")
+    models: list[str] | None = Field(
+        None, min_length=1, description="Models that pass it; null = all that do not skip it."
+    )
+    seeds: Seeds | None = Field(
+        None,
+        description="Seeds of its runs; null = those of the study. Where the stage that it starts from lacks a seed, a "
+        "run starts from the one of that stage's first seed.",
+    )
+    geometry: Geometry | None = Field(
+        None,
+        description="What its runs measure of attention while they train, as far as their backbones have queries and "
+        "keys; null = nothing.",
+    )
+    variants: dict[VariedSetting, Annotated[list[Setting], Field(min_length=1)]] = Field(
+        default_factory=dict,
+        description="What it searches: settings of task and recipe by dotted name (`recipe.freeze_layers`), each with "
+        "the values to try. Every combination is a run, on every entry of `data` and with every seed.",
+    )
+    tuning: Tuning | None = Field(
+        None,
+        description="What it searches in place of `variants`, by trials that learn from each other: a run on every "
+        "entry of `data`, with the first seed, which keeps no model; null = nothing.",
+    )
+    settings_from: str | None = Field(
+        None,
+        description="Stage with `variants` or `tuning` whose best settings on the same dataset are laid over those of "
+        "every run that trains: the variant with the highest mean macro-F1 on validation, over the seeds; the trial "
+        "with the best score of its task there.",
+    )
+    data: dict[str, Work] = Field(min_length=1, description="Corpora and datasets that it works on, one run each.")
+
+    @classmethod
+    def prepared(cls, values: Any) -> Any:
+        """Lay the entries of `data` over the settings that they share."""
+        if not isinstance(values, dict) or not isinstance(values.get("data"), dict):
+            return values
+        entries = {}
+        for name, entry in values["data"].items():
+            entry = {} if entry is None else entry
+            if isinstance(entry, dict):
+                pairs = {key: (values.get(key) or {}, entry.get(key) or {}) for key in ("task", "recipe")}
+                entry = entry | {
+                    key: {**shared, **own}
+                    for key, (shared, own) in pairs.items()
+                    if isinstance(shared, dict) and isinstance(own, dict) and (shared or own)
+                }
+            entries[name] = entry
+        return values | {"data": entries}
+
+    def combinations(self) -> list[dict[str, Setting]]:
+        """Return the settings of every variant, in order: the last setting runs fastest; without variants {} alone."""
+        return [dict(zip(self.variants, values, strict=True)) for values in itertools.product(*self.variants.values())]
+
+    @property
+    def search(self) -> Literal["variants", "tuning"] | None:
+        """Name of the section by which it searches settings; None = it searches none."""
+        return "tuning" if self.tuning else "variants" if self.variants else None
+
+    def tried(self) -> list[dict[str, Setting]]:
+        """Return the settings that its search may choose: those of every variant, or some that stand for all trials."""
+        return self.tuning.examples() if self.tuning else self.combinations()
+
+    @check
+    def _what_is_measured_trains(self) -> Iterator[str]:
+        if self.geometry is not None and not any(work.recipe for work in self.data.values()):
+            yield "geometry: is measured while models train, but the stage has no recipe. Add one, or leave it out"
+
+    @check
+    def _searches_once(self) -> Iterator[str]:
+        if self.variants and self.tuning:
+            yield "variants stand beside tuning. Leave one of them out"
+        for section, places in (
+            ("variants", self.variants),
+            ("tuning.space", self.tuning.space if self.tuning else {}),
+        ):
+            if "task.kind" in places:
+                yield f"{section}.task.kind: a stage has one kind of task. Make a stage for each"
+            if len(set(map(short_name, places))) < len(places):
+                yield f"{section}: {', '.join(places)}: two have the same last name, by which they are told apart"
+
+    @check
+    def _tuning_finds_what_it_needs(self) -> Iterator[str]:
+        if self.tuning is None:
+            return
+        several = {"seeds": self.seeds} | {f"data.{name}.seeds": work.seeds for name, work in self.data.items()}
+        for place, seeds in several.items():
+            if len(seeds or []) > 1:
+                yield f"{place}: {seeds} are several, but all trials of a tuning have the same. Give one"
+        if self.geometry is not None:
+            yield "geometry: is not kept of the trials of a tuning. Leave it out"
+        for name, work in self.data.items():
+            if "validation" not in work.task.splits:
+                yield f"tuning: {work.task.kind}, the task of data.{name}, has no score on validation. Name another"
+
+    @check
+    def _variants_have_names(self) -> Iterator[str]:
+        for place, values in self.variants.items():
+            if len(set(map(spelled, values))) < len(values):
+                yield f"variants.{place}: {values} names a value twice. Name each once"
+            for value in map(spelled, values):
+                if not re.fullmatch(r"[A-Za-z0-9._-]+", value):
+                    yield f"variants.{place}: no folder can bear the name '{value}'. Use letters, digits, '.', '_', '-'"
+
+    @check
+    def _what_is_searched_are_settings(self) -> Iterator[str]:
+        found: dict[tuple[str, str], str] = {}
+        section, need = ("tuning.space", "trials train by") if self.tuning else ("variants", "settings of")
+        for entry, work in self.data.items():
+            if work.recipe is None and (self.tuning or any(place.startswith("recipe.") for place in self.variants)):
+                yield f"{self.search}: {need} a recipe, but data.{entry} has none. Add one"
+                continue
+            for settings in self.tried():
+                for place, sentence in problems_of_settings(work, settings):
+                    found.setdefault((place, sentence), variant_name(settings))
+        for (place, sentence), name in found.items():
+            yield f"{section}.{place}: {sentence} (in {name})"
+
+
+def problems_of_settings(work: Work, settings: Mapping[str, Setting]) -> Iterator[tuple[str, str]]:
+    """Yield where settings do not fit into a work, and why."""
+    try:
+        work.with_settings(settings)
+    except ValidationError as error:
+        for place, sentence in sentences(error):
+            yield ".".join(place), sentence
