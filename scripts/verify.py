@@ -23,8 +23,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the program with the arguments `argv`."""
     arguments = program.study_parser(__doc__).parse_args(argv)
     plan = Plan(load_study(read_layers(arguments.configfile)))
-    found = verify(plan.results, plan.code)
-    print(told(found, plan.results))
+    found = verify(plan.paths.results, plan.paths.code)
+    print(told(found, plan.paths.results))
     if found.damaged:
         command = forcing([f"{folder}/{RUN}" for folder in found.damaged], arguments.configfile)
         print(f"\nThis makes the runs again whose own files differ, and all that is made from them:\n    {command}")

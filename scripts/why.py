@@ -29,10 +29,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     plan = Plan(load_study(read_layers(arguments.configfile)))
     with planned(arguments.configfile, arguments.targets) as workflow:
-        stale = stale_steps(workflow, plan.code)
+        stale = stale_steps(workflow, plan.paths.code)
         missing = missing_results(workflow)
         if stale or not missing:
-            print(told(stale, ", ".join(arguments.targets) or plan.results, len(in_order(workflow))))
+            print(told(stale, ", ".join(arguments.targets) or plan.paths.results, len(in_order(workflow))))
         if missing:
             print(told_missing(missing, workflow))
         if unknown := unknown_steps(workflow):

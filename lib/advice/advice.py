@@ -22,7 +22,7 @@ from lib.core.inputs import resolve_paths
 from lib.data.sections import Split
 from lib.data.tokenizer import TextTokenizer
 from lib.study.configuration import load_study, read_layers
-from lib.study.experiment import Experiment
+from lib.study.graph import Graph
 from lib.workflow.plan import Plan
 
 LIMITS = (512, 1024, 2048, 4096, 8192, 16_384)
@@ -77,28 +77,26 @@ def advise(question: Question, name: str = "config/texts.yaml") -> tuple[str, st
     """
     layers = read_layers([question.study])
     plan = Plan(load_study(layers))
-    experiment, baseline = plan.experiment, plan.study.report.baseline
-    stages = find_stages(experiment)
-    models = candidates(experiment, stages)
+    graph, baseline = plan.graph, plan.study.report.baseline
+    stages = find_stages(graph)
+    models = candidates(graph, stages)
     if not models:
         both = f"{stages.adaptation} and {stages.classification}"
         raise ConfigError(f"{question.study}: no model passes {both} on tokens. Expected one at least.")
-    machine = this_machine(plan.study.execution, question.device, experiment.precision)
+    machine = this_machine(plan.study.execution, question.device, graph.experiment.precision)
 
     files = resolve_paths(question.texts)
     sample = read_sample(
         files, column=question.column, size=question.sample, label=question.label, labels=question.labels
     )
-    tokenizer = experiment.tokenizer_of(models[0], template(experiment, stages.classification, LIMITS[0]))
+    tokenizer = graph.tokenizer_of(models[0], template(graph, stages.classification, LIMITS[0]))
     with tempfile.TemporaryDirectory() as folder:
         place = find_tokenizer(plan, tokenizer, Path(folder) / tokenizer, sample.texts, question.vocabulary)
         lengths = token_lengths(sample.texts, TextTokenizer.load(place))
         limits = sorted(question.limits or LIMITS[: 1 + sum(limit < lengths.max() for limit in LIMITS)])
         longest = min(limits[-1], int(lengths.max()))
-        cases = model_cases(
-            experiment, stages, models, machine, tokenizer=place, longest=longest, seconds=question.seconds
-        )
-        steps = model_steps(experiment, stages, models, measured(cases, again=question.again))
+        cases = model_cases(graph, stages, models, machine, tokenizer=place, longest=longest, seconds=question.seconds)
+        steps = model_steps(graph, stages, models, measured(cases, again=question.again))
 
     split = Split()
     share = 1 - HELD_OUT if question.label is None else 1 - split.validation - split.test
@@ -106,10 +104,10 @@ def advise(question: Question, name: str = "config/texts.yaml") -> tuple[str, st
     table = []
     for limit in limits:
         scores = scores_near(plan, stages.classification, limit)
-        recipes = [recipe(experiment, stage, limit) for stage in (stages.adaptation, stages.classification)]
+        recipes = [recipe(graph, stage, limit) for stage in (stages.adaptation, stages.classification)]
         choices = []
         for model in models:
-            reach = experiment.backbone_at(model, stages.classification).longest()
+            reach = graph.backbone_at(model, stages.classification).longest()
             if reach is not None and reach < limit:
                 continue
             adaptation, classification = (
@@ -136,7 +134,7 @@ def advise(question: Question, name: str = "config/texts.yaml") -> tuple[str, st
             wording.machine(machine, documents, measured_up_to),
             *(wording.limit(limit, baseline) for limit in table),
             wording.advice(taken, table, question.points, baseline),
-            *_costs_before(experiment, stages, steps[taken.model], taken.model, machine),
+            *_costs_before(graph, stages, steps[taken.model], taken.model, machine),
         ]
     )
     own = OwnStudy(
@@ -156,18 +154,16 @@ def advise(question: Question, name: str = "config/texts.yaml") -> tuple[str, st
     return text, own.write(layers, stages, extends)
 
 
-def _costs_before(
-    experiment: Experiment, stages: Stages, steps: ModelSteps, model: str, machine: Machine
-) -> Iterator[str]:
+def _costs_before(graph: Graph, stages: Stages, steps: ModelSteps, model: str, machine: Machine) -> Iterator[str]:
     """Yield in words what each run on a corpus costs that the adaptation starts from."""
     stage = stages.adaptation
-    while (parent := experiment.parent_stage(model, stage)) is not None:
+    while (parent := graph.parent_stage(model, stage)) is not None:
         stage = parent
-        for entry in experiment.stages[stage].data:
-            work = experiment.work(model, stage, entry)
-            if entry not in experiment.corpora or work.recipe is None:
+        for entry in graph.experiment.stages[stage].data:
+            work = graph.work(model, stage, entry)
+            if entry not in graph.experiment.corpora or work.recipe is None:
                 continue
-            parts = (experiment.corpora[entry].short, experiment.corpora[entry].long)
+            parts = (graph.experiment.corpora[entry].short, graph.experiment.corpora[entry].long)
             lengths = np.repeat([part.max_tokens for part in parts], [part.articles for part in parts])
             cost = steps.cost(machine, work.recipe, lengths, len(lengths), masked=True)
             passes = work.recipe.passes(len(lengths))

@@ -84,31 +84,31 @@ def grid_hours(
     """
     layers = read_layers([study])
     plan = Plan(load_study([*layers, ("--encoder", _changes(layers, encoder))]))
-    experiment = plan.experiment
-    stages = find_stages(experiment)
-    every = candidates(experiment, stages)
+    graph = plan.graph
+    stages = find_stages(graph)
+    every = candidates(graph, stages)
     chosen = [model for model in every if models is None or model in models]
-    machine = this_machine(plan.study.execution, device, experiment.precision)
-    longest = max(experiment.corpus(entry).max_tokens for entry in experiment.stages[stages.classification].data)
+    machine = this_machine(plan.study.execution, device, graph.experiment.precision)
+    longest = max(graph.corpus(entry).max_tokens for entry in graph.experiment.stages[stages.classification].data)
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "tokenizer"
         # Ids are random, so only the size of the vocabulary matters.
         words = [*SPECIAL_TOKENS, *map(str, range(VOCABULARY - len(SPECIAL_TOKENS)))]
         TextTokenizer.from_vocabulary({word: number for number, word in enumerate(words)}, place)
         cases = model_cases(
-            experiment, stages, chosen, machine, tokenizer=place, longest=longest, seconds=seconds, kernels=kernels
+            graph, stages, chosen, machine, tokenizer=place, longest=longest, seconds=seconds, kernels=kernels
         )
-        steps = model_steps(experiment, stages, chosen, measured_now(cases))
+        steps = model_steps(graph, stages, chosen, measured_now(cases))
 
     published = published_runs(PUBLISHED)["minutes_per_epoch"]
     rows = []
     for model in chosen:
-        for stage in reversed(experiment.chain(stages.classification)):
-            for entry in experiment.stages[stage].data:
-                work = experiment.work(model, stage, entry)
+        for stage in reversed(graph.chain(stages.classification)):
+            for entry in graph.experiment.stages[stage].data:
+                work = graph.work(model, stage, entry)
                 if work.recipe is None:
                     continue
-                lengths, documents, source = training_lengths(plan, entry, experiment.tokenizer_of(model, entry))
+                lengths, documents, source = training_lengths(plan, entry, graph.tokenizer_of(model, entry))
                 cost = steps[model].cost(machine, work.recipe, lengths, documents, masked=work.task.kind == "masked_lm")
                 passes = work.recipe.passes(documents)
                 rows.append(
@@ -149,7 +149,7 @@ def training_lengths(plan: Plan, entry: str, tokenizer: str) -> tuple[np.ndarray
         entry: name of the corpus or dataset.
         tokenizer: its name.
     """
-    path = Path(plan.token_lengths(entry, tokenizer))
+    path = Path(plan.paths.token_lengths(entry, tokenizer))
     corpora = plan.experiment.corpora
     if path.is_file():
         try:

@@ -7,11 +7,11 @@ from lib.advice.estimates import Machine, ModelSteps
 from lib.advice.steps import LENGTHS, SHORT, Case, Steps
 from lib.advice.studies import Stages
 from lib.attention.parameters import Kernels
-from lib.study.experiment import Experiment
+from lib.study.graph import Graph
 
 
 def model_cases(
-    experiment: Experiment,
+    graph: Graph,
     stages: Stages,
     models: Sequence[str],
     machine: Machine,
@@ -24,7 +24,7 @@ def model_cases(
     """Return what to measure, by names that `model_steps` knows.
 
     Args:
-        experiment: of the study.
+        graph: of the study.
         stages: of the study.
         models: to measure.
         machine: to measure on.
@@ -37,8 +37,8 @@ def model_cases(
     ends = (SHORT[0], SHORT[-1])
     return {
         f"{model} {stage}": Case(
-            backbone=experiment.backbone_at(model, stage),
-            task=next(iter(experiment.stages[stage].data.values())).task,
+            backbone=graph.backbone_at(model, stage),
+            task=next(iter(graph.experiment.stages[stage].data.values())).task,
             tokenizer=str(tokenizer),
             device=machine.device,
             precision=machine.precision,
@@ -54,14 +54,14 @@ def model_cases(
 
 
 def model_steps(
-    experiment: Experiment, stages: Stages, models: Sequence[str], found: Mapping[str, Steps]
+    graph: Graph, stages: Stages, models: Sequence[str], found: Mapping[str, Steps]
 ) -> dict[str, ModelSteps]:
     """Return what was measured of every model; `found` has the names of `model_cases`."""
     return {
         model: ModelSteps(
             found[f"{model} {stages.classification}"],
             found[f"{model} {stages.adaptation}"],
-            experiment.backbone_at(model, stages.classification).blocks() or 0,
+            graph.backbone_at(model, stages.classification).blocks() or 0,
         )
         for model in models
     }

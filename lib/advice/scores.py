@@ -51,20 +51,24 @@ def _nearest(found: list[Scores], limit: int) -> Scores | None:
 
 
 def _own(plan: Plan, stage: str) -> list[Scores]:
-    experiment, quantity = plan.experiment, QUANTITIES["f1"]
-    runs = load_runs(Path(file).parent for file in plan.records(stage) if Path(file).is_file())
+    graph, quantity = plan.graph, QUANTITIES["f1"]
+    runs = load_runs(
+        Path(file).parent
+        for file in [plan.paths.record(run.id) for run in plan.runs if run.id.stage == stage]
+        if Path(file).is_file()
+    )
     if quantity.source not in runs:
         return []
     seeds = runs["seed"].nunique()
-    source = f"{plan.results}, {seeds} seed{'s' * (seeds > 1)}"
+    source = f"{plan.paths.results}, {seeds} seed{'s' * (seeds > 1)}"
     scores = []
     for dataset, own in runs.groupby("dataset"):
-        if experiment.corpus(dataset).source == "generated":
+        if graph.corpus(dataset).source == "generated":
             continue  # which says nothing about texts that people wrote
         means = quantity.factor * own.groupby("model")[quantity.source].mean()
-        owners = {row: experiment.owner(row, stage) for row in experiment.models if stage in experiment.stages_of(row)}
+        owners = {row: graph.owner(row, stage) for row in graph.experiment.models if stage in graph.stages_of(row)}
         by_model = {row: float(means[owner]) for row, owner in owners.items() if owner in means}
-        scores.append(Scores(by_model, str(dataset), experiment.corpus(dataset).max_tokens, source))
+        scores.append(Scores(by_model, str(dataset), graph.corpus(dataset).max_tokens, source))
     return scores
 
 

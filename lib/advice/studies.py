@@ -9,8 +9,9 @@ import yaml
 
 from lib.core.errors import ConfigError
 from lib.study.configuration import Layer, load_study, merged
-from lib.study.experiment import Experiment, Study
+from lib.study.graph import Graph
 from lib.study.recipe import Recipe
+from lib.study.study import Study
 
 TEXTS = "texts"
 """Name of the own texts in a study."""
@@ -28,7 +29,7 @@ class Stages:
     """Of documents; it starts from the adaptation."""
 
 
-def find_stages(experiment: Experiment) -> Stages:
+def find_stages(graph: Graph) -> Stages:
     """Return the last stage that trains to classify documents, and the stage of masked language modelling before it.
 
     Raises:
@@ -36,11 +37,11 @@ def find_stages(experiment: Experiment) -> Stages:
     """
 
     def trains(stage: str, kind: str) -> bool:
-        return all(work.recipe and work.task.kind == kind for work in experiment.stages[stage].data.values())
+        return all(work.recipe and work.task.kind == kind for work in graph.experiment.stages[stage].data.values())
 
-    for stage in reversed(experiment.stages):
+    for stage in reversed(graph.experiment.stages):
         if trains(stage, "sequence_classification"):
-            before = [name for name in experiment.chain(stage)[1:] if trains(name, "masked_lm")]
+            before = [name for name in graph.chain(stage)[1:] if trains(name, "masked_lm")]
             if before:
                 return Stages(before[0], stage)
     raise ConfigError(
@@ -49,27 +50,26 @@ def find_stages(experiment: Experiment) -> Stages:
     )
 
 
-def template(experiment: Experiment, stage: str, limit: int) -> str:
+def template(graph: Graph, stage: str, limit: int) -> str:
     """Return the entry of a stage's `data` whose limit on tokens is the nearest to `limit`: its recipe is taken."""
-    entries = experiment.stages[stage].data
-    return min(entries, key=lambda entry: abs(math.log2(experiment.corpus(entry).max_tokens / limit)))
+    entries = graph.experiment.stages[stage].data
+    return min(entries, key=lambda entry: abs(math.log2(graph.corpus(entry).max_tokens / limit)))
 
 
-def recipe(experiment: Experiment, stage: str, limit: int) -> Recipe:
+def recipe(graph: Graph, stage: str, limit: int) -> Recipe:
     """Return the recipe for documents of `limit` tokens."""
-    found = experiment.stages[stage].data[template(experiment, stage, limit)].recipe
+    found = graph.experiment.stages[stage].data[template(graph, stage, limit)].recipe
     assert found is not None  # `find_stages` saw to it
     return found
 
 
-def candidates(experiment: Experiment, stages: Stages) -> list[str]:
+def candidates(graph: Graph, stages: Stages) -> list[str]:
     """Return the models that pass both stages on tokens, in order."""
     both = (stages.adaptation, stages.classification)
     return [
         model
-        for model in experiment.models
-        if set(both) <= set(experiment.stages_of(model))
-        and all(experiment.reads_tokens(model, stage) for stage in both)
+        for model in graph.experiment.models
+        if set(both) <= set(graph.stages_of(model)) and all(graph.reads_tokens(model, stage) for stage in both)
     ]
 
 
@@ -123,26 +123,26 @@ class OwnStudy:
         return yaml.safe_dump({"extends": extends, **values}, sort_keys=False, allow_unicode=True, width=110)
 
     def _values(self, base: Study, raw: Mapping[str, Any], stages: Stages) -> dict[str, Any]:
-        experiment = base.experiment
-        if TEXTS in {*experiment.corpora, *experiment.datasets}:
+        graph = base.graph
+        if TEXTS in {*graph.experiment.corpora, *graph.experiment.datasets}:
             raise ConfigError(f"the study has texts called '{TEXTS}', as yours would be. Rename those of the study.")
         kept = {self.model}
-        if self.label is not None and base.report.baseline in experiment.models:
+        if self.label is not None and base.report.baseline in graph.experiment.models:
             kept.add(str(base.report.baseline))
-        taken = experiment.models[self.model]
+        taken = graph.experiment.models[self.model]
         mechanisms = {taken.mechanism, *(change.mechanism for change in taken.changes.values())}
         values: dict[str, Any] = {}
-        if self.precision != experiment.precision:
+        if self.precision != graph.experiment.precision:
             values["precision"] = self.precision
-        values["mechanisms"] = {name: None for name in experiment.mechanisms if name not in mechanisms}
+        values["mechanisms"] = {name: None for name in graph.experiment.mechanisms if name not in mechanisms}
         values["models"] = {  # others go with their mechanisms
             name: None
-            for name, model in experiment.models.items()
+            for name, model in graph.experiment.models.items()
             if name not in kept and (model.mechanism is None or model.mechanism in mechanisms)
         }
-        if tokenizers := self._tokenizers(experiment):
+        if tokenizers := self._tokenizers(graph):
             values["tokenizers"] = tokenizers
-        values["datasets"] = dict.fromkeys(experiment.datasets)
+        values["datasets"] = dict.fromkeys(graph.experiment.datasets)
         source = {"source": "local", "local": {"files": {"train": list(self.files)}}, "text": self.column}
         works = [stages.adaptation]
         if self.label is None:
@@ -156,13 +156,13 @@ class OwnStudy:
             own = source | {"label": self.label, "labels": list(self.labels), "max_tokens": self.limit}
             values["datasets"] |= {TEXTS: own}
             works.append(stages.classification)
-        passed = {name for stage in works for name in experiment.chain(stage)}
-        values["stages"] = gone = {name: None for name in experiment.stages if name not in passed}
+        passed = {name for stage in works for name in graph.chain(stage)}
+        values["stages"] = gone = {name: None for name in graph.experiment.stages if name not in passed}
         for name in kept:
-            if set(skipped := experiment.models[name].skip) & set(gone):
+            if set(skipped := graph.experiment.models[name].skip) & set(gone):
                 values["models"][name] = {"skip": [stage for stage in skipped if stage not in gone]}
         for stage in works:
-            entry = template(experiment, stage, self.limit)
+            entry = template(graph, stage, self.limit)
             written = raw["experiment"]["stages"][stage]["data"][entry] or {}
             values["stages"][stage] = {"data": {TEXTS: written}}
         report: dict[str, Any] = {"published": None, "reference": None}
@@ -170,15 +170,15 @@ class OwnStudy:
             report["baseline"] = None
         return {"experiment": values, "report": report, "execution": dict(self.execution)}
 
-    def _tokenizers(self, experiment: Experiment) -> dict[str, Any]:
+    def _tokenizers(self, graph: Graph) -> dict[str, Any]:
         """Return what differs of the tokenisers."""
         if self.vocabulary is not None:
             own = {"source": "local", "algorithm": "wordpiece", "path": self.vocabulary}
-            return {name: dict(own) for name in experiment.tokenizers}
+            return {name: dict(own) for name in graph.experiment.tokenizers}
         # Without labels, the texts are a second corpus, so a tokeniser has to say which one it is trained on.
         return {
-            name: {"corpus": next(iter(experiment.corpora))}
-            for name, settings in experiment.tokenizers.items()
+            name: {"corpus": next(iter(graph.experiment.corpora))}
+            for name, settings in graph.experiment.tokenizers.items()
             if self.label is None and settings.source == "trained" and settings.corpus is None
         }
 

@@ -87,13 +87,13 @@ def find_tokenizer(plan: Plan, name: str, folder: Path, texts: Sequence[str], vo
     Raises:
         ProjectError: a vocabulary cannot be fetched or read.
     """
-    settings, made = plan.experiment.tokenizers[name], Path(plan.tokenizer_folder(name))
+    settings, made = plan.experiment.tokenizers[name], Path(plan.paths.tokenizer(name))
     if vocabulary is None and (made / "tokenizer.json").is_file():
         return made
     if vocabulary is None and settings.source == "trained":
         train_tokenizer(texts, settings, folder)
         return folder
-    source, published = Path(vocabulary or plan.tokenizer_sources(name)[0]), settings.algorithm == "published"
+    source, published = Path(vocabulary or plan.corpora.tokenizer_sources(name)[0]), settings.algorithm == "published"
     if vocabulary is None and settings.source == "hub" and not source.exists():
         try:
             if published:

@@ -2,11 +2,10 @@
 
 import functools
 import re
-import typing
-from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 Fraction = Annotated[float, Field(ge=0, le=1)]
@@ -43,7 +42,6 @@ Folder = Annotated[str, Field(pattern=FOLDER)]
 Repository = Annotated[str, Field(pattern=REPOSITORY)]
 Revision = Annotated[str, Field(pattern=REVISION)]
 
-_ABSENT = object()
 _PLACE = re.compile(r"([\w-]+(?:\.[\w-]+)*): ")
 
 
@@ -59,8 +57,7 @@ def check(method: Callable[[Any], Iterator[str]]) -> Callable[[Any], Iterator[st
 class Section(BaseModel):
     """Base of every section of the configuration: unknown keys are errors, values do not change.
 
-    Methods marked with `check` run even if some fields are wrong, on the fields that are right, so that one message
-    holds all problems.
+    Methods marked with `check` run when all fields are right, and report all their problems together.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -72,27 +69,12 @@ class Section(BaseModel):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _with_all_problems(cls, values: Any, handler: Callable[[Any], "Section"]) -> "Section":
+    def _checked(cls, values: Any, handler: Callable[[Any], "Section"]) -> "Section":
         if isinstance(values, Section):
             return handler(values)
-        values = cls.prepared(values)
-        problems: list[InitErrorDetails] = []
-        try:
-            section = handler(values)
-        except ValidationError as error:
-            problems = [_again(details) for details in error.errors()]
-            section = _as_far_as_valid(cls, values)
-        unfinished: list[Exception] = []
-        for name in _checks(cls) if isinstance(values, dict) else []:
-            try:
-                for text in getattr(section, name)():
-                    problems.append(_problem(text, values))
-            except Exception as error:  # it asked for what is wrong itself
-                unfinished.append(error)
-        if problems:
+        section = handler(cls.prepared(values))
+        if problems := [_problem(text, values) for name in _checks(cls) for text in getattr(section, name)()]:
             raise ValidationError.from_exception_data(cls.__name__, problems)
-        if unfinished:
-            raise unfinished[0]
         return section
 
 
@@ -106,38 +88,6 @@ def without_null(values: Any, *sections: str) -> Any:
         if isinstance(values.get(section), dict)
     }
     return values | kept
-
-
-Answer = TypeVar("Answer")
-
-
-def remembered(method: Callable[..., Answer]) -> Callable[..., Answer]:
-    """Decorate a method of a section, whose answer depends on the section and the arguments alone, to work it out once.
-
-    An answer is kept with the section, which is never copied, and must not be changed.
-    """
-
-    @functools.wraps(method)
-    def answer(self: Section, *arguments: Any) -> Answer:
-        answers = self.__dict__.setdefault("answers of methods", {})
-        question = (method.__name__, *arguments)
-        if question not in answers:
-            answers[question] = method(self, *arguments)
-        return answers[question]
-
-    return answer
-
-
-Entry = TypeVar("Entry", bound=Section)
-
-
-def whole(entries: Mapping[str, Entry]) -> dict[str, Entry]:
-    """Return those of `entries` that have no wrong field, for checks that run although some have."""
-    return {
-        name: entry
-        for name, entry in entries.items()
-        if type(entry) is not Section and set(type(entry).model_fields) <= set(entry.__dict__)
-    }
 
 
 def describe(error: ValidationError, origin: Callable[[tuple[str, ...]], str] = ".".join) -> str:
@@ -178,41 +128,3 @@ def _checks(section: type[Section]) -> list[str]:
 def _problem(text: str, values: Any) -> InitErrorDetails:
     # As an argument, so that braces in the text are not taken for a template's.
     return InitErrorDetails(type=PydanticCustomError("problem", "{text}", {"text": text}), input=values)
-
-
-def _again(details: Any) -> InitErrorDetails:
-    """Return a problem that another validation found, in the form that an error is made from."""
-    kind = details["type"]
-    if kind == "problem":
-        kind = PydanticCustomError("problem", "{text}", details["ctx"])
-    return InitErrorDetails(type=kind, loc=details["loc"], input=details["input"], ctx=details.get("ctx", {}))
-
-
-def _as_far_as_valid(section: type[Section], values: Any) -> Section:
-    """Return a section that has only those of its fields that are right; asking for another raises AttributeError."""
-    given = values if isinstance(values, dict) else {}
-    built = section.model_construct()
-    for name, field in section.model_fields.items():
-        if name in given:
-            value = _valid_part(field.annotation, field.metadata, given[name])
-            built.__dict__.pop(name, None)
-            if value is not _ABSENT:
-                built.__dict__[name] = value
-    return built
-
-
-def _valid_part(annotation: Any, metadata: list[Any], value: Any) -> Any:
-    try:
-        return TypeAdapter(Annotated[annotation, *metadata] if metadata else annotation).validate_python(value)
-    except ValidationError:
-        arguments = typing.get_args(annotation)
-        if isinstance(annotation, type) and issubclass(annotation, Section) and isinstance(value, dict):
-            return _as_far_as_valid(annotation, annotation.prepared(value))
-        if typing.get_origin(annotation) is dict and isinstance(value, dict):
-            parts = {key: _valid_part(arguments[1], [], part) for key, part in value.items()}
-            entry = typing.get_args(arguments[1])[0] if typing.get_origin(arguments[1]) is Annotated else arguments[1]
-            if _ABSENT in parts.values() and not (isinstance(entry, type) and issubclass(entry, Section)):
-                return _ABSENT
-            # A wrong entry is there all the same, so that whoever names it is not told that it is unknown.
-            return {key: Section.model_construct() if part is _ABSENT else part for key, part in parts.items()}
-        return _ABSENT

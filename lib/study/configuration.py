@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from lib.core.errors import ConfigError
 from lib.core.files import read_mapping
 from lib.core.sections import describe
-from lib.study.experiment import Study
+from lib.study.study import Study
 
 EXTENDS = "extends"
 

@@ -1,29 +1,13 @@
 """What is compared: models, data and stages by name."""
 
-import contextlib
-import itertools
-import json
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import Field
 
-from lib.attention.parameters import AnyMechanism, MechanismParameters
-from lib.backbones.parameters import AnyBackbone, BackboneParameters, Precision
-from lib.core.search_space import Setting, VariedSetting, laid_over, short_name, spelled, variant_name
-from lib.core.sections import Name, Section, Seeds, check, remembered, sentences, whole, without_null
-from lib.core.weights import ForeignStart
-from lib.data.generators import problems_of
-from lib.data.sections import Corpus, Dataset, GeneratedSource, Tokenizer
-from lib.results.parameters import ResultParameters
-from lib.study.execution import Execution
-from lib.study.geometry import Geometry
-from lib.study.recipe import Recipe, obstacle_of_quantized
-from lib.study.report import Analysis, Report
-from lib.study.tuning import Tuning
-from lib.tasks.parameters import TASKS, AnyTask
-
+from lib.attention.parameters import AnyMechanism
+from lib.backbones.parameters import AnyBackbone, Precision
+from lib.core.sections import Name, Section, Seeds, without_null
+from lib.data.sections import Corpus, Dataset, Tokenizer
 from lib.study.stages import Model, Stage
 
 

@@ -112,3 +112,10 @@ class Report(Section):
     def prepared(cls, values: Any) -> Any:
         """Drop tables, figures and analyses that are null: how a file removes what the one it extends has."""
         return without_null(values, "tables", "figures", "analyses")
+
+    def results(self) -> Iterator[tuple[str, AnyTable | AnyFigure]]:
+        """Yield the place of every table and figure, and its settings."""
+        for name, table in self.tables.items():
+            yield f"report.tables.{name}", table
+        for name, figure in self.figures.items():
+            yield f"report.figures.{name}", figure

@@ -1,7 +1,7 @@
 """A study resolved into its runs. Everything after that (paths, rules, tables, status) takes runs."""
 
-import functools
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,7 +62,7 @@ class Run:
 def resolve(graph: Graph) -> list[Run]:
     """Return all runs of a checked study, each once, however many models share it."""
     return [
-        _run(graph, RunId(stage, model, dataset, seed, variant_name(settings)), settings)
+        derive(graph, RunId(stage, model, dataset, seed, variant_name(settings)), settings)
         for stage, section in graph.experiment.stages.items()
         for model in graph.owners(stage)
         for dataset in section.data
@@ -71,16 +71,43 @@ def resolve(graph: Graph) -> list[Run]:
     ]
 
 
-def _run(graph: Graph, run: RunId, variant: dict[str, Setting]) -> Run:
+def derive(graph: Graph, run: RunId, variant: Mapping[str, Setting]) -> Run:
+    """Return the run of that name, decided as a checked study says.
+
+    Args:
+        graph: of the study.
+        run: its name.
+        variant: the settings that tell it from others of a search; none for a run that is no part of one.
+    """
     stage, model, dataset = run.stage, run.model, run.dataset
-    section = graph.experiment.stages[stage]
+    experiment, section = graph.experiment, graph.experiment.stages[stage]
     work, backbone = graph.work(model, stage, dataset).with_settings(variant), graph.backbone_at(model, stage)
     trains, reads_tokens = graph.trains(model, stage, dataset), graph.reads_tokens(model, stage)
-    parent, start = _parent(graph, run) if reads_tokens else None, graph.experiment.models[model].start
+    measures = graph.measures(model, stage, dataset)
+    parent = _parent(graph, run) if reads_tokens else None
+    start = experiment.models[model].start if reads_tokens and parent is None else None
     teacher = work.task.taught_by()
-    resolved = Run(
+
+    settings: dict[str, Any] = {"stage": stage, "model": model, "dataset": dataset, "seed": run.seed}
+    settings |= {"task": work.task.model_dump(mode="json"), "backbone": backbone.model_dump(mode="json")}
+    if variant:
+        settings["variant"] = variant
+    if work.task.labelled:
+        settings["labels"] = experiment.datasets[dataset].labels
+    if reads_tokens:
+        settings |= {"max_tokens": graph.corpus(dataset).max_tokens, "precision": experiment.precision}
+    if trains:
+        assert work.recipe is not None
+        settings["recipe"] = work.recipe.model_dump(mode="json") | {"keep": work.keep}
+    if measures:
+        assert section.geometry is not None
+        settings["geometry"] = section.geometry.model_dump(mode="json")
+    if section.tuning:
+        settings["tuning"] = section.tuning.model_dump(mode="json")
+
+    return Run(
         id=run,
-        settings="",
+        settings=as_json(settings),
         work=work,
         backbone=backbone,
         corpus=graph.corpus(dataset),
@@ -88,11 +115,26 @@ def _run(graph: Graph, run: RunId, variant: dict[str, Setting]) -> Run:
         fitted_to=dataset if reads_tokens else graph.fitted_to(model, stage, dataset),
         tokenizer=graph.tokenizer_of(model, dataset) if reads_tokens else None,
         parent=parent,
-        start=start if reads_tokens and parent is None and isinstance(start, ForeignStart) else None,
-        teacher=teacher and run._replace(model=graph.owner(teacher, stage), variant=""),
+        start=start if isinstance(start, ForeignStart) else None,
+        teacher=None if teacher is None else run._replace(model=graph.owner(teacher, stage), variant=""),
         settings_from=section.settings_from if trains else None,
         tuning=section.tuning,
         trains=trains,
-        measures=graph.measures(model, stage, dataset),
+        measures=measures,
     )
-    return resolved
+
+
+def _parent(graph: Graph, run: RunId) -> RunId | None:
+    """Return the run whose weights a run starts from; None = another place, or drawn weights."""
+    stage = graph.parent_stage(run.model, run.stage)
+    if stage is None:
+        return None
+    dataset = graph.parent_dataset(run.stage, stage, run.dataset)
+    assert dataset is not None  # the study was checked
+    seeds = graph.seeds_of(stage, dataset)
+    return RunId(stage, graph.owner(run.model, stage), dataset, run.seed if run.seed in seeds else seeds[0])
+
+
+def as_json(value: Any) -> str:
+    """Return `value` as JSON with sorted keys, so that equal settings are equal text."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)

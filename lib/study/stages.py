@@ -1,28 +1,19 @@
 """Sections of stages and models: what a step in a model's life does, and what a model does otherwise."""
 
-import contextlib
 import itertools
-import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
-from lib.attention.parameters import AnyMechanism, MechanismParameters
-from lib.backbones.parameters import AnyBackbone, BackboneParameters, Precision
 from lib.core.search_space import Setting, VariedSetting, laid_over, short_name, spelled, variant_name
-from lib.core.sections import Name, Section, Seeds, check, remembered, sentences, whole, without_null
+from lib.core.sections import Section, Seeds, check, sentences
 from lib.core.weights import ForeignStart
-from lib.data.generators import problems_of
-from lib.data.sections import Corpus, Dataset, GeneratedSource, Tokenizer
-from lib.results.parameters import ResultParameters
-from lib.study.execution import Execution
 from lib.study.geometry import Geometry
-from lib.study.recipe import Recipe, obstacle_of_quantized
-from lib.study.report import Analysis, Report
+from lib.study.recipe import Recipe
 from lib.study.tuning import Tuning
-from lib.tasks.parameters import TASKS, AnyTask
+from lib.tasks.parameters import AnyTask
 
 SCRATCH = "scratch"
 

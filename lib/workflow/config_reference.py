@@ -22,9 +22,11 @@ from lib.data.generators import GeneratorOptions, generators, options_class
 from lib.data.sections import GeneratedSource
 from lib.results.parameters import FIGURES, TABLES
 from lib.study.configuration import EXTENDS
-from lib.study.experiment import Experiment, Stage, Study, Work
+from lib.study.experiment import Experiment
 from lib.study.report import Report
 from lib.study.run import RunSettings
+from lib.study.stages import Stage, Work
+from lib.study.study import Study
 from lib.tasks.parameters import TASKS
 
 TEMPLATE = Path(__file__).with_suffix(".md")

@@ -11,10 +11,12 @@ import yaml
 
 from lib.core.errors import ConfigError
 from lib.core.files import read_mapping, write_text
+from lib.core.identity import RunId
 from lib.core.record import CONFIG, MODEL, RUN
 from lib.core.search_space import laid_over
 from lib.study.run import Start
-from lib.workflow.plan import Key, Plan
+from lib.study.runs import derive
+from lib.workflow.plan import Plan
 
 INHERITED = ("seed", "precision", "backbone", "tokenizer")
 """What a new run takes over from the one whose weights it starts from."""
@@ -62,38 +64,38 @@ def new_experiment(
         raise ConfigError(
             f"model {model!r} beside start {start!r}: the backbone comes from the start. Give one of them."
         )
-    passing = [name for name in plan.experiment.models if stage in plan.experiment.stages_of(name)]
-    trained = [name for name in passing if plan.experiment.trains(name, stage, dataset)]
+    passing = [name for name in plan.experiment.models if plan.graph.passes(name, stage)]
+    trained = [name for name in passing if plan.graph.trains(name, stage, dataset)]
     if not trained:
         raise ConfigError(f"{stage} trains no model of the study on {dataset}. Name another stage, or add a model.")
     if model is not None and model not in trained:
         raise ConfigError(f"{model!r} is not a model that {stage} trains; known: {', '.join(trained)}.")
-    key = Key(stage, model or trained[0], dataset, plan.experiment.seeds_of(stage, dataset)[0])
-    settings = json.loads(plan.run_settings(key))
+    run = derive(plan.graph, RunId(stage, model or trained[0], dataset, plan.graph.seeds_of(stage, dataset)[0]), {})
+    settings = json.loads(run.settings)
     settings.pop("tuning", None)  # one training, with the settings of the stage
-    for best in plan.settings_from(key):
+    for best in plan.settings_from(run):
         if not Path(best).is_file():
             raise ConfigError(
                 f"{best}: no such file, from which {stage} takes settings. Let the search choose them first."
             )
         settings = laid_over(settings, read_mapping(best))
     settings |= {
-        "tokenizer": plan.tokenizer(key)[0],
-        "data": plan.data(key),
+        "tokenizer": plan.tokenizer(run)[0],
+        "data": plan.data(run),
         "execution": json.loads(plan.execution),
     }
     if start is not None:
         source = _run_folder(experiments, start)
         inherited = _read_config(source)
         settings |= {field: inherited[field] for field in INHERITED}
-        tokenizers = {plan.tokenizer_folder(each): each for each in plan.experiment.tokenizers}
+        tokenizers = {plan.paths.tokenizer(each): each for each in plan.experiment.tokenizers}
         if settings["tokenizer"] not in tokenizers:
             raise ConfigError(
                 f"{source}: its tokeniser {settings['tokenizer']} is none of the study's, whose tokens the run would "
                 f"read: {', '.join(tokenizers)}. Use the study that the run belongs to (--configfile)."
             )
         tokenizer = tokenizers[settings["tokenizer"]]
-        settings["data"] = {split: plan.tokens(dataset, tokenizer, split) for split in settings["data"]}
+        settings["data"] = {split: plan.paths.tokens(dataset, tokenizer, split) for split in settings["data"]}
         settings["start"] = Start(run=str(source), checkpoint=str(source / MODEL)).model_dump()
     return _write(folder, settings | {"model": name})
 

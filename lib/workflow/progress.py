@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lib.core.attempts import Heartbeat, attempts, read_heartbeat
+from lib.core.identity import RunId
 from lib.core.record import RUN, missing_files, read_record
-from lib.workflow.plan import Key, Plan
+from lib.workflow.plan import Plan
 
 STATES = ("done", "running", "waiting", "failed", "missing")
 QUIET = timedelta(minutes=5)
@@ -37,10 +38,10 @@ class RunProgress(NamedTuple):
     """Of a run that failed."""
 
 
-def progress(plan: Plan) -> dict[Key, RunProgress]:
+def progress(plan: Plan) -> dict[RunId, RunProgress]:
     """Return how far every run of a study is."""
-    beats = _heartbeats(Path(plan.results, "work"))
-    return {key: _progress(plan, key, beats) for key in plan.runs}
+    beats = _heartbeats(Path(plan.paths.work))
+    return {run.id: _progress(plan, run.id, beats) for run in plan.runs}
 
 
 def _heartbeats(work: Path) -> dict[Path, list[Heartbeat]]:
@@ -53,8 +54,8 @@ def _heartbeats(work: Path) -> dict[Path, list[Heartbeat]]:
     return {out: sorted(heartbeats, key=lambda each: each.started) for out, heartbeats in found.items()}
 
 
-def _progress(plan: Plan, key: Key, beats: Mapping[Path, list[Heartbeat]]) -> RunProgress:
-    folder = Path(plan.folder(key))
+def _progress(plan: Plan, run: RunId, beats: Mapping[Path, list[Heartbeat]]) -> RunProgress:
+    folder = Path(plan.paths.folder(run))
     if (folder / RUN).is_file():
         record = read_record(folder)
         if gone := missing_files(folder, record):
@@ -62,12 +63,12 @@ def _progress(plan: Plan, key: Key, beats: Mapping[Path, list[Heartbeat]]) -> Ru
         return RunProgress("done", record.seconds)
     found = beats.get(folder.resolve(), [])
     spent = sum((beat.updated - beat.started).total_seconds() for beat in found)
-    log = Path(plan.log(_name(plan, key)))
+    log = Path(plan.paths.log(run.path))
     if not found:
         # What does not train has no heartbeat, so that its log alone tells.
         if not log.is_file():
             return RunProgress("waiting", 0.0)
-        benchmark = Path(plan.benchmark(_name(plan, key)))
+        benchmark = Path(plan.paths.benchmark(run.path))
         # Snakemake removes the log when a run starts, and writes the benchmark when it has ended well.
         if benchmark.is_file() and benchmark.stat().st_mtime_ns >= log.stat().st_mtime_ns:
             return RunProgress("missing", 0.0, error=f"all of {folder}")
@@ -104,7 +105,7 @@ def _tail(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8", errors="replace").splitlines()[-TAIL:]
 
 
-def seconds_left(found: Mapping[Key, RunProgress]) -> tuple[float, int]:
+def seconds_left(found: Mapping[RunId, RunProgress]) -> tuple[float, int]:
     """Return the seconds of work that are left, and how many runs are not in them, since nothing tells of theirs.
 
     A waiting run takes as long as those of its stage on its dataset have taken.
@@ -129,22 +130,22 @@ def seconds_left(found: Mapping[Key, RunProgress]) -> tuple[float, int]:
     return left, unknown
 
 
-def told(plan: Plan, found: Mapping[Key, RunProgress]) -> str:
+def told(plan: Plan, found: Mapping[RunId, RunProgress]) -> str:
     """Return how far a study is, in words."""
-    lines = [f"{plan.results}: {len(found)} runs", "", _line("stage", *STATES)]
+    lines = [f"{plan.paths.results}: {len(found)} runs", "", _line("stage", *STATES)]
     for stage in dict.fromkeys(key.stage for key in found):
         counts = Counter(run.state for key, run in found.items() if key.stage == stage)
         lines.append(_line(stage, *(counts[state] for state in STATES)))
     running = {key: run for key, run in found.items() if run.state == "running"}
     if running:
         lines += ["", _running_line("running", "epoch", "loss", "tokens/s", "ends")]
-        lines += [_running(plan, key, run.heartbeat) for key, run in running.items()]
+        lines += [_running(plan, key, at.heartbeat) for key, at in running.items()]
     for key, run in found.items():
         if run.state == "failed":
-            lines += ["", f"failed: {_name(plan, key)}: {run.error}"]
+            lines += ["", f"failed: {key.path}: {run.error}"]
             if run.log is not None and run.log.is_file():
                 lines += [f"{run.log}:", *(f"    {line}" for line in _tail(run.log))]
-    missing = [f"    {_name(plan, key)}: {run.error}" for key, run in found.items() if run.state == "missing"]
+    missing = [f"    {key.path}: {run.error}" for key, run in found.items() if run.state == "missing"]
     if missing:
         lines += ["", "missing of finished runs; make why says how to make them again:", *missing]
     left, unknown = seconds_left(found)
@@ -154,11 +155,11 @@ def told(plan: Plan, found: Mapping[Key, RunProgress]) -> str:
     return "\n".join(lines)
 
 
-def _running(plan: Plan, key: Key, beat: Heartbeat | None) -> str:
-    name = _name(plan, key)
+def _running(plan: Plan, run: RunId, beat: Heartbeat | None) -> str:
+    name = run.path
     if beat is None:
         return _running_line(name, "", "", "", "")
-    if plan.tunes(key):
+    if plan.run(run).tuning:
         epoch = f"trial {beat.step}/{beat.steps or '?'}"
     else:
         epoch = f"{beat.epoch:.1f}/{'?' if beat.epochs is None else f'{beat.epochs:g}'}"
@@ -175,10 +176,6 @@ def _line(name: str, *values: object) -> str:
 
 def _running_line(name: str, epoch: str, loss: str, speed: str, ends: str) -> str:
     return f"{name:<44}{epoch:>12}{loss:>9}{speed:>11}  {ends}".rstrip()
-
-
-def _name(plan: Plan, key: Key) -> str:
-    return f"{plan.place(key)}/seed-{key.seed}"
 
 
 def _span(time: timedelta) -> str:

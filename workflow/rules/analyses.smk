@@ -9,19 +9,19 @@ for name in ANALYSES:
         name:
             f"analysis_{name}".replace("-", "_").replace(".", "_")
         input:
-            **plan.analysis_inputs(name),
+            **plan.report.analysis_inputs(name),
         output:
-            plan.table(name),
+            plan.paths.table(name),
         log:
-            plan.log(f"analyses/{name}"),
+            plan.paths.log(f"analyses/{name}"),
         resources:
             mem_mb=growing(8_000),
             runtime=growing(30),
         params:
             name=name,
-            analysis=as_json(plan.analysis_settings(name)),
-            runs=[plan.folder(key) for key in plan.analysis_runs(name)],
-            code=plan.analysis_code(name),
+            analysis=as_json(plan.report.analysis_settings(name)),
+            runs=[plan.paths.folder(run.id) for run in plan.report.analysed(name)],
+            code=plan.report.analysis_code(name),
         message:
             "analysis {params.name}"
         shell:
@@ -32,28 +32,28 @@ for name in ANALYSES:
         name:
             f"figure_{name}".replace("-", "_").replace(".", "_")
         input:
-            plan.table(name),
+            plan.paths.table(name),
         output:
             html=report(
-                plan.table(name, "html"),
+                plan.paths.table(name, "html"),
                 caption=caption(name, plan.study.report.analyses[name].kind),
                 category="Analyses",
                 labels={"analysis": name, "shown as": "table"},
             ),
-            summary=[plan.table(name, suffix) for suffix in ("md", "tex")],
+            summary=[plan.paths.table(name, suffix) for suffix in ("md", "tex")],
             svg=report(
-                plan.figure(name),
+                plan.paths.figure(name),
                 caption=caption(name, plan.study.report.analyses[name].kind),
                 category="Analyses",
                 labels={"analysis": name, "shown as": "figure"},
             ),
-            others=[plan.figure(name, suffix) for suffix in ("png", "pdf")],
+            others=[plan.paths.figure(name, suffix) for suffix in ("png", "pdf")],
         log:
-            plan.log(f"figures/{name}"),
+            plan.paths.log(f"figures/{name}"),
         localrule: True
         params:
             name=name,
-            look=as_json(plan.analysis_look(name)),
+            look=as_json(plan.report.analysis_look(name)),
             code=code_digest("scripts/analysis_figure.py"),
         message:
             "figure {params.name}"

@@ -3,11 +3,11 @@
 
 rule favor_error:
     output:
-        table=plan.table("favor_error"),
+        table=plan.paths.table("favor_error"),
     log:
-        plan.log("tables/favor_error"),
+        plan.paths.log("tables/favor_error"),
     benchmark:
-        plan.benchmark("favor_error")
+        plan.paths.benchmark("favor_error")
     resources:
         mem_mb=growing(4_000),
         runtime=growing(20),
@@ -21,11 +21,11 @@ rule favor_error:
 
 rule lsh_recall:
     output:
-        table=plan.table("lsh_recall"),
+        table=plan.paths.table("lsh_recall"),
     log:
-        plan.log("tables/lsh_recall"),
+        plan.paths.log("tables/lsh_recall"),
     benchmark:
-        plan.benchmark("lsh_recall")
+        plan.paths.benchmark("lsh_recall")
     resources:
         mem_mb=growing(4_000),
         runtime=growing(20),

@@ -35,27 +35,27 @@ LENGTH_FIGURES = {"sequence_time": "sequence_cost", "memory_length": "memory_cos
 
 rule bench:
     input:
-        [plan.table(name) for name in MEASURED],
-        [plan.table(name, "md") for name in SUMMARIES],
-        [plan.figure(name, suffix) for name in MEASURE_FIGURES for suffix in ("svg", "png")],
+        [plan.paths.table(name) for name in MEASURED],
+        [plan.paths.table(name, "md") for name in SUMMARIES],
+        [plan.paths.figure(name, suffix) for name in MEASURE_FIGURES for suffix in ("svg", "png")],
 
 
 rule bench_length:
     input:
-        [plan.table(name, suffix) for name in LENGTH_MEASURED for suffix in ("csv", "md")],
-        [plan.figure(name, suffix) for name in LENGTH_FIGURES for suffix in ("svg", "png")],
+        [plan.paths.table(name, suffix) for name in LENGTH_MEASURED for suffix in ("csv", "md")],
+        [plan.paths.figure(name, suffix) for name in LENGTH_FIGURES for suffix in ("svg", "png")],
 
 
 rule bench_adaptation:
     input:
-        [plan.table("adaptation_cost", suffix) for suffix in ("csv", "md")],
+        [plan.paths.table("adaptation_cost", suffix) for suffix in ("csv", "md")],
 
 
 rule attention_cost:
     output:
-        report(plan.table("attention_cost"), caption="../report/attention_cost.rst", category="Tables"),
+        report(plan.paths.table("attention_cost"), caption="../report/attention_cost.rst", category="Tables"),
     log:
-        plan.log("tables/attention_cost"),
+        plan.paths.log("tables/attention_cost"),
     # All cores: two measurements at once would measure one another.
     threads: os.cpu_count()
     resources:
@@ -77,9 +77,9 @@ rule attention_cost:
 
 rule training_cost:
     output:
-        report(plan.table("training_cost"), caption="../report/training_cost.rst", category="Tables"),
+        report(plan.paths.table("training_cost"), caption="../report/training_cost.rst", category="Tables"),
     log:
-        plan.log("tables/training_cost"),
+        plan.paths.log("tables/training_cost"),
     threads: os.cpu_count()
     resources:
         **gpus(),
@@ -100,9 +100,9 @@ rule training_cost:
 
 rule adaptation_cost:
     output:
-        report(plan.table("adaptation_cost"), caption="../report/adaptation_cost.rst", category="Tables"),
+        report(plan.paths.table("adaptation_cost"), caption="../report/adaptation_cost.rst", category="Tables"),
     log:
-        plan.log("tables/adaptation_cost"),
+        plan.paths.log("tables/adaptation_cost"),
     threads: os.cpu_count()
     resources:
         **gpus(),
@@ -119,9 +119,9 @@ rule adaptation_cost:
 
 rule sequence_cost:
     output:
-        report(plan.table("sequence_cost"), caption="../report/sequence_cost.rst", category="Tables"),
+        report(plan.paths.table("sequence_cost"), caption="../report/sequence_cost.rst", category="Tables"),
     log:
-        plan.log("tables/sequence_cost"),
+        plan.paths.log("tables/sequence_cost"),
     threads: os.cpu_count()
     resources:
         **gpus(),
@@ -141,9 +141,9 @@ rule sequence_cost:
 
 rule memory_cost:
     output:
-        report(plan.table("memory_cost"), caption="../report/memory_cost.rst", category="Tables"),
+        report(plan.paths.table("memory_cost"), caption="../report/memory_cost.rst", category="Tables"),
     log:
-        plan.log("tables/memory_cost"),
+        plan.paths.log("tables/memory_cost"),
     threads: os.cpu_count()
     resources:
         **gpus(),
@@ -164,11 +164,11 @@ rule memory_cost:
 
 rule measure_summary:
     input:
-        plan.table("{measured}"),
+        plan.paths.table("{measured}"),
     output:
-        plan.table("{measured}", "md"),
+        plan.paths.table("{measured}", "md"),
     log:
-        plan.log("tables/{measured}_summary"),
+        plan.paths.log("tables/{measured}_summary"),
     wildcard_constraints:
         measured="|".join([*SUMMARIES, *LENGTH_MEASURED, "adaptation_cost"]),
     localrule: True
@@ -187,12 +187,12 @@ for shown, measured in (MEASURE_FIGURES | LENGTH_FIGURES).items():
         name:
             f"figure_{shown}"
         input:
-            plan.table(measured),
+            plan.paths.table(measured),
         output:
-            svg=report(plan.figure(shown), caption=f"../report/{shown}.rst", category="Figures"),
-            png=plan.figure(shown, "png"),
+            svg=report(plan.paths.figure(shown), caption=f"../report/{shown}.rst", category="Figures"),
+            png=plan.paths.figure(shown, "png"),
         log:
-            plan.log(f"figures/{shown}"),
+            plan.paths.log(f"figures/{shown}"),
         localrule: True
         params:
             figure=shown,

@@ -16,12 +16,14 @@ sys.path.insert(0, ROOT)
 from lib.core.attempts import sweep
 from lib.study.configuration import load_study, read_layers
 from lib.core.errors import ProjectError
+from lib.core.identity import RunId
 from lib.core.preloaded import SOCKET
 from lib.workflow.digests import code_digest
 from lib.workflow.ending import end_without_deadlock
 from lib.workflow.kept_code import keep_code
 from lib.workflow.known_states import recognise_states
-from lib.workflow.plan import SPLITS, Key, Plan, as_json
+from lib.study.runs import as_json
+from lib.workflow.plan import SPLITS, Plan
 
 try:
     # Not Snakemake's own merge of the files, which knows no `extends` and does not say which file a key stands in.
@@ -29,13 +31,7 @@ try:
     if workflow.config_settings.config:
         layers.append(("--config", dict(workflow.config_settings.config)))
     plan = Plan(load_study(layers))
-    for name in plan.corpora:
-        plan.raw_files(name)
-    for name in plan.experiment.datasets:
-        plan.fold_file(name)
-    for name in plan.augmentations:
-        plan.augmentation_sources(name)
-    plan.check_imported()
+    plan.check()
 except ProjectError as error:
     raise WorkflowError(str(error))
 config.clear()
@@ -63,8 +59,8 @@ os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(64 * 2**20))
 # A program takes the place of its shell, so that Slurm's warnings reach it, and not a shell that dies of them.
 shell.prefix("set -euo pipefail; exec")
 
-RUN = Key("{stage}", "{model}", "{dataset}", "{seed}")
-"""Pattern of a run's places; the wildcard `dataset` holds the variant as well, where a stage has some."""
+RUN = RunId("{place}", "", "", "{seed}")
+"""Pattern of a run's paths: `place` holds stage, model, dataset and, where the stage has some, variant."""
 
 
 def share_process():
@@ -82,11 +78,11 @@ def growing(amount):
     return lambda wildcards, attempt: attempt * amount
 
 
-def gpus(number=JOB.gpu, needed=lambda wildcards: True):
-    """Return the resource that asks for `number` GPUs, where they are `needed`, as the cluster counts them."""
-    if JOB.gres and number:
-        return {"gres": lambda wildcards: f"{JOB.gres}:{number}" if needed(wildcards) else ""}
-    return {"gpu": lambda wildcards: number if needed(wildcards) else 0}
+def gpus(number=lambda wildcards: JOB.gpu):
+    """Return the resource that asks for `number` GPUs, as the cluster counts them."""
+    if JOB.gres and JOB.gpu:
+        return {"gres": lambda wildcards: f"{JOB.gres}:{number(wildcards)}" if number(wildcards) else ""}
+    return {"gpu": number}
 
 
 def names(*collections):
@@ -95,40 +91,15 @@ def names(*collections):
     return "|".join(re.escape(name) for name in found) or "(?!)"
 
 
-def key(wildcards):
-    """Return the key of the run that the wildcards name."""
-    dataset, _, variant = wildcards.dataset.partition("/")
-    return Key(wildcards.stage, wildcards.model, dataset, wildcards.seed, variant)
-
-
-def only(runs):
-    """Return constraints of wildcards by which a rule makes `runs` and no others.
-
-    The stage looks ahead, since a stage, a model and a dataset that occur in `runs` need not occur together. The names of
-    models stand in it once for all places that they share: Snakemake goes through this text for every file.
-    """
-    places, models = {}, {}
-    for run in runs:
-        rest = "/".join([run.dataset, *([run.variant] if run.variant else [])])
-        places.setdefault(f"{re.escape(run.stage)}/[^/]+/{re.escape(rest)}", {})[run.model] = None
-    for place, owners in places.items():
-        models.setdefault(names(owners), []).append(place)
-    ways = [f"(?=[^/]+/(?:{owners})/)(?:{'|'.join(found)})/seed-" for owners, found in models.items()]
-    return {
-        "stage": f"(?={'|'.join(ways) or '(?!)'})[^/]+",
-        "model": "[^/]+",
-        "dataset": "[^/]+(?:/[^/]+)?",
-    }
-
-
 def optional(option, paths):
     """Return `option` with its paths, as the shell reads them, or nothing if there are none."""
     return [option, *map(shlex.quote, paths)] if paths else []
 
 
 wildcard_constraints:
-    corpus=names(plan.corpora),
+    corpus=names(plan.corpora.names),
     tokenizer=names(plan.experiment.tokenizers),
     split="|".join(SPLITS),
+    place=r".+",
     seed=r"\d+",
     shard=r"\d{5}",

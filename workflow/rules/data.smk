@@ -8,18 +8,18 @@ def part_options(option, files):
 
 def documents(split, wildcards):
     """Return the documents of a split that are tokenised."""
-    return plan.documents(wildcards.corpus, split)
+    return plan.corpora.documents(wildcards.corpus, split)
 
 
 rule filter_corpus:
     input:
-        lambda w: plan.shards(w.corpus)[int(w.shard)],
+        lambda w: plan.corpora.shards(w.corpus)[int(w.shard)],
     output:
-        plan.filtered_shard("{corpus}", "{shard}"),
+        plan.paths.filtered_shard("{corpus}", "{shard}"),
     log:
-        plan.log("filter_corpus/{corpus}/{shard}"),
+        plan.paths.log("filter_corpus/{corpus}/{shard}"),
     benchmark:
-        plan.benchmark("filter_corpus/{corpus}/{shard}")
+        plan.paths.benchmark("filter_corpus/{corpus}/{shard}")
     wildcard_constraints:
         corpus=names(plan.experiment.corpora),
     resources:
@@ -37,16 +37,18 @@ rule filter_corpus:
 
 rule prepare_dataset:
     input:
-        files=lambda w: [path for paths in plan.raw_files(w.corpus).values() for path in paths],
-        ground_truth=lambda w: [path for paths in plan.raw_files(w.corpus, "ground_truth").values() for path in paths],
-        folds=lambda w: plan.fold_file(w.corpus),
+        files=lambda w: [path for paths in plan.corpora.raw_files(w.corpus).values() for path in paths],
+        ground_truth=lambda w: [
+            path for paths in plan.corpora.raw_files(w.corpus, "ground_truth").values() for path in paths
+        ],
+        folds=lambda w: plan.corpora.fold_file(w.corpus),
     output:
-        **{split: plan.prepared("{corpus}", split) for split in SPLITS},
-        summary=plan.prepared_summary("{corpus}"),
+        **{split: plan.paths.prepared("{corpus}", split) for split in SPLITS},
+        summary=plan.paths.prepared_summary("{corpus}"),
     log:
-        plan.log("prepare_dataset/{corpus}"),
+        plan.paths.log("prepare_dataset/{corpus}"),
     benchmark:
-        plan.benchmark("prepare_dataset/{corpus}")
+        plan.paths.benchmark("prepare_dataset/{corpus}")
     wildcard_constraints:
         corpus=names(plan.experiment.datasets),
     resources:
@@ -54,8 +56,8 @@ rule prepare_dataset:
         runtime=growing(120),
     params:
         settings=lambda w: as_json(plan.experiment.datasets[w.corpus].preparation.model_dump(mode="json")),
-        files=lambda w: part_options("--part", plan.raw_files(w.corpus)),
-        ground_truth=lambda w: part_options("--ground-truth", plan.raw_files(w.corpus, "ground_truth")),
+        files=lambda w: part_options("--part", plan.corpora.raw_files(w.corpus)),
+        ground_truth=lambda w: part_options("--ground-truth", plan.corpora.raw_files(w.corpus, "ground_truth")),
         folder=subpath(output.summary, parent=True),
         code=code_digest("scripts/prepare_dataset.py"),
     message:
@@ -67,29 +69,29 @@ rule prepare_dataset:
 
 rule augment_dataset:
     input:
-        **{split: plan.prepared("{corpus}", split) for split in SPLITS},
-        sources=lambda w: [path for paths in plan.augmentation_sources(w.corpus).values() for path in paths],
+        **{split: plan.paths.prepared("{corpus}", split) for split in SPLITS},
+        sources=lambda w: [path for paths in plan.corpora.augmentation_sources(w.corpus).values() for path in paths],
     output:
-        **{split: plan.augmented("{corpus}", split) for split in SPLITS},
-        summary=plan.augmented_summary("{corpus}"),
+        **{split: plan.paths.augmented("{corpus}", split) for split in SPLITS},
+        summary=plan.paths.augmented_summary("{corpus}"),
     log:
-        plan.log("augment_dataset/{corpus}"),
+        plan.paths.log("augment_dataset/{corpus}"),
     benchmark:
-        plan.benchmark("augment_dataset/{corpus}")
+        plan.paths.benchmark("augment_dataset/{corpus}")
     wildcard_constraints:
-        corpus=names(plan.augmentations),
+        corpus=names(plan.corpora.augmentations),
     threads: JOB.cpus_per_task
     resources:
-        **gpus(needed=lambda w: "masked_lm" in plan.augmentations[w.corpus].ways),
+        **gpus(lambda w: JOB.gpu if "masked_lm" in plan.corpora.augmentations[w.corpus].ways else 0),
         mem_mb=growing(16_000),
         runtime=growing(480),
         cpus_per_task=JOB.cpus_per_task,
     params:
-        settings=lambda w: as_json(plan.augmentations[w.corpus].model_dump(mode="json")),
+        settings=lambda w: as_json(plan.corpora.augmentations[w.corpus].model_dump(mode="json")),
         preparation=lambda w: as_json(plan.experiment.datasets[w.corpus].preparation.model_dump(mode="json")),
-        sources=lambda w: part_options("--source", plan.augmentation_sources(w.corpus)),
+        sources=lambda w: part_options("--source", plan.corpora.augmentation_sources(w.corpus)),
         folder=subpath(output.summary, parent=True),
-        code=lambda w: plan.augmentation_code(w.corpus),
+        code=lambda w: plan.corpora.augmentation_code(w.corpus),
     message:
         "augment {wildcards.corpus}"
     shell:
@@ -100,13 +102,13 @@ rule augment_dataset:
 
 rule describe_dataset:
     input:
-        lambda w: [plan.documents(w.corpus, split) for split in SPLITS],
+        lambda w: [plan.corpora.documents(w.corpus, split) for split in SPLITS],
     output:
-        plan.texts("{corpus}"),
+        plan.paths.texts("{corpus}"),
     log:
-        plan.log("describe_dataset/{corpus}"),
+        plan.paths.log("describe_dataset/{corpus}"),
     benchmark:
-        plan.benchmark("describe_dataset/{corpus}")
+        plan.paths.benchmark("describe_dataset/{corpus}")
     wildcard_constraints:
         corpus=names(plan.experiment.datasets),
     resources:
@@ -123,16 +125,16 @@ rule describe_dataset:
 
 rule train_tokenizer:
     input:
-        lambda w: plan.tokenizer_sources(w.tokenizer),
+        lambda w: plan.corpora.tokenizer_sources(w.tokenizer),
     output:
-        directory(plan.tokenizer_folder("{tokenizer}")),
+        directory(plan.paths.tokenizer("{tokenizer}")),
     log:
-        plan.log("train_tokenizer/{tokenizer}"),
+        plan.paths.log("train_tokenizer/{tokenizer}"),
     resources:
         mem_mb=growing(16_000),
         runtime=growing(120),
     params:
-        settings=lambda w: plan.tokenizer_options(w.tokenizer),
+        settings=lambda w: plan.corpora.tokenizer_options(w.tokenizer),
         code=code_digest("scripts/train_tokenizer.py"),
     message:
         "make the tokeniser {wildcards.tokenizer}"
@@ -142,23 +144,23 @@ rule train_tokenizer:
 
 rule tokenize_corpus:
     input:
-        shards=lambda w: plan.filtered_shards(w.corpus),
-        tokenizer=plan.tokenizer_folder("{tokenizer}"),
+        shards=lambda w: plan.corpora.filtered_shards(w.corpus),
+        tokenizer=plan.paths.tokenizer("{tokenizer}"),
     output:
-        train=directory(plan.tokens("{corpus}", "{tokenizer}", "train")),
-        validation=directory(plan.tokens("{corpus}", "{tokenizer}", "validation")),
-        lengths=plan.token_lengths("{corpus}", "{tokenizer}"),
+        train=directory(plan.paths.tokens("{corpus}", "{tokenizer}", "train")),
+        validation=directory(plan.paths.tokens("{corpus}", "{tokenizer}", "validation")),
+        lengths=plan.paths.token_lengths("{corpus}", "{tokenizer}"),
     log:
-        plan.log("tokenize/{corpus}/{tokenizer}"),
+        plan.paths.log("tokenize/{corpus}/{tokenizer}"),
     benchmark:
-        plan.benchmark("tokenize/{corpus}/{tokenizer}")
+        plan.paths.benchmark("tokenize/{corpus}/{tokenizer}")
     wildcard_constraints:
         corpus=names(plan.experiment.corpora),
     resources:
         mem_mb=growing(4_000),
         runtime=growing(240),
     params:
-        slices=lambda w: plan.slice_options(w.corpus),
+        slices=lambda w: plan.corpora.slice_options(w.corpus),
         folder=subpath(output.lengths, parent=True),
         code=code_digest("scripts/tokenize_corpus.py"),
     message:
@@ -171,14 +173,14 @@ rule tokenize_corpus:
 rule tokenize_dataset:
     input:
         **{split: partial(documents, split) for split in SPLITS},
-        tokenizer=plan.tokenizer_folder("{tokenizer}"),
+        tokenizer=plan.paths.tokenizer("{tokenizer}"),
     output:
-        **{split: directory(plan.tokens("{corpus}", "{tokenizer}", split)) for split in SPLITS},
-        lengths=plan.token_lengths("{corpus}", "{tokenizer}"),
+        **{split: directory(plan.paths.tokens("{corpus}", "{tokenizer}", split)) for split in SPLITS},
+        lengths=plan.paths.token_lengths("{corpus}", "{tokenizer}"),
     log:
-        plan.log("tokenize/{corpus}/{tokenizer}"),
+        plan.paths.log("tokenize/{corpus}/{tokenizer}"),
     benchmark:
-        plan.benchmark("tokenize/{corpus}/{tokenizer}")
+        plan.paths.benchmark("tokenize/{corpus}/{tokenizer}")
     wildcard_constraints:
         corpus=names(plan.experiment.datasets),
     resources:

@@ -1,18 +1,18 @@
 """Raw files: fetched by the submitting machine, which has a network, or generated."""
 
-if hub_corpora := plan.corpora_from("hub"):
+if hub_corpora := plan.corpora.corpora_from("hub"):
 
     rule download_hub:
         output:
-            f"{plan.resources}/{{corpus}}/{{path}}",
+            f"{plan.paths.resources}/{{corpus}}/{{path}}",
         log:
-            plan.log("download/{corpus}/{path}"),
+            plan.paths.log("download/{corpus}/{path}"),
         wildcard_constraints:
             corpus=names(hub_corpora),
         localrule: True
         params:
-            repository=lambda w: plan.hub(w.corpus).repository,
-            revision=lambda w: plan.hub(w.corpus).revision,
+            repository=lambda w: plan.corpora.hub(w.corpus).repository,
+            revision=lambda w: plan.corpora.hub(w.corpus).revision,
         message:
             "download {wildcards.path} of {params.repository}"
         shell:
@@ -20,44 +20,44 @@ if hub_corpora := plan.corpora_from("hub"):
             " --file {wildcards.path:q} --out {output:q} > {log:q} 2>&1"
 
 
-if url_corpora := plan.corpora_from("url"):
+if url_corpora := plan.corpora.corpora_from("url"):
 
     rule download_url:
         output:
-            f"{plan.resources}/{{corpus}}/{{path}}",
+            f"{plan.paths.resources}/{{corpus}}/{{path}}",
         log:
-            plan.log("download/{corpus}/{path}"),
+            plan.paths.log("download/{corpus}/{path}"),
         wildcard_constraints:
             corpus=names(url_corpora),
         localrule: True
         params:
-            options=lambda w: plan.remote_file_options(w.corpus, w.path),
+            options=lambda w: plan.corpora.remote_file_options(w.corpus, w.path),
         message:
             "download {wildcards.path}"
         shell:
             "{PYTHON:q} scripts/download_url.py {params.options:q} --out {output:q} > {log:q} 2>&1"
 
 
-for corpus in plan.corpora_from("generated"):
+for corpus in plan.corpora.corpora_from("generated"):
 
     rule:
         name:
             f"generate_{corpus}"
         output:
-            plan.all_raw_files(corpus),
+            plan.corpora.all_raw_files(corpus),
         log:
-            plan.log(f"generate/{corpus}"),
+            plan.paths.log(f"generate/{corpus}"),
         resources:
             mem_mb=growing(2_000),
             runtime=growing(10),
         params:
             corpus=corpus,
-            folder=plan.raw_folder(corpus),
-            generator=plan.generator(corpus),
-            documents=plan.generated(corpus).documents,
-            seed=plan.generated(corpus).seed,
-            options=plan.generator_options(corpus),
-            code=plan.generator_code(corpus),
+            folder=plan.corpora.raw_folder(corpus),
+            generator=plan.corpora.generator(corpus),
+            documents=plan.corpora.generated(corpus).documents,
+            seed=plan.corpora.generated(corpus).seed,
+            options=plan.corpora.generator_options(corpus),
+            code=plan.corpora.generator_code(corpus),
         message:
             "generate {params.corpus}"
         shell:
@@ -66,13 +66,13 @@ for corpus in plan.corpora_from("generated"):
             " --out {params.folder} > {log} 2>&1"
 
 
-if wordnets := plan.wordnets:
+if wordnets := plan.corpora.wordnets:
 
     rule download_wordnet:
         output:
-            f"{plan.resources}/wordnet/{{archive}}",
+            f"{plan.paths.resources}/wordnet/{{archive}}",
         log:
-            plan.log("download/wordnet/{archive}"),
+            plan.paths.log("download/wordnet/{archive}"),
         wildcard_constraints:
             archive=names(wordnets),
         localrule: True
@@ -86,9 +86,9 @@ if wordnets := plan.wordnets:
 
 rule download_vocabulary:
     output:
-        f"{plan.resources}/vocabularies/{{tokenizer}}/vocab.txt",
+        f"{plan.paths.resources}/vocabularies/{{tokenizer}}/vocab.txt",
     log:
-        plan.log("download/vocabularies/{tokenizer}"),
+        plan.paths.log("download/vocabularies/{tokenizer}"),
     localrule: True
     params:
         repository=lambda w: plan.experiment.tokenizers[w.tokenizer].repository,
@@ -102,9 +102,9 @@ rule download_vocabulary:
 
 rule download_tokenizer:
     output:
-        directory(f"{plan.resources}/tokenizers/{{tokenizer}}"),
+        directory(f"{plan.paths.resources}/tokenizers/{{tokenizer}}"),
     log:
-        plan.log("download/tokenizers/{tokenizer}"),
+        plan.paths.log("download/tokenizers/{tokenizer}"),
     localrule: True
     params:
         repository=lambda w: plan.experiment.tokenizers[w.tokenizer].repository,
@@ -118,9 +118,9 @@ rule download_tokenizer:
 
 rule download_model_tokenizer:
     output:
-        directory(f"{plan.resources}/model_tokenizers/{{repository}}/{{revision}}"),
+        directory(f"{plan.paths.resources}/model_tokenizers/{{repository}}/{{revision}}"),
     log:
-        plan.log("download/model_tokenizers/{repository}/{revision}"),
+        plan.paths.log("download/model_tokenizers/{repository}/{revision}"),
     wildcard_constraints:
         repository=r"[^/]+/[^/]+",
         revision=r"[^/]+",
@@ -134,9 +134,9 @@ rule download_model_tokenizer:
 
 rule download_model:
     output:
-        directory(f"{plan.resources}/models/{{repository}}/{{revision}}"),
+        directory(f"{plan.paths.resources}/models/{{repository}}/{{revision}}"),
     log:
-        plan.log("download/models/{repository}/{revision}"),
+        plan.paths.log("download/models/{repository}/{revision}"),
     wildcard_constraints:
         repository=r"[^/]+/[^/]+",
         revision=r"[^/]+",

@@ -3,17 +3,17 @@
 
 rule best:
     input:
-        lambda w: plan.result_inputs({"scope": plan.search_scope(w.stage, w.dataset)}),
+        lambda w: plan.report.inputs(plan.report.search_scope(w.stage, w.dataset)),
     output:
-        plan.best("{stage}", "{dataset}"),
+        plan.paths.best("{stage}", "{dataset}"),
     log:
-        plan.log("search/{stage}/{dataset}"),
+        plan.paths.log("search/{stage}/{dataset}"),
     wildcard_constraints:
-        stage=names(stage for stage, _ in plan.searches_by("variants")),
-        dataset=names(dataset for _, dataset in plan.searches_by("variants")),
+        stage=names(stage for stage, _ in plan.searches("variants")),
+        dataset=names(dataset for _, dataset in plan.searches("variants")),
     localrule: True
     params:
-        scope=lambda w: as_json(plan.search_scope(w.stage, w.dataset)),
+        scope=lambda w: as_json(plan.report.search_scope(w.stage, w.dataset)),
         code=code_digest("scripts/best.py"),
     message:
         "best settings of {wildcards.stage} on {wildcards.dataset}"
@@ -21,49 +21,18 @@ rule best:
         "{PYTHON:q} scripts/best.py --scope {params.scope:q} --records {input} --out {output} > {log} 2>&1"
 
 
-rule tune:
-    input:
-        data=lambda w: list(plan.data(key(w)).values()),
-        tokenizer=lambda w: plan.tokenizer(key(w)),
-        start=lambda w: plan.start(key(w)),
-    output:
-        **plan.record(RUN, "trials", "best"),
-    log:
-        plan.log("{stage}/{model}/{dataset}/seed-{seed}"),
-    benchmark:
-        plan.benchmark("{stage}/{model}/{dataset}/seed-{seed}")
-    wildcard_constraints:
-        **only([run for run in plan.made if plan.tunes(run)]),
-    threads: JOB.cpus_per_task
-    resources:
-        **gpus(),
-        runtime=training_runtime,
-        mem_mb=growing(JOB.mem_mb),
-        cpus_per_task=JOB.cpus_per_task,
-    params:
-        settings=lambda w: plan.run_settings(key(w)),
-        splits=lambda w: list(plan.data(key(w))),
-        start=lambda w, input: optional("--start", input.start),
-        folder=plan.folder(RUN),
-        code=lambda w: plan.run_code(key(w)),
-    message:
-        "{wildcards.stage} {wildcards.model} on {wildcards.dataset}, seed {wildcards.seed}"
-    shell:
-        "{PYTHON:q} scripts/tune.py --config {params.settings:q} --splits {params.splits} --data {input.data}"
-        " --tokenizer {input.tokenizer} {params.start} --execution {EXECUTION:q} --work {plan.results}/work"
-        " --code {params.code} --out {params.folder} > {log} 2>&1"
-
-
 rule best_trial:
     input:
-        lambda w: plan.record(plan.tuned(w.stage, w.dataset), "best")["best"],
+        lambda w: plan.paths.record(plan.tuned(w.stage, w.dataset)),
     output:
-        plan.best("{stage}", "{dataset}"),
+        plan.paths.best("{stage}", "{dataset}"),
     wildcard_constraints:
-        stage=names(stage for stage, _ in plan.searches_by("tuning")),
-        dataset=names(dataset for _, dataset in plan.searches_by("tuning")),
+        stage=names(stage for stage, _ in plan.searches("tuning")),
+        dataset=names(dataset for _, dataset in plan.searches("tuning")),
     localrule: True
+    params:
+        found=lambda w: plan.paths.best_trial(plan.tuned(w.stage, w.dataset)),
     message:
         "best settings of {wildcards.stage} on {wildcards.dataset}"
     shell:
-        "cp {input} {output}"
+        "cp {params.found:q} {output}"

@@ -1,26 +1,22 @@
 """What trained models teach others: their scores of the training documents, made once for each student."""
 
-STUDENTS = [run for run in TRAINED if plan.teacher(run)]
-
 
 def teacher(wildcards):
     """Return the run whose model teaches the run that the wildcards name."""
-    return plan.teacher(key(wildcards))
+    return plan.run(run(wildcards).teacher)
 
 
 rule teach:
     input:
-        config=lambda w: plan.record(teacher(w))["config"],
-        model=lambda w: plan.model_folder(teacher(w)),
+        config=lambda w: plan.paths.config(teacher(w).id),
+        record=lambda w: plan.paths.record(teacher(w).id),
         tokenizer=lambda w: plan.tokenizer(teacher(w)),
-        documents=lambda w: plan.tokens_of(teacher(w), "train"),
-        tokens=lambda w: plan.tokens_of(key(w), "train"),
+        documents=lambda w: plan.tokens(teacher(w))["train"],
+        tokens=lambda w: plan.tokens(run(w))["train"],
     output:
-        directory(plan.taught(RUN)),
+        directory(plan.paths.taught(RUN)),
     log:
-        plan.log("teach/{stage}/{model}/{dataset}/seed-{seed}"),
-    wildcard_constraints:
-        **only(STUDENTS),
+        plan.paths.log("teach/{place}/seed-{seed}"),
     threads: JOB.cpus_per_task
     resources:
         **gpus(),
@@ -28,9 +24,10 @@ rule teach:
         mem_mb=growing(JOB.mem_mb),
         cpus_per_task=JOB.cpus_per_task,
     params:
+        model=lambda w: plan.paths.model(teacher(w).id),
         code=code_digest("scripts/teach.py"),
     message:
-        "{wildcards.stage}: what teaches {wildcards.model} on {wildcards.dataset}, seed {wildcards.seed}"
+        "what teaches {wildcards.place}, seed {wildcards.seed}"
     shell:
-        "{PYTHON:q} scripts/teach.py --config {input.config} --model {input.model} --tokenizer {input.tokenizer}"
+        "{PYTHON:q} scripts/teach.py --config {input.config} --model {params.model:q} --tokenizer {input.tokenizer}"
         " --documents {input.documents} --tokens {input.tokens} --execution {EXECUTION:q} --out {output} > {log} 2>&1"

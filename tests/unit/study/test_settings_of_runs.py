@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from lib.study.configuration import load_study, read_layers
-from lib.workflow.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[3]
 STORED = Path(__file__).with_name("settings_of_runs.json")
@@ -20,13 +19,8 @@ CONFIGURATIONS = sorted(path.name for path in (ROOT / "config").glob("*.yaml"))
 
 def digests(configuration):
     """Return a digest of the settings of every run, by its folder."""
-    plan = Plan(load_study(read_layers([ROOT / "config" / configuration])))
-    return {
-        plan.folder(key).removeprefix(f"{plan.results}/runs/"): hashlib.sha256(
-            plan.run_settings(key).encode()
-        ).hexdigest()[:8]
-        for key in plan.runs
-    }
+    study = load_study(read_layers([ROOT / "config" / configuration]))
+    return {run.id.path: hashlib.sha256(run.settings.encode()).hexdigest()[:8] for run in study.runs}
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS)

@@ -1,0 +1,182 @@
+"""Whether what a study names is there. First of all relations: the others, and all runs, follow these names."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from lib.data.generators import problems_of
+from lib.data.sections import GeneratedSource
+from lib.study.experiment import Experiment
+
+if TYPE_CHECKING:
+    from lib.study.study import Study
+
+
+def unknown_names(study: "Study") -> Iterator[str]:
+    """Yield what is wrong with the names in a study whose fields are right, each with its place."""
+    for problem in _of_experiment(study.experiment):
+        yield f"experiment.{problem}"
+    yield from _of_report(study)
+
+
+def _of_experiment(experiment: Experiment) -> Iterator[str]:
+    for check in (_corpora, _mechanisms, _stages, _circles, _searches, _models, _mechanisms_of_models, _tokenizers):
+        yield from check(experiment)
+
+
+def _corpora(experiment: Experiment) -> Iterator[str]:
+    for name in sorted(set(experiment.corpora) & set(experiment.datasets)):
+        yield f"'{name}' is both a corpus and a dataset. Rename one of them"
+    sections: dict[str, Mapping[str, Any]] = {"corpora": experiment.corpora, "datasets": experiment.datasets}
+    for section, corpora in sections.items():
+        for name, corpus in corpora.items():
+            if isinstance(source := corpus.chosen, GeneratedSource):
+                for problem in problems_of(source.generator or name, source.documents, source.options):
+                    yield f"{section}.{name}.generated.{problem}"
+            if corpus.tokenizer is not None and corpus.tokenizer not in experiment.tokenizers:
+                yield f"{section}.{name}.tokenizer: there is no '{corpus.tokenizer}'. {known(experiment.tokenizers)}"
+
+
+def _mechanisms(experiment: Experiment) -> Iterator[str]:
+    for name, parameters in experiment.mechanisms.items():
+        canonical = parameters.name()
+        if name != canonical and not name.startswith(f"{canonical}-"):
+            yield (
+                f"mechanisms.{name}: the name contradicts the parameters, which spell {canonical}. "
+                f"Call it '{canonical}' or '{canonical}-<suffix>', or change the parameters"
+            )
+
+
+def _stages(experiment: Experiment) -> Iterator[str]:
+    for name, stage in experiment.stages.items():
+        if stage.start is not None and stage.start not in experiment.stages:
+            yield f"stages.{name}.start: '{stage.start}' is not a stage. {known(experiment.stages)}"
+        for model in stage.models or []:
+            if model not in experiment.models:
+                yield f"stages.{name}.models: there is no '{model}'. {known(experiment.models)}"
+            elif name in experiment.models[model].skip:
+                yield f"stages.{name}.models: {model} skips {name}. Take it out of one of the two"
+        for entry in stage.data:
+            if entry not in experiment.corpora and entry not in experiment.datasets:
+                there = known([*experiment.corpora, *experiment.datasets])
+                yield f"stages.{name}.data.{entry}: there is no such corpus or dataset. {there}"
+
+
+def _circles(experiment: Experiment) -> Iterator[str]:
+    reported: set[str] = set()
+    for name in experiment.stages:
+        chain = [name]
+        while (following := experiment.stages[chain[-1]].start) in experiment.stages and following not in chain:
+            chain.append(str(following))
+        if following == name and name not in reported:
+            reported |= set(chain)
+            yield f"stages: {' starts from '.join([*chain, name])}, a circle. Take `start` away from one of them"
+
+
+def _searches(experiment: Experiment) -> Iterator[str]:
+    stages = experiment.stages
+    for name, stage in stages.items():
+        source, place = stage.settings_from, f"stages.{name}.settings_from"
+        if source is not None and source not in stages:
+            yield f"{place}: '{source}' is not a stage. {known(stages)}"
+        elif source is not None and not stages[source].search:
+            yield f"{place}: {source} has no variants to choose from, nor tuning. Add either, or name another stage"
+
+
+def _models(experiment: Experiment) -> Iterator[str]:
+    for name, model in experiment.models.items():
+        uses: list[tuple[str, str | None, Mapping[str, Any]]] = [
+            ("backbone", model.backbone, experiment.backbones),
+            ("mechanism", model.mechanism, experiment.mechanisms),
+            ("tokenizer", model.tokenizer, experiment.tokenizers),
+        ]
+        uses += [("skip", stage, experiment.stages) for stage in model.skip]
+        for stage, change in model.changes.items():
+            uses += [
+                ("changes", stage, experiment.stages),
+                (f"changes.{stage}.backbone", change.backbone, experiment.backbones),
+                (f"changes.{stage}.mechanism", change.mechanism, experiment.mechanisms),
+            ]
+        uses += [(f"deviations.{stage}", stage, experiment.stages) for stage in model.deviations]
+        for key, value, there in uses:
+            if value is not None and value not in there:
+                yield f"models.{name}.{key}: there is no '{value}'. {known(there)}"
+
+
+def _mechanisms_of_models(experiment: Experiment) -> Iterator[str]:
+    for name, model in experiment.models.items():
+        backbone = experiment.backbones.get(model.backbone)
+        if backbone is None:
+            continue
+        if backbone.takes_mechanism and model.mechanism is None and backbone.held_mechanism is None:
+            there = ", ".join(experiment.mechanisms) or "none; add an entry"
+            yield f"models.{name}.mechanism: missing. Its backbone {model.backbone} takes one of: {there}"
+        if not backbone.takes_mechanism and model.mechanism is not None:
+            yield f"models.{name}.mechanism: its backbone {model.backbone} takes none. Leave it out"
+        for stage, change in model.changes.items():
+            changed = experiment.backbones.get(change.backbone or model.backbone)
+            if changed is not None and not changed.takes_mechanism and change.mechanism is not None:
+                yield f"models.{name}.changes.{stage}.mechanism: its backbone takes none. Leave it out"
+
+
+def _tokenizers(experiment: Experiment) -> Iterator[str]:
+    there = [*experiment.corpora, *experiment.datasets]
+    for name, tokenizer in experiment.tokenizers.items():
+        if tokenizer.source != "trained":
+            continue
+        if tokenizer.corpus is None and len(experiment.corpora) != 1:
+            yield f"tokenizers.{name}.corpus: missing. Name what it is trained on: {', '.join(there)}"
+        for corpus in tokenizer.corpora:
+            if corpus not in there:
+                yield f"tokenizers.{name}.corpus: there is no '{corpus}'. {known(there)}"
+
+
+def _of_report(study: "Study") -> Iterator[str]:
+    stages, models, report = study.experiment.stages, study.experiment.models, study.report
+    uses: list[tuple[str, str | None, Iterable[str]]] = [
+        ("report.reference", report.reference, models),
+        ("report.baseline", report.baseline, models),
+    ]
+    for place, settings in report.results():
+        uses += [(f"{place}.stage", stage, stages) for stage in settings.stages_passed()]
+        lists = {name: value for name, value in settings if isinstance(value, list)}
+        uses += [
+            (f"{place}.{name}", stage, stages)
+            for stage in settings.stages_added()
+            for name, value in lists.items()
+            if stage in value
+        ]
+        uses += [(f"{place}.models", model, models) for model in settings.models or []]
+        shown = _shown_by(study.experiment, settings)
+        uses += [(f"{place}.datasets", dataset, shown) for dataset in settings.datasets or []]
+    for name, analysis in report.analyses.items():
+        uses += [(f"report.analyses.{name}.stage", analysis.stage, stages)]
+        uses += [(f"report.analyses.{name}.models", model, models) for model in analysis.models or []]
+        for section in ("tables", "figures"):
+            if name in getattr(report, section):
+                taken = f"report.{section}.{name} makes files of the same name. Rename one of them"
+                yield f"report.analyses.{name}: {taken}"
+        if analysis.stage in stages:
+            entries = stages[analysis.stage].data
+            if analysis.dataset is None and len(entries) > 1:
+                yield f"report.analyses.{name}.dataset: missing. Name one of: {', '.join(entries)}"
+            elif analysis.dataset is not None and analysis.dataset not in entries:
+                there = f"{analysis.stage} does not work on '{analysis.dataset}'. {known(entries)}"
+                yield f"report.analyses.{name}.dataset: {there}"
+    for place, value, there_are in uses:
+        if value is not None and value not in there_are:
+            yield f"{place}: there is no '{value}'. {known(there_are)}"
+
+
+def _shown_by(experiment: Experiment, settings: Any) -> list[str]:
+    """Return the corpora and datasets that a table or figure may show: those of its stages, if it has any."""
+    shown = settings.stages_passed()
+    if settings.reads == "texts":
+        return list(experiment.datasets)
+    if not shown or not set(shown) <= set(experiment.stages):
+        return [*experiment.corpora, *experiment.datasets]
+    return list(dict.fromkeys(entry for stage in shown for entry in experiment.stages[stage].data))
+
+
+def known(names: Iterable[str]) -> str:
+    """Return the end of a message about a name that is not one of `names`."""
+    return f"Known: {', '.join(names) or 'none'}"

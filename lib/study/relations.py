@@ -1,0 +1,398 @@
+"""Whether the models and stages of a study fit together, where all that it names is there (`lib.study.names`).
+
+Each function yields sentences about one relation, each with the place of the setting at fault.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pydantic import ValidationError
+
+from lib.core.search_space import variant_name
+from lib.core.sections import sentences
+from lib.core.weights import ForeignStart
+from lib.study.graph import Graph
+from lib.study.recipe import obstacle_of_quantized
+from lib.study.stages import SCRATCH, Work, problems_of_settings
+
+SEARCHED = {"variants": "and so a model of each", "tuning": "whose trials keep no model"}
+"""Why a stage that searches leaves no model that others could take over, by the section that says so."""
+
+
+def underivable(graph: Graph) -> Iterator[str]:
+    """Yield why a run cannot be derived: what it does, by which backbone and tokeniser, and from which run."""
+    for relation in (_mechanisms_fit, _deviations_fit, _tokenizers_are_told, _parents_are_told):
+        yield from relation(graph)
+
+
+def misfits(graph: Graph) -> Iterator[str]:
+    """Yield what does not fit together in an experiment whose runs can be derived."""
+    for relation in (
+        _searches_leave_no_model,
+        _best_settings_fit,
+        _labels_fit,
+        _teachers_fit,
+        _backbones_can_do_their_tasks,
+        _heads_are_trained,
+        _weights_are_left,
+        _weights_can_be_handed_over,
+        _blocks_exist,
+        _trials_train,
+        _quantised_backbones_train_adapters,
+        _adapters_have_a_place,
+        _lengths_are_in_reach,
+    ):
+        yield from relation(graph)
+
+
+# Runs can be derived
+
+
+def _mechanisms_fit(graph: Graph) -> Iterator[str]:
+    for model, stage in graph.passages:
+        try:
+            graph.backbone_at(model, stage)
+        except ValidationError as error:
+            for problem in error.errors():
+                yield f"models.{model}: {problem['msg']}"
+
+
+def _deviations_fit(graph: Graph) -> Iterator[str]:
+    for name, model in graph.experiment.models.items():
+        for stage, deviation in model.deviations.items():
+            place, section = f"models.{name}.deviations.{stage}", graph.experiment.stages[stage]
+            for work in section.data.values():
+                try:
+                    own = deviation.of(work)
+                except ValidationError as error:
+                    yield from (f"{'.'.join([place, *key])}: {sentence}" for key, sentence in sentences(error))
+                    continue
+                for settings in section.tried():
+                    for setting, sentence in problems_of_settings(own, settings):
+                        yield f"{place}.{setting}: {sentence} (in {variant_name(settings)})"
+
+
+def _tokenizers_are_told(graph: Graph) -> Iterator[str]:
+    experiment = graph.experiment
+    for model, stage in graph.passages:
+        if (
+            experiment.models[model].tokenizer
+            or len(experiment.tokenizers) == 1
+            or not _reads_tokens(graph, model, stage)
+        ):
+            continue
+        entries = experiment.stages[stage].data
+        if missing := [entry for entry in entries if graph.corpus(entry).tokenizer is None]:
+            known = ", ".join(experiment.tokenizers) or "none; add an entry"
+            silent = ", ".join(missing)
+            yield f"models.{model}.tokenizer: missing, and {silent} names none either. Name one of: {known}"
+
+
+def _parents_are_told(graph: Graph) -> Iterator[str]:
+    for name, stage in graph.passages:
+        model, parent, section = (
+            graph.experiment.models[name],
+            graph.parent_stage(name, stage),
+            graph.experiment.stages[stage],
+        )
+        if parent is None:
+            if section.start and model.start is None and _reads_tokens(graph, name, stage):
+                yield (
+                    f"models.{name}: skips {section.start}, from which {stage} starts. Leave it in, or give "
+                    f"the model a start: a folder, a repository, or '{SCRATCH}'"
+                )
+            continue
+        known = ", ".join(graph.experiment.stages[parent].data)
+        for entry in section.data:
+            if graph.parent_dataset(stage, parent, entry) is None:
+                yield (
+                    f"stages.{stage}.data.{entry}: models start from {parent}, which has several entries and none "
+                    f"for {entry}: {known}. Name one of them as its start, or add it to {parent}"
+                )
+
+
+def _reads_tokens(graph: Graph, model: str, stage: str) -> bool:
+    """Whether a model reads tokens at a stage, whatever mechanism it has."""
+    return "states" in graph.experiment.backbones[graph.names_at(model, stage)[0]].abilities
+
+
+# Searches
+
+
+def _searches_leave_no_model(graph: Graph) -> Iterator[str]:
+    stages = graph.experiment.stages
+    for name, stage in stages.items():
+        if stage.start is not None and (search := stages[stage.start].search):
+            yield (
+                f"stages.{name}.start: {stage.start} has {search}, {SEARCHED[search]}. Start from the stage before it; "
+                f"settings_from: {stage.start} takes the best settings"
+            )
+
+
+def _best_settings_fit(graph: Graph) -> Iterator[str]:
+    for name, stage in graph.experiment.stages.items():
+        source, place = stage.settings_from, f"stages.{name}.settings_from"
+        if source is None:
+            continue
+        if stage.search:
+            yield f"{place}: {name} has {stage.search} itself. Leave one of them out"
+        if name in _needed(graph, source):
+            yield f"{place}: {source} itself needs {name}, a circle. Let {source} start from another stage"
+        passing = [model for model, passed in graph.passages if passed == source]
+        if len(passing) != 1:
+            yield (
+                f"{place}: {source} is passed by {', '.join(passing) or 'no model'}, but the best settings are "
+                f"those of a single model. Let stages.{source}.models name it"
+            )
+        yield from _problems_of_taking(graph, name, source)
+
+
+def _problems_of_taking(graph: Graph, stage: str, source: str) -> Iterator[str]:
+    """Yield why the best settings of `source` cannot be laid over those of `stage`."""
+    place, searching = f"stages.{stage}.settings_from", graph.experiment.stages[source]
+    found: dict[tuple[str, str], None] = {}
+    for entry, work in graph.experiment.stages[stage].data.items():
+        if entry not in searching.data:
+            yield f"{place}: {source} does not search on {entry}. Add it to the data of {source}"
+        elif searching.search == "variants":
+            task = searching.data[entry].task
+            if not task.labelled or task.label_per != "document":
+                yield f"{place}: the best has the highest macro-F1, which {task.kind}, the task of {source}, lacks"
+        for settings in searching.tried() if work.recipe is not None else ():
+            found |= dict.fromkeys(problems_of_settings(work, settings))
+    for key, sentence in found:
+        yield f"{place}: the best of {source} may not fit here: {key}: {sentence}"
+
+
+def _needed(graph: Graph, stage: str) -> set[str]:
+    """Return the stages whose runs those of `stage` need, directly or not."""
+    waiting, found = [stage], set[str]()
+    while waiting:
+        section = graph.experiment.stages[waiting.pop()]
+        for following in (section.start, section.settings_from):
+            if following is not None and following not in found:
+                found.add(following)
+                waiting.append(following)
+    return found
+
+
+def _trials_train(graph: Graph) -> Iterator[str]:
+    for model, stage in graph.passages:
+        section = graph.experiment.stages[stage]
+        for entry, work in section.data.items():
+            if section.tuning and work.recipe and not graph.trains(model, stage, entry):
+                yield (
+                    f"stages.{stage}.models: {model} does not train on {entry}, so there is nothing to tune. Name "
+                    "those that do"
+                )
+
+
+# Tasks and labels
+
+
+def _labels_fit(graph: Graph) -> Iterator[str]:
+    experiment = graph.experiment
+    for place, entry, work in _all_works(graph):
+        task = work.task
+        if not task.labelled:
+            continue
+        if entry in experiment.corpora:
+            yield f"{place}: {task.kind} needs labels, but {entry} is a corpus without"
+            continue
+        dataset = experiment.datasets[entry]
+        if dataset.label_per != task.label_per:
+            yield (
+                f"{place}: {task.kind} needs a label per {task.label_per}, but {entry} has one per "
+                f"{dataset.label_per}. Set datasets.{entry}.label_per: {task.label_per} if its labels are such, or "
+                "give the stage another task or dataset"
+            )
+        for problem in task.problems_of_labels(dataset.labels):
+            yield f"{place}.task.{problem}"
+
+
+def _teachers_fit(graph: Graph) -> Iterator[str]:
+    for model, stage in graph.passages:
+        for entry, work in graph.works(model, stage).items():
+            teacher = work.task.taught_by()
+            if teacher is not None and (problem := _problem_of_teacher(graph, teacher, stage, entry, work.task.head)):
+                yield f"models.{model}: at {stage} on {entry} its teacher is {problem}"
+
+
+def _problem_of_teacher(graph: Graph, teacher: str, stage: str, entry: str, head: str | None) -> str | None:
+    """Return why a model cannot teach others at a stage, as the end of a sentence; None = it can."""
+    if teacher not in graph.experiment.models:
+        return f"'{teacher}', which is no model. Known: {', '.join(graph.experiment.models)}"
+    if not graph.passes(teacher, stage):
+        return f"{teacher}, which does not pass {stage}. Name one that does"
+    if search := graph.experiment.stages[stage].search:
+        return f"{teacher}, but {stage} has {search}, and no one model of it. Leave one of them out"
+    work = graph.work(teacher, stage, entry)
+    if not graph.trains(teacher, stage, entry) or (work.task.head or work.task.kind) != head or work.task.taught_by():
+        return f"{teacher}, which trains no {head} by labels alone there. Name a model that does"
+    if lacking := work.lack_of_model:
+        return f"{teacher}, where {stage} {lacking}. Change that"
+    return None
+
+
+def _backbones_can_do_their_tasks(graph: Graph) -> Iterator[str]:
+    for model, stage in graph.passages:
+        backbone = graph.backbone_at(model, stage)
+        for entry, work in graph.works(model, stage).items():
+            trained, evaluated = work.task.trains(backbone), work.task.evaluates_on in backbone.abilities
+            if not trained and not evaluated:
+                yield (
+                    f"models.{model}: its backbone {backbone.kind} cannot do {work.task.kind}, the task of {stage}. "
+                    f"Let it skip the stage, or choose another backbone"
+                )
+            elif not (work.recipe or work.task.predicts or evaluated):
+                yield (
+                    f"stages.{stage}.data.{entry}: has no recipe, without which a backbone of kind {backbone.kind} "
+                    f"cannot do {work.task.kind}. Add one"
+                )
+
+
+# Weights
+
+
+def _heads_are_trained(graph: Graph) -> Iterator[str]:
+    for model, stage in graph.passages:
+        parent = graph.parent_stage(model, stage)
+        for entry, work in graph.works(model, stage).items():
+            if work.recipe or not work.task.predicts:
+                continue
+            problem = None
+            if parent is not None:
+                headless = work.task.trains_on is None
+                problem = None if headless else _missing_of_a_head(graph, model, stage, entry, parent)
+            elif graph.reads_tokens(model, stage) and not isinstance(
+                graph.experiment.models[model].start, ForeignStart
+            ):
+                problem = f"{model} has drawn weights there. Add one, or let it start from a stage that trains"
+            if problem:
+                yield f"stages.{stage}.data.{entry}: has no recipe, so it needs a trained model, but {problem}"
+
+
+def _missing_of_a_head(graph: Graph, model: str, stage: str, entry: str, parent: str) -> str | None:
+    """Return what keeps the head of a model at `parent` from serving at `stage`, if anything does."""
+    before = graph.parent_dataset(stage, parent, entry)
+    assert before is not None  # it can be derived
+    task, trained = graph.work(model, stage, entry).task, graph.work(model, parent, before).task
+    if (trained.head or trained.kind) != (task.head or task.kind):
+        return f"{parent} trains {trained.kind}. Add one, or start from a stage that trains {task.kind}"
+    datasets = graph.experiment.datasets
+    if task.labelled and {entry, before} <= datasets.keys():
+        asked, given = (datasets[name].labels for name in (entry, before))
+        if len(asked) != len(given):
+            there = f"{parent} trains {len(given)} labels on {before}, not {len(asked)}"
+            return f"{there}. Add one, or give both the same labels"
+        if asked != given and set(asked) == set(given):
+            return f"the labels of {before} are {given}, not {asked}. Name both in the same order"
+    return None
+
+
+def _weights_are_left(graph: Graph) -> Iterator[str]:
+    for model, stage, parent in _inheritances(graph):
+        if not graph.reads_tokens(model, stage):
+            continue
+        for entry in graph.experiment.stages[stage].data:
+            before = graph.parent_dataset(stage, parent, entry)
+            assert before is not None  # it can be derived
+            if lacking := graph.work(model, parent, before).lack_of_model:
+                yield (
+                    f"stages.{stage}.data.{entry}: {model} starts from {parent}, which {lacking}. Start from a "
+                    f"stage before it, or let {model} skip {parent}"
+                )
+
+
+def _weights_can_be_handed_over(graph: Graph) -> Iterator[str]:
+    for model, stage, parent in _inheritances(graph):
+        for obstacle in graph.backbone_at(model, stage).obstacles(graph.backbone_at(model, parent)):
+            yield f"models.{model}: from {parent} to {stage}, {obstacle}"
+        for entry in graph.experiment.stages[stage].data if graph.reads_tokens(model, stage) else ():
+            source = graph.parent_dataset(stage, parent, entry)
+            assert source is not None  # it can be derived
+            before, after = graph.tokenizer_of(model, source), graph.tokenizer_of(model, entry)
+            if before != after:
+                yield (
+                    f"models.{model}: {stage} reads {entry} by the tokeniser {after}, but starts from {parent} on "
+                    f"{source}, which it read by {before}. Let both have the same"
+                )
+
+
+def _inheritances(graph: Graph) -> Iterator[tuple[str, str, str]]:
+    """Yield every model with every stage that it passes and the one from which its weights come there."""
+    for model, stage in graph.passages:
+        if parent := graph.parent_stage(model, stage):
+            yield model, stage, parent
+
+
+# Training
+
+
+def _blocks_exist(graph: Graph) -> Iterator[str]:
+    for model, stage in graph.passages:
+        blocks = graph.backbone_at(model, stage).blocks() or 0
+        for entry in graph.experiment.stages[stage].data:
+            frozen = [work.recipe.freeze_layers for work in _searched(graph, model, stage, entry) if work.recipe]
+            if max(frozen, default=0) > blocks and graph.trains(model, stage, entry):
+                yield (
+                    f"stages.{stage}.data.{entry}.recipe.freeze_layers: {max(frozen)} is too many, since the "
+                    f"backbone {graph.names_at(model, stage)[0]} has {blocks} blocks to freeze. Freeze fewer"
+                )
+
+
+def _quantised_backbones_train_adapters(graph: Graph) -> Iterator[str]:
+    for model, stage in graph.passages:
+        if graph.backbone_at(model, stage).quantized:
+            for entry, work in graph.works(model, stage).items():
+                if obstacle := obstacle_of_quantized(work.recipe):
+                    backbone, _ = graph.names_at(model, stage)
+                    yield f"stages.{stage}.data.{entry}: the backbone {backbone} {obstacle}"
+
+
+def _adapters_have_a_place(graph: Graph) -> Iterator[str]:
+    models: dict[tuple[str, str, str, str], dict[str, None]] = {}
+    for model, stage in graph.passages:
+        layers = graph.backbone_at(model, stage).linear_layers
+        backbone, _ = graph.names_at(model, stage)
+        for entry in graph.experiment.stages[stage].data if layers is not None else ():
+            for work in _searched(graph, model, stage, entry) if graph.trains(model, stage, entry) else ():
+                if work.recipe and work.recipe.lora and (obstacle := work.recipe.lora.obstacle(layers)):
+                    models.setdefault((stage, entry, backbone, obstacle), {})[model] = None
+    for (stage, entry, backbone, obstacle), names in models.items():
+        listed = ", ".join(names)
+        yield (
+            f"stages.{stage}.data.{entry}.recipe.lora: the backbone {backbone} of {listed} {obstacle}. Leave it out, "
+            f"or let {listed} skip the stage"
+        )
+
+
+def _lengths_are_in_reach(graph: Graph) -> Iterator[str]:
+    for model, stage in graph.passages:
+        reach = graph.backbone_at(model, stage).longest()
+        for entry in graph.experiment.stages[stage].data:
+            if reach is not None and (tokens := graph.corpus(entry).max_tokens) > reach:
+                yield (
+                    f"backbones.{graph.names_at(model, stage)[0]}: positions reach {reach} tokens, but {entry} has "
+                    f"max_tokens = {tokens}. Raise max_position_embeddings, or use rope or sinusoidal positions"
+                )
+
+
+def _all_works(graph: Graph) -> Iterator[tuple[str, str, Work]]:
+    """Yield all that is done in stages, and by models otherwise: the place in the configuration, the entry."""
+    for name, stage in graph.experiment.stages.items():
+        for entry, work in stage.data.items():
+            yield f"stages.{name}.data.{entry}", entry, work
+    for model, passed in graph.passages:
+        if passed in graph.experiment.models[model].deviations:
+            for entry, work in graph.works(model, passed).items():
+                yield f"models.{model}.deviations.{passed}", entry, work
+
+
+def _searched(graph: Graph, model: str, stage: str, entry: str) -> list[Work]:
+    """Return what a model may come to do at a stage: all that it searches, or takes from the search of another."""
+    section = graph.experiment.stages[stage]
+    tried: Iterable[Any] = (
+        graph.experiment.stages[section.settings_from] if section.settings_from else section
+    ).tried()
+    return [graph.work(model, stage, entry).with_settings(settings) for settings in tried]

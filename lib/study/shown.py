@@ -1,0 +1,222 @@
+"""Whether tables, figures and analyses of a study show what its runs leave, and which models an analysis looks at.
+
+Names lead somewhere and runs can be derived here (`lib.study.names`, `lib.study.relations`).
+"""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from lib.results.parameters import ResultParameters
+from lib.study.graph import Graph
+from lib.study.relations import SEARCHED
+from lib.study.report import Analysis
+
+if TYPE_CHECKING:
+    from lib.study.study import Study
+
+
+def unshowable(study: "Study") -> Iterator[str]:
+    """Yield what a report cannot show of its study, each with its place."""
+    yield from _analyses(study)
+    yield from _imported(study)
+    for place, settings in study.report.results():
+        for relation in (_models, _published, _reference, _training, _geometry, _searches, _predictions):
+            yield from (f"{place}{problem}" for problem in relation(study, settings))
+
+
+def analysed_dataset(graph: Graph, analysis: Analysis) -> str:
+    """Return the entry of the stage's `data` that an analysis reads: that named, or the only one."""
+    return analysis.dataset or next(iter(graph.experiment.stages[analysis.stage].data))
+
+
+def analysed_models(graph: Graph, analysis: Analysis) -> list[str]:
+    """Return the models of an analysis, in order: those named, or all that it is able to look at."""
+    passing = [model for model, stage in graph.passages if stage == analysis.stage]
+    return analysis.models or [model for model in passing if _obstacle(graph, analysis, model) is None]
+
+
+def _obstacle(graph: Graph, analysis: Analysis, model: str) -> str | None:
+    """Return why an analysis cannot look at a model that passes its stage; None = it can."""
+    stage, dataset = analysis.stage, analysed_dataset(graph, analysis)
+    backbone = graph.backbone_at(model, stage)
+    reach = backbone.longest()
+    if analysis.needs not in backbone.abilities:
+        return f"{model} has a backbone of kind {backbone.kind}, which gives no {analysis.needs.replace('_', ' ')}"
+    if not graph.trains(model, stage, dataset):
+        return f"{model} does not train at {stage}, which therefore leaves no model of it"
+    if lacking := graph.work(model, stage, dataset).lack_of_model:
+        return f"{model} cannot be looked at, since {stage} {lacking}"
+    if analysis.kind == "gradients" and reach is not None and analysis.length > reach:
+        return f"positions of {model} reach {reach} tokens, but length = {analysis.length}"
+    return None
+
+
+def _analyses(study: "Study") -> Iterator[str]:
+    graph = study.graph
+    for name, analysis in study.report.analyses.items():
+        place, stage = f"report.analyses.{name}", analysis.stage
+        asked = analysis.models or list(study.experiment.models)
+        passing = [model for model in asked if graph.passes(model, stage)]
+        if analysis.models:
+            for model in asked:
+                if model not in passing:
+                    yield f"{place}.models: {model} skips {stage}. Leave it out"
+        if search := study.experiment.stages[stage].search:
+            yield f"{place}.stage: {stage} has {search}, {SEARCHED[search]}. Name another stage"
+        dataset = analysed_dataset(graph, analysis)
+        if analysis.kind == "embeddings" and dataset in study.experiment.corpora:
+            yield f"{place}.dataset: {dataset} has no labels, by which states could be told apart. Name a dataset"
+        obstacles = [text for model in passing if (text := _obstacle(graph, analysis, model))]
+        if analysis.models:
+            yield from (f"{place}.models: {obstacle}. Leave it out" for obstacle in obstacles)
+        elif len(obstacles) == len(passing):
+            reasons = "; ".join(obstacles) or "none passes the stage"
+            yield f"{place}: there is no model to look at: {reasons}. Take it out"
+
+
+def _imported(study: "Study") -> Iterator[str]:
+    if study.execution.runs == "imported":
+        for place, settings in study.report.results():
+            for needed, name in (
+                (settings.needs_predictions, "predictions"),
+                (settings.needs_geometry, "geometry"),
+                (settings.takes_tuning == "needed", "trials"),
+            ):
+                if needed:
+                    yield f"{place}: needs {name}, which imported runs do not leave. Take it out (null)"
+        for name in study.report.analyses:
+            yield f"report.analyses.{name}: needs models, which imported runs do not leave. Take it out (null)"
+
+
+def unsharable(study: "Study") -> Iterator[str]:
+    """Yield why trainings cannot be shared by several processes, if the study asks for that."""
+    processes, experiment = study.execution.gpus_per_run, study.experiment
+    if processes == 1:
+        return
+    sizes = [
+        (f"stages.{name}.data.{entry}.recipe.batch_size", work.recipe.batch_size)
+        for name, stage in experiment.stages.items()
+        for entry, work in stage.data.items()
+        if work.recipe
+    ]
+    for model, stage in study.graph.passages:
+        if stage in experiment.models[model].deviations:
+            sizes += [
+                (f"models.{model}.deviations.{stage}.recipe.batch_size", work.recipe.batch_size)
+                for work in study.graph.works(model, stage).values()
+                if work.recipe
+            ]
+    for name, section in experiment.stages.items():
+        varied = section.variants.get("recipe.batch_size", [])
+        sizes += [(f"stages.{name}.variants.recipe.batch_size", size) for size in varied if isinstance(size, int)]
+        if section.tuning:
+            yield (
+                f"execution.gpus_per_run: {processes}, but trials of experiment.stages.{name}.tuning run in one "
+                "process. Set it to 1 until that stage has run"
+            )
+    for place, size in sizes:
+        if size < processes:
+            yield (
+                f"execution.gpus_per_run: {processes} processes cannot share the {size} documents of "
+                f"experiment.{place}. Lower it, or raise the batch size"
+            )
+
+
+# Of one table or figure: sentences that begin with the setting below it
+
+
+def _models(study: "Study", settings: ResultParameters) -> Iterator[str]:
+    passes, experiment = study.graph.passes, study.experiment
+    stages, added = settings.stages_passed(), settings.stages_added()
+    skipped = {name: [stage for stage in stages if not passes(name, stage)] for name in experiment.models}
+    if not stages:  # then a model passes at least one of the others
+        stages = added
+        skipped = {name: [] if any(passes(name, stage) for stage in added) else added for name in experiment.models}
+    for model in settings.models or []:
+        if skipped[model]:
+            yield f".models: {model} skips {', '.join(skipped[model])}. Leave it out"
+    if stages and not settings.models and all(skipped.values()):
+        yield f".stage: no model passes {' and '.join(stages)}. Name others"
+
+
+def _published(study: "Study", settings: ResultParameters) -> Iterator[str]:
+    if settings.needs_published and study.report.published is None:
+        yield ": shows printed values, but report.published is null. Name the study that printed them"
+
+
+def _reference(study: "Study", settings: ResultParameters) -> Iterator[str]:
+    reference = study.report.reference
+    if "reference" not in settings.beside:
+        return
+    if reference is None:
+        yield ": compares models, but report.reference is null. Name the model to compare with there"
+    elif skipped := [stage for stage in settings.stages_passed() if not study.graph.passes(reference, stage)]:
+        yield f": compares models with {reference}, which skips {', '.join(skipped)}. Name other stages"
+
+
+def _training(study: "Study", settings: ResultParameters) -> Iterator[str]:
+    graph, experiment = study.graph, study.experiment
+    for stage in settings.stages_passed() if settings.needs_training else []:
+        entries = experiment.stages[stage].data
+        models = [each for each in settings.models or experiment.models if graph.passes(each, stage)]
+        still = [each for each in models if not any(graph.trains(each, stage, entry) for entry in entries)]
+        if settings.models:
+            for model in still:
+                yield f".models: {model} does not train at {stage}. Leave it out"
+        elif models and still == models:
+            yield f".stage: no model trains at {stage}. Name another stage"
+
+
+def _geometry(study: "Study", settings: ResultParameters) -> Iterator[str]:
+    graph, experiment = study.graph, study.experiment
+    for stage in [*settings.stages_passed(), *settings.stages_added()] if settings.needs_geometry else []:
+        if experiment.stages[stage].geometry is None:
+            yield f": shows geometry, but stages.{stage}.geometry is null. Set it, or take this out"
+            continue
+        for model in [each for each in settings.models or experiment.models if graph.passes(each, stage)]:
+            backbone = graph.backbone_at(model, stage)
+            if "states" in backbone.abilities and "queries_and_keys" not in backbone.abilities:
+                yield (
+                    f".models: {model} has a backbone of kind {backbone.kind}, which has no queries and keys to "
+                    "measure. Name the other models"
+                )
+
+
+def _searches(study: "Study", settings: ResultParameters) -> Iterator[str]:
+    for stage in [*settings.stages_passed(), *settings.stages_added()]:
+        section = study.experiment.stages[stage]
+        if not section.variants and settings.takes_variants == "needed":
+            yield f".stage: {stage} has no variants. Name a stage that has"
+        if section.variants and settings.takes_variants == "none":
+            yield (
+                f".stage: {stage} has variants, which the kind {settings.kind} does not tell apart. "
+                "Name another stage, or choose the kind search"
+            )
+        if not section.tuning and settings.takes_tuning == "needed":
+            yield f".stage: {stage} has no tuning. Name a stage that has"
+        if section.tuning and settings.takes_tuning == "none":
+            yield (
+                f".stage: {stage} has tuning, which leaves trials that the kind {settings.kind} does "
+                "not show. Name another stage, or choose the kind trials"
+            )
+
+
+def _predictions(study: "Study", settings: ResultParameters) -> Iterator[str]:
+    graph, datasets = study.graph, study.experiment.datasets
+    asked = settings.stages_passed() if settings.needs_predictions else []
+    for model, stage in graph.passages:
+        if stage not in asked or model not in (settings.models or study.experiment.models):
+            continue
+        for entry, work in graph.works(model, stage).items():
+            task = f"{work.task.kind}, the task of {stage},"
+            if not work.task.predicts:
+                yield f": {task} leaves no predictions. Leave it out"
+            elif settings.needs_classes and work.task.label_per == "span":
+                yield f": {task} predicts no classes. Leave it out"
+            elif settings.needs_probabilities and work.task.label_per != "document":
+                yield f": {task} leaves no probabilities. Leave it out"
+            elif settings.needs_groups and entry in datasets and datasets[entry].group is None:
+                yield (
+                    f": shows scores by group, but datasets.{entry}.group is null. Name the column of its groups "
+                    "there, or leave this out"
+                )

@@ -1,0 +1,46 @@
+"""A study: one configuration file. `experiment` says what is compared, `report` what comes out, `execution` how."""
+
+import functools
+from collections.abc import Iterator
+
+from pydantic import Field
+
+from lib.core.sections import Section, check
+from lib.study.execution import Execution
+from lib.study.experiment import Experiment
+from lib.study.graph import Graph
+from lib.study.names import unknown_names
+from lib.study.relations import misfits, underivable
+from lib.study.report import Report
+from lib.study.runs import Run, resolve
+from lib.study.shown import unsharable, unshowable
+
+
+class Study(Section):
+    """A complete configuration."""
+
+    experiment: Experiment = Field(description="What is compared.")
+    report: Report = Field(default_factory=Report, description="What comes out.")
+    execution: Execution = Field(default_factory=Execution, description="How the work is done.")
+
+    @functools.cached_property
+    def graph(self) -> Graph:
+        """What its models are and do at its stages."""
+        return Graph(self.experiment)
+
+    @functools.cached_property
+    def runs(self) -> list[Run]:
+        """All its runs, each once."""
+        return resolve(self.graph)
+
+    @check
+    def _fits_together(self) -> Iterator[str]:
+        # Each question may follow the names that the one before has found to lead somewhere.
+        if problems := list(unknown_names(self)):
+            yield from problems
+        elif problems := list(underivable(self.graph)):
+            yield from (f"experiment.{problem}" for problem in problems)
+        else:
+            yield from (f"experiment.{problem}" for problem in misfits(self.graph))
+            yield from unshowable(self)
+            yield from unsharable(self)

@@ -1,0 +1,225 @@
+"""Where the texts of a study come from, and what is made of them before a model reads them."""
+
+import functools
+import hashlib
+import shlex
+from pathlib import Path, PurePosixPath
+from typing import Any
+from urllib.parse import urlparse
+
+from lib.core.errors import DataError
+from lib.core.inputs import resolve_paths
+from lib.data.generators import PACKAGE, RAW_FILES, group_names, options_class
+from lib.data.sections import Augmentation, Corpus, Dataset, GeneratedSource, HubSource, RemoteFile
+from lib.study.experiment import Experiment
+from lib.study.runs import as_json
+from lib.workflow.digests import code_digest
+from lib.workflow.paths import Paths
+
+
+class Corpora:
+    """The corpora, datasets and tokenisers of an experiment: raw files, preparation, options of programs."""
+
+    def __init__(self, experiment: Experiment, paths: Paths):
+        self.experiment = experiment
+        self.paths = paths
+        self.names = [*experiment.corpora, *experiment.datasets]
+        """All corpora and datasets."""
+
+    def _corpus(self, name: str) -> Corpus | Dataset:
+        corpora = self.experiment.corpora
+        return corpora[name] if name in corpora else self.experiment.datasets[name]
+
+    # Raw files
+
+    def raw_files(self, corpus: str, kind: str = "files") -> dict[str, list[str]]:
+        """Return the paths of the raw files of `corpus` by part, in dataset order.
+
+        Args:
+            corpus: name of the corpus or dataset.
+            kind: `files`, or `ground_truth` for the separate labels of the Hyperpartisan format.
+
+        Raises:
+            DataError: a local file is missing.
+        """
+        settings = self._corpus(corpus)
+        folder = self.raw_folder(corpus)
+        if settings.source == "generated":
+            made = RAW_FILES[self.generator(corpus)][kind]
+            return {part: [f"{folder}/{name}" for name in names] for part, names in made.items()}
+        entries: dict[str, Any] = getattr(settings.chosen, kind, {})
+        if settings.source == "local":
+            return {part: [str(path) for path in resolve_paths(patterns)] for part, patterns in entries.items()}
+        if settings.source == "hub":
+            return {part: [f"{folder}/{path}" for path in paths] for part, paths in entries.items()}
+        return {part: [f"{folder}/{_file_name(file)}" for file in files] for part, files in entries.items()}
+
+    def fold_file(self, dataset: str) -> list[str]:
+        """Return the file that says which fold each document is in, if there is one.
+
+        Raises:
+            DataError: it is missing.
+        """
+        folds = self.experiment.datasets[dataset].split.folds
+        return [str(path) for path in resolve_paths([folds.file])] if folds and folds.file else []
+
+    def generator(self, corpus: str) -> str:
+        """Return the name of the generator of a generated corpus."""
+        return self.generated(corpus).generator or corpus
+
+    def generated(self, corpus: str) -> GeneratedSource:
+        """Return the section of a corpus that is generated."""
+        source = self._corpus(corpus).generated
+        assert source is not None
+        return source
+
+    def generator_options(self, corpus: str) -> str:
+        """Return the options of the generator of a corpus, those that are left out too, as JSON."""
+        options = options_class(self.generator(corpus)).model_validate(self.generated(corpus).options)
+        return as_json(options.model_dump(mode="json"))
+
+    def group_names(self, dataset: str) -> list[str]:
+        """Return what the groups of a dataset's documents are called, if its generator names them."""
+        if self._corpus(dataset).source != "generated":
+            return []
+        return group_names(self.generator(dataset), self.generated(dataset).options)
+
+    def generator_code(self, corpus: str) -> str:
+        """Return the digest of the code that generates a corpus."""
+        return code_digest("scripts/generate_corpus.py", f"{PACKAGE}.{self.generator(corpus)}")
+
+    def raw_folder(self, corpus: str) -> str:
+        """Return the folder of the raw files of `corpus`, unless they are the user's own."""
+        generated = self._corpus(corpus).source == "generated"
+        return f"{self.paths.results}/data/{corpus}/raw" if generated else f"{self.paths.resources}/{corpus}"
+
+    def all_raw_files(self, corpus: str) -> list[str]:
+        """Return the paths of all raw files of `corpus`, ground truth included."""
+        kinds = ("files", "ground_truth")
+        return [path for kind in kinds for paths in self.raw_files(corpus, kind).values() for path in paths]
+
+    def remote_file_options(self, corpus: str, name: str) -> list[str]:
+        """Return the options that fetch and check the file called `name` of a `url` source."""
+        source: Any = self._corpus(corpus).chosen
+        files = [file for kind in (source.files, source.ground_truth) for part in kind.values() for file in part]
+        file = next(file for file in files if _file_name(file) == name)
+        return _download_options(file)
+
+    def hub(self, corpus: str) -> HubSource:
+        """Return the hub section of `corpus`."""
+        source = self._corpus(corpus).hub
+        assert source is not None
+        return source
+
+    def corpora_from(self, source: str) -> list[str]:
+        """Return the names of the corpora and datasets whose raw files come from `source`."""
+        return [name for name in self.names if self._corpus(name).source == source]
+
+    # Prepared data
+
+    @functools.cache  # noqa: B019 - there is one plan per process
+    def shards(self, corpus: str) -> list[str]:
+        """Return the raw files of a corpus, in dataset order."""
+        return [path for files in self.raw_files(corpus).values() for path in files]
+
+    def filtered_shards(self, corpus: str) -> list[str]:
+        """Return the paths of the filtered files of a corpus, in dataset order."""
+        return [self.paths.filtered_shard(corpus, f"{index:05d}") for index in range(len(self.shards(corpus)))]
+
+    def documents(self, dataset: str, split: str) -> str:
+        """Return the path of the documents of a split, as everything that comes after reads them."""
+        augments = self.experiment.datasets[dataset].augmentation is not None
+        return self.paths.augmented(dataset, split) if augments else self.paths.prepared(dataset, split)
+
+    @property
+    def augmentations(self) -> dict[str, Augmentation]:
+        """The augmentations by the names of their datasets."""
+        datasets = self.experiment.datasets.items()
+        return {name: dataset.augmentation for name, dataset in datasets if dataset.augmentation is not None}
+
+    def augmentation_sources(self, dataset: str) -> dict[str, list[str]]:
+        """Return what the ways of an augmentation read: a WordNet database; folders of a model and its tokeniser.
+
+        Raises:
+            DataError: a local WordNet database is missing.
+        """
+        settings = self.augmentations[dataset]
+        sources: dict[str, list[str]] = {}
+        for way in settings.ways:
+            if way == "synonyms":
+                assert settings.synonyms is not None  # the study was checked
+                local, url = settings.synonyms.local, settings.synonyms.url
+                if local is not None and not Path(local).exists():
+                    raise DataError(
+                        f"experiment.datasets.{dataset}.augmentation.synonyms.local: {local}: no such folder or file. "
+                        "Expected a WordNet database, or an archive of one."
+                    )
+                sources[way] = [f"{self.paths.resources}/wordnet/{_address(url)}" if url else str(local)]
+            else:
+                model = settings.masked_lm
+                assert model is not None  # the study was checked
+                tokenizer = f"{self.paths.resources}/model_tokenizers/{model.repository}/{model.revision}"
+                sources[way] = [self.paths.weights(model), *([tokenizer] if model.repository else [])]
+        return sources
+
+    def augmentation_code(self, dataset: str) -> str:
+        """Return the digest of the code that augments a dataset."""
+        modules = [f"lib.data.augmentation.{way}" for way in self.augmentations[dataset].ways]
+        return code_digest("scripts/augment_dataset.py", *modules)
+
+    @property
+    def wordnets(self) -> dict[str, list[str]]:
+        """Every WordNet archive that is downloaded, below its folder, with the options that fetch and check it."""
+        sources = [each.synonyms for each in self.augmentations.values() if "synonyms" in each.ways]
+        return {_address(each.url): _download_options(each.url) for each in sources if each and each.url}
+
+    def tokenizer_sources(self, tokenizer: str) -> list[str]:
+        """Return what a tokeniser is made from: a vocabulary, a published tokeniser, or texts to train one on."""
+        settings = self.experiment.tokenizers[tokenizer]
+        if settings.source == "hub":
+            if settings.algorithm == "published":
+                return [f"{self.paths.resources}/tokenizers/{tokenizer}"]
+            return [f"{self.paths.resources}/vocabularies/{tokenizer}/vocab.txt"]
+        if settings.source == "local":
+            assert settings.path is not None
+            return [settings.path]
+        of_corpora = self.experiment.corpora
+        return [
+            path
+            for corpus in settings.corpora or list(of_corpora)
+            for path in (self.filtered_shards(corpus) if corpus in of_corpora else [self.documents(corpus, "train")])
+        ]
+
+    def tokenizer_options(self, tokenizer: str) -> list[str]:
+        """Return the options that make a tokeniser; the files that it is made from come after them."""
+        settings = self.experiment.tokenizers[tokenizer]
+        if settings.algorithm == "published":
+            new = [] if settings.mask_token is None else ["--mask-token", shlex.quote(settings.mask_token)]
+            return [*new, "--published"]
+        switches = [
+            f"--{'' if getattr(settings, name) else 'no-'}{name.replace('_', '-')}"
+            for name in ("lowercase", "strip_accents", "enclose")
+        ]
+        if settings.source != "trained":
+            return [*switches, "--vocabulary"]
+        training = f"--vocab-size {settings.vocab_size} --min-frequency {settings.occurrences}"
+        return [*switches, f"--algorithm {settings.algorithm}", training, "--texts"]
+
+    def slice_options(self, corpus: str) -> list[str]:
+        """Return the options that give articles and tokens of the slices of a corpus."""
+        slices = {name: getattr(self.experiment.corpora[corpus], name) for name in ("short", "long", "held_out")}
+        return [f"--{name.replace('_', '-')} {part.articles} {part.max_tokens}" for name, part in slices.items()]
+
+
+def _download_options(file: RemoteFile) -> list[str]:
+    values = file.model_dump(exclude={"unpinned"})
+    return [word for key, value in values.items() if value for word in (f"--{key}", str(value))]
+
+
+def _file_name(file: RemoteFile) -> str:
+    return PurePosixPath(urlparse(file.url).path).name
+
+
+def _address(file: RemoteFile) -> str:
+    """Return a path of a file's own, so that two that share a name do not share a place."""
+    return f"{hashlib.sha256(file.url.encode()).hexdigest()[:12]}/{_file_name(file)}"

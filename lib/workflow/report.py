@@ -1,0 +1,201 @@
+"""What comes out of a study: what each table, figure and analysis shows, what it is made from, and by which code."""
+
+import functools
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from lib.attention.parameters import MECHANISMS
+from lib.core.identity import RunId
+from lib.core.kinds import Axis
+from lib.results.parameters import FIGURES, TABLES, ResultParameters
+from lib.study.runs import Run
+from lib.study.shown import analysed_dataset, analysed_models
+from lib.study.study import Study
+from lib.workflow.corpora import Corpora
+from lib.workflow.digests import code_digest
+from lib.workflow.paths import Paths
+
+
+class Report:
+    """The tables, figures and analyses of a study."""
+
+    def __init__(self, study: Study, paths: Paths, corpora: Corpora):
+        self.study = study
+        self.paths = paths
+        self.corpora = corpora
+        self.runs: dict[RunId, Run] = {run.id: run for run in study.runs}
+
+    @functools.cached_property
+    def tables(self) -> dict[str, dict[str, Any]]:
+        """All tables by name, with what each shows."""
+        return self._shown(self.study.report.tables)
+
+    @functools.cached_property
+    def figures(self) -> dict[str, dict[str, Any]]:
+        """All figures by name, with what each shows."""
+        return self._shown(self.study.report.figures)
+
+    @functools.cached_property
+    def tokenised(self) -> list[tuple[str, str]]:
+        """Every corpus and dataset with every tokeniser that a run reads it by."""
+        pairs = {(run.id.dataset, run.tokenizer) for run in self.study.runs}
+        tokenizers = self.study.experiment.tokenizers
+        return [(corpus, name) for corpus in self.corpora.names for name in tokenizers if (corpus, name) in pairs]
+
+    def inputs(self, scope: Mapping[str, Any]) -> list[str]:
+        """Return the files that show a scope: run records, token lengths, descriptions of texts."""
+        if "tokenised" in scope:
+            return [self.paths.token_lengths(corpus, tokenizer) for corpus, tokenizer in scope["tokenised"]]
+        stages = dict(scope["stages"])
+        owners = {stage: set(models.values()) for stage, models in scope["owners"].items()}
+        records = [
+            self.paths.record(run)
+            for run in self.runs
+            if run.dataset in stages.get(run.stage, ()) and run.model in owners[run.stage]
+        ]
+        return [*records, *map(self.paths.texts, scope.get("texts", ()))]
+
+    def code(self, axis: Axis[Any], result: Mapping[str, Any]) -> str:
+        """Return the digest of the code that makes a table or figure."""
+        script = {TABLES: "scripts/table.py", FIGURES: "scripts/figure.py"}[axis]
+        return code_digest(script, axis.module(result["settings"]["kind"], "parameters"))
+
+    def search_scope(self, stage: str, dataset: str) -> dict[str, Any]:
+        """Return the fields of `lib.results.scope.Scope` that tell a search on a dataset."""
+        models = self.study.graph.owners(stage)
+        return {
+            "models": models,
+            "stages": [[stage, [dataset]]],
+            "owners": {stage: dict(zip(models, models, strict=True))},
+            "variants": self._variants([stage]),
+        }
+
+    def _shown(self, entries: Mapping[str, ResultParameters]) -> dict[str, dict[str, Any]]:
+        """Return the tables or figures that entries of the report stand for, by name: their settings and scope."""
+        results = {}
+        for entry, settings in entries.items():
+            shown = {"settings": settings.model_dump(mode="json"), "scope": self._scope(settings)}
+            if settings.divided == "never":
+                results[entry] = shown
+                continue
+            (stage,) = settings.stages_passed()
+            datasets = self._datasets(stage, settings)
+            for dataset in datasets:
+                name = entry if settings.divided == "if_several" and len(datasets) == 1 else f"{entry}_{dataset}"
+                part = {"stages": [[stage, [dataset]]], **({"texts": [dataset]} if settings.needs_texts else {})}
+                results[name] = shown | {"scope": shown["scope"] | part}
+        return results
+
+    def _scope(self, settings: ResultParameters) -> dict[str, Any]:
+        """Return the fields of `lib.results.scope.Scope` but for its files, as JSON keeps them."""
+        if settings.reads != "runs":
+            about = settings.datasets or self.corpora.names
+            of_texts: dict[str, Any] = {
+                "token_lengths": {"tokenised": [each for each in self.tokenised if each[0] in about]},
+                "texts": {"texts": self._described(about)},
+            }
+            return {"models": [], "stages": [], "owners": {}} | of_texts[settings.reads]
+        graph, experiment, report = self.study.graph, self.study.experiment, self.study.report
+        passed, added = settings.stages_passed(), settings.stages_added()
+        stages = list(dict.fromkeys([*added, *passed]))
+        owners = {
+            model: {stage: graph.owner(model, stage) for stage in stages if graph.passes(model, stage)}
+            for model in experiment.models
+        }
+        passing = {model: own for model, own in owners.items() if own and set(passed) <= set(own)}
+        # Models that share all runs are one row, named as the first of them.
+        first: dict[tuple[tuple[str, str], ...], str] = {}
+        names = {row: first.setdefault(tuple(own.items()), row) for row, own in passing.items()}
+        rows = list(dict.fromkeys(names[row] for row in settings.models or passing))
+        beside: dict[str, Any] = {name: names.get(getattr(report, name)) for name in settings.beside}
+        datasets = [[stage, self._datasets(stage, settings)] for stage in stages]
+        shown = list(dict.fromkeys(name for _, names in datasets for name in names))
+        grouped = [
+            name
+            for name, dataset in experiment.datasets.items()
+            if dataset.group and settings.needs_groups and name in shown
+        ]
+        return {
+            "models": rows,
+            "stages": datasets,
+            "owners": {
+                stage: {
+                    row: owners[row][stage]
+                    for row in dict.fromkeys([*rows, *filter(None, beside.values())])
+                    if stage in owners[row]
+                }
+                for stage in stages
+            },
+            "families": {row: graph.backbone_at(row, [*passed, *owners[row]][0]).family for row in rows},
+            "groups": {name: experiment.datasets[name].group for name in grouped},
+            "group_names": {name: found for name in grouped if (found := self.corpora.group_names(name))},
+            "variants": self._variants(stages),
+            "published": report.published,
+            **({"texts": self._described(shown)} if settings.needs_texts else {}),
+            **beside,
+        }
+
+    def _described(self, names: Collection[str]) -> list[str]:
+        """Return the datasets among `names` that runs read."""
+        read = {run.dataset for run in self.runs}
+        return [name for name in self.study.experiment.datasets if name in names and name in read]
+
+    def _datasets(self, stage: str, settings: ResultParameters) -> list[str]:
+        """Return the entries of a stage's `data` that are shown; all, where the settings name none of them."""
+        entries = list(self.study.experiment.stages[stage].data)
+        return [entry for entry in settings.datasets or () if entry in entries] or entries
+
+    def _variants(self, stages: Iterable[str]) -> dict[str, Any]:
+        """Return the settings of every variant of those stages that have some, as pairs, since JSON keeps no order."""
+        sections = self.study.experiment.stages
+        return {
+            stage: [[list(pair) for pair in settings.items()] for settings in sections[stage].combinations()]
+            for stage in stages
+            if sections[stage].variants
+        }
+
+    # Analyses
+
+    def analysed(self, name: str) -> list[Run]:
+        """Return the runs whose models an analysis looks at, each once: those of the first seed."""
+        settings, graph = self.study.report.analyses[name], self.study.graph
+        dataset = analysed_dataset(graph, settings)
+        models = [graph.owner(model, settings.stage) for model in analysed_models(graph, settings)]
+        seed = graph.seeds_of(settings.stage, dataset)[0]
+        return [self.runs[RunId(settings.stage, model, dataset, seed)] for model in dict.fromkeys(models)]
+
+    def analysis_settings(self, name: str) -> dict[str, Any]:
+        """Return what an analysis computes: its kind, and the settings that its kind reads."""
+        settings = self.study.report.analyses[name]
+        options = settings.options
+        if settings.kind == "embeddings":
+            dataset = analysed_dataset(self.study.graph, settings)
+            options |= {"labels": self.study.experiment.datasets[dataset].labels}
+        return {"kind": settings.kind, "options": options}
+
+    def analysis_inputs(self, name: str) -> dict[str, list[str]]:
+        """Return what an analysis reads of each run: its settings and record, its tokeniser, documents."""
+        runs = self.analysed(name)
+        split = "validation" if runs[0].id.dataset in self.study.experiment.corpora else "test"
+        tokenizers = [str(run.tokenizer) for run in runs]
+        return {
+            "configs": [self.paths.config(run.id) for run in runs],
+            "records": [self.paths.record(run.id) for run in runs],
+            "tokenizers": [self.paths.tokenizer(tokenizer) for tokenizer in tokenizers],
+            "tokens": [
+                self.paths.tokens(run.id.dataset, tokenizer, split)
+                for run, tokenizer in zip(runs, tokenizers, strict=True)
+            ],
+        }
+
+    def analysis_code(self, name: str) -> str:
+        """Return the digest of the code that an analysis executes; that of its models counts in their runs."""
+        kind = self.study.report.analyses[name].kind
+        tried = ("favor", "lsh") if kind == "approximation" else ()  # whatever the models have
+        modules = [MECHANISMS.module(mechanism, part) for mechanism in tried for part in ("mechanism", "parameters")]
+        return code_digest("scripts/analyse.py", f"lib.analysis.{kind}", *modules)
+
+    def analysis_look(self, name: str) -> dict[str, Any]:
+        """Return how an analysis is shown: its kind, and models with their families, which colour them."""
+        families = {run.id.model: run.backbone.family for run in self.analysed(name)}
+        return {"kind": self.study.report.analyses[name].kind, "families": list(families.items())}

@@ -1,0 +1,85 @@
+"""Every run of whichever stage: one rule, since runs differ in settings, inputs and program alone."""
+
+PROCESSES = plan.study.execution.gpus_per_run
+# In the place of `python`; its value makes no run stale, unlike the text of a command.
+SHARED = ["-m", "torch.distributed.run", "--standalone", "--local-addr", "localhost"]
+# The last word keeps torchrun from taking options of the program for abbreviations of its own.
+SHARED += ["--nproc-per-node", str(PROCESSES), "--"]
+
+
+def run(wildcards):
+    """Return the run that the wildcards name."""
+    return plan.run_at(f"{wildcards.place}/seed-{wildcards.seed}")
+
+
+def processes(wildcards):
+    """Return how many processes share a run: a training may have several."""
+    made = run(wildcards)
+    return PROCESSES if made.trains and not made.tuning else 1
+
+
+def on_tokens(amount):
+    """Return what a run on tokens asks for, a process each."""
+    return lambda wildcards: processes(wildcards) * amount if run(wildcards).reads_tokens else 0
+
+
+def program(wildcards):
+    """Return the program of a run, as the shell reads it."""
+    shared = SHARED if processes(wildcards) > 1 else []
+    return shlex.join([PYTHON, *shared, plan.program(run(wildcards))])
+
+
+def minutes(wildcards, attempt):
+    """Return the minutes that a run asks for; a retry asks for more."""
+    return attempt * (plan.minutes(run(wildcards)) if run(wildcards).reads_tokens else 60)
+
+
+def memory(wildcards, input, attempt):
+    """Return the memory that a run asks for: a job's, or as much as its texts need; a retry asks for more."""
+    asked = on_tokens(JOB.mem_mb)(wildcards)
+    return attempt * (asked or round(2_000 + TEXT_MEMORY * input.size_mb))
+
+
+def parent(wildcards):
+    """Return the record of the run whose weights a run starts from, or else the folder of other weights."""
+    made = run(wildcards)
+    return [plan.paths.record(made.parent)] if made.parent else plan.start(made)
+
+
+if plan.study.execution.runs == "made":
+
+    # Of what a run leaves, its settings and its record are told to Snakemake. The record names the other files.
+    rule run:
+        input:
+            data=lambda w: list(plan.data(run(w)).values()),
+            tokenizer=lambda w: plan.tokenizer(run(w)),
+            start=parent,
+            best=lambda w: plan.settings_from(run(w)),
+        output:
+            config=plan.paths.config(RUN),
+            record=plan.paths.record(RUN),
+        log:
+            plan.paths.log("{place}/seed-{seed}"),
+        benchmark:
+            plan.paths.benchmark("{place}/seed-{seed}")
+        threads: lambda w: max(1, on_tokens(JOB.cpus_per_task)(w))
+        resources:
+            **gpus(on_tokens(JOB.gpu)),
+            runtime=minutes,
+            mem_mb=memory,
+            cpus_per_task=lambda w: max(1, on_tokens(JOB.cpus_per_task)(w)),
+        params:
+            program=program,
+            settings=lambda w: run(w).settings,
+            splits=lambda w: list(plan.data(run(w))),
+            tokenizer=lambda w, input: optional("--tokenizer", input.tokenizer),
+            start=lambda w: optional("--start", plan.start(run(w))),
+            best=lambda w, input: optional("--settings-from", input.best),
+            folder=plan.paths.folder(RUN),
+            code=lambda w: plan.code(run(w)),
+        message:
+            "{wildcards.place}, seed {wildcards.seed}"
+        shell:
+            "{params.program} --config {params.settings:q} --splits {params.splits} --data {input.data} {params.tokenizer}"
+            " {params.start} {params.best} --execution {EXECUTION:q} --work {plan.paths.work} --code {params.code}"
+            " --out {params.folder} > {log} 2>&1"
