@@ -3,8 +3,8 @@
 Each function yields sentences about one relation, each with the place of the setting at fault.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+import contextlib
+from collections.abc import Iterator
 
 from pydantic import ValidationError
 
@@ -389,10 +389,10 @@ def _all_works(graph: Graph) -> Iterator[tuple[str, str, Work]]:
                 yield f"models.{model}.deviations.{passed}", entry, work
 
 
-def _searched(graph: Graph, model: str, stage: str, entry: str) -> list[Work]:
-    """Return what a model may come to do at a stage: all that it searches, or takes from the search of another."""
+def _searched(graph: Graph, model: str, stage: str, entry: str) -> Iterator[Work]:
+    """Yield what a model may come to do at a stage: all that it searches, or takes from the search of another."""
     section = graph.experiment.stages[stage]
-    tried: Iterable[Any] = (
-        graph.experiment.stages[section.settings_from] if section.settings_from else section
-    ).tried()
-    return [graph.work(model, stage, entry).with_settings(settings) for settings in tried]
+    source = graph.experiment.stages[section.settings_from] if section.settings_from else section
+    for settings in source.tried():
+        with contextlib.suppress(ValidationError):  # found by _best_settings_fit
+            yield graph.work(model, stage, entry).with_settings(settings)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lib.study.configuration import load_study
-from lib.study.experiment import Study
+from lib.study.study import Study
 
 RECIPE = {"epochs": 2, "learning_rate": 1e-3, "min_lr_ratio": 0.5, "batch_size": 8}
 DATASET = {

@@ -103,19 +103,19 @@ def planned(layers):
     """Ask for what the rules ask for."""
     plan = Plan(load_study(layers))
     for name in plan.corpora:
-        plan.raw_files(name)
+        plan.corpora.raw_files(name)
     for name in plan.experiment.datasets:
-        plan.fold_file(name)
-    for name in plan.augmentations:
-        plan.augmentation_sources(name)
-    plan.check_imported()
-    assert plan.tables is not None
-    assert plan.figures is not None
+        plan.corpora.fold_file(name)
+    for name in plan.corpora.augmentations:
+        plan.corpora.augmentation_sources(name)
+    plan.check()
+    assert plan.report.tables is not None
+    assert plan.report.figures is not None
     for key in plan.made:
-        plan.run_settings(key)
-        plan.data(key)
-        plan.start(key)
-        plan.minutes(key)
+        plan.run(key).settings
+        plan.data(plan.run(key))
+        plan.start(plan.run(key))
+        plan.minutes(plan.run(key))
 
 
 @pytest.mark.parametrize("times", EXAMPLES)

@@ -19,9 +19,9 @@ class Vocabulary:
 
 def test_roberta_trains_as_many_weights_as_the_paper_says(repository):
     """By hand: 12 layers of 4 x 8 x (768 + 768) and 2 x 8 x (768 + 3072); a head of 768 x 769 and 2 x 769."""
-    experiment = load_study(read_layers([repository / "config" / "hate_speech.yaml"])).experiment
-    work = experiment.work("roberta-lora", "classify", "comments")
-    backbone = BACKBONES.load("pretrained", "backbone").Backbone(experiment.backbones["roberta"], seed=0)
+    graph = load_study(read_layers([repository / "config" / "hate_speech.yaml"])).graph
+    work = graph.work("roberta-lora", "classify", "comments")
+    backbone = BACKBONES.load("pretrained", "backbone").Backbone(graph.experiment.backbones["roberta"], seed=0)
     task = TASKS.load(work.task.kind, "task").Task(work.task, labels=["no", "yes"], seed=0)
     with torch.device("meta"):
         model = task.model(backbone.config(Vocabulary(), task.model_options()))

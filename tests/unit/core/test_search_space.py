@@ -70,23 +70,23 @@ def test_a_number_that_yaml_takes_for_a_text_is_a_number():
 
 
 def test_a_stage_is_passed_by_the_models_that_it_names():
-    experiment = study(SEARCHING).experiment
-    assert [model for model in experiment.models if experiment.passes(model, "search")] == ["sdpa"]
-    assert experiment.stages_of("favor-m64") == ["pretrain", "tapt", "finetune"]
+    graph = study(SEARCHING).graph
+    assert [model for model in graph.experiment.models if graph.passes(model, "search")] == ["sdpa"]
+    assert graph.stages_of("favor-m64") == ["pretrain", "tapt", "finetune"]
 
 
 def test_a_model_that_a_stage_does_not_name_starts_from_the_one_before():
-    experiment = study(("stages/tapt/models", ["sdpa"])).experiment
-    assert experiment.parent_stage("sdpa", "finetune") == "tapt"
-    assert experiment.parent_stage("favor-m64", "finetune") == "pretrain"
+    graph = study(("stages/tapt/models", ["sdpa"])).graph
+    assert graph.parent_stage("sdpa", "finetune") == "tapt"
+    assert graph.parent_stage("favor-m64", "finetune") == "pretrain"
 
 
 def test_seeds_are_those_of_the_entry_else_of_the_stage_else_of_the_study():
     seeds = [("stages/search/seeds", [7]), ("stages/search/data/imdb/seeds", [8, 9])]
-    experiment = study(SEARCHING, *seeds).experiment
-    assert experiment.seeds_of("search", "imdb") == [8, 9]
-    assert experiment.seeds_of("search", "arxiv") == [7]
-    assert experiment.seeds_of("finetune", "arxiv") == [1, 2]
+    graph = study(SEARCHING, *seeds).graph
+    assert graph.seeds_of("search", "imdb") == [8, 9]
+    assert graph.seeds_of("search", "arxiv") == [7]
+    assert graph.seeds_of("finetune", "arxiv") == [1, 2]
 
 
 def varied(**variants):
@@ -185,7 +185,7 @@ BAD = {
     ),
     "a look into many models": (
         [("/report/analyses/x", {"kind": "heads", "stage": "search", "dataset": "imdb"})],
-        "report.analyses.x.stage: search has variants, and so several models of each",
+        "report.analyses.x.stage: search has variants, and so a model of each",
     ),
 }
 

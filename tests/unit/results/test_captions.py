@@ -64,7 +64,7 @@ def test_no_caption_is_left_over():
     used = set()
     for path in STUDIES:
         plan = Plan(load_study(read_layers([path])))
-        used |= {*plan.study.report.tables, *plan.tables, *plan.study.report.figures}
+        used |= {*plan.study.report.tables, *plan.report.tables, *plan.study.report.figures}
         used |= {*plan.study.report.analyses, plan.study.report.methods}
     assert not NAMES - used - KINDS - BENCH - {"study"}
     assert not BENCH - NAMES

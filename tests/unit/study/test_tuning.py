@@ -85,10 +85,10 @@ def test_a_number_that_yaml_takes_for_a_text_is_a_number():
 
 
 def test_a_stage_that_tunes_has_one_seed():
-    experiment = study(TUNING, ("seeds", [3, 1, 2])).experiment
-    assert experiment.seeds_of("tune", "imdb") == [3]
-    assert experiment.seeds_of("finetune", "imdb") == [3, 1, 2]
-    assert study(TUNING, ("stages/tune/seeds", [7])).experiment.seeds_of("tune", "imdb") == [7]
+    graph = study(TUNING, ("seeds", [3, 1, 2])).graph
+    assert graph.seeds_of("tune", "imdb") == [3]
+    assert graph.seeds_of("finetune", "imdb") == [3, 1, 2]
+    assert study(TUNING, ("stages/tune/seeds", [7])).graph.seeds_of("tune", "imdb") == [7]
 
 
 def test_the_table_of_what_was_taken_may_count_it(tmp_path):

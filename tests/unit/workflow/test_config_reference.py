@@ -12,9 +12,10 @@ from lib.data.sections import Corpus, Dataset, Tokenizer
 from lib.results.parameters import FIGURES, TABLES
 from lib.study.configuration import load_study, read_layers
 from lib.study.execution import Execution, Training
-from lib.study.experiment import Experiment, Model, Stage
+from lib.study.experiment import Experiment
 from lib.study.recipe import Recipe
 from lib.study.run import RunSettings, Start
+from lib.study.stages import Model, Stage
 from lib.tasks.parameters import TASKS
 from lib.workflow.config_reference import config_readme, config_schema
 from lib.workflow.plan import Plan

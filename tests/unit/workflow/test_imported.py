@@ -21,8 +21,8 @@ def plan(tmp_path):
 
 
 def bring(plan, run, **changes):
-    folder = Path(plan.folder(run))
-    settings = json.loads(plan.run_settings(run))
+    folder = Path(plan.paths.folder(run))
+    settings = json.loads(plan.run(run).settings)
     known = {name: settings[name] for name in ("stage", "model", "dataset", "seed")}
     known |= {"backbone": {"mechanism": settings["backbone"]["mechanism"]}, "recipe": {"epochs": 2}} | changes
     folder.mkdir(parents=True, exist_ok=True)
@@ -31,7 +31,7 @@ def bring(plan, run, **changes):
 
 
 def pretrained(plan):
-    return [run for run in plan.runs if run.stage == "pretrain"]
+    return [run for run in plan.runs if run.id.stage == "pretrain"]
 
 
 def test_no_rule_makes_imported_runs(plan):
@@ -43,14 +43,14 @@ def test_no_rule_makes_imported_runs(plan):
 def test_only_runs_that_are_shown_have_to_be_there(plan):
     for run in pretrained(plan):
         bring(plan, run)
-    plan.check_imported()
+    plan.check()
 
 
 def test_missing_runs_are_named(plan):
     for run in pretrained(plan)[2:]:
         bring(plan, run)
     with pytest.raises(DataError) as error:
-        plan.check_imported()
+        plan.check()
     assert str(error.value).count("no record") == 2
     assert "runs/pretrain/sdpa/wikipedia/seed-1: no record" in str(error.value)
     assert "scripts/import_runs.py --out" in str(error.value)
@@ -70,7 +70,7 @@ def test_runs_with_other_settings_are_refused(plan):
     with pytest.raises(
         DataError, match=r"config.yaml: backbone.mechanism.kind is favor, in the study sdpa; .*recipe.epochs is 3, .* 2"
     ):
-        plan.check_imported()
+        plan.check()
 
 
 def test_what_needs_more_than_records_is_refused():

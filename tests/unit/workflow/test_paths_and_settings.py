@@ -11,13 +11,15 @@ from studies import DELETE, SMALL, study
 from transformers import AutoTokenizer
 
 from lib.core.errors import ConfigError, DataError
+from lib.core.identity import RunId
 from lib.data.tokenizer import TextTokenizer
 from lib.results.parameters import FIGURES, TABLES
 from lib.results.scope import scope as read_scope
 from lib.study.configuration import load_study, read_layers
 from lib.study.run import RunSettings
+from lib.study.runs import as_json
 from lib.workflow.digests import reached
-from lib.workflow.plan import Key, Plan, as_json
+from lib.workflow.plan import Plan
 from lib.workflow.resources import SHORTEST_MINUTES
 
 FIRST = "results/runs"
@@ -29,11 +31,11 @@ def plan(*changes):
 
 
 def key(stage, model, dataset="imdb", seed=1):
-    return Key(stage, model, "wikipedia" if stage == "pretrain" else dataset, seed)
+    return RunId(stage, model, "wikipedia" if stage == "pretrain" else dataset, seed)
 
 
 def runs_of(made, stage):
-    return [(run.model, run.dataset, run.seed) for run in made.runs if run.stage == stage]
+    return [(run.model, run.dataset, run.seed) for run in made.runs if run.id.stage == stage]
 
 
 def test_there_is_one_run_per_stage_model_data_and_seed():
@@ -43,40 +45,40 @@ def test_there_is_one_run_per_stage_model_data_and_seed():
     assert len(runs_of(made, "tapt")) == 3 * 2 * 2
     assert len(runs_of(made, "finetune")) == 4 * 2 * 2
     assert len(set(made.runs)) == len(made.runs)
-    assert made.trains(key("finetune", "sdpa"))
-    assert not made.trains(key("finetune", "tfidf"))
-    assert [made.predicts(key(stage, "sdpa")) for stage in STAGES] == [False, False, True]
+    assert made.run(key("finetune", "sdpa")).trains
+    assert not made.run(key("finetune", "tfidf")).trains
+    assert [made.run(key(stage, "sdpa")).predicts for stage in STAGES] == [False, False, True]
 
 
 def test_the_grid_has_the_runs_of_the_study(repository):
     made = Plan(load_study(read_layers([repository / "config/config.yaml"])))
     assert {stage: len(runs_of(made, stage)) for stage in STAGES} == {"pretrain": 9, "tapt": 27, "finetune": 30}
-    assert made.parent(Key("finetune", "favor-m64", "arxiv", 420)) == Key("tapt", "favor-m64", "arxiv", 420)
-    assert made.parent(Key("tapt", "favor-m64", "arxiv", 420)) == Key("pretrain", "favor-m64", "wikipedia", 420)
+    assert made.run(RunId("finetune", "favor-m64", "arxiv", 420)).parent == RunId("tapt", "favor-m64", "arxiv", 420)
+    assert made.run(RunId("tapt", "favor-m64", "arxiv", 420)).parent == RunId("pretrain", "favor-m64", "wikipedia", 420)
 
 
 def test_a_run_starts_from_the_run_before_it():
     made = plan()
-    assert made.start(key("finetune", "sdpa", "arxiv", 2)) == [f"{FIRST}/tapt/sdpa/arxiv/seed-2/model"]
-    assert made.start(key("tapt", "sdpa", "arxiv", 2)) == [f"{FIRST}/pretrain/sdpa/wikipedia/seed-2/model"]
-    assert made.start(key("pretrain", "sdpa")) == []
-    assert made.start(key("finetune", "tfidf")) == []
+    assert made.start(made.run(key("finetune", "sdpa", "arxiv", 2))) == [f"{FIRST}/tapt/sdpa/arxiv/seed-2/model"]
+    assert made.start(made.run(key("tapt", "sdpa", "arxiv", 2))) == [f"{FIRST}/pretrain/sdpa/wikipedia/seed-2/model"]
+    assert made.start(made.run(key("pretrain", "sdpa"))) == []
+    assert made.start(made.run(key("finetune", "tfidf"))) == []
 
 
 def test_runs_of_a_stage_with_geometry_measure_it_where_there_are_queries_and_keys():
     changes = [("backbones/lstm", {"kind": "recurrent"}), ("models/lstm", {"backbone": "lstm"})]
     without, made = plan(*changes), plan(*changes, ("stages/finetune/geometry", {"every": 50}))
     measured, others = key("finetune", "sdpa"), [key("finetune", "lstm"), key("finetune", "tfidf"), key("tapt", "sdpa")]
-    assert made.measures(measured)
-    assert json.loads(made.run_settings(measured))["geometry"] == {
+    assert made.run(measured).measures
+    assert json.loads(made.run(measured).settings)["geometry"] == {
         "every": 50, "positions": [0], "documents": 8, "length": 128,
     }  # fmt: skip
     assert made.record(measured, "geometry")["geometry"].endswith("finetune/sdpa/imdb/seed-1/geometry.csv")
-    assert made.run_code(measured) != without.run_code(measured)
+    assert made.code(made.run(measured)) != without.code(without.run(measured))
     for other in others:
-        assert not made.measures(other)
-        assert made.run_settings(other) == without.run_settings(other)
-        assert made.run_code(other) == without.run_code(other)
+        assert not made.run(other).measures
+        assert made.run(other).settings == without.run(other).settings
+        assert made.code(made.run(other)) == without.code(without.run(other))
 
 
 def test_runs_that_measure_nothing_do_not_depend_on_what_measures():
@@ -100,20 +102,20 @@ def test_geometry_needs_a_training():
 
 def test_seeds_as_snakemake_gives_them_name_the_same_run():
     made = plan()
-    assert made.folder(key("tapt", "sdpa", seed="2")) == made.folder(key("tapt", "sdpa", seed=2))
-    assert made.run_settings(key("tapt", "sdpa", seed="2")) == made.run_settings(key("tapt", "sdpa", seed=2))
+    assert made.paths.folder(key("tapt", "sdpa", seed="2")) == made.paths.folder(key("tapt", "sdpa", seed=2))
+    assert made.run(key("tapt", "sdpa", seed="2")).settings == made.run(key("tapt", "sdpa", seed=2)).settings
 
 
 def test_a_skipped_stage_is_passed_over():
     made = plan(("models/sdpa/skip", ["tapt"]))
-    assert made.start(key("finetune", "sdpa")) == [f"{FIRST}/pretrain/sdpa/wikipedia/seed-1/model"]
-    assert not [run for run in made.runs if run.model == "sdpa" and run.stage == "tapt"]
+    assert made.start(made.run(key("finetune", "sdpa"))) == [f"{FIRST}/pretrain/sdpa/wikipedia/seed-1/model"]
+    assert not [run for run in made.runs if run.id.model == "sdpa" and run.stage == "tapt"]
 
 
 def test_a_model_from_scratch_starts_from_nothing():
     made = plan(("models/sdpa/skip", ["pretrain"]), ("models/sdpa/start", "scratch"))
-    assert made.start(key("tapt", "sdpa")) == []
-    assert made.start(key("finetune", "sdpa")) == [f"{FIRST}/tapt/sdpa/imdb/seed-1/model"]
+    assert made.start(made.run(key("tapt", "sdpa"))) == []
+    assert made.start(made.run(key("finetune", "sdpa"))) == [f"{FIRST}/tapt/sdpa/imdb/seed-1/model"]
 
 
 SWAP = ("models/swap", {"backbone": "encoder", "mechanism": "sdpa", "changes": {"tapt": {"mechanism": "favor-m64"}}})
@@ -121,11 +123,11 @@ SWAP = ("models/swap", {"backbone": "encoder", "mechanism": "sdpa", "changes": {
 
 def test_models_share_the_runs_up_to_which_they_are_the_same():
     made = plan(SWAP)
-    assert made.owners("pretrain") == ["sdpa", "lsh-h2-c64", "favor-m64"]
-    assert made.owners("tapt") == ["sdpa", "lsh-h2-c64", "favor-m64", "swap"]
-    assert made.start(key("tapt", "swap")) == [f"{FIRST}/pretrain/sdpa/wikipedia/seed-1/model"]
-    assert made.start(key("finetune", "swap")) == [f"{FIRST}/tapt/swap/imdb/seed-1/model"]
-    assert json.loads(made.run_settings(key("tapt", "swap")))["backbone"]["mechanism"]["kind"] == "favor"
+    assert made.graph.owners("pretrain") == ["sdpa", "lsh-h2-c64", "favor-m64"]
+    assert made.graph.owners("tapt") == ["sdpa", "lsh-h2-c64", "favor-m64", "swap"]
+    assert made.start(made.run(key("tapt", "swap"))) == [f"{FIRST}/pretrain/sdpa/wikipedia/seed-1/model"]
+    assert made.start(made.run(key("finetune", "swap"))) == [f"{FIRST}/tapt/swap/imdb/seed-1/model"]
+    assert json.loads(made.run(key("tapt", "swap")).settings)["backbone"]["mechanism"]["kind"] == "favor"
 
 
 def test_the_first_model_of_the_study_owns_what_is_shared():
@@ -134,15 +136,15 @@ def test_the_first_model_of_the_study_owns_what_is_shared():
     models = late["experiment"]["models"]
     late["experiment"]["models"] = {"swap": models.pop("swap"), **models}
     made = Plan(load_study([("late.yaml", late)]))
-    assert made.owners("pretrain") == ["swap", "lsh-h2-c64", "favor-m64"]
-    assert made.start(key("tapt", "sdpa")) == [f"{FIRST}/pretrain/swap/wikipedia/seed-1/model"]
+    assert made.graph.owners("pretrain") == ["swap", "lsh-h2-c64", "favor-m64"]
+    assert made.start(made.run(key("tapt", "sdpa"))) == [f"{FIRST}/pretrain/swap/wikipedia/seed-1/model"]
 
 
 def test_a_table_of_a_shared_stage_has_the_rows_that_there_are():
     table = {"stage": "pretrain", "columns": ["loss"], "models": ["favor-m64", "swap", "sdpa"]}
     shared = Plan(study(SWAP, layers=[("report.yaml", {"report": {"tables": {"loss": table}}})]))
-    assert shared.tables["loss"]["scope"]["models"] == ["favor-m64", "sdpa"]
-    files = shared.result_inputs(shared.tables["loss"])
+    assert shared.report.tables["loss"]["scope"]["models"] == ["favor-m64", "sdpa"]
+    files = shared.report.inputs(shared.report.tables["loss"]["scope"])
     assert sorted(files) == sorted(
         f"{FIRST}/pretrain/{model}/wikipedia/seed-{seed}/run.json" for model in ("favor-m64", "sdpa") for seed in (1, 2)
     )
@@ -153,8 +155,8 @@ def test_a_table_of_several_stages_finds_the_runs_of_each_model_at_each_stage():
     twin = ("models/twin", {"backbone": "encoder", "mechanism": "sdpa"})
     table = {"stage": ["tapt", "pretrain"], "columns": ["loss"], "models": ["swap", "twin", "favor-m64"]}
     made = Plan(study(SWAP, twin, layers=[("report.yaml", {"report": {"tables": {"loss": table}}})]))
-    assert made.tables["loss"]["settings"] == table | {"kind": "stage", "datasets": None}
-    shown = made.tables["loss"]["scope"]
+    assert made.report.tables["loss"]["settings"] == table | {"kind": "stage", "datasets": None}
+    shown = made.report.tables["loss"]["scope"]
     assert shown["models"] == ["swap", "sdpa", "favor-m64"]
     assert shown["stages"] == [["tapt", ["imdb", "arxiv"]], ["pretrain", ["wikipedia"]]]
     assert shown["owners"] == {
@@ -167,14 +169,14 @@ def test_a_table_of_several_stages_finds_the_runs_of_each_model_at_each_stage():
         for model in ("sdpa", "favor-m64", "swap")
         for dataset in ("imdb", "arxiv")
     ]
-    assert [file for file in made.result_inputs(made.tables["loss"]) if "seed-1" in file] == files
+    assert [file for file in made.report.inputs(made.report.tables["loss"]["scope"]) if "seed-1" in file] == files
 
 
 def test_rows_of_several_stages_are_the_models_that_pass_them_all():
     table = {"stage": ["finetune", "tapt"], "columns": ["memory"]}
     skips = ("models/favor-m64/skip", ["tapt"])
     made = Plan(study(skips, layers=[("report.yaml", {"report": {"tables": {"memory": table}}})]))
-    assert made.tables["memory"]["scope"]["models"] == ["sdpa", "lsh-h2-c64"]
+    assert made.report.tables["memory"]["scope"]["models"] == ["sdpa", "lsh-h2-c64"]
 
 
 @pytest.mark.parametrize(
@@ -198,38 +200,38 @@ def test_models_that_differ_in_anything_share_nothing(difference):
         ("models/favor-m64", {"backbone": "encoder", "mechanism": "lsh-h2-c64", "tokenizer": "wordpiece"}),
     )
     for stage in STAGES:
-        assert "twin" not in made.owners(stage)
-        assert "near" in made.owners(stage)
+        assert "twin" not in made.graph.owners(stage)
+        assert "near" in made.graph.owners(stage)
 
 
 def test_a_model_that_skips_a_stage_shares_what_comes_before_it_only():
     made = plan(("models/direct", {"backbone": "encoder", "mechanism": "sdpa", "skip": ["tapt"]}))
-    assert "direct" not in made.owners("pretrain")
-    assert "direct" in made.owners("finetune")
-    assert made.start(key("finetune", "direct")) == [f"{FIRST}/pretrain/sdpa/wikipedia/seed-1/model"]
+    assert "direct" not in made.graph.owners("pretrain")
+    assert "direct" in made.graph.owners("finetune")
+    assert made.start(made.run(key("finetune", "direct"))) == [f"{FIRST}/pretrain/sdpa/wikipedia/seed-1/model"]
 
 
 def test_a_model_may_start_from_the_run_of_another_study():
     folder = "results/runs/pretrain/favor-m256/wikipedia/seed-420/model"
     made = plan(("models/favor-m64/skip", ["pretrain"]), ("models/favor-m64/start", {"folder": folder}))
-    assert made.start(key("tapt", "favor-m64", "arxiv", 2)) == [folder]
-    assert made.start(key("finetune", "favor-m64")) == [f"{FIRST}/tapt/favor-m64/imdb/seed-1/model"]
+    assert made.start(made.run(key("tapt", "favor-m64", "arxiv", 2))) == [folder]
+    assert made.start(made.run(key("finetune", "favor-m64"))) == [f"{FIRST}/tapt/favor-m64/imdb/seed-1/model"]
 
 
 def test_a_model_may_start_from_a_hub_repository():
     start = {"repository": "owner/name", "revision": "0" * 40}
     made = plan(("models/sdpa/start", start))
-    assert made.start(key("pretrain", "sdpa")) == [f"resources/models/owner/name/{'0' * 40}"]
-    assert made.start(key("tapt", "sdpa")) == [f"{FIRST}/pretrain/sdpa/wikipedia/seed-1/model"]
+    assert made.start(made.run(key("pretrain", "sdpa"))) == [f"resources/models/owner/name/{'0' * 40}"]
+    assert made.start(made.run(key("tapt", "sdpa"))) == [f"{FIRST}/pretrain/sdpa/wikipedia/seed-1/model"]
 
 
 def test_a_run_reads_the_splits_of_its_task():
     made = plan()
     tokens = "results/data/imdb/tokens/wordpiece"
-    assert made.data(key("tapt", "sdpa")) == {split: f"{tokens}/{split}" for split in ("train", "validation")}
+    assert made.data(made.run(key("tapt", "sdpa"))) == {split: f"{tokens}/{split}" for split in ("train", "validation")}
     splits = ("train", "validation", "test")
-    assert made.data(key("finetune", "sdpa")) == {split: f"{tokens}/{split}" for split in splits}
-    assert made.tokenizer(key("finetune", "sdpa")) == ["results/tokenizers/wordpiece"]
+    assert made.data(made.run(key("finetune", "sdpa"))) == {split: f"{tokens}/{split}" for split in splits}
+    assert made.tokenizer(made.run(key("finetune", "sdpa"))) == ["results/tokenizers/wordpiece"]
 
 
 PROBE = [
@@ -241,16 +243,16 @@ PROBE = [
 def test_a_model_is_evaluated_as_it_is_where_there_is_no_recipe():
     made = plan(*PROBE)
     run = key("probe", "sdpa")
-    assert not made.trains(run)
-    assert made.predicts(run)
-    assert made.start(run) == [f"{FIRST}/finetune/sdpa/imdb/seed-1/model"]
+    assert not made.run(run).trains
+    assert made.run(run).predicts
+    assert made.start(made.run(run)) == [f"{FIRST}/finetune/sdpa/imdb/seed-1/model"]
     tokens = "results/data/imdb/tokens/wordpiece"
-    assert made.data(run) == {split: f"{tokens}/{split}" for split in ("validation", "test")}
-    assert made.tokenizer(run) == ["results/tokenizers/wordpiece"]
-    settings = json.loads(made.run_settings(run))
+    assert made.data(made.run(run)) == {split: f"{tokens}/{split}" for split in ("validation", "test")}
+    assert made.tokenizer(made.run(run)) == ["results/tokenizers/wordpiece"]
+    settings = json.loads(made.run(run).settings)
     assert (settings["max_tokens"], settings["precision"], settings["labels"]) == (128, "fp32", ["no", "yes"])
     assert "recipe" not in settings
-    assert made.minutes(run) >= 15
+    assert made.minutes(made.run(run)) >= 15
 
 
 LSTM = [("backbones/lstm", {"kind": "recurrent"}), ("models/lstm", {"backbone": "lstm"})]
@@ -263,7 +265,7 @@ def modules_of(monkeypatch):
     def modules(made, run):
         with monkeypatch.context() as context:
             context.setattr("lib.workflow.plan.code_digest", reached)
-            return {name.partition(":")[0] for name in made.run_code(run)}
+            return {name.partition(":")[0] for name in made.code(made.run(run))}
 
     return modules
 
@@ -331,13 +333,13 @@ def test_what_writes_texts_has_code_settings_and_time_of_its_own(modules_of):
     assert own == parts
     assert {"lib.tasks.text_to_text.task", "lib.tasks.text_to_text.reading", "lib.data.text_to_text"} <= found
     assert not any("sequence_classification" in name or "token_classification" in name for name in found)
-    settings = json.loads(made.run_settings(run))
+    settings = json.loads(made.run(run).settings)
     assert settings["task"] | {"prefix": "Sort: ", "targets": ["good", "bad"]} == settings["task"]
     assert settings["backbone"]["architecture"] == {"model_type": "t5", **T5}
-    assert made.reads_tokens(run)
-    assert made.trains(run)
-    assert made.predicts(run)
-    assert made.minutes(run) > 0
+    assert made.run(run).reads_tokens
+    assert made.run(run).trains
+    assert made.run(run).predicts
+    assert made.minutes(made.run(run)) > 0
     others = modules_of(made, key("finetune", "sdpa"))
     assert not any("text_to_text" in name or "encoder_decoder" in name for name in others)
 
@@ -346,8 +348,8 @@ def test_a_backbone_of_texts_reads_documents():
     made = plan()
     splits = ("train", "validation", "test")
     documents = {split: f"results/data/imdb/prepared/{split}.parquet" for split in splits}
-    assert made.data(key("finetune", "tfidf")) == documents
-    assert made.tokenizer(key("finetune", "tfidf")) == []
+    assert made.data(made.run(key("finetune", "tfidf"))) == documents
+    assert made.tokenizer(made.run(key("finetune", "tfidf"))) == []
 
 
 def test_tokens_are_kept_by_tokeniser_and_made_for_those_who_read_them():
@@ -358,13 +360,13 @@ def test_tokens_are_kept_by_tokeniser_and_made_for_those_who_read_them():
         ("models/lsh-h2-c64/start", "scratch"),
         ("models/lsh-h2-c64/skip", ["pretrain", "tapt"]),
     )
-    assert made.data(key("finetune", "lsh-h2-c64"))["train"] == "results/data/imdb/tokens/other/train"
-    assert made.tokenizer(key("finetune", "lsh-h2-c64")) == ["results/tokenizers/other"]
+    assert made.data(made.run(key("finetune", "lsh-h2-c64")))["train"] == "results/data/imdb/tokens/other/train"
+    assert made.tokenizer(made.run(key("finetune", "lsh-h2-c64"))) == ["results/tokenizers/other"]
     both = [("imdb", "wordpiece"), ("imdb", "other"), ("arxiv", "wordpiece"), ("arxiv", "other")]
-    assert made.tokenised == [("wikipedia", "wordpiece"), *both]
-    both_texts = [*made.filtered_shards("wikipedia"), "results/data/arxiv/prepared/train.parquet"]
-    assert made.tokenizer_sources("other") == both_texts
-    assert made.tokenizer_sources("wordpiece") == made.filtered_shards("wikipedia")
+    assert made.report.tokenised == [("wikipedia", "wordpiece"), *both]
+    both_texts = [*made.corpora.filtered_shards("wikipedia"), "results/data/arxiv/prepared/train.parquet"]
+    assert made.corpora.tokenizer_sources("other") == both_texts
+    assert made.corpora.tokenizer_sources("wordpiece") == made.corpora.filtered_shards("wikipedia")
 
 
 @pytest.mark.parametrize(
@@ -383,7 +385,7 @@ def test_a_tokeniser_is_made_as_the_study_says(repository, tmp_path, settings, t
     """The rule's program understands the options of the plan."""
     made = plan(("tokenizers/wordpiece", {"source": "trained", "vocab_size": 40} | settings))
     pq.write_table(pa.table({"text": ["Noon!", "Noon!"]}), tmp_path / "texts.parquet")
-    options = shlex.split(" ".join(made.tokenizer_options("wordpiece")))
+    options = shlex.split(" ".join(made.corpora.tokenizer_options("wordpiece")))
     program = runpy.run_path(str(repository / "scripts/train_tokenizer.py"))["main"]
     program([*options, str(tmp_path / "texts.parquet"), "--out", str(tmp_path / "out")])
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
@@ -396,9 +398,9 @@ def test_a_published_tokeniser_is_made_from_its_folder(repository, tmp_path):
     TextTokenizer.train_bytes(tmp_path / "there", ["Noon!", "Noon!"])
     local = {"algorithm": "published", "source": "local", "path": str(tmp_path / "there")}
     made = plan(("tokenizers/wordpiece", local))
-    (source,) = made.tokenizer_sources("wordpiece")
+    (source,) = made.corpora.tokenizer_sources("wordpiece")
     program = runpy.run_path(str(repository / "scripts/train_tokenizer.py"))["main"]
-    program([*made.tokenizer_options("wordpiece"), source, "--out", str(tmp_path / "out")])
+    program([*made.corpora.tokenizer_options("wordpiece"), source, "--out", str(tmp_path / "out")])
     found, expected = (TextTokenizer.load(tmp_path / name).encode_ragged(["Noon!"], 9) for name in ("out", "there"))
     assert found == expected
     masked = plan(("tokenizers/wordpiece", local | {"mask_token": "<a new one>"}))
@@ -413,7 +415,7 @@ def test_no_tokens_are_made_where_nobody_reads_any():
         *((f"models/{name}/start", "scratch") for name in ("sdpa", "favor-m64", "lsh-h2-c64")),
         ("stages/finetune/data", {"imdb": {}}),
     )
-    assert made.tokenised == [("imdb", "wordpiece")]
+    assert made.report.tokenised == [("imdb", "wordpiece")]
 
 
 def test_a_runs_settings_are_its_slice_of_the_configuration():
@@ -422,7 +424,7 @@ def test_a_runs_settings_are_its_slice_of_the_configuration():
         ("datasets/arxiv/max_tokens", 256),
         ("datasets/arxiv/labels", ["a", "b", "c"]),
     )
-    settings = json.loads(made.run_settings(key("finetune", "favor-m64", "arxiv", 2)))
+    settings = json.loads(made.run(key("finetune", "favor-m64", "arxiv", 2)).settings)
     assert settings["seed"] == 2
     assert settings["labels"] == ["a", "b", "c"]
     assert settings["max_tokens"] == 256
@@ -453,16 +455,21 @@ def test_paths_begin_with_the_studys_own_folders():
     start = ("models/sdpa/start", {"repository": "a/b", "revision": "main", "unpinned": True})
     made = Plan(study(start, layers=[("moved.yaml", moved)]))
     run = key("finetune", "sdpa")
-    places = [made.folder(run), *made.data(run).values(), *made.tokenizer(run), *made.start(run)]
+    places = [
+        made.paths.folder(run),
+        *made.data(made.run(run)).values(),
+        *made.tokenizer(made.run(run)),
+        *made.start(made.run(run)),
+    ]
     places += [
-        made.table("f1"),
-        made.figure("f1"),
-        made.log("x"),
-        made.benchmark("x"),
-        *made.filtered_shards("wikipedia"),
+        made.paths.table("f1"),
+        made.paths.figure("f1"),
+        made.paths.log("x"),
+        made.paths.benchmark("x"),
+        *made.corpora.filtered_shards("wikipedia"),
     ]
     assert all(place.startswith("elsewhere/deep/") for place in places), places
-    assert made.start(key("pretrain", "sdpa")) == ["there/models/a/b/main"]
+    assert made.start(made.run(key("pretrain", "sdpa"))) == ["there/models/a/b/main"]
 
 
 def test_only_what_a_run_reads_changes_its_settings():
@@ -470,7 +477,7 @@ def test_only_what_a_run_reads_changes_its_settings():
 
     def touched(*changes):
         before, after = plan(), plan(*changes)
-        return {run[:3] for run in before.runs if before.run_settings(run) != after.run_settings(run)}
+        return {run[:3] for run in before.runs if before.run(run).settings != after.run(run).settings}
 
     assert touched(("mechanisms/lsh-h2-c64/mask_within_chunks", True)) == {
         run[:3] for run in plan().runs if run.model == "lsh-h2-c64"
@@ -487,23 +494,23 @@ def test_the_programs_accept_what_the_plan_gives_them():
     made = plan(SWAP, *PROBE)
     assert {run.stage for run in made.runs} == {*STAGES, "probe"}
     for run in made.runs:
-        settings = json.loads(made.run_settings(run)) | {
-            "data": made.data(run),
+        settings = json.loads(made.run(run).settings) | {
+            "data": made.data(made.run(run)),
             "execution": json.loads(made.execution),
         }
-        if made.tokenizer(run):
-            settings["tokenizer"] = made.tokenizer(run)[0]
-        if made.start(run):
-            settings["start"] = {"checkpoint": made.start(run)[0]}
+        if made.tokenizer(made.run(run)):
+            settings["tokenizer"] = made.tokenizer(made.run(run))[0]
+        if made.start(made.run(run)):
+            settings["start"] = {"checkpoint": made.start(made.run(run))[0]}
         parsed = RunSettings.model_validate(settings)
-        assert (parsed.trains, parsed.reads_tokens) == (made.trains(run), made.reads_tokens(run))
+        assert (parsed.trains, parsed.reads_tokens) == (made.run(run).trains, made.run(run).reads_tokens)
         assert set(parsed.data) == set(parsed.task.splits) - ({"train"} if run.stage == "probe" else set())
 
 
 def test_train_and_evaluate_run_different_code():
     """The digest of a run is that of its own program, task, backbone and mechanism."""
     made = plan(SWAP)
-    digests = {run[:2]: made.run_code(run) for run in made.runs}
+    digests = {run[:2]: made.code(made.run(run)) for run in made.runs}
     assert len(set(digests.values())) == 3 + 3 + 1  # masked language models, classifiers, the baseline
     assert digests["pretrain", "sdpa"] == digests["tapt", "sdpa"] != digests["finetune", "sdpa"]
     assert digests["finetune", "swap"] == digests["finetune", "favor-m64"]
@@ -511,8 +518,8 @@ def test_train_and_evaluate_run_different_code():
 
 def test_only_runs_with_adapters_depend_on_their_code():
     made, run = plan(("stages/tapt/recipe/lora", {"r": 8})), key("tapt", "sdpa")
-    assert made.run_code(run) != plan().run_code(run)
-    assert made.run_code(key("pretrain", "sdpa")) == plan().run_code(run)
+    assert made.code(made.run(run)) != plan().run_code(run)
+    assert made.code(made.run(key("pretrain", "sdpa"))) == plan().run_code(run)
 
 
 def test_files_of_a_record():
@@ -522,7 +529,7 @@ def test_files_of_a_record():
     assert made.record(run) == {"config": f"{folder}/config.yaml", "run": f"{folder}/run.json"}
     assert made.record(run, "history", "predictions")["predictions"] == f"{folder}/predictions.parquet"
     assert made.records("pretrain", "tapt") == [
-        f"{made.folder(run)}/run.json" for run in made.runs if run.stage in ("pretrain", "tapt")
+        f"{made.paths.folder(run)}/run.json" for run in made.runs if run.id.stage in ("pretrain", "tapt")
     ]
 
 
@@ -541,19 +548,19 @@ REPORT = {
 
 def test_tables_name_what_they_show_and_read():
     made = Plan(study(layers=[("report.yaml", REPORT)]))
-    assert list(made.tables) == ["lengths", "f1", "baseline_imdb", "baseline_arxiv"]
-    scope = made.tables["f1"]["scope"]
+    assert list(made.report.tables) == ["lengths", "f1", "baseline_imdb", "baseline_arxiv"]
+    scope = made.report.tables["f1"]["scope"]
     assert scope["models"] == ["tfidf", "sdpa", "lsh-h2-c64", "favor-m64"]
     assert scope["published"] is None
     assert not {"baseline", "reference"} & set(scope), "it compares nothing"
-    assert len(made.result_inputs(made.tables["f1"])) == 4 * 2 * 2
-    assert made.tables["baseline_arxiv"]["scope"]["stages"] == [["finetune", ["arxiv"]]]
-    assert made.result_inputs(made.tables["baseline_arxiv"]) == [
+    assert len(made.report.inputs(made.report.tables["f1"]["scope"])) == 4 * 2 * 2
+    assert made.report.tables["baseline_arxiv"]["scope"]["stages"] == [["finetune", ["arxiv"]]]
+    assert made.report.inputs(made.report.tables["baseline_arxiv"]["scope"]) == [
         f"{FIRST}/finetune/tfidf/arxiv/seed-{seed}/run.json" for seed in (1, 2)
     ]
-    lengths = made.tables["lengths"]
+    lengths = made.report.tables["lengths"]
     assert lengths["scope"]["tokenised"] == [(corpus, "wordpiece") for corpus in ("wikipedia", "imdb", "arxiv")]
-    assert made.result_inputs(lengths) == [
+    assert made.report.inputs(lengths) == [
         f"results/data/{corpus}/tokens/wordpiece/token_lengths.json" for corpus in ("wikipedia", "imdb", "arxiv")
     ]
 
@@ -566,9 +573,12 @@ def test_a_table_may_show_some_of_the_datasets():
     shown = {"stage": ["pretrain", "tapt"], "columns": ["loss"], "datasets": ["arxiv"]}
     made = reported(tables={"loss": shown, "lengths": {"kind": "token_lengths", "datasets": ["arxiv", "wikipedia"]}})
     stages = [["pretrain", ["wikipedia"]], ["tapt", ["arxiv"]]]
-    assert made.tables["loss"]["scope"]["stages"] == stages, "a stage that works on none of them shows all"
-    assert {file.split("/")[4] for file in made.result_inputs(made.tables["loss"])} == {"wikipedia", "arxiv"}
-    assert made.result_inputs(made.tables["lengths"]) == [
+    assert made.report.tables["loss"]["scope"]["stages"] == stages, "a stage that works on none of them shows all"
+    assert {file.split("/")[4] for file in made.report.inputs(made.report.tables["loss"]["scope"])} == {
+        "wikipedia",
+        "arxiv",
+    }
+    assert made.report.inputs(made.report.tables["lengths"]["scope"]) == [
         f"results/data/{corpus}/tokens/wordpiece/token_lengths.json" for corpus in ("wikipedia", "arxiv")
     ]
 
@@ -585,14 +595,16 @@ def test_descriptions_of_texts_are_read_where_they_are_shown():
         },
         figures={"words": {"kind": "words", "datasets": ["arxiv"]}, "languages": {"kind": "languages"}},
     )
-    assert made.result_inputs(made.tables["texts"]) == [TEXTS.format("imdb"), TEXTS.format("arxiv")]
-    assert made.result_inputs(made.tables["of_imdb"]) == [TEXTS.format("imdb")]
-    assert made.result_inputs(made.figures["words"]) == [TEXTS.format("arxiv")]
-    assert made.result_inputs(made.tables["errors_arxiv"]) == [
+    assert made.report.inputs(made.report.tables["texts"]["scope"]) == [TEXTS.format("imdb"), TEXTS.format("arxiv")]
+    assert made.report.inputs(made.report.tables["of_imdb"]["scope"]) == [TEXTS.format("imdb")]
+    assert made.report.inputs(made.report.figures["words"]["scope"]) == [TEXTS.format("arxiv")]
+    assert made.report.inputs(made.report.tables["errors_arxiv"]["scope"]) == [
         *(f"{FIRST}/finetune/sdpa/arxiv/seed-{seed}/run.json" for seed in (1, 2)),
         TEXTS.format("arxiv"),
     ]
-    scope = read_scope(made.tables["errors_arxiv"]["scope"], made.result_inputs(made.tables["errors_arxiv"]))
+    scope = read_scope(
+        made.report.tables["errors_arxiv"]["scope"], made.report.inputs(made.report.tables["errors_arxiv"]["scope"])
+    )
     assert scope.descriptions == {"arxiv": TEXTS.format("arxiv")}
 
 
@@ -600,7 +612,7 @@ def test_datasets_that_no_run_reads_are_not_described():
     made = reported(
         ("stages/tapt/data", {"imdb": {}}), ("stages/finetune/data", {"imdb": {}}), tables={"texts": {"kind": "texts"}}
     )
-    assert made.result_inputs(made.tables["texts"]) == [TEXTS.format("imdb")]
+    assert made.report.inputs(made.report.tables["texts"]["scope"]) == [TEXTS.format("imdb")]
 
 
 def test_a_description_reads_classes_of_documents_and_what_a_near_copy_is():
@@ -640,32 +652,32 @@ def test_what_reads_texts_is_taken_as_it_was_fitted():
     made = plan(*CHECKED)
     run = key("check", "tfidf", "templates")
     prepared = "results/data/{}/prepared/{}.parquet"
-    assert made.data(run) == {
+    assert made.data(made.run(run)) == {
         "train": prepared.format("imdb", "train"),
         "validation": prepared.format("templates", "validation"),
         "test": prepared.format("templates", "test"),
     }
-    assert set(made.data(key("check", "sdpa", "templates"))) == {"validation", "test"}
-    assert made.data(key("finetune", "tfidf"))["train"] == prepared.format("imdb", "train")
-    assert made.start(run) == []
+    assert set(made.data(made.run(key("check", "sdpa", "templates")))) == {"validation", "test"}
+    assert made.data(made.run(key("finetune", "tfidf")))["train"] == prepared.format("imdb", "train")
+    assert made.start(made.run(run)) == []
 
 
 def test_groups_have_the_names_that_their_generator_gives():
     made = reported(*CHECKED, tables={"functions": {"kind": "groups", "stage": "check"}})
-    names = made.tables["functions"]["scope"]["group_names"]["templates"]
+    names = made.report.tables["functions"]["scope"]["group_names"]["templates"]
     assert names[:2] == ["hostility", "exclusion"]
     assert len(names) == 12
 
 
 def test_a_figure_groups_models_by_family_and_reads_all_its_stages():
     made = Plan(study(layers=[("report.yaml", REPORT)]))
-    scope = made.figures["f1_time"]["scope"]
+    scope = made.report.figures["f1_time"]["scope"]
     families = {"tfidf": "tfidf", "sdpa": "sdpa", "lsh-h2-c64": "lsh", "favor-m64": "favor"}
     assert (scope["models"], scope["families"]) == (list(families), families)
     assert scope["stages"] == [["tapt", ["imdb", "arxiv"]], ["finetune", ["imdb", "arxiv"]]]
     assert scope["baseline"] == "tfidf"
     assert [list(scope["owners"][stage]) for stage in ("tapt", "finetune")] == [list(families)[1:], list(families)]
-    assert made.result_inputs(made.figures["f1_time"]) == made.records("tapt", "finetune")
+    assert made.report.inputs(made.report.figures["f1_time"]["scope"]) == made.records("tapt", "finetune")
 
 
 SCORE_TIME = {"kind": "score_time", "stage": "finetune", "time": ["finetune"]}
@@ -679,12 +691,12 @@ def test_the_baseline_is_read_even_if_it_is_no_row_and_left_out_where_it_has_no_
             "loss": SCORE_TIME | {"stage": "tapt", "column": "loss"},
         },
     )
-    assert made.figures["f1"]["scope"]["models"] == ["sdpa"]
-    assert made.result_inputs(made.figures["f1"]) == [
+    assert made.report.figures["f1"]["scope"]["models"] == ["sdpa"]
+    assert made.report.inputs(made.report.figures["f1"]["scope"]) == [
         f"{FIRST}/finetune/{model}/imdb/seed-{seed}/run.json" for model in ("tfidf", "sdpa") for seed in (1, 2)
     ]
-    assert made.figures["loss"]["scope"]["baseline"] is None
-    assert not [file for file in made.result_inputs(made.figures["loss"]) if "tfidf" in file]
+    assert made.report.figures["loss"]["scope"]["baseline"] is None
+    assert not [file for file in made.report.inputs(made.report.figures["loss"]["scope"]) if "tfidf" in file]
 
 
 def test_the_reference_is_the_row_of_its_runs(monkeypatch):
@@ -705,14 +717,14 @@ GROUPS = (("datasets/imdb/group", "words"), ("datasets/arxiv/group", "pages"))
 
 def test_scores_by_group_are_one_table_per_dataset_and_one_figure():
     made = reported(*GROUPS, **GROUPED)
-    assert list(made.tables) == ["reach_imdb", "reach_arxiv"]
-    arxiv = made.tables["reach_arxiv"]["scope"]
+    assert list(made.report.tables) == ["reach_imdb", "reach_arxiv"]
+    arxiv = made.report.tables["reach_arxiv"]["scope"]
     assert (arxiv["models"], arxiv["stages"]) == (["sdpa", "tfidf"], [["finetune", ["arxiv"]]])
     assert arxiv["groups"]["arxiv"] == "pages"
-    assert made.result_inputs(made.tables["reach_arxiv"]) == [
+    assert made.report.inputs(made.report.tables["reach_arxiv"]["scope"]) == [
         f"{FIRST}/finetune/{model}/arxiv/seed-{seed}/run.json" for model in ("tfidf", "sdpa") for seed in (1, 2)
     ]
-    shown = made.figures["reach"]
+    shown = made.report.figures["reach"]
     assert shown["settings"] == {
         "kind": "group_score",
         "stage": "finetune",
@@ -733,27 +745,27 @@ def test_scores_by_group_are_one_table_per_dataset_and_one_figure():
         "published": None,
         "variants": {},
     }
-    assert made.result_inputs(shown) == made.records("finetune")
+    assert made.report.inputs(shown) == made.records("finetune")
 
 
 def test_a_table_of_groups_on_one_dataset_bears_its_own_name():
     only = [GROUPS[0], *((f"stages/{stage}/data/arxiv", DELETE) for stage in ("tapt", "finetune"))]
     made = reported(*only, **GROUPED)
-    assert list(made.tables) == ["reach"]
-    assert made.tables["reach"]["scope"]["groups"] == {"imdb": "words"}
+    assert list(made.report.tables) == ["reach"]
+    assert made.report.tables["reach"]["scope"]["groups"] == {"imdb": "words"}
 
 
 def test_a_table_of_groups_may_say_what_their_number_is():
     made = reported(*GROUPS, tables={"reach": GROUPED["tables"]["reach"] | {"label": "distance"}})
-    labels = {name: made.tables[name]["settings"]["label"] for name in made.tables}
+    labels = {name: made.report.tables[name]["settings"]["label"] for name in made.report.tables}
     assert labels == {"reach_imdb": "distance", "reach_arxiv": "distance"}
 
 
 def test_the_programs_read_the_scopes_of_the_plan():
     """As JSON with sorted keys, whose order of models and stages they keep."""
     made = Plan(study(layers=[("report.yaml", REPORT)]))
-    for shown in (made.tables["f1"], made.tables["lengths"], made.figures["f1_time"]):
-        built = read_scope(json.loads(as_json(shown))["scope"], made.result_inputs(shown))
+    for shown in (made.report.tables["f1"], made.report.tables["lengths"], made.report.figures["f1_time"]):
+        built = read_scope(json.loads(as_json(shown))["scope"], made.report.inputs(shown))
         assert list(built.models) == shown["scope"]["models"]
         assert [list(item) for item in built.stages.items()] == shown["scope"]["stages"]
         assert list(built.families.items()) == list(shown["scope"].get("families", {}).items())
@@ -761,7 +773,7 @@ def test_the_programs_read_the_scopes_of_the_plan():
 
 def test_a_table_depends_on_the_code_of_its_kind_and_of_no_other():
     made = Plan(study(layers=[("report.yaml", REPORT)]))
-    codes = {name: made.result_code(TABLES, made.tables[name]) for name in made.tables}
+    codes = {name: made.report.code(TABLES, made.report.tables[name]) for name in made.report.tables}
     assert codes["baseline_imdb"] == codes["baseline_arxiv"]
     assert len(set(codes.values())) == len(codes) - 1
     for axis, program in ((TABLES, "table"), (FIGURES, "figure")):
@@ -786,39 +798,45 @@ def analyses(*changes, **entries):
 def test_an_analysis_looks_at_the_models_that_it_can_with_the_first_seed():
     made = analyses(maps=MAPS, senses=SENSES | {"models": ["favor-m64", "sdpa"]})
     trained = ["sdpa", "lsh-h2-c64", "favor-m64"]
-    assert made.analysis_runs("maps") == [key("pretrain", model) for model in trained]
-    assert made.analysis_runs("senses") == [key("finetune", model, "arxiv") for model in ("favor-m64", "sdpa")]
+    assert made.report.analysed("maps") == [key("pretrain", model) for model in trained]
+    assert made.report.analysed("senses") == [key("finetune", model, "arxiv") for model in ("favor-m64", "sdpa")]
     families = [["sdpa", "sdpa"], ["lsh-h2-c64", "lsh"], ["favor-m64", "favor"]]
-    assert json.loads(json.dumps(made.analysis_look("maps"))) == {"kind": "attention_maps", "families": families}
+    assert json.loads(json.dumps(made.report.analysis_look("maps"))) == {"kind": "attention_maps", "families": families}
 
 
 def test_an_analysis_computes_by_the_settings_of_its_kind():
     made = analyses(maps=MAPS, senses=SENSES)
-    assert made.analysis_settings("maps") == {"kind": "attention_maps", "options": {"document": 3}}
-    assert made.analysis_settings("senses")["options"] == {"documents": 200, "word": "field", "labels": ["no", "yes"]}
+    assert made.report.analysis_settings("maps") == {"kind": "attention_maps", "options": {"document": 3}}
+    assert made.report.analysis_settings("senses")["options"] == {
+        "documents": 200,
+        "word": "field",
+        "labels": ["no", "yes"],
+    }
 
 
 def test_models_that_share_a_run_are_looked_at_once():
     made = analyses(SWAP, maps=MAPS | {"models": ["swap", "sdpa"]})
-    assert made.analysis_runs("maps") == [key("pretrain", "sdpa")]
+    assert made.report.analysed("maps") == [key("pretrain", "sdpa")]
 
 
 def test_an_analysis_reads_what_its_runs_left_and_documents_that_none_was_trained_on():
     made = analyses(maps=MAPS | {"models": ["sdpa"]}, senses=SENSES | {"models": ["sdpa"]})
     run = f"{FIRST}/finetune/sdpa/arxiv/seed-1"
-    assert made.analysis_inputs("senses") == {
+    assert made.report.analysis_inputs("senses") == {
         "configs": [f"{run}/config.yaml"],
         "records": [f"{run}/run.json"],
         "models": [f"{run}/model"],
         "tokenizers": ["results/tokenizers/wordpiece"],
         "tokens": ["results/data/arxiv/tokens/wordpiece/test"],
     }
-    assert made.analysis_inputs("maps")["tokens"] == ["results/data/wikipedia/tokens/wordpiece/validation"]
+    assert made.report.analysis_inputs("maps")["tokens"] == ["results/data/wikipedia/tokens/wordpiece/validation"]
 
 
 def test_an_analysis_depends_on_the_code_of_its_kind_and_no_run_on_any():
     made = analyses(maps=MAPS, others=MAPS | {"document": 4}, senses=SENSES)
-    assert made.analysis_code("maps") == made.analysis_code("others") != made.analysis_code("senses")
+    assert (
+        made.report.analysis_code("maps") == made.report.analysis_code("others") != made.report.analysis_code("senses")
+    )
     names = ("approximation", "attention_maps", "embeddings", "gradients", "heads")
     kinds = {kind: f"lib.analysis.{kind}" for kind in names}
     for kind, module in kinds.items():
@@ -835,8 +853,8 @@ def test_an_analysis_that_tries_mechanisms_depends_on_their_code(monkeypatch):
     made = analyses(near={"kind": "approximation", "stage": "pretrain", "models": ["sdpa"]}, maps=MAPS)
     monkeypatch.setattr("lib.workflow.plan.code_digest", lambda *modules: modules)
     tried = [f"lib.attention.{kind}.{part}" for kind in ("favor", "lsh") for part in ("mechanism", "parameters")]
-    assert made.analysis_code("near") == ("scripts/analyse.py", "lib.analysis.approximation", *tried)
-    assert made.analysis_code("maps") == ("scripts/analyse.py", "lib.analysis.attention_maps")
+    assert made.report.analysis_code("near") == ("scripts/analyse.py", "lib.analysis.approximation", *tried)
+    assert made.report.analysis_code("maps") == ("scripts/analyse.py", "lib.analysis.attention_maps")
 
 
 def test_raw_files_by_source(tmp_path, monkeypatch):
@@ -854,18 +872,18 @@ def test_raw_files_by_source(tmp_path, monkeypatch):
         ("datasets/arxiv/source", "url"),
         ("datasets/arxiv/url", {"files": {"train": [{"url": "https://a.org/d/y.csv?x=1", "sha256": sha, "size": 3}]}}),
     )
-    assert made.raw_files("wikipedia") == {
+    assert made.corpora.raw_files("wikipedia") == {
         "train": ["resources/wikipedia/x-0.parquet", "resources/wikipedia/x-1.parquet"]
     }
-    assert made.raw_files("imdb") == {"train": ["mine.csv"]}
-    assert made.raw_files("arxiv") == {"train": ["resources/arxiv/y.csv"]}
-    assert made.remote_file_options("arxiv", "y.csv") == [
+    assert made.corpora.raw_files("imdb") == {"train": ["mine.csv"]}
+    assert made.corpora.raw_files("arxiv") == {"train": ["resources/arxiv/y.csv"]}
+    assert made.corpora.remote_file_options("arxiv", "y.csv") == [
         "--url", "https://a.org/d/y.csv?x=1", "--size", "3", "--sha256", sha,
     ]  # fmt: skip
-    assert made.corpora_from("hub") == ["wikipedia"]
+    assert made.corpora.corpora_from("hub") == ["wikipedia"]
     (tmp_path / "mine.csv").unlink()
     with pytest.raises(DataError, match=r"\*\.csv: no such file"):
-        made.raw_files("imdb")
+        made.corpora.raw_files("imdb")
 
 
 def test_a_file_of_folds_is_there_before_the_first_job(tmp_path, monkeypatch):
@@ -873,9 +891,9 @@ def test_a_file_of_folds_is_there_before_the_first_job(tmp_path, monkeypatch):
     folds = {"file": "folds.csv", "validation": 4, "test": 3}
     made = plan(("datasets/imdb/split", {"folds": folds}), ("datasets/arxiv/split", {"folds": folds | {"file": None}}))
     with pytest.raises(DataError, match=r"folds\.csv: no such file"):
-        made.fold_file("imdb")
+        made.corpora.fold_file("imdb")
     (tmp_path / "folds.csv").touch()
-    assert (made.fold_file("imdb"), made.fold_file("arxiv")) == (["folds.csv"], [])
+    assert (made.corpora.fold_file("imdb"), made.corpora.fold_file("arxiv")) == (["folds.csv"], [])
 
 
 def test_a_corpus_has_the_generator_that_it_names_or_that_bears_its_name():
@@ -886,17 +904,17 @@ def test_a_corpus_has_the_generator_that_it_names_or_that_bears_its_name():
     named = toy | {"generated": {"documents": 110, "options": sizes}}
     made = plan(("datasets/mirror", toy), ("datasets/reverse", named))
     for corpus, length in (("mirror", 4), ("reverse", 8)):
-        assert made.generator(corpus) == "reverse"
-        assert made.raw_files(corpus)["validation"] == [f"results/data/{corpus}/raw/validation.parquet"]
-        assert json.loads(made.generator_options(corpus)) == sizes | {"symbols": 10, "length": length}
-    assert made.generator_options("imdb") == "{}"
+        assert made.corpora.generator(corpus) == "reverse"
+        assert made.corpora.raw_files(corpus)["validation"] == [f"results/data/{corpus}/raw/validation.parquet"]
+        assert json.loads(made.corpora.generator_options(corpus)) == sizes | {"symbols": 10, "length": length}
+    assert made.corpora.generator_options("imdb") == "{}"
 
 
 def test_the_code_of_a_generated_corpus_is_that_of_its_generator(monkeypatch):
     made = plan()
     named = []
     monkeypatch.setattr("lib.workflow.plan.code_digest", lambda *places: named.append(places))
-    made.generator_code("wikipedia")
+    made.corpora.generator_code("wikipedia")
     assert named == [("scripts/generate_corpus.py", "lib.data.generated.wikipedia")]
     definitions = reached(*named[0])
     assert {"lib.data.generated.wikipedia:make", "lib.data.generated.imdb:opinions"} <= set(definitions)
@@ -915,17 +933,17 @@ AUGMENTATION = {
 def test_what_comes_after_an_augmentation_reads_what_it_leaves():
     tokenizer = ("tokenizers/wordpiece", {"source": "trained", "corpus": "imdb", "vocab_size": 500})
     without, made = plan(tokenizer), plan(tokenizer, ("datasets/imdb/augmentation", AUGMENTATION))
-    assert made.documents("imdb", "test") == "results/data/imdb/augmented/test.parquet"
-    assert made.data(key("finetune", "tfidf")) == {
+    assert made.corpora.documents("imdb", "test") == "results/data/imdb/augmented/test.parquet"
+    assert made.data(made.run(key("finetune", "tfidf"))) == {
         split: f"results/data/imdb/augmented/{split}.parquet" for split in ("train", "validation", "test")
     }
-    assert made.tokenizer_sources("wordpiece") == ["results/data/imdb/augmented/train.parquet"]
-    assert without.augmentations == without.wordnets == {}
+    assert made.corpora.tokenizer_sources("wordpiece") == ["results/data/imdb/augmented/train.parquet"]
+    assert without.corpora.augmentations == without.corpora.wordnets == {}
     for name in ("finetune", "tapt"):  # paths and settings of the others stay as they were, and settings of all runs
-        assert made.data(key(name, "sdpa", "arxiv")) == without.data(key(name, "sdpa", "arxiv"))
+        assert made.data(made.run(key(name, "sdpa", "arxiv"))) == without.data(without.run(key(name, "sdpa", "arxiv")))
     for run in made.runs:
-        assert made.run_settings(run) == without.run_settings(run)
-        assert made.run_code(run) == without.run_code(run)
+        assert made.run(run).settings == without.run(run).settings
+        assert made.code(made.run(run)) == without.code(without.run(run))
     imdb = made.experiment.datasets["imdb"], without.experiment.datasets["imdb"]
     assert imdb[0].preparation == imdb[1].preparation
 
@@ -933,27 +951,27 @@ def test_what_comes_after_an_augmentation_reads_what_it_leaves():
 def test_sources_of_an_augmentation(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     made = plan(("datasets/imdb/augmentation", AUGMENTATION), ("datasets/arxiv/augmentation", AUGMENTATION))
-    ((archive, options),) = made.wordnets.items()
+    ((archive, options),) = made.corpora.wordnets.items()
     assert archive.endswith("/wordnet.zip")
     assert options == ["--url", "https://a.org/d/wordnet.zip?x=1", "--sha256", "a" * 64]
-    assert made.augmentation_sources("imdb") == {
+    assert made.corpora.augmentation_sources("imdb") == {
         "synonyms": [f"resources/wordnet/{archive}"],
         "masked_lm": [f"resources/{kind}/owner/model/{'b' * 40}" for kind in ("models", "model_tokenizers")],
     }
     local = {"synonyms": {"local": "wordnet"}, "masked_lm": {"folder": "results/runs/a/model"}}
     made = plan(("datasets/imdb/augmentation", AUGMENTATION | local))
     with pytest.raises(DataError, match="datasets.imdb.augmentation.synonyms.local: wordnet: no such folder or file"):
-        made.augmentation_sources("imdb")
+        made.corpora.augmentation_sources("imdb")
     (tmp_path / "wordnet").mkdir()
-    assert made.augmentation_sources("imdb") == {"synonyms": ["wordnet"], "masked_lm": ["results/runs/a/model"]}
-    assert made.wordnets == {}
+    assert made.corpora.augmentation_sources("imdb") == {"synonyms": ["wordnet"], "masked_lm": ["results/runs/a/model"]}
+    assert made.corpora.wordnets == {}
 
 
 def test_the_code_of_an_augmentation_is_that_of_its_ways(monkeypatch):
     named = []
     made = plan(("datasets/imdb/augmentation", AUGMENTATION | {"by": "synonyms"}))
     monkeypatch.setattr("lib.workflow.plan.code_digest", lambda *places: named.append(places))
-    made.augmentation_code("imdb")
+    made.corpora.augmentation_code("imdb")
     definitions = reached(*named[0])
     assert {"lib.data.augmentation.synonyms:Rewriter", "lib.data.augmentation.augmenting:augment_dataset"} <= set(
         definitions

@@ -10,7 +10,8 @@ from run_records import write_run
 from studies import study
 
 from lib.core.attempts import Heartbeat
-from lib.workflow.plan import Key, Plan
+from lib.core.identity import RunId
+from lib.workflow.plan import Plan
 from lib.workflow.progress import progress, seconds_left, told
 
 OTHER = "another-machine"
@@ -31,29 +32,31 @@ def beat(plan, key, number=1, *, minutes=0.0, **fields):
     """Write the heartbeat of an attempt at a run, of so many minutes ago."""
     updated = moment(-minutes)
     usual = {
-        "out": str(Path(plan.folder(key)).absolute()),
+        "out": str(Path(plan.paths.folder(key)).absolute()),
         "host": OTHER,
         "process": 1,
         "started": updated - timedelta(hours=1),
         "updated": updated,
     }
     names = {"stage": key.stage, "model": key.model, "dataset": key.dataset, "seed": key.seed}
-    attempt = Path(plan.results, "work", f"{key.stage}-{key.model}-key", f"{number:04d}-{OTHER}-{uuid.uuid4().hex[:8]}")
+    attempt = Path(
+        plan.paths.results, "work", f"{key.stage}-{key.model}-key", f"{number:04d}-{OTHER}-{uuid.uuid4().hex[:8]}"
+    )
     attempt.mkdir(parents=True)
     Heartbeat(**usual | names | fields).write(attempt)
 
 
 def log(plan, key, *lines):
-    path = Path(plan.log(f"{plan.place(key)}/seed-{key.seed}"))
+    path = Path(plan.paths.log(f"{plan.place(key)}/seed-{key.seed}"))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines))
 
 
-PRETRAIN = Key("pretrain", "sdpa", "wikipedia", 1)
-LSH = Key("pretrain", "lsh-h2-c64", "wikipedia", 1)
-FAVOR = Key("pretrain", "favor-m64", "wikipedia", 1)
-ADAPT = Key("tapt", "sdpa", "imdb", 1)
-BASELINE = Key("finetune", "tfidf", "imdb", 1)
+PRETRAIN = RunId("pretrain", "sdpa", "wikipedia", 1)
+LSH = RunId("pretrain", "lsh-h2-c64", "wikipedia", 1)
+FAVOR = RunId("pretrain", "favor-m64", "wikipedia", 1)
+ADAPT = RunId("tapt", "sdpa", "imdb", 1)
+BASELINE = RunId("finetune", "tfidf", "imdb", 1)
 
 
 def test_without_anything_on_disk_all_waits(plan):
@@ -130,10 +133,12 @@ def test_a_finished_run_that_lost_its_results_is_missing(plan, tmp_path):
     log(plan, BASELINE, "10:00 INFO lib: fitting")
     log(plan, LSH, "10:00 INFO lib: a first time")
     for key in (BASELINE, LSH):
-        benchmark = Path(plan.benchmark(f"{plan.place(key)}/seed-{key.seed}"))
+        benchmark = Path(plan.paths.benchmark(f"{plan.place(key)}/seed-{key.seed}"))
         benchmark.parent.mkdir(parents=True)
         benchmark.write_text("s\n1.0\n")
-    os.utime(Path(plan.log(f"{plan.place(LSH)}/seed-1")), (time.time() + 60,) * 2)  # it has been started again since
+    os.utime(
+        Path(plan.paths.log(f"{plan.place(LSH)}/seed-1")), (time.time() + 60,) * 2
+    )  # it has been started again since
     found = progress(plan)
     assert [found[key].state for key in (PRETRAIN, BASELINE, LSH)] == ["missing", "missing", "running"]
     text = told(plan, found)
@@ -152,7 +157,7 @@ def test_what_is_left_follows_from_runs_alike(plan, tmp_path):
 
 
 def test_rubbish_and_half_written_heartbeats_are_passed_over(plan):
-    work = Path(plan.results, "work")
+    work = Path(plan.paths.results, "work")
     for name in ("pretrain-sdpa-key/0001-host-aa", ".trash-1/0001-host-bb", "pretrain-lsh-key"):
         (work / name).mkdir(parents=True)
     (work / "pretrain-sdpa-key/0001-host-aa/heartbeat.json").write_text('{"stage": "pre')

@@ -5,8 +5,9 @@ import json
 import pytest
 from studies import RECIPE, study
 
+from lib.core.identity import RunId
 from lib.workflow.experiments import new_experiment
-from lib.workflow.plan import Key, Plan
+from lib.workflow.plan import Plan
 
 TUNING = {"trials": 8, "space": {"recipe.learning_rate": {"low": 1e-5, "high": 1e-3, "log": True}}}
 TUNE = {
@@ -21,7 +22,7 @@ REPORT = {
     "tables": {"trials": {"kind": "trials", "stage": "tune"}},
     "figures": {"trials": {"kind": "trials", "stage": "tune"}},
 }
-KEY = Key("tune", "sdpa", "imdb", 1)
+KEY = RunId("tune", "sdpa", "imdb", 1)
 
 
 def planned(*changes):
@@ -35,57 +36,59 @@ def plan():
 
 
 def test_there_is_one_run_per_dataset_with_the_first_seed(plan):
-    assert [run for run in plan.runs if run.stage == "tune"] == [KEY, KEY._replace(dataset="arxiv")]
-    assert [run for run in plan.runs if plan.tunes(run)] == [KEY, KEY._replace(dataset="arxiv")]
+    assert [run for run in plan.runs if run.id.stage == "tune"] == [KEY, KEY._replace(dataset="arxiv")]
+    assert [run for run in plan.runs if plan.run(run).tuning] == [KEY, KEY._replace(dataset="arxiv")]
 
 
 def test_its_settings_hold_what_is_searched_and_no_other_run_does(plan):
-    settings = json.loads(plan.run_settings(KEY))
+    settings = json.loads(plan.run(KEY).settings)
     assert settings["tuning"]["trials"] == 8
     assert settings["tuning"]["space"]["recipe.learning_rate"]["log"] is True
     assert settings["recipe"]["learning_rate"] == RECIPE["learning_rate"]
-    assert "tuning" not in json.loads(plan.run_settings(Key("finetune", "sdpa", "imdb", 1)))
+    assert "tuning" not in json.loads(plan.run(RunId("finetune", "sdpa", "imdb", 1)).settings)
 
 
 def test_what_it_leaves(plan):
     assert set(plan.record(KEY, "trials", "best").values()) == {
         f"results/runs/tune/sdpa/imdb/seed-1/{name}" for name in ("config.yaml", "run.json", "trials.csv", "best.json")
     }
-    assert plan.start(KEY) == ["results/runs/tapt/sdpa/imdb/seed-1/model"]
+    assert plan.start(plan.run(KEY)) == ["results/runs/tapt/sdpa/imdb/seed-1/model"]
 
 
 def test_what_trains_takes_the_settings_of_its_dataset(plan):
-    assert plan.settings_from(Key("finetune", "favor-m64", "arxiv", 2)) == ["results/search/tune/arxiv.json"]
+    assert plan.settings_from(plan.run(RunId("finetune", "favor-m64", "arxiv", 2))) == [
+        "results/search/tune/arxiv.json"
+    ]
     assert plan.searches_by("tuning") == plan.searches == [("tune", "imdb"), ("tune", "arxiv")]
     assert plan.searches_by("variants") == []
     assert plan.tuned("tune", "imdb") == KEY
 
 
 def test_it_asks_for_the_time_of_its_longest_trial_times_all(plan):
-    finetune = plan.minutes(Key("finetune", "sdpa", "imdb", 1))
-    assert plan.minutes(KEY) == 8 * finetune
+    finetune = plan.minutes(plan.run(RunId("finetune", "sdpa", "imdb", 1)))
+    assert plan.minutes(plan.run(KEY)) == 8 * finetune
     assert planned(("stages/tune/tuning/trials", 16)).minutes(KEY) == 16 * finetune
     longer = planned(("stages/tune/tuning/space/recipe.epochs", {"low": 100, "high": 200}))
-    of_200 = planned(("stages/finetune/recipe/epochs", 200)).minutes(Key("finetune", "sdpa", "imdb", 1))
+    of_200 = planned(("stages/finetune/recipe/epochs", 200)).minutes(RunId("finetune", "sdpa", "imdb", 1))
     assert of_200 > finetune
     assert longer.minutes(KEY) == 8 * of_200
 
 
 def test_another_space_is_another_run_and_changes_no_other(plan):
     other = planned(("stages/tune/tuning/space/recipe.learning_rate/high", 1e-2))
-    differ = {run for run in plan.runs if plan.run_settings(run) != other.run_settings(run)}
+    differ = {run for run in plan.runs if plan.run(run).settings != other.run(run).settings}
     assert differ == {KEY, KEY._replace(dataset="arxiv")}
 
 
 def test_its_code_is_that_of_its_trainings_and_of_the_search(plan):
-    assert plan.run_code(KEY) != plan.run_code(Key("finetune", "sdpa", "imdb", 1))
-    assert plan.run_code(KEY) == plan.run_code(KEY._replace(dataset="arxiv"))
+    assert plan.code(plan.run(KEY)) != plan.code(plan.run(RunId("finetune", "sdpa", "imdb", 1)))
+    assert plan.code(plan.run(KEY)) == plan.code(plan.run(KEY._replace(dataset="arxiv")))
 
 
 def test_table_and_figures_read_its_records(plan):
     files = [f"results/runs/tune/sdpa/{dataset}/seed-1/run.json" for dataset in ("imdb", "arxiv")]
-    assert plan.result_inputs(plan.tables["trials"]) == files
-    assert {name: plan.result_inputs(figure) for name, figure in plan.figures.items()} == {
+    assert plan.report.inputs(plan.report.tables["trials"]["scope"]) == files
+    assert {name: plan.report.inputs(figure) for name, figure in plan.report.figures.items()} == {
         "trials_imdb": files[:1], "trials_arxiv": files[1:],
     }  # fmt: skip
 
