@@ -85,7 +85,7 @@ def test_every_page_that_code_and_configurations_name_is_there(repository):
 
 def test_the_index_has_the_title_of_every_page(repository):
     index = repository / "docs/README.md"
-    rows = re.findall(r"^\| (.*) \| \[.*\]\((\w+\.md)\) \|$", index.read_text(encoding="utf-8"), re.MULTILINE)
+    rows = re.findall(r"^- \[(.*)\]\((\w+\.md)\)$", index.read_text(encoding="utf-8"), re.MULTILINE)
     titles = [
         (page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# "), page.name)
         for page in index.parent.glob("*.md")
