@@ -115,4 +115,4 @@ def test_the_pages_name_every_kind_and_no_other(repository, axis):
         row[0] for row in rows if row[0].startswith("`")
     ]
     named = re.findall("`([^`]+)`", " ".join(cells))
-    assert sorted(named) == sorted(kinds)
+    assert sorted(named) == sorted(kinds), f"docs/{name}, below '{title}', lists them"
