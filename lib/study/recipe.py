@@ -31,7 +31,9 @@ class Recipe(Section):
         "adamw", description="`adamw_8bit` keeps AdamW's moments in 8 bits, except those of embeddings (bitsandbytes)."
     )
     weight_decay: NonNegativeFloat = Field(0.01, description="Weight decay; norms and biases have none.")
-    max_grad_norm: NonNegativeFloat = Field(1.0, description="Gradient norm above which gradients are clipped; 0 = off.")
+    max_grad_norm: NonNegativeFloat = Field(
+        1.0, description="Gradient norm above which gradients are clipped; 0 = off."
+    )
     freeze_layers: NonNegativeInt = Field(0, description="Lowest blocks of the backbone that are frozen at first.")
     freeze_embeddings: bool | None = Field(
         None, description="Freeze the embeddings at first; null = if any block is frozen."
