@@ -4,19 +4,22 @@ python scripts/why.py results/tables/f1.csv
 python scripts/why.py results/demo/tables/f1.csv --configfile config/demo.yaml
 
 Makes nothing. Also names finished steps that lack results, which Snakemake does not notice while newer results exist
-that were made from them. Exits with 0 if nothing is stale or missing, with 1 if something is, and with 2 if there is no
-plan.
+that were made from them, and runs made with another torch, transformers or tokenizers than is installed. Exits with 0
+if nothing is stale or missing, with 1 if something is, and with 2 if there is no plan.
 """
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from lib.core import program
+from lib.core.record import RUN, read_record
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.acceptance import unknown_steps
 from lib.workflow.plan import Plan
 from lib.workflow.staleness import missing_results, stale_steps, told, told_missing
 from lib.workflow.steps import in_order, planned
+from lib.workflow.verification import other_versions, told_versions
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,6 +40,10 @@ def main(argv: Sequence[str] | None = None) -> int:
                 f"\n{unknown} finished steps are not in .snakemake/metadata, so that no change of their settings or "
                 "code is seen. scripts/accept.py takes them as they are."
             )
+        runs = [Path(file).parent for job in in_order(workflow) for file in job.output if Path(file).name == RUN]
+        records = {folder: read_record(folder) for folder in runs if (folder / RUN).is_file()}
+        for line in told_versions(other_versions(records), len(records)):
+            print(line)
     return int(bool(stale or missing))
 
 
