@@ -1,10 +1,10 @@
-"""Look into the models of finished runs, and write what is seen there as a table.
+"""Analyse the models of finished runs, and write the results as a table.
 
 python scripts/analyse.py --analysis '{"kind": "heads", "options": {"documents": 200}}' --runs FOLDER ...
     --tokenizers FOLDER ... --tokens FOLDER ... --out FILE
 
-Runs, their tokenisers and the tokens of the documents that their models read are in the same order. The table has a
-column `model`, then those of `lib.analysis.<kind>`.
+Runs, tokenisers and tokenised documents come in the same order. The table has a column `model`, then the columns of
+`lib.analysis.<kind>`.
 """
 
 import importlib

@@ -1,9 +1,9 @@
-"""Show what an analysis found, from its table alone: a figure, and its main numbers as Markdown.
+"""Draw the figure of an analysis and sum up its main numbers as Markdown, from its table alone.
 
 python scripts/analysis_figure.py --look '{"kind": "heads", "families": [["sdpa", "sdpa"], ...]}' --table FILE
     --markdown FILE --out FILE ...
 
-`families` are the models in order, each with the family that colours it.
+`families` lists the models in order, each with the family that decides its colour.
 """
 
 import json

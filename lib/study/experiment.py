@@ -14,7 +14,7 @@ from lib.study.stages import Model, Stage
 class Experiment(Section):
     """What is compared: models, data, stages."""
 
-    seeds: Seeds = Field(description="Seeds; every run is made once for each.")
+    seeds: Seeds = Field(description="Seeds; every run is made once per seed.")
     precision: Precision = Field("bf16", description="Arithmetic of the forward pass; `fp16` needs a GPU.")
     mechanisms: dict[Name, AnyMechanism] = Field(
         default_factory=dict,

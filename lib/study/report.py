@@ -14,23 +14,23 @@ class Analysis(Section):
     """What models do inside, as a table and a figure, from the models that the runs of a stage left; first seed."""
 
     kind: Literal["attention_maps", "heads", "approximation", "gradients", "embeddings"] = Field(
-        description="`attention_maps`: who attends to whom in one document, before and after training; `heads`: what "
-        "each attention head does, over many documents; `approximation`: how near FAVOR+ and LSH come to exact "
-        "attention on the queries and keys that models have, before and after training; `gradients`: how much of a "
-        "gradient arrives from how far, before and after training; `embeddings`: a word's contextual states beside its "
-        "static embedding, by the classes of the documents. Before training means first weights, whatever the stage "
-        "starts from.",
+        description="`attention_maps`: which token attends to which in one document, before and after training; "
+        "`heads`: what each attention head does, over many documents; `approximation`: how close FAVOR+ and LSH "
+        "come to exact attention on the queries and keys of the models, before and after training; `gradients`: the "
+        "share of a gradient that arrives from each distance, before and after training; `embeddings`: a word's "
+        "contextual states beside its static embedding, by the classes of the documents. Before training always "
+        "means drawn weights, even if the stage starts from another one.",
     )
-    stage: str = Field(description="Stage whose models are looked at.")
+    stage: str = Field(description="Stage whose models are analysed.")
     dataset: str | None = Field(None, description="Entry of the stage's `data`; null = the only one.")
     models: list[str] | None = Field(
-        None, description="Models, in order; null = all that train at the stage and let themselves be looked at so."
+        None, description="Models, in order; null = all models that train at the stage and can be analysed this way."
     )
     document: NonNegativeInt = Field(
         0, description="`attention_maps`: which document of test (of a corpus: held-out), counted from 0."
     )
     documents: PositiveInt = Field(
-        200, description="All kinds but `attention_maps`: how many documents of test are read, at most."
+        200, description="All kinds except `attention_maps`: maximum number of test documents that are read."
     )
     tokens: Literal["random", "documents"] = Field(
         "random",
@@ -40,8 +40,8 @@ class Analysis(Section):
     length: int = Field(
         256,
         ge=3,
-        description="`gradients`: tokens of a sequence; `heads`, `approximation`: tokens that longer documents are cut "
-        "to, since they form matrices of all pairs.",
+        description="`gradients`: tokens of a sequence; `heads`, `approximation`: length in tokens to which "
+        "documents are cut, because these analyses form matrices of all pairs.",
     )
     window: PositiveInt = Field(8, description="`heads`: tokens to either side that count as near.")
     features: list[Annotated[int, Field(ge=2, multiple_of=2)]] = Field(
@@ -95,7 +95,7 @@ class Report(Section):
         default_factory=dict, description="Figures by name, each as SVG, PNG and PDF."
     )
     analyses: dict[Name, Analysis] = Field(
-        default_factory=dict, description="Looks into the models by name; each gives a table and a figure."
+        default_factory=dict, description="Analyses of the models by name; each gives a table and a figure."
     )
     reference: str | None = Field(None, description="Model that the others are compared with.")
     baseline: str | None = Field(None, description="Model without a training loop that all others should surpass.")

@@ -33,22 +33,23 @@ class Parameters(FigureParameters):
 
     kind: Literal["geometry"]
     stage: str | list[str] = Field(
-        description="Stage whose training is drawn; it needs a section `geometry`. Of several, each model shows the "
-        "one that it passes."
+        description="Stage whose training is drawn; it needs a section `geometry`. If several are named, each model "
+        "shows the one that it passes."
     )
     measure: Measure = Field(
-        description="What is drawn: `symmetry` or `directionality` of the weights for queries and keys, "
-        "`upper_triangle`, the share of squared attention weights on later tokens, or `gradient_norm` of these weights."
+        description="Drawn quantity: `symmetry` or `directionality` of the weights for queries and keys, "
+        "`upper_triangle`, the share of squared attention weights on later tokens, or `gradient_norm` of these "
+        "weights."
     )
     weights: Weights = Field(
         "merged",
-        description="Weights as the model has them (`merged`), their change by LoRA (`delta`), or the product of "
-        "LoRA's own matrices (`adapter`).",
+        description="The model's weights (`merged`), their change by LoRA (`delta`), or the product of LoRA's own "
+        "matrices (`adapter`).",
     )
     positions: list[int] = Field(
-        [0], min_length=1, description="Positions of keys from queries, as measured; the mean over several."
+        [0], min_length=1, description="Measured positions of keys relative to queries; several are averaged."
     )
-    per: Per = Field("layer", description="What mean and band are over: whole layers, or all heads of all layers.")
+    per: Per = Field("layer", description="Mean and band are over layers, or over all heads of all layers.")
 
     def stages_passed(self) -> list[str]:
         """See the base."""

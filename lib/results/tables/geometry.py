@@ -34,20 +34,20 @@ class Parameters(TableParameters):
 
     kind: Literal["geometry"]
     stage: str | list[str] = Field(
-        description="Stage whose training it shows; it needs a section `geometry`. Of several, each model shows the "
-        "one that it passes."
+        description="Stage whose training it shows; it needs a section `geometry`. If several are named, each model "
+        "shows the one that it passes."
     )
     weights: list[Weights] = Field(
         ["merged", "delta"],
         min_length=1,
-        description="Weights as the model has them (`merged`), their change by LoRA (`delta`), the product of LoRA's "
-        "own matrices (`adapter`); a model without LoRA has `merged` alone.",
+        description="The model's weights (`merged`), their change by LoRA (`delta`), the product of LoRA's own "
+        "matrices (`adapter`); a model without LoRA has only `merged`.",
     )
     positions: list[int] = Field(
-        [0], min_length=1, description="Positions of keys from queries, as measured; the mean over several."
+        [0], min_length=1, description="Measured positions of keys relative to queries; several are averaged."
     )
     per: Per = Field(
-        "layer", description="What means and deviations are over: whole layers, or all heads of all layers."
+        "layer", description="Means and deviations are taken over layers, or over all heads of all layers."
     )
 
     def stages_passed(self) -> list[str]:
