@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -62,10 +63,17 @@ class Project:
         return subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True)
 
     def stale(self, *configfiles, target=None):
-        """Return what a dry run would run: the number of jobs by rule."""
+        """Return what a dry run would run: the number of jobs by rule, see `jobs_of`."""
         targets = [target] if target else []
-        output = self.snakemake("-n", "--configfile", *configfiles, "--", *targets).stdout
-        return {rule: int(number) for rule, number in re.findall(r"^(\w+) +(\d+)$", output, re.MULTILINE)}
+        return self.jobs_of(self.snakemake("-n", "-p", "--configfile", *configfiles, "--", *targets).stdout)
+
+    @staticmethod
+    def jobs_of(output):
+        """Return the number of jobs by rule that a dry run printed with their commands; runs by their program."""
+        jobs = {rule: int(number) for rule, number in re.findall(r"^(\w+) +(\d+)$", output, re.MULTILINE)}
+        programs = Counter(re.findall(r"scripts/(train|evaluate|tune)\.py --config", output))
+        assert programs.total() == jobs.pop("run", 0)
+        return jobs | programs
 
     def configure(self, values, name="config.test.yaml"):
         """Write a configuration file and return its name."""

@@ -229,14 +229,17 @@ def test_jobs_ask_for_what_the_configuration_says(finished):
     training = {"cpus": THREADS, "memory": "1500M", "time": "00:15:00", "gpus": "gres:gpu:1"}
     data = {"cpus": 1, "memory": "4000M", "time": "04:00:00", "gpus": None}
     assert asked(finished.jobs(finished.events["cancelled"])[0]) == training
-    others = {rule(job): asked(job) for job in finished.cluster.jobs() if rule(job) != "train_and_predict"}
-    memory = int(others["evaluate"].pop("memory").removesuffix("M"))  # by the size of the texts
-    assert 2_000 < memory < 2_500
-    assert others == {
-        "train": training,
-        "tokenize_dataset": data,
-        "evaluate": {"cpus": 1, "time": "01:00:00", "gpus": None},
-    }
+    jobs = finished.cluster.jobs()
+    baselines = [asked(job) for job in jobs if "tfidf" in job["Comment"]]
+    assert baselines
+    for baseline in baselines:
+        assert 2_000 < int(baseline.pop("memory").removesuffix("M")) < 2_500  # by the size of the texts
+        assert baseline == {"cpus": 1, "time": "01:00:00", "gpus": None}
+    pretraining = [asked(job) for job in jobs if "pretrain" in job["Comment"]]
+    assert pretraining
+    assert all(found == training for found in pretraining)
+    assert all(asked(job) == data for job in jobs if rule(job) == "tokenize_dataset")
+    assert {rule(job) for job in jobs} == {"run", "tokenize_dataset"}
     for job in finished.cluster.jobs():
         assert (job["Partition"], job["Account"], job["Requeue"]) == ("main", "main", "0")
 
@@ -295,8 +298,8 @@ def test_two_processes_train_in_one_job(finished):
     finished.run(f"{folder.name}/{run}/run.json", "--config", settings)
     jobs = finished.cluster.jobs()[before:]
     assert sorted(job["Comment"] for job in jobs) == [
-        "rule_train_and_predict_wildcards_finetune_sdpa_imdb_1",
-        "rule_train_wildcards_pretrain_sdpa_wikipedia_1",
+        "rule_run_wildcards_finetune_sdpa_imdb_1",
+        "rule_run_wildcards_pretrain_sdpa_wikipedia_1",
     ]
     one = {"cpus": THREADS, "memory": "1500M", "time": "00:15:00", "gpus": "gres:gpu:1"}
     assert all(asked(job) == one | {"cpus": 2 * THREADS, "memory": "3000M", "gpus": "gres:gpu:2"} for job in jobs)
@@ -323,7 +326,7 @@ def test_small_runs_share_a_job(user):
     tokens = [f"results/toy/data/reverse/tokens/symbols/{split}" for split in ("train", "validation", "test")]
     user.project.snakemake(*tokens, "--cores", 1, "--configfile", name)
     runs = [f"results/toy/runs/reverse/lstm/reverse/seed-{seed}" for seed in (1, 2, 3)]
-    groups = ("--groups", "train_and_predict=small", "--group-components", "small=2")
+    groups = ("--groups", "run=small", "--group-components", "small=2")
     user.run(*(f"{run}/run.json" for run in runs), *groups, configfile=name)
     assert [read_record(user.folder / run).model for run in runs] == ["lstm"] * 3
     jobs = [asked(job) for job in user.cluster.jobs() if "small" in job["Comment"]]

@@ -172,7 +172,7 @@ def test_what_a_plan_needs_runs_without_torch_and_statistics():
         "from lib.results.parameters import FIGURES, TABLES\n"
         "from lib.workflow.plan import Plan\n"
         "plan = Plan(load_study(read_layers(['config/config.yaml'])))\n"
-        "for key in plan.runs: plan.run(key).settings, plan.code(plan.run(key)), plan.data(plan.run(key)), plan.start(plan.run(key))\n"
+        "for run in plan.runs: plan.code(run), plan.data(run), plan.start(run)\n"
         "for table in plan.report.tables.values(): plan.report.inputs(table), plan.report.code(TABLES, table)\n"
         "for figure in plan.report.figures.values(): plan.report.inputs(figure), plan.report.code(FIGURES, figure)\n"
         "assert len(plan.report.tables) > 5\n"

@@ -102,20 +102,13 @@ def mutated_studies(draw):
 def planned(layers):
     """Ask for what the rules ask for."""
     plan = Plan(load_study(layers))
-    for name in plan.corpora:
-        plan.corpora.raw_files(name)
-    for name in plan.experiment.datasets:
-        plan.corpora.fold_file(name)
-    for name in plan.corpora.augmentations:
-        plan.corpora.augmentation_sources(name)
     plan.check()
     assert plan.report.tables is not None
     assert plan.report.figures is not None
-    for key in plan.made:
-        plan.run(key).settings
-        plan.data(plan.run(key))
-        plan.start(plan.run(key))
-        plan.minutes(plan.run(key))
+    for run in plan.runs:
+        plan.data(run)
+        plan.start(run)
+        plan.minutes(run)
 
 
 @pytest.mark.parametrize("times", EXAMPLES)

@@ -17,13 +17,9 @@ def project(copy_of_repository):
     return copy_of_repository("planned")
 
 
-def jobs_of(output):
-    return {rule: int(number) for rule, number in re.findall(r"^(\w+) +(\d+)$", output, re.MULTILINE)}
-
-
 def test_the_full_grid(project):
-    jobs = jobs_of(project.snakemake("-n", "--profile", "slurm", "results/tables/f1.csv").stdout)
-    assert (jobs["train"], jobs["train_and_predict"], jobs["evaluate"]) == (9 + 27, 27, 3)
+    jobs = project.jobs_of(project.snakemake("-n", "-p", "--profile", "slurm", "results/tables/f1.csv").stdout)
+    assert (jobs["train"], jobs["evaluate"]) == (9 + 27 + 27, 3)
     assert (jobs["filter_corpus"], jobs["download_hub"], jobs["download_url"]) == (41, 49, 4)
     assert (jobs["tokenize_corpus"], jobs["tokenize_dataset"], jobs["download_vocabulary"]) == (1, 3, 1)
 
@@ -66,7 +62,7 @@ def one_model(model, **experiment):
 
 
 def planned(project, values, target="results/tables/f1.csv"):
-    return project.snakemake("-n", "--configfile", project.configure(values), "--", target).stdout
+    return project.snakemake("-n", "-p", "--configfile", project.configure(values), "--", target).stdout
 
 
 def test_a_swap_is_adapted_from_the_other_mechanisms_pretraining(project):
@@ -74,10 +70,10 @@ def test_a_swap_is_adapted_from_the_other_mechanisms_pretraining(project):
     values = one_model(swap, seeds=[1, 2])
     values["experiment"]["models"] |= {"sdpa": {"backbone": "encoder", "mechanism": "sdpa"}}
     output = planned(project, values)
-    assert "results/runs/pretrain/sdpa/wikipedia/seed-1/model" in output
+    assert "results/runs/pretrain/sdpa/wikipedia/seed-1/run.json" in output
     assert "results/runs/finetune/mine/arxiv/seed-2/run.json" in output
     assert "pretrain/mine" not in output
-    assert jobs_of(output)["train"] == 2 * (1 + 2 * 3)
+    assert project.jobs_of(output)["train"] == 2 * (1 + 2 * 3 + 2 * 3)
 
 
 def test_a_model_from_another_studys_run_needs_no_pretraining(project):
@@ -87,7 +83,7 @@ def test_a_model_from_another_studys_run_needs_no_pretraining(project):
     values = one_model({"mechanism": "favor-m256", "skip": ["pretrain"], "start": start})
     output = planned(project, values | {"execution": {"results": "results/mine"}}, "results/mine/tables/f1.csv")
     assert str(start["folder"]) in output
-    assert jobs_of(output)["train"] == 3
+    assert project.jobs_of(output)["train"] == 3 + 3
     assert "filter_corpus" not in output
 
 
@@ -97,8 +93,8 @@ def test_a_model_of_the_hub_is_downloaded_once(project):
     own = {"algorithm": "published", "source": "hub"} | start
     model = {"mechanism": "sdpa", "skip": ["pretrain"], "start": start, "tokenizer": "own"}
     output = planned(project, one_model(model, tokenizers={"own": own}))
-    assert jobs_of(output)["download_model"] == 1
-    assert jobs_of(output)["download_tokenizer"] == 1
+    assert project.jobs_of(output)["download_model"] == 1
+    assert project.jobs_of(output)["download_tokenizer"] == 1
     assert f"resources/models/owner/name/{revision}" in output
 
 
@@ -107,7 +103,7 @@ def test_every_tokeniser_makes_its_own_tokens(project):
     values = one_model({"mechanism": "sdpa", "tokenizer": "own"}, tokenizers={"own": own})
     values["experiment"]["models"] |= {"sdpa": {"backbone": "encoder", "mechanism": "sdpa", "tokenizer": "wordpiece"}}
     output = planned(project, values)
-    jobs = jobs_of(output)
+    jobs = project.jobs_of(output)
     assert (jobs["train_tokenizer"], jobs["tokenize_corpus"], jobs["tokenize_dataset"]) == (2, 2, 6)
     assert "results/data/arxiv/tokens/own/token_lengths.json" in output
 
@@ -116,8 +112,8 @@ def test_a_training_on_several_gpus_is_one_job(project):
     values = one_model({"mechanism": "sdpa"}) | {"execution": {"gpus_per_run": 2}}
     target = "results/runs/pretrain/mine/wikipedia/seed-420/run.json"
     output = project.snakemake("-n", "-p", "--configfile", project.configure(values), "--", target).stdout
-    assert jobs_of(output)["train"] == 1
-    job = output[output.rindex("pretrain mine on wikipedia") :]
+    assert project.jobs_of(output)["train"] == 1
+    job = output[output.rindex("pretrain/mine/wikipedia, seed 420") :]
     assert re.search(
         r"python -m torch.distributed.run --standalone .*--nproc-per-node 2 -- scripts/train.py --config", job
     )
@@ -137,8 +133,8 @@ def test_an_augmented_dataset(project, alone):
         "leaked": imdb | {"generated": {"documents": 200, "generator": "imdb"}, "augmentation": both},
     }
     experiment["stages"]["score"]["data"] |= {"clean": {}, "leaked": {}}
-    output = project.snakemake("-n", "--configfile", project.configure(values, "augmented.yaml")).stdout
-    jobs = jobs_of(output)
+    output = project.snakemake("-n", "-p", "--configfile", project.configure(values, "augmented.yaml")).stdout
+    jobs = project.jobs_of(output)
     assert (jobs["prepare_dataset"], jobs["augment_dataset"], jobs["evaluate"]) == (3, 2, 3 * 2)
     assert (jobs["download_wordnet"], jobs["download_model"], jobs["download_model_tokenizer"]) == (1, 1, 1)
     assert "results/alone/data/clean/augmented/train.parquet" in output
@@ -146,8 +142,8 @@ def test_an_augmented_dataset(project, alone):
 
 
 def test_a_study_of_its_own_inherits_nothing(project, alone):
-    output = project.snakemake("-n", "--configfile", project.configure(alone, "alone.yaml")).stdout
-    jobs = jobs_of(output)
+    output = project.snakemake("-n", "-p", "--configfile", project.configure(alone, "alone.yaml")).stdout
+    jobs = project.jobs_of(output)
     jobs.pop("total")
     assert jobs == {
         "generate_imdb": 1,
@@ -175,9 +171,8 @@ def test_the_shipped_studies_can_be_planned(project, study, models, tuned):
         path = project.folder / "data" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    jobs = jobs_of(project.snakemake("-n", "--configfile", f"config/{study}.yaml").stdout)
-    assert (jobs["train"], jobs["train_and_predict"]) == (models + models * 3, models * tuned)
-    assert jobs["evaluate"] == tuned
+    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", f"config/{study}.yaml").stdout)
+    assert (jobs["train"], jobs["evaluate"]) == (models + models * 3 + models * tuned, tuned)
 
 
 @pytest.mark.parametrize(
@@ -189,8 +184,8 @@ def test_the_shipped_studies_can_be_planned(project, study, models, tuned):
     ],
 )
 def test_the_toy_studies_can_be_planned(project, study, trained, evaluated):
-    jobs = jobs_of(project.snakemake("-n", "--configfile", f"config/{study}.yaml").stdout)
-    assert (jobs["train_and_predict"], jobs.get("evaluate_model", 0)) == (trained, evaluated)
+    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", f"config/{study}.yaml").stdout)
+    assert (jobs["train"], jobs.get("evaluate", 0)) == (trained, evaluated)
 
 
 def touch(project, *names):
@@ -203,33 +198,31 @@ def touch(project, *names):
 
 def test_the_study_of_decoders_can_be_planned_on_a_cluster(project):
     touch(project, "unlp2025/train.parquet", "unlp2025/cv_split.csv", "mdeberta-tokenizer/tokenizer.json")
-    output = project.snakemake("-n", "--profile", "slurm", "--configfile", "config/decoders.yaml").stdout
-    jobs = jobs_of(output)
-    trained = ("train_and_measure", "train_measure_and_predict", "train_and_predict")
-    assert [jobs[name] for name in trained] == [8, 12, 1]  # adapted; decoders; mDeBERTa
+    output = project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "config/decoders.yaml").stdout
+    jobs = project.jobs_of(output)
+    assert jobs["train"] == 8 + 12 + 1  # adapted; decoders; mDeBERTa
     assert (jobs["evaluate"], jobs["download_model"], jobs["download_tokenizer"]) == (2, 3, 2)
 
 
 def test_the_small_study_of_decoders_can_be_planned(project):
     touch(project, "wikipedia/en-sample.parquet", "unlp2025/train.parquet", "unlp2025/cv_split.csv")
-    jobs = jobs_of(project.snakemake("-n", "--configfile", "config/decoders_small.yaml").stdout)
+    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "config/decoders_small.yaml").stdout)
     seeds, arms = 3, 6 + 6 + 1  # English, posts, and an encoder that has read nothing
     first = 2 + 2 + 6  # two decoders and their controls; what is adapted
-    assert (jobs["train_and_measure"], jobs["train_measure_and_predict"]) == (first, seeds * arms)
-    assert jobs["evaluate"] == 2 * seeds
+    assert (jobs["train"], jobs["evaluate"]) == (first + seeds * arms, 2 * seeds)
 
 
 def test_the_study_of_hate_speech_can_be_planned_on_a_cluster(project):
     touch(project, "hate/HateSpeechDatasetBalanced.csv")
     model = project.folder / "results/runs/pretrain/sdpa/wikipedia/seed-420/model"
     model.mkdir(parents=True, exist_ok=True)
-    output = project.snakemake("-n", "--profile", "slurm", "--configfile", "config/hate_speech.yaml").stdout
-    jobs, seeds = jobs_of(output), 3
+    output = project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "config/hate_speech.yaml").stdout
+    jobs, seeds = project.jobs_of(output), 3
     trained = ("roberta-lora", "flan-t5-lora", "encoder", "encoder-taught")
     checked = ("roberta-lora", "encoder", "encoder-taught")
-    assert jobs["train_and_predict"] == seeds * len(trained)
-    assert jobs["evaluate_model"] == seeds * (3 + len(checked))  # three pairs of phrases; templates
-    assert (jobs["evaluate"], jobs["teach"], jobs["tune"]) == (2 * seeds, seeds, 1)
+    assert jobs["train"] == seeds * len(trained)
+    assert jobs["evaluate"] == seeds * (3 + len(checked) + 2)  # three pairs of phrases; templates; baselines
+    assert (jobs["teach"], jobs["tune"]) == (seeds, 1)
     assert (jobs["download_model"], jobs["download_tokenizer"], jobs["download_vocabulary"]) == (3, 2, 1)
 
 
@@ -238,18 +231,18 @@ def test_encoders_of_other_languages_are_rows_without_their_comment_signs(projec
     (project.folder / "results/runs/pretrain/sdpa/wikipedia/seed-420/model").mkdir(parents=True, exist_ok=True)
     path = project.folder / "config" / "languages.yaml"
     path.write_text(project.folder.joinpath("config/hate_speech.yaml").read_text().replace("#- ", ""))
-    jobs = jobs_of(project.snakemake("-n", "--configfile", str(path)).stdout)
-    assert (jobs["train_and_predict"], jobs["download_model"], jobs["download_vocabulary"]) == (3 * 6, 5, 2)
+    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", str(path)).stdout)
+    assert (jobs["train"], jobs["download_model"], jobs["download_vocabulary"]) == (3 * 6, 5, 2)
 
 
 def test_the_small_study_of_hate_speech_can_be_planned(project):
     files = ("wikipedia/en-sample.parquet", "hate/davidson_labeled_data.csv.gz", "hate/stormfront_sentences.csv.gz")
     touch(project, *files)
-    jobs = jobs_of(project.snakemake("-n", "--configfile", "config/hate_speech_small.yaml").stdout)
+    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "config/hate_speech_small.yaml").stdout)
     seeds, datasets, trained, checked = 3, 2, 6, 5
-    assert jobs["train_and_predict"] == seeds * (datasets * trained + 2)  # and augmented posts, leaked or not
+    assert jobs["train"] == seeds * (datasets * trained + 2)  # and augmented posts, leaked or not
     assert (jobs["teach"], jobs["augment_dataset"], jobs["tune"]) == (seeds * datasets, 2, 1)
-    assert jobs["evaluate_model"] == seeds * (datasets + checked)
+    assert jobs["evaluate"] == seeds * (datasets + checked)
 
 
 @pytest.mark.parametrize(
@@ -270,14 +263,14 @@ def test_the_small_study_of_hate_speech_can_be_planned(project):
 )
 def test_a_bad_configuration_stops_before_the_first_rule(project, values, message):
     config = project.configure({"extends": "config/config.yaml"} | values, "bad.yaml")
-    process = project.snakemake("-n", "--configfile", config, check=False)
+    process = project.snakemake("-n", "-p", "--configfile", config, check=False)
     assert process.returncode
     assert message in process.stdout
     assert "Traceback" not in process.stdout
 
 
 def test_a_setting_of_the_command_line_lies_over_the_files(project):
-    process = project.snakemake("-n", "--config", "experiment={seeds: [many]}", check=False)
+    process = project.snakemake("-n", "-p", "--config", "experiment={seeds: [many]}", check=False)
     assert "--config: experiment.seeds.0: " in process.stdout
 
 

@@ -100,7 +100,7 @@ def test_a_mechanisms_parameter_makes_its_own_runs_stale_and_no_others(finished)
     assert shown >= DOWNSTREAM
     assert not shown & {"table_token_lengths", "table_baseline_imdb"}
     assert {rule: stale[rule] for rule in stale.keys() - shown - {"total"}} == {
-        "train": 2, "train_and_predict": 1, "all": 1,
+        "train": 3, "all": 1,
     }  # fmt: skip
 
 
@@ -108,7 +108,7 @@ def test_a_new_model_makes_nothing_else_stale(finished):
     new = {"models": {"swap": {"backbone": "encoder", "mechanism": "sdpa", "changes": {}}}}
     new["models"]["swap"]["changes"] = {"finetune": {"mechanism": "favor-m64"}}
     stale = finished.stale(changed(finished, new, "new.yaml"))
-    assert (stale.get("train"), stale["train_and_predict"]) == (None, 1)
+    assert stale["train"] == 1
     assert not {"table_pretrain", "table_tapt", "tokenize_dataset", "evaluate"} & set(stale)
 
 
@@ -120,8 +120,8 @@ def test_execution_settings_make_nothing_stale(finished):
 def test_a_recipe_makes_its_stage_stale(finished):
     recipe = {"stages": {"finetune": {"data": {"imdb": {"task": {"classifier_dropout": 0.3}}}}}}
     stale = finished.stale(changed(finished, recipe, "recipe.yaml"))
-    assert stale["train_and_predict"] == 3
-    assert not {"train", "tokenize_dataset"} & set(stale)
+    assert stale["train"] == 3
+    assert "tokenize_dataset" not in stale
 
 
 def test_the_preparation_of_a_dataset_makes_all_that_reads_it_stale(finished):
@@ -129,7 +129,7 @@ def test_the_preparation_of_a_dataset_makes_all_that_reads_it_stale(finished):
     stale = finished.stale(changed(finished, prepared, "prepared.yaml"))
     steps = {rule: number for rule, number in stale.items() if not rule.startswith(("table", "figure", "analysis"))}
     assert steps == {
-        "prepare_dataset": 1, "tokenize_dataset": 1, "train": 3, "train_and_predict": 3, "evaluate": 1, "all": 1,
+        "prepare_dataset": 1, "tokenize_dataset": 1, "train": 3 + 3, "evaluate": 1, "all": 1,
         "total": stale["total"],
     }  # fmt: skip
     assert "table_pretrain" not in stale
@@ -137,7 +137,7 @@ def test_the_preparation_of_a_dataset_makes_all_that_reads_it_stale(finished):
 
 def test_one_more_seed_makes_new_runs_and_none_again(finished):
     stale = finished.stale(changed(finished, {"seeds": [420, 421]}, "seeds.yaml"))
-    assert (stale["train"], stale["train_and_predict"], stale["evaluate"]) == (6, 3, 1)
+    assert (stale["train"], stale["evaluate"]) == (6 + 3, 1)
     assert not {"prepare_dataset", "tokenize_dataset", "tokenize_corpus", "table_token_lengths"} & set(stale)
 
 
@@ -166,22 +166,22 @@ def edit(finished):
 def test_an_edit_of_one_mechanism_makes_its_runs_stale(finished, edit):
     edit("lib/attention/lsh/mechanism.py", "\nBLOCK = 16\n", "\nBLOCK = 8\n")
     stale = finished.stale(CONFIG)
-    assert (stale["train"], stale["train_and_predict"]) == (2, 1)
+    assert stale["train"] == 2 + 1
     assert not {"tokenize_dataset", "evaluate", "prepare_dataset"} & set(stale)
 
 
 def test_an_edit_of_the_classification_head_leaves_pretraining_alone(finished, edit):
     edit("lib/backbones/heads/classification_head.py", "nn.Tanh()", "nn.GELU()")
     stale = finished.stale(CONFIG)
-    assert stale["train_and_predict"] == 3
-    assert not {"train", "evaluate"} & set(stale)
+    assert stale["train"] == 3
+    assert "evaluate" not in stale
 
 
 def test_an_edit_of_the_baseline_leaves_training_alone(finished, edit):
     edit("lib/backbones/tfidf/backbone.py", 'solver="lbfgs"', 'solver="saga"')
     stale = finished.stale(CONFIG)
     assert stale["evaluate"] == 1
-    assert not {"train", "train_and_predict"} & set(stale)
+    assert "train" not in stale
 
 
 def test_a_comment_makes_nothing_stale(finished, edit):
@@ -201,12 +201,11 @@ def test_a_foreign_damage_stops_the_job_and_leaves_no_half_result(finished, edit
     try:
         data.write_bytes(content[: len(content) // 2])
         process = finished.snakemake(
-            "--cores", 1, "--configfile", CONFIG, "--forcerun", "train_and_predict", "--", target, check=False
+            "--cores", 1, "--configfile", CONFIG, "--forcerun", "run", "--", target, check=False
         )
         assert process.returncode
         assert "not a tokenised split" in (finished.results / "logs/finetune/sdpa/imdb/seed-420.log").read_text()
         assert not (run / "run.json").exists()
-        assert not (run / "model").exists()
     finally:
         data.write_bytes(content)
         finished.snakemake("--cores", 2, "--configfile", CONFIG)

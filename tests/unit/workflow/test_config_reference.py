@@ -193,5 +193,5 @@ def test_the_studies_in_the_documentation_are_valid(repository, tmp_path, schema
         path.write_text(block, encoding="utf-8")
         plan = Plan(load_study(read_layers([path])))
         assert plan.runs
-        assert plan.results != "results", "a study has a results folder of its own"
+        assert plan.paths.results != "results", "a study has a results folder of its own"
         assert schema.is_valid(yaml.safe_load(block))

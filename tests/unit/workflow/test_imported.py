@@ -21,8 +21,8 @@ def plan(tmp_path):
 
 
 def bring(plan, run, **changes):
-    folder = Path(plan.paths.folder(run))
-    settings = json.loads(plan.run(run).settings)
+    folder = Path(plan.paths.folder(run.id))
+    settings = json.loads(run.settings)
     known = {name: settings[name] for name in ("stage", "model", "dataset", "seed")}
     known |= {"backbone": {"mechanism": settings["backbone"]["mechanism"]}, "recipe": {"epochs": 2}} | changes
     folder.mkdir(parents=True, exist_ok=True)
@@ -32,12 +32,6 @@ def bring(plan, run, **changes):
 
 def pretrained(plan):
     return [run for run in plan.runs if run.id.stage == "pretrain"]
-
-
-def test_no_rule_makes_imported_runs(plan):
-    assert plan.made == []
-    made = Plan(study())
-    assert made.made == made.runs
 
 
 def test_only_runs_that_are_shown_have_to_be_there(plan):
@@ -60,7 +54,7 @@ def test_long_lists_are_cut():
     values = {"tables": {"f1": {"stage": ["tapt", "finetune"], "columns": ["f1"]}}}
     layer = {"report": values, "execution": {"runs": "imported", "results": "nowhere"}}
     with pytest.raises(DataError, match=r"no record; and 14 more\. Import"):
-        Plan(study(layers=[("imported.yaml", layer)])).check_imported()
+        Plan(study(layers=[("imported.yaml", layer)])).check()
 
 
 def test_runs_with_other_settings_are_refused(plan):

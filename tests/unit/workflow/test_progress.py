@@ -47,7 +47,7 @@ def beat(plan, key, number=1, *, minutes=0.0, **fields):
 
 
 def log(plan, key, *lines):
-    path = Path(plan.paths.log(f"{plan.place(key)}/seed-{key.seed}"))
+    path = Path(plan.paths.log(key.path))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(lines))
 
@@ -61,7 +61,7 @@ BASELINE = RunId("finetune", "tfidf", "imdb", 1)
 
 def test_without_anything_on_disk_all_waits(plan):
     found = progress(plan)
-    assert set(found) == set(plan.runs)
+    assert set(found) == {run.id for run in plan.runs}
     assert {run.state for run in found.values()} == {"waiting"}
     assert "pretrain                        0        0        3        0" in told(plan, found)
 
@@ -133,12 +133,10 @@ def test_a_finished_run_that_lost_its_results_is_missing(plan, tmp_path):
     log(plan, BASELINE, "10:00 INFO lib: fitting")
     log(plan, LSH, "10:00 INFO lib: a first time")
     for key in (BASELINE, LSH):
-        benchmark = Path(plan.paths.benchmark(f"{plan.place(key)}/seed-{key.seed}"))
+        benchmark = Path(plan.paths.benchmark(key.path))
         benchmark.parent.mkdir(parents=True)
         benchmark.write_text("s\n1.0\n")
-    os.utime(
-        Path(plan.paths.log(f"{plan.place(LSH)}/seed-1")), (time.time() + 60,) * 2
-    )  # it has been started again since
+    os.utime(Path(plan.paths.log(LSH.path)), (time.time() + 60,) * 2)  # it has been started again since
     found = progress(plan)
     assert [found[key].state for key in (PRETRAIN, BASELINE, LSH)] == ["missing", "missing", "running"]
     text = told(plan, found)

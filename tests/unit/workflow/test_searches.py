@@ -9,6 +9,7 @@ from lib.core.errors import ConfigError
 from lib.core.identity import RunId
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.experiments import new_experiment
+from lib.workflow.paths import Paths
 from lib.workflow.plan import Plan
 
 SEARCH = {
@@ -31,13 +32,13 @@ def plan():
 
 
 def test_there_is_a_run_per_combination_dataset_and_seed(plan):
-    runs = [run for run in plan.runs if run.id.stage == "search"]
+    runs = [run.id for run in plan.runs if run.id.stage == "search"]
     assert {run.model for run in runs} == {"sdpa"}
     assert [(run.dataset, run.variant, run.seed) for run in runs] == [
         *(("imdb", name, seed) for name in NAMES for seed in (2, 7)),
         *(("arxiv", name, 2) for name in NAMES),
     ]
-    assert {run.variant for run in plan.runs if run.id.stage != "search"} == {""}
+    assert {run.id.variant for run in plan.runs if run.id.stage != "search"} == {""}
 
 
 def test_a_variant_has_a_folder_and_settings_of_its_own(plan):
@@ -51,7 +52,7 @@ def test_a_variant_has_a_folder_and_settings_of_its_own(plan):
 
 
 def test_a_run_starts_from_its_own_seed_or_from_the_first(plan):
-    for seed, before in ((2, 2), (7, 1), ("7", 1), ("2", "2")):
+    for seed, before in ((2, 2), (7, 1)):
         found = plan.run(RunId("search", "sdpa", "imdb", seed, NAMES[0])).parent
         assert found == RunId("tapt", "sdpa", "imdb", before)
 
@@ -62,12 +63,12 @@ def test_what_trains_takes_the_best_settings_of_its_dataset(plan):
     ]
     assert plan.settings_from(plan.run(RunId("finetune", "tfidf", "arxiv", 1))) == []
     assert plan.settings_from(plan.run(RunId("search", "sdpa", "arxiv", 2, NAMES[0]))) == []
-    assert plan.searches == [("search", "imdb"), ("search", "arxiv")]
+    assert plan.searches("variants") == [("search", "imdb"), ("search", "arxiv")]
 
 
 def test_the_best_settings_are_chosen_from_all_runs_on_the_dataset(plan):
     scope = plan.report.search_scope("search", "imdb")
-    files = plan.report.inputs({"scope": scope})
+    files = plan.report.inputs(scope)
     assert files == [f"results/runs/search/sdpa/imdb/{name}/seed-{seed}/run.json" for name in NAMES for seed in (2, 7)]
     assert scope["variants"]["search"][1] == [["task.classifier_pooling", "cls"], ["recipe.freeze_layers", 2]]
 
@@ -75,27 +76,26 @@ def test_the_best_settings_are_chosen_from_all_runs_on_the_dataset(plan):
 def test_a_table_of_a_search_reads_all_of_it(plan):
     table = plan.report.tables["search"]
     assert table["scope"]["models"] == ["sdpa"]
-    assert len(plan.report.inputs(table)) == 4 * (2 + 1)
+    assert len(plan.report.inputs(table["scope"])) == 4 * (2 + 1)
     assert table["scope"]["variants"] == plan.report.search_scope("search", "imdb")["variants"]
 
 
 def test_the_search_of_the_grid_is_that_of_the_study(repository):
     grid = Plan(load_study(read_layers([repository / "config/config.yaml"])))
     plan = Plan(load_study(read_layers([repository / "config/full.yaml"])))
-    runs = [run for run in plan.runs if run.id.stage == "search"]
+    runs = [run.id for run in plan.runs if run.id.stage == "search"]
     assert {dataset: len([run for run in runs if run.dataset == dataset]) for dataset in grid.experiment.datasets} == {
         "imdb": 12 * 3, "hyperpartisan": 12, "arxiv": 12,
     }  # fmt: skip
     assert {tuple(plan.start(plan.run(run))) for run in runs if run.dataset == "imdb"} == {
         ("results/runs/tapt/sdpa/imdb/seed-420/model",)
     }
-    shared = [run for run in plan.runs if run.id.stage != "search" and run.model in grid.experiment.models]
-    assert shared == grid.runs
-    assert [plan.run(run).settings for run in shared] == [grid.run_settings(run) for run in shared]
+    shared = [run for run in plan.runs if run.id.stage != "search" and run.id.model in grid.experiment.models]
+    assert [(run.id, run.settings) for run in shared] == [(run.id, run.settings) for run in grid.runs]
 
 
 def test_an_experiment_by_hand_takes_the_best_settings_once_they_are_chosen(plan, tmp_path):
-    plan.paths.results = str(tmp_path)
+    plan.paths = Paths(str(tmp_path), "resources")
     arguments = {"model": "sdpa", "dataset": "imdb", "start": None}
     with pytest.raises(ConfigError, match=r"search/search/imdb.json: no such file, from which finetune takes settings"):
         new_experiment(plan, tmp_path, "finetune", "early", **arguments)

@@ -36,8 +36,9 @@ def plan():
 
 
 def test_there_is_one_run_per_dataset_with_the_first_seed(plan):
-    assert [run for run in plan.runs if run.id.stage == "tune"] == [KEY, KEY._replace(dataset="arxiv")]
-    assert [run for run in plan.runs if plan.run(run).tuning] == [KEY, KEY._replace(dataset="arxiv")]
+    assert [run.id for run in plan.runs if run.id.stage == "tune"] == [KEY, KEY._replace(dataset="arxiv")]
+    assert [run.id for run in plan.runs if run.tuning] == [KEY, KEY._replace(dataset="arxiv")]
+    assert plan.program(plan.run(KEY)) == "scripts/tune.py"
 
 
 def test_its_settings_hold_what_is_searched_and_no_other_run_does(plan):
@@ -49,9 +50,9 @@ def test_its_settings_hold_what_is_searched_and_no_other_run_does(plan):
 
 
 def test_what_it_leaves(plan):
-    assert set(plan.record(KEY, "trials", "best").values()) == {
-        f"results/runs/tune/sdpa/imdb/seed-1/{name}" for name in ("config.yaml", "run.json", "trials.csv", "best.json")
-    }
+    files = [getattr(plan.paths, name)(KEY) for name in ("config", "record", "trials", "best_trial")]
+    names = ("config.yaml", "run.json", "trials.csv", "best.json")
+    assert files == [f"results/runs/tune/sdpa/imdb/seed-1/{name}" for name in names]
     assert plan.start(plan.run(KEY)) == ["results/runs/tapt/sdpa/imdb/seed-1/model"]
 
 
@@ -59,24 +60,26 @@ def test_what_trains_takes_the_settings_of_its_dataset(plan):
     assert plan.settings_from(plan.run(RunId("finetune", "favor-m64", "arxiv", 2))) == [
         "results/search/tune/arxiv.json"
     ]
-    assert plan.searches_by("tuning") == plan.searches == [("tune", "imdb"), ("tune", "arxiv")]
-    assert plan.searches_by("variants") == []
+    assert plan.searches("tuning") == [("tune", "imdb"), ("tune", "arxiv")]
+    assert plan.searches("variants") == []
     assert plan.tuned("tune", "imdb") == KEY
 
 
 def test_it_asks_for_the_time_of_its_longest_trial_times_all(plan):
     finetune = plan.minutes(plan.run(RunId("finetune", "sdpa", "imdb", 1)))
     assert plan.minutes(plan.run(KEY)) == 8 * finetune
-    assert planned(("stages/tune/tuning/trials", 16)).minutes(KEY) == 16 * finetune
+    more = planned(("stages/tune/tuning/trials", 16))
+    assert more.minutes(more.run(KEY)) == 16 * finetune
     longer = planned(("stages/tune/tuning/space/recipe.epochs", {"low": 100, "high": 200}))
-    of_200 = planned(("stages/finetune/recipe/epochs", 200)).minutes(RunId("finetune", "sdpa", "imdb", 1))
+    epochs = planned(("stages/finetune/recipe/epochs", 200))
+    of_200 = epochs.minutes(epochs.run(RunId("finetune", "sdpa", "imdb", 1)))
     assert of_200 > finetune
-    assert longer.minutes(KEY) == 8 * of_200
+    assert longer.minutes(longer.run(KEY)) == 8 * of_200
 
 
 def test_another_space_is_another_run_and_changes_no_other(plan):
     other = planned(("stages/tune/tuning/space/recipe.learning_rate/high", 1e-2))
-    differ = {run for run in plan.runs if plan.run(run).settings != other.run(run).settings}
+    differ = {run.id for run in plan.runs if run.settings != other.run(run.id).settings}
     assert differ == {KEY, KEY._replace(dataset="arxiv")}
 
 
@@ -88,7 +91,7 @@ def test_its_code_is_that_of_its_trainings_and_of_the_search(plan):
 def test_table_and_figures_read_its_records(plan):
     files = [f"results/runs/tune/sdpa/{dataset}/seed-1/run.json" for dataset in ("imdb", "arxiv")]
     assert plan.report.inputs(plan.report.tables["trials"]["scope"]) == files
-    assert {name: plan.report.inputs(figure) for name, figure in plan.report.figures.items()} == {
+    assert {name: plan.report.inputs(figure["scope"]) for name, figure in plan.report.figures.items()} == {
         "trials_imdb": files[:1], "trials_arxiv": files[1:],
     }  # fmt: skip
 
