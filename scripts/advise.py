@@ -18,7 +18,8 @@ from lib.core.files import write_text
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program with the arguments `argv`."""
-    from lib.advice.advice import LIMITS, Question, advise
+    from lib.advice.advice import LIMITS, advise
+    from lib.advice.question import Question
 
     parser = program.parser(__doc__)
     parser.add_argument(
