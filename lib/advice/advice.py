@@ -63,8 +63,16 @@ def advise(question: Question, name: str = "config/texts.yaml") -> tuple[str, st
         lengths = token_lengths(sample.texts, TextTokenizer.load(place))
         limits = sorted(question.limits or LIMITS[: 1 + sum(limit < lengths.max() for limit in LIMITS)])
         longest = min(limits[-1], int(lengths.max()))
-        measuring = partial(model_steps, tokenizer=place, longest=longest, seconds=question.seconds)
-        steps = measuring(experiment, stages, models, machine, partial(measured, again=question.again))
+        steps = model_steps(
+            experiment,
+            stages,
+            models,
+            machine,
+            partial(measured, again=question.again),
+            tokenizer=place,
+            longest=longest,
+            seconds=question.seconds,
+        )
 
     split = Split()
     share = 1 - HELD_OUT if question.label is None else 1 - split.validation - split.test

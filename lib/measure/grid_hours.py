@@ -6,8 +6,7 @@ are then drawn up batch by batch. Evaluations, the preparation of texts and the 
 
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,9 @@ import pandas as pd
 from lib.attention.parameters import Kernels
 from lib.core.errors import DataError
 from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
-from lib.measure.estimates import this_machine
+from lib.measure.estimates import Machine, ModelSteps, this_machine
 from lib.measure.steps import measured_now
-from lib.measure.study_steps import candidates, find_stages, model_steps
+from lib.measure.study_steps import Stages, candidates, find_stages, model_steps
 from lib.measure.tables import COLUMNS
 from lib.measure.token_lengths import spread_evenly, typical_lengths
 from lib.results.published import published_runs
@@ -71,34 +70,38 @@ def grid_hours(
         # Ids are random, so only the size of the vocabulary matters.
         words = [*SPECIAL_TOKENS, *map(str, range(VOCABULARY - len(SPECIAL_TOKENS)))]
         TextTokenizer.from_vocabulary({word: number for number, word in enumerate(words)}, place)
-        measuring = partial(model_steps, tokenizer=place, longest=longest, seconds=seconds, kernels=kernels)
-        steps = measuring(experiment, stages, chosen, machine, measured_now)
+        steps = model_steps(
+            experiment,
+            stages,
+            chosen,
+            machine,
+            measured_now,
+            tokenizer=place,
+            longest=longest,
+            seconds=seconds,
+            kernels=kernels,
+        )
 
-    published = published_runs(PUBLISHED)["minutes_per_epoch"]
-    rows = []
-    for model in chosen:
-        for stage in reversed(experiment.chain(stages.classification)):
-            for entry in experiment.stages[stage].data:
-                work = experiment.work(model, stage, entry)
-                if work.recipe is None:
-                    continue
-                lengths, documents, source = training_lengths(plan, entry, experiment.tokenizer_of(model, entry))
-                cost = steps[model].cost(machine, work.recipe, lengths, documents, masked=work.task.kind == "masked_lm")
-                passes = work.recipe.passes(documents)
-                rows.append(
-                    {
-                        "stage": stage,
-                        "dataset": entry,
-                        "model": model,
-                        "documents": documents,
-                        "epochs": passes,
-                        "mean_tokens": lengths.mean(),
-                        "lengths": source,
-                        "hours": cost.seconds * passes / 3600,
-                        "published_hours": published.get((stage, model, entry), np.nan) * passes / 60,
-                    }
-                )
+    rows = [row for model in chosen for row in _hours_of(plan, stages, model, steps[model], machine)]
     return pd.DataFrame(rows, columns=COLUMNS["grid_hours"])
+
+
+def _hours_of(
+    plan: Plan, stages: Stages, model: str, steps: ModelSteps, machine: Machine
+) -> Iterator[tuple[str | float, ...]]:
+    """Yield the rows of a model, one per stage and dataset."""
+    experiment, published = plan.experiment, published_runs(PUBLISHED)["minutes_per_epoch"]
+    for stage in reversed(experiment.chain(stages.classification)):
+        for entry in experiment.stages[stage].data:
+            work = experiment.work(model, stage, entry)
+            if work.recipe is None:
+                continue
+            lengths, documents, source = training_lengths(plan, entry, experiment.tokenizer_of(model, entry))
+            cost = steps.cost(machine, work.recipe, lengths, documents, masked=work.task.kind == "masked_lm")
+            epochs = work.recipe.passes(documents)
+            hours = cost.seconds * epochs / 3600
+            published_hours = published.get((stage, model, entry), np.nan) * epochs / 60
+            yield stage, entry, model, documents, epochs, lengths.mean(), source, hours, published_hours
 
 
 def summary(hours: pd.DataFrame) -> str:

@@ -97,8 +97,8 @@ class Plan:
             shown = [*problems[:LISTED], *([f"and {len(problems) - LISTED} more"] if len(problems) > LISTED else [])]
             raise DataError(
                 f"the study's runs are imported (execution.runs), but not as it describes them: {'; '.join(shown)}. "
-                f"Import them with scripts/import_runs.py --out {self.results}, take models, datasets or seeds without "
-                "a record out of the study, or correct the settings that differ."
+                f"Import them with scripts/tools/import_runs.py --out {self.results}, take models, datasets or seeds "
+                "without a record out of the study, or correct the settings that differ."
             )
 
     def owners(self, stage: str) -> list[str]:

@@ -9,7 +9,7 @@ from studies import SMALL, changed
 from lib.core.errors import RunError
 from lib.study.configuration import load_study, read_layers
 
-PROGRAM = Path(__file__).resolve().parents[3] / "scripts/advise.py"
+PROGRAM = Path(__file__).resolve().parents[3] / "scripts/tools/advise.py"
 
 
 @pytest.fixture(scope="module")

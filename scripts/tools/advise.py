@@ -1,7 +1,7 @@
 """Recommend an attention mechanism for your own texts, and estimate its cost on this machine.
 
-python scripts/advise.py --texts my_documents.parquet --column text
-python scripts/advise.py --texts reviews.csv --column review --label sentiment --labels negative positive
+python scripts/tools/advise.py --texts my_documents.parquet --column text
+python scripts/tools/advise.py --texts reviews.csv --column review --label sentiment --labels negative positive
 
 Prints, for each length limit and model, the share of the text that is lost, the estimated time and memory of adaptation
 and fine-tuning, whether they fit, and the scores of finished runs; then the advice, and the study that follows it,
