@@ -36,7 +36,7 @@ setup: .venv/.done ## Make the virtual environment
 	touch $@
 
 demo: setup ## Run the whole grid in miniature, or with STUDY=<name> another study, without a download
-	@$(BIN)/python scripts/status.py --configfile $(STUDY_FILE) > /dev/null || test $$? = 1  # says what is wrong with it
+	@$(BIN)/python scripts/tools/status.py --configfile $(STUDY_FILE) > /dev/null || test $$? = 1  # says what is wrong with it
 	$(SNAKEMAKE) $(DEMO) --quiet reason host
 	@$(MAKE) --no-print-directory report
 	@results=$(RESULTS); for table in $$results/tables/$$(test -e $$results/tables/f1.md && echo f1 || echo '*').md; \
@@ -50,17 +50,17 @@ report: setup ## Make the HTML report of the demo
 	$(SNAKEMAKE) $(DEMO) --quiet all --report $(RESULTS)/report.html
 
 why: $(THERE) ## Say what is stale and because of what: TARGET=<file or rule>, all without it
-	@$(SEARCH) $(BIN)/python scripts/why.py $(TARGET) $(ASKED) || test $$? = 1
+	@$(SEARCH) $(BIN)/python scripts/tools/why.py $(TARGET) $(ASKED) || test $$? = 1
 
 accept: $(THERE) ## Take a stale TARGET as it is, without making it again: REASON="why it is harmless"
 	@test -n "$(TARGET)" || { echo "Which results? make accept TARGET=<file or rule>"; exit 2; }
-	@$(SEARCH) $(BIN)/python scripts/accept.py $(TARGET) $(ASKED) $(if $(REASON),--reason "$$REASON")
+	@$(SEARCH) $(BIN)/python scripts/tools/accept.py $(TARGET) $(ASKED) $(if $(REASON),--reason "$$REASON")
 
 status: $(THERE) ## Show how far a study is: runs done, running and failed, hours spent and left
-	@$(BIN)/python scripts/status.py $(ASKED) || test $$? = 1
+	@$(BIN)/python scripts/tools/status.py $(ASKED) || test $$? = 1
 
 verify: $(THERE) ## Compare finished results with their records: files, inputs, code
-	@$(BIN)/python scripts/verify.py $(ASKED)
+	@$(BIN)/python scripts/tools/verify.py $(ASKED)
 
 .venv/.bench: requirements-bench.lock .venv/.done
 	$(BIN)/python -m pip install --quiet --requirement requirements-bench.lock
@@ -77,7 +77,7 @@ bench: setup .venv/.bench ## Measure what attention costs here, beside other imp
 	@echo "Figures: results/figures/attention_time.png, attention_memory.png, favor_error.png, lsh_recall.png"
 
 bench-page: bench ## The same, and put its tables and its figure into docs/
-	$(BIN)/python scripts/cost_page.py --page docs/attention_cost.md --summaries results/tables/{attention,training}_cost.md
+	$(BIN)/python scripts/tools/cost_page.py --page docs/attention_cost.md --summaries results/tables/{attention,training}_cost.md
 	cp results/figures/attention_time.svg docs/
 
 # With the python3 that is there, since a GPU's machine often has a torch of its own, and no network.
@@ -86,7 +86,7 @@ bench-gpu: ## Measure on a GPU: attention, training, the hours of the grid (no .
 	$(GPU) -c "import sys, torch; sys.exit(None if torch.cuda.is_available() else 'torch sees no GPU here: make bench')"
 	$(GPU) scripts/attention_cost.py --device cuda --out results/tables/attention_cost_gpu.csv
 	$(GPU) scripts/training_cost.py --device cuda --out results/tables/training_cost_gpu.csv
-	$(GPU) scripts/grid_hours.py --device cuda --out results/tables/grid_hours.csv
+	$(GPU) scripts/tools/grid_hours.py --device cuda --out results/tables/grid_hours.csv
 
 # One thread per process: small tensors gain nothing from more, and the tests run side by side.
 test: setup ## Run the tests (8 to 23 minutes on 2 cores)

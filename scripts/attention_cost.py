@@ -12,21 +12,22 @@ from collections.abc import Sequence
 import torch
 
 from lib.core import program
+from lib.measure import options
 from lib.measure.attention_cost import LENGTHS, attention_cost
-from lib.measure.options import add_sizes, cost_parser, write_table
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    parser = cost_parser(__doc__)
-    add_sizes(parser, LENGTHS)
-    seconds = 0.25 if torch.cuda.is_available() else 1.0
-    parser.add_argument(
-        "--seconds", type=float, default=seconds, metavar="S", help="time to repeat a row in (1; on a GPU 0.25)"
+    parser = options.parser(
+        __doc__,
+        on_device=True,
+        mechanisms=options.of_the_grid(),
+        heads=8,
+        head_size=64,
+        lengths=LENGTHS,
+        seconds=0.25 if torch.cuda.is_available() else 1.0,
     )
-    arguments = vars(parser.parse_args(argv))
-    out = arguments.pop("out")
-    write_table(out, attention_cost(**arguments))
+    options.measure(parser, attention_cost, argv)
 
 
 if __name__ == "__main__":

@@ -9,23 +9,17 @@ from collections.abc import Sequence
 from pydantic import ValidationError
 
 from lib.core import program
-from lib.measure import approximation
-from lib.measure.options import approximation_parser, write_table
+from lib.measure import options
+from lib.measure.favor_error import FEATURES, HEAD_SIZE, LENGTHS, NORMS, SEEDS, favor_error
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    parser = approximation_parser(__doc__, approximation.HEAD_SIZE, approximation.SEEDS)
-    parser.add_argument("--norms", type=float, nargs="+", default=approximation.NORMS, help="of queries and keys")
-    parser.add_argument("--lengths", type=int, nargs="+", default=approximation.LENGTHS, help="tokens")
-    parser.add_argument("--features", type=int, nargs="+", default=approximation.FEATURES, help="columns, even")
-    arguments = vars(parser.parse_args(argv))
-    out = arguments.pop("out")
+    parser = options.parser(__doc__, norms=NORMS, lengths=LENGTHS, features=FEATURES, head_size=HEAD_SIZE, seeds=SEEDS)
     try:
-        table = approximation.favor_error(**arguments)
+        options.measure(parser, favor_error, argv)
     except ValidationError as error:
         parser.error(str(error))
-    write_table(out, table)
 
 
 if __name__ == "__main__":

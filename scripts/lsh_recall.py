@@ -7,19 +7,16 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.measure import approximation
-from lib.measure.options import approximation_parser, write_table
+from lib.measure import options
+from lib.measure.lsh_recall import CHUNK_SIZES, HASHES, HEAD_SIZE, LENGTH, SEEDS, lsh_recall
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    parser = approximation_parser(__doc__, approximation.HEAD_SIZE, approximation.SEEDS)
-    parser.add_argument("--length", type=int, default=approximation.LENGTH, help="tokens")
-    parser.add_argument("--chunk-sizes", type=int, nargs="+", default=approximation.CHUNK_SIZES, help="tokens")
-    parser.add_argument("--hashes", type=int, nargs="+", default=approximation.HASHES, help="rounds")
-    arguments = vars(parser.parse_args(argv))
-    out = arguments.pop("out")
-    write_table(out, approximation.lsh_recall(**arguments))
+    parser = options.parser(
+        __doc__, length=LENGTH, chunk_sizes=CHUNK_SIZES, hashes=HASHES, head_size=HEAD_SIZE, seeds=SEEDS
+    )
+    options.measure(parser, lsh_recall, argv)
 
 
 if __name__ == "__main__":

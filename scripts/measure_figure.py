@@ -7,20 +7,21 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.measure.approximation_figures import FAVOR_COLUMNS, LSH_COLUMNS, favor_error_figure, lsh_recall_figure
+from lib.measure.approximation_figures import favor_error_figure, lsh_recall_figure
 from lib.measure.cost_figures import attention_memory_figure, attention_time_figure
 from lib.measure.length_figures import memory_length_figure, sequence_time_figure
-from lib.measure.tables import ATTENTION_COLUMNS, MEMORY_COLUMNS, SEQUENCE_COLUMNS, read_table
+from lib.measure.tables import read_table
 from lib.results.style import save_figure
 
 FIGURES = {
-    "attention_time": (attention_time_figure, ATTENTION_COLUMNS),
-    "attention_memory": (attention_memory_figure, ATTENTION_COLUMNS),
-    "sequence_time": (sequence_time_figure, SEQUENCE_COLUMNS),
-    "memory_length": (memory_length_figure, MEMORY_COLUMNS),
-    "favor_error": (favor_error_figure, FAVOR_COLUMNS),
-    "lsh_recall": (lsh_recall_figure, LSH_COLUMNS),
+    "attention_time": (attention_time_figure, "attention_cost"),
+    "attention_memory": (attention_memory_figure, "attention_cost"),
+    "sequence_time": (sequence_time_figure, "sequence_cost"),
+    "memory_length": (memory_length_figure, "memory_cost"),
+    "favor_error": (favor_error_figure, "favor_error"),
+    "lsh_recall": (lsh_recall_figure, "lsh_recall"),
 }
+"""How each figure is drawn, and from which table."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -30,8 +31,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--table", required=True, metavar="FILE", help="CSV file of the program that measured it")
     parser.add_argument("--out", required=True, nargs="+", metavar="FILE", help="files to write: .svg, .png, .pdf")
     arguments = parser.parse_args(argv)
-    draw, columns = FIGURES[arguments.figure]
-    save_figure(draw(read_table(arguments.table, columns)), arguments.out)
+    draw, table = FIGURES[arguments.figure]
+    save_figure(draw(read_table(arguments.table, table)), arguments.out)
 
 
 if __name__ == "__main__":

@@ -15,21 +15,14 @@ from lib.measure.summaries import (
     sequence_summary,
     training_summary,
 )
-from lib.measure.tables import (
-    ADAPTATION_COLUMNS,
-    ATTENTION_COLUMNS,
-    MEMORY_COLUMNS,
-    SEQUENCE_COLUMNS,
-    TRAINING_COLUMNS,
-    read_table,
-)
+from lib.measure.tables import read_table
 
 SUMMARIES = {
-    "attention_cost": (attention_summary, ATTENTION_COLUMNS),
-    "training_cost": (training_summary, TRAINING_COLUMNS),
-    "sequence_cost": (sequence_summary, SEQUENCE_COLUMNS),
-    "memory_cost": (memory_summary, MEMORY_COLUMNS),
-    "adaptation_cost": (adaptation_summary, ADAPTATION_COLUMNS),
+    "attention_cost": attention_summary,
+    "training_cost": training_summary,
+    "sequence_cost": sequence_summary,
+    "memory_cost": memory_summary,
+    "adaptation_cost": adaptation_summary,
 }
 
 
@@ -40,8 +33,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--table", required=True, metavar="FILE", help="CSV file of the program of the same name")
     parser.add_argument("--out", required=True, metavar="FILE", help="Markdown file to write")
     arguments = parser.parse_args(argv)
-    sum_up, columns = SUMMARIES[arguments.summary]
-    write_text(arguments.out, sum_up(read_table(arguments.table, columns)))
+    table = read_table(arguments.table, arguments.summary)
+    write_text(arguments.out, SUMMARIES[arguments.summary](table))
 
 
 if __name__ == "__main__":

@@ -7,18 +7,23 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
+from lib.measure import options
 from lib.measure.memory_cost import LENGTHS, memory_cost
-from lib.measure.options import add_limits, add_sizes, cost_parser, write_table
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    parser = cost_parser(__doc__)
-    add_sizes(parser, LENGTHS)
-    add_limits(parser, minutes=3)
-    arguments = vars(parser.parse_args(argv))
-    out = arguments.pop("out")
-    write_table(out, memory_cost(**arguments))
+    parser = options.parser(
+        __doc__,
+        on_device=True,
+        mechanisms=options.of_the_grid(),
+        heads=8,
+        head_size=64,
+        lengths=LENGTHS,
+        minutes=3.0,
+        gibibytes=8.0,
+    )
+    options.measure(parser, memory_cost, argv)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ them.
 python scripts/training_cost.py --out FILE
 """
 
-import json
 import sys
 from collections.abc import Sequence
 
@@ -17,32 +16,25 @@ import torch
 
 from lib.backbones.encoder.parameters import Parameters as Encoder
 from lib.core import program
-from lib.measure.options import cost_parser, write_table
+from lib.measure import options
 from lib.measure.training_cost import training_cost
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     on_gpu = torch.cuda.is_available()
-    batch, documents = (64, 4096) if on_gpu else (4, 64)
-    parser = cost_parser(__doc__)
-    parser.add_argument(
-        "--encoder", type=json.loads, default={}, metavar="JSON", help="sizes and dropouts of the models"
+    batch = 64 if on_gpu else 4
+    parser = options.parser(
+        __doc__,
+        on_device=True,
+        mechanisms=options.of_the_grid(),
+        encoder={},
+        batch=batch,
+        documents=4096 if on_gpu else 64,
+        document_batch=batch,
+        repetitions=20 if on_gpu else 3,
     )
-    parser.add_argument("--batch", type=int, default=batch, metavar="B", help=f"sequences of a step ({batch})")
-    parser.add_argument(
-        "--documents", type=int, default=documents, metavar="D", help=f"documents of an epoch ({documents})"
-    )
-    parser.add_argument(
-        "--document-batch", type=int, default=batch, metavar="B", help=f"documents of a batch ({batch})"
-    )
-    repetitions = 20 if on_gpu else 3
-    parser.add_argument(
-        "--repetitions", type=int, default=repetitions, metavar="R", help="repetitions of a step (3; on a GPU 20)"
-    )
-    arguments = vars(parser.parse_args(argv))
-    out, encoder = arguments.pop("out"), Encoder(**arguments.pop("encoder"))
-    write_table(out, training_cost(encoder=encoder, **arguments))
+    options.measure(parser, lambda encoder, **rest: training_cost(encoder=Encoder(**encoder), **rest), argv)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lib.advice.estimates import Cost
 from lib.advice.scores import Scores
+from lib.measure.estimates import Cost
 
 BEARABLE = 0.05
 """Share of the text that a limit may lose."""

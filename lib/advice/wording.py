@@ -8,8 +8,8 @@ import pandas as pd
 import torch
 
 from lib.advice.choices import BEARABLE, Choice, Limit
-from lib.advice.estimates import Machine
 from lib.measure.cost import processor
+from lib.measure.estimates import Machine
 
 
 def texts(files: Sequence[Path], documents: int, lengths: np.ndarray) -> str:

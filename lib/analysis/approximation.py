@@ -16,7 +16,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from lib.analysis.subjects import Subject
-from lib.attention.approximation import chunk_numbers, relative_error, window_mass
+from lib.attention.approximation_error import chunk_numbers, relative_error, window_mass
 from lib.attention.contract import Attention
 from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build

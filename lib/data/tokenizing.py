@@ -17,18 +17,14 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import torch
 from datasets import Dataset, disable_progress_bars
-from torch.utils.data import TensorDataset
 
 from lib.core.errors import DataError
 from lib.core.files import atomic_path, write_json
 from lib.data.labels import IGNORED
-from lib.data.padding import pad_ids
 from lib.data.sections import Slice, Tokenizer
 from lib.data.spans import marked, token_labels
-from lib.data.tokenizer import TextTokenizer, require_room
-from lib.data.tokens import load_tokens
+from lib.data.tokenizer import TextTokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -183,46 +179,6 @@ def tokenize_dataset(
                 )
             statistics[split] = _describe(split_lengths, max_tokens)
     write_json(lengths, statistics)
-
-
-def export_tensors(tokens: str | Path, target: str | Path, max_tokens: int, tokenizer: TextTokenizer) -> None:
-    """Write a tokenised split as one padded `TensorDataset`, held in memory, in the layout of the study's .pt files.
-
-    Its tensors are the ids (int64, [B, N]), the mask (bool, [B, N]) and, of a labelled split, the labels (int64, [B],
-    or [B, N] with -100 for a token without one). The mask is true at padding: the opposite of the `attention_mask` of
-    transformers and of this project's batches.
-
-    Args:
-        tokens: folder of a tokenised split.
-        target: .pt file to appear; `torch.load(target)` reads it where `torch.serialization.add_safe_globals` was told
-            of `TensorDataset`.
-        max_tokens: length of every row; longer documents are cut, their [SEP] kept if there is one.
-        tokenizer: that of the split.
-
-    Raises:
-        ConfigError: `max_tokens` leaves no room for [CLS] and [SEP].
-        DataError: the folder is not a tokenised split.
-    """
-    require_room(max_tokens)
-    split = load_tokens(tokens).with_format("numpy")
-    rows = split["input_ids"][:]
-    end = tokenizer.backend.sep_token_id
-    closed = [len(row) > max_tokens and row[-1] == end for row in rows]
-
-    def cut(rows: Iterable[Sequence[int]]) -> list[Sequence[int]]:
-        return [
-            [*row[: max_tokens - 1], row[-1]] if keeps_end else row[:max_tokens]
-            for row, keeps_end in zip(rows, closed, strict=True)
-        ]
-
-    ids, is_real = pad_ids(cut(rows), max_tokens, tokenizer.backend.pad_token_id)
-    tensors = [ids, is_real == 0]
-    if "label" in split.column_names:
-        tensors.append(torch.as_tensor(np.asarray(split["label"]), dtype=torch.long))
-    if "labels" in split.column_names:
-        tensors.append(pad_ids(cut(split["labels"]), max_tokens, IGNORED)[0])
-    with atomic_path(target) as partial:
-        torch.save(TensorDataset(*tensors), partial)
 
 
 def _read(paths: Sequence[str | Path], columns: list[str]) -> Iterator[dict[str, Any]]:

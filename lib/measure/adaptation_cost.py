@@ -4,10 +4,9 @@ Both train the same Llama on the same batch of random ids. Ours computes scores 
 predicted; the plain loop computes them everywhere, as `labels` of a causal language model have it.
 """
 
-import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Self
 
 import numpy as np
 import pandas as pd
@@ -19,8 +18,10 @@ from transformers import LlamaForCausalLM
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.masked_lm import PretrainedForMaskedLM
 from lib.data.masking import MlmCollator, TokenMasker
-from lib.measure.cost import processor, timed, with_peak_mb
-from lib.measure.tables import ADAPTATION_COLUMNS
+from lib.measure.comparison import Case, Counted, compare
+from lib.measure.cost import turns
+from lib.measure.tables import COLUMNS
+from lib.measure.trained_model import TrainedModel
 
 PREDICTED = 0.2
 SIZES = {"model_type": "llama", "tie_word_embeddings": True, "max_position_embeddings": 512}
@@ -44,45 +45,67 @@ MODELS = {
 }
 """Architectures by name: of 8 million weights, and of 34 million, 33 of which are embeddings as Llama 3 has them."""
 
-Implementation = Literal["transformers + peft", "ours"]
+PLAIN, OURS = "transformers + peft", "ours"
 
 
 @dataclass(frozen=True)
-class Case:
-    """One row of the comparison.
+class Sizes(Counted):
+    """How large an adaptation is."""
+
+    vocabulary: int = 0
+    parameters: int = 0
+    """Weights without LoRA's."""
+    trained: int = 0
+    """Weights of LoRA."""
+    scored: int = 0
+    """Tokens for which scores over the vocabulary are computed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdaptationCase(Case):
+    """A step of adapting a decoder.
 
     Args:
-        implementation: whose loop it is.
+        implementation: whose loop it is, `PLAIN` or `OURS`.
+        model: name of the architecture.
         architecture: as a backbone of kind `pretrained` takes it.
-        batch: sequences of a step.
         length: tokens of a sequence.
-        repetitions: of the step.
-        device: such as `cpu`.
-        dtype: of the forward pass, such as `float32`.
     """
 
-    implementation: Implementation
+    NAMED_BY = ("implementation", "model")
+
+    implementation: str
+    model: str
     architecture: dict[str, Any]
-    batch: int
     length: int
-    repetitions: int
-    device: str
-    dtype: str
+
+    @property
+    def tokens(self) -> int:
+        """Tokens of all sequences."""
+        return self.batch * self.length
+
+    def prepare(self) -> "Adaptation":
+        """Return the adaptation."""
+        return Adaptation(self)
+
+    def count(self) -> Sizes:
+        """Train as often as memory grows, and return the sizes."""
+        adaptation = self.prepare()
+        for _ in range(2):  # the optimiser's state exists from the second time on
+            adaptation()
+        return adaptation.sizes
+
+    def small(self) -> Self:
+        """Return the same over a few tokens."""
+        return replace(self, batch=1, length=16)
 
 
-class Adaptation:
-    """A bidirectional model with LoRA, its optimiser and a batch; called, it trains one step.
+class Adaptation(TrainedModel):
+    """A bidirectional model with LoRA, and a batch; called, it trains one step."""
 
-    Attributes:
-        parameters: weights without LoRA's.
-        trained: weights of LoRA.
-        scored: tokens for which scores over the vocabulary are computed.
-    """
-
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: AdaptationCase) -> None:
         torch.manual_seed(0)
-        self.case = case
-        ours = case.implementation == "ours"
+        ours = case.implementation == OURS
         config = PretrainedBackboneConfig(
             architecture=case.architecture,
             attention="bidirectional",
@@ -90,94 +113,44 @@ class Adaptation:
             pad_token_id=0,
         )
         model: nn.Module = PretrainedForMaskedLM(config) if ours else LlamaForCausalLM(config.inner())
-        self.parameters = sum(weight.numel() for weight in model.parameters())
+        parameters = sum(weight.numel() for weight in model.parameters())
         model = inject_adapter_in_model(_lora(), model) if ours else get_peft_model(model, _lora())  # type: ignore[arg-type]
-        self.model = model.to(case.device).train()
-        trained = [weight for weight in self.model.parameters() if weight.requires_grad]
-        self.trained = sum(weight.numel() for weight in trained)
-        self.optimiser = torch.optim.AdamW(trained, lr=2e-4, weight_decay=0.01)
+        super().__init__(model, case.device, case.dtype)
         self.batch = {name: tensor.to(case.device) for name, tensor in _batch(case, at_previous=ours).items()}
         labels = self.batch["labels"]
-        self.scored = int((labels != -100).sum()) if ours else labels.numel()
-
-    def loss(self) -> Tensor:
-        """Return the loss of the batch."""
-        case = self.case
-        with torch.autocast(case.device, getattr(torch, case.dtype), enabled=case.dtype != "float32"):
-            return self.model(**self.batch).loss
+        scored = int((labels != -100).sum()) if ours else labels.numel()
+        self.sizes = Sizes(vocabulary=config.vocab_size, parameters=parameters, trained=self.weights, scored=scored)
 
     def __call__(self) -> None:
         """Train."""
-        self.loss().backward()
-        self.optimiser.step()
-        self.optimiser.zero_grad()
+        self.loss(self.batch).backward()
+        self.update()
 
 
-def adaptation_cost(
-    models: Mapping[str, dict[str, Any]],
-    *,
-    batch: int,
-    length: int,
-    repetitions: int,
-    device: str,
-    dtype: str,
-) -> pd.DataFrame:
+def adaptation_cost(models: Mapping[str, dict[str, Any]], *, repetitions: int, **setting: Any) -> pd.DataFrame:
     """Return what a step of adaptation costs, a row for each model and implementation.
 
     Args:
         models: architectures by name.
-        batch: sequences of a step.
-        length: tokens of a sequence.
         repetitions: of a step, after one that warms up.
-        device: `cpu`, where each row has a process of its own, or `cuda`.
-        dtype: of the forward pass.
+        setting: `batch`, `length`, `device` and `dtype` of the cases, see `AdaptationCase`.
 
     Returns:
-        Columns `ADAPTATION_COLUMNS`. Of those, `parameters` counts weights without LoRA's and `trained` LoRA's,
-        `scored` the tokens for which scores over the vocabulary are computed, and `peak_mb` is the peak memory in MiB
-        of all steps, the model's included.
+        Table `adaptation_cost` of `lib.measure.tables`; `parameters`, `trained` and `scored` are of `Sizes`, and
+        `peak_mb` is the peak memory in MiB of some steps, the model's included.
 
     Raises:
         RunError: memory did not suffice.
     """
-    place = torch.device(device)
-    rows = []
-    for name, architecture in models.items():
-        for implementation in ("transformers + peft", "ours"):
-            case = Case(implementation, architecture, batch, length, repetitions, device, dtype)
-            small = replace(case, batch=1, length=16, repetitions=1)
-            (sizes, seconds), peak = with_peak_mb(
-                measure, case, device=place, warm_up=(small,), preloaded=["lib.measure.adaptation_cost"]
-            )
-            median, tokens = statistics.median(seconds), batch * length
-            rows.append(
-                {
-                    "implementation": implementation,
-                    "model": name,
-                    "vocabulary": architecture["vocab_size"],
-                    "batch": batch,
-                    "tokens": tokens,
-                    "median_ms": 1000 * median,
-                    "tokens_per_s": tokens / median,
-                    "peak_mb": peak,
-                    "device": device,
-                    "dtype": dtype,
-                    "threads": torch.get_num_threads(),
-                    "repetitions": repetitions,
-                    "processor": processor(place),
-                    "torch": torch.__version__,
-                }
-                | sizes
-            )
-    return pd.DataFrame(rows, columns=ADAPTATION_COLUMNS)
-
-
-def measure(case: Case) -> tuple[dict[str, int], list[float]]:
-    """Return the sizes of a case by column, and the seconds of every repetition of its step."""
-    adaptation, place = Adaptation(case), torch.device(case.device)
-    timed(adaptation, place)
-    seconds = [timed(adaptation, place) for _ in range(case.repetitions)]
-    return {name: getattr(adaptation, name) for name in ("parameters", "trained", "scored")}, seconds
+    place = torch.device(setting["device"])
+    rows: list[dict[str, Any]] = []
+    for model, architecture in models.items():
+        cases = [
+            AdaptationCase(implementation=implementation, model=model, architecture=architecture, **setting)
+            for implementation in (PLAIN, OURS)
+        ]
+        rows += compare(cases, turns(repetitions, place), host_repetitions=0)
+    return pd.DataFrame(rows, columns=COLUMNS["adaptation_cost"])
 
 
 def _lora() -> LoraConfig:
@@ -186,7 +159,7 @@ def _lora() -> LoraConfig:
     return LoraConfig(r=64, lora_alpha=128, lora_dropout=0.05, target_modules=projections)
 
 
-def _batch(case: Case, *, at_previous: bool) -> dict[str, Tensor]:
+def _batch(case: AdaptationCase, *, at_previous: bool) -> dict[str, Tensor]:
     size = case.architecture["vocab_size"]
     masker = TokenMasker(1, np.arange(size) < 2, np.arange(2, size), seed=0, mask_probability=PREDICTED)
     ids = np.random.default_rng(0).integers(2, size, (case.batch, case.length))

@@ -13,9 +13,6 @@ from matplotlib.ticker import FuncFormatter, NullLocator
 
 from lib.results.style import STYLE
 
-FAVOR_COLUMNS = ["estimator", "features", "norm", "length", "seed", "relative_error", "average_relative_error"]
-LSH_COLUMNS = ["norm", "cosine", "length", "effective_keys", "chunk_size", "hashes", "sorting", "seed", "recall"]
-
 AVERAGE = "mean of all values, no attention"
 FAVOR_LINES = {
     "cosh": {"color": "C1", "marker": "o", "label": "FAVOR+, cosh estimator (the mechanism's)"},
@@ -32,9 +29,6 @@ def favor_error_figure(table: pd.DataFrame) -> Figure:
 
     Lines are means over the seeds, bands reach from the least to the greatest. Features vary at the length that has
     most numbers of them, lengths at the number of features that has most of those.
-
-    Args:
-        table: columns `FAVOR_COLUMNS`.
     """
     length = _most_varied(table, "length", "features")
     features = _most_varied(table, "features", "length")
@@ -63,9 +57,6 @@ def lsh_recall_figure(table: pd.DataFrame) -> Figure:
 
     Lines are means over the seeds, bands reach from the least to the greatest; dotted lines have the same windows over
     tokens in random order.
-
-    Args:
-        table: columns `LSH_COLUMNS`.
     """
     inputs = table[["cosine", "norm"]].drop_duplicates().sort_values(["cosine", "norm"]).to_numpy()
     hashes = sorted(table["hashes"].unique())

@@ -1,5 +1,6 @@
 """Time, kept bytes, arithmetic and peak memory of a computation."""
 
+import functools
 import logging
 import math
 import multiprocessing
@@ -8,7 +9,7 @@ import re
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from multiprocessing.connection import Connection
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
 
@@ -23,6 +24,7 @@ logger = logging.getLogger(__name__)
 
 Key = TypeVar("Key")
 Result = TypeVar("Result")
+Computation = Callable[[], object]
 
 REPETITIONS = 5
 """Most repetitions of a computation on a CPU."""
@@ -43,17 +45,17 @@ GPU_WARM_UPS = 3
 MATRIX = {"cpu": 2048, "cuda": 8192}
 """Rows and columns of the matrices whose product gives the machine's own rate: enough to keep all of it busy."""
 
-PRELOADED = [
+PRELOADED = (
     "lib.measure.attention_cost",
     "lib.measure.training_cost",
     "transformers.models.reformer.modeling_reformer",
     "reformer_pytorch",
     "performer_pytorch",
-]
+)
 """Imported once, by the process that those which measure memory are forked from; what is not there is passed over."""
 
 
-def timed(computation: Callable[[], object], device: torch.device) -> float:
+def timed(computation: Computation, device: torch.device) -> float:
     """Return the seconds that `computation` takes by itself, what it leaves running on a GPU included."""
     _wait(device)
     seconds = _lap(computation, device)
@@ -61,7 +63,7 @@ def timed(computation: Callable[[], object], device: torch.device) -> float:
     return seconds()
 
 
-def _lap(computation: Callable[[], object], device: torch.device) -> Callable[[], float]:
+def _lap(computation: Computation, device: torch.device) -> Callable[[], float]:
     """Run a computation, and return what tells its seconds once the device has finished it.
 
     On a GPU they pass between two events in its queue. Where the queue runs empty, the GPU waits for the next launch,
@@ -79,10 +81,10 @@ def _lap(computation: Callable[[], object], device: torch.device) -> Callable[[]
     return lambda: seconds
 
 
-def host_seconds(computation: Callable[[], object], device: torch.device, repetitions: int = 5) -> float:
-    """Return the seconds that the host takes to launch a computation on a GPU; nan on a CPU, which does all of it."""
-    if device.type != "cuda":
-        return float("nan")
+def host_seconds(computation: Computation, device: torch.device, repetitions: int = 5) -> float:
+    """Return the seconds that the host takes to launch a computation on a GPU; nan on a CPU, or without repetitions."""
+    if device.type != "cuda" or not repetitions:
+        return math.nan
     seconds = []
     for _ in range(repetitions):
         _wait(device)
@@ -93,12 +95,12 @@ def host_seconds(computation: Callable[[], object], device: torch.device, repeti
     return statistics.median(seconds)
 
 
-def warm_up(computation: Callable[[], object], device: torch.device) -> float:
+def warm_up(computation: Computation, device: torch.device) -> float:
     """Run a computation before it counts, on a GPU several times, and return the seconds of the last time."""
     return [timed(computation, device) for _ in range(GPU_WARM_UPS if device.type == "cuda" else 1)][-1]
 
 
-def runs(computation: Callable[[], object], name: object, device: torch.device) -> bool:
+def runs(computation: Computation, name: object, device: torch.device) -> bool:
     """Return whether a computation runs on a GPU, where it is warmed up; a warning says what fails there, and why.
 
     On a CPU nothing is tried beforehand: what fails there is an error.
@@ -114,7 +116,7 @@ def runs(computation: Callable[[], object], name: object, device: torch.device) 
 
 
 def interleaved(
-    computations: Mapping[Key, Callable[[], object]],
+    computations: Mapping[Key, Computation],
     repetitions: Mapping[Key, int],
     device: torch.device,
     queue: Queue = "shared",
@@ -146,8 +148,21 @@ def interleaved(
     return {key: [seconds() for seconds in each] for key, each in laps.items()}
 
 
+def turns(
+    repetitions: int, device: torch.device, *, warm: bool = True
+) -> Callable[[dict[Key, Computation]], dict[Key, list[float]]]:
+    """Return what repeats computations so often in turns, after one that warms up, with a GPU's queue to itself."""
+
+    def times(computations: dict[Key, Computation]) -> dict[Key, list[float]]:
+        for computation in computations.values() if warm else ():
+            warm_up(computation, device)
+        return interleaved(computations, dict.fromkeys(computations, repetitions), device, "own")
+
+    return times
+
+
 def repeated(
-    computations: Mapping[Key, Callable[[], object]],
+    computations: Mapping[Key, Computation],
     expected: Mapping[Key, float],
     seconds: float,
     device: torch.device,
@@ -173,6 +188,7 @@ def repeated(
     return interleaved(computations, repetitions, device, queue)
 
 
+@functools.cache
 def matrix_rate(device: torch.device, dtype: torch.dtype, repetitions: int = 9) -> float:
     """Return the floating-point operations a second of the best of some large matrix products."""
     size = MATRIX[device.type]
@@ -191,15 +207,36 @@ def processor(device: torch.device) -> str:
     return names[0] if names else platform.processor() or platform.machine()
 
 
+def machine(device: str, dtype: str) -> dict[str, Any]:
+    """Return the columns of a table that say what computed, and in which type."""
+    return {
+        "device": device,
+        "dtype": dtype,
+        "threads": torch.get_num_threads(),
+        "processor": processor(torch.device(device)),
+        "torch": torch.__version__,
+    }
+
+
+def spread(seconds: Sequence[float]) -> dict[str, float]:
+    """Return the columns of a table that sum up the seconds of repetitions."""
+    return {
+        "median_ms": 1000 * statistics.median(seconds),
+        "min_ms": 1000 * min(seconds),
+        "max_ms": 1000 * max(seconds),
+        "repetitions": len(seconds),
+    }
+
+
 def clock_mhz(device: torch.device) -> float:
     """Return the clock of a GPU's multiprocessors in MHz, as of the last moments; nan on a CPU, or if it is unknown."""
     if device.type != "cuda":
-        return float("nan")
+        return math.nan
     try:
         return float(torch.cuda.clock_rate(device))
     except Exception as error:  # there is no package nvidia-ml-py, or the driver does not tell, each in its own way
         logger.warning("the clock of the GPU is not known (%s)", error)
-        return float("nan")
+        return math.nan
 
 
 class KeptBytes(torch.autograd.graph.saved_tensors_hooks):
@@ -288,10 +325,11 @@ def with_peak_mb(
         arguments: its own.
         device: where it runs.
         warm_up: arguments of a small call beforehand, which leaves out what libraries set up when they are first used.
-        preloaded: modules imported once, before processes are forked; those of the first call count.
+        preloaded: modules imported once, beside the function's, before processes are forked; those of the first call
+            count.
 
     Raises:
-        RunError: that process ended early.
+        RunError: the function fails, or its process ends early.
     """
     if device.type == "cuda":
         if warm_up is not None:
@@ -301,31 +339,26 @@ def with_peak_mb(
         result = function(*arguments)
         return result, highest_mb(device) - before / 2**20
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(list(preloaded))
-    receiver, sender = context.Pipe(duplex=False)
-    process = context.Process(target=_send_peak, args=(sender, torch.get_num_threads(), function, arguments, warm_up))
-    process.start()
-    sender.close()
-    try:
-        return receiver.recv()
-    except EOFError:
-        raise RunError(
-            f"the process that measures the memory of {arguments} ended early; see above for its error. If there is "
-            "none, the machine ran out of memory: measure shorter sequences."
-        ) from None
-    finally:
-        process.join()
+    context.set_forkserver_preload([function.__module__, *preloaded])
+    with ProcessPoolExecutor(1, mp_context=context) as process:
+        try:
+            return process.submit(_with_peak, torch.get_num_threads(), function, arguments, warm_up).result()
+        except Exception as error:  # any: what the function raises, or a process that was killed
+            raise RunError(
+                f"the process that measures the memory of {arguments} failed ({error!r}). If it ended early, the "
+                "machine ran out of memory: measure shorter sequences."
+            ) from error
 
 
-def _send_peak(
-    sender: Connection, threads: int, function: Callable[..., object], arguments: tuple, warm_up: tuple | None
-) -> None:
+def _with_peak(
+    threads: int, function: Callable[..., Result], arguments: tuple, warm_up: tuple | None
+) -> tuple[Result, float]:
     torch.set_num_threads(threads)
     if warm_up is not None:
         function(*warm_up)
     before = resident_mb()
     result = function(*arguments)
-    sender.send((result, highest_mb(torch.device("cpu")) - before))
+    return result, highest_mb(torch.device("cpu")) - before
 
 
 def _wait(device: torch.device) -> None:

@@ -1,4 +1,4 @@
-"""Figures of what attention costs, from the table that was measured."""
+"""Figures of what attention costs, from the rows without padding of the table `attention_cost` that was measured."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -23,9 +23,6 @@ def attention_time_figure(costs: pd.DataFrame) -> Figure:
     A star marks where a mechanism of ours becomes faster than exact attention. Markers of times that were measured once
     are hollow, and counted. Where a mechanism has Triton kernels, its time with torch's operations is left out.
 
-    Args:
-        costs: columns `lib.measure.tables.ATTENTION_COLUMNS`; rows without padding are drawn.
-
     Raises:
         DataError: exact attention to compare with is missing.
     """
@@ -44,9 +41,6 @@ def attention_time_figure(costs: pd.DataFrame) -> Figure:
 
 def attention_memory_figure(costs: pd.DataFrame) -> Figure:
     """Draw the peak memory of a forward and backward pass against the length: our mechanisms, and ours beside others'.
-
-    Args:
-        costs: columns `lib.measure.tables.ATTENTION_COLUMNS`; rows without padding are drawn.
 
     Raises:
         DataError: exact attention to compare with is missing.

@@ -18,7 +18,7 @@ def attention_rows(costs: pd.DataFrame, padding: str = "none") -> dict[tuple[str
     What a mechanism of ours costs with Triton kernels stands under its name with `BY_TRITON`.
 
     Args:
-        costs: columns `ATTENTION_COLUMNS`.
+        costs: table `attention_cost` of `lib.measure.tables`.
         padding: `none` or `ragged`.
 
     Raises:
@@ -45,7 +45,7 @@ def crossovers(costs: pd.DataFrame, padding: str = "none") -> dict[str, float | 
     means: nowhere in the lengths measured. Rows with projections and exact attention itself are left out.
 
     Args:
-        costs: columns `ATTENTION_COLUMNS`.
+        costs: table `attention_cost` of `lib.measure.tables`.
         padding: `none` or `ragged`.
 
     Raises:

@@ -1,12 +1,13 @@
-"""Implementations of attention, ours and other people's, as forward passes that can be compared.
+"""Implementations of attention, ours and other people's, as passes that can be compared.
 
 Shapes: B batch, H heads, N tokens, d head width. Other people's packages are the optional extra `bench`.
 """
 
 import functools
 import importlib
+import itertools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Literal
@@ -16,9 +17,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from lib.attention.contract import set_kernels
-from lib.attention.parameters import MECHANISMS, Kernels
+from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
 from lib.core.errors import ConfigError
+from lib.measure.comparison import Case, Counted
+from lib.measure.cost import KeptBytes, fused_attention, operation_counter
 
 logger = logging.getLogger(__name__)
 
@@ -34,34 +37,89 @@ PROJECTED = "+projections"
 
 
 @dataclass(frozen=True)
-class Case:
-    """One row of the comparison.
+class CountedPass(Counted):
+    """What is counted of a pass."""
+
+    bytes_kept: int = 0
+    """What the forward pass keeps for the backward pass."""
+    kernels: str = "torch"
+    """What it computed with: `torch`, `triton`, or the name of torch's own kernel of attention on a GPU."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttentionCase(Case):
+    """A forward and backward pass of attention.
 
     Args:
         implementation: `ours`, `torch`, `reformer-pytorch`, `transformers` or `performer-pytorch`.
         mechanism: name of the row.
         parameters: parameters of the mechanism, `kind` included.
         length: N.
-        batch: B.
         padding: `none`, or `ragged`: rows of half to all of N real tokens, and a mask that says so.
         heads: H.
         head_size: d.
-        device: such as `cpu`.
-        dtype: such as `float32`.
-        kernels: what ours computes with.
     """
 
-    implementation: str
+    NAMED_BY = ("implementation", "mechanism")
+
+    implementation: str = "ours"
     mechanism: str
     parameters: dict[str, Any]
     length: int
-    batch: int
-    padding: Padding
+    padding: Padding = "none"
     heads: int
     head_size: int
-    device: str
-    dtype: str
-    kernels: Kernels = "torch"
+
+    @property
+    def tokens(self) -> int:
+        """All tokens, those of padding included."""
+        return self.batch * self.length
+
+    def prepare(self) -> "Attention":
+        """Return the pass over random inputs, norms as of standard normal entries.
+
+        Raises:
+            ConfigError: the package of the implementation is not installed.
+        """
+        torch.manual_seed(0)
+        options = {"device": self.device, "dtype": getattr(torch, self.dtype)}
+        projected = self.mechanism.endswith(PROJECTED)
+        heads = (self.batch, self.heads, self.length, self.head_size)
+        shape = (self.batch, self.length, self.heads * self.head_size) if projected else heads
+        shared = MECHANISMS.parse(self.parameters).shares_query_and_key
+        inputs = [torch.randn(shape, **options).requires_grad_() for _ in range(1 if projected else 2 if shared else 3)]
+        mask = ragged_mask(self.batch, self.length, self.device) if self.padding == "ragged" else None
+        made = _MAKERS[self.implementation](self)
+        module = made.to(**options) if isinstance(made, nn.Module) else made
+        parameters: list[Tensor] = list(module.parameters()) if isinstance(module, nn.Module) else []
+        return Attention(lambda: module(*inputs, mask), [*inputs, *parameters], parameters)
+
+    def count(self) -> CountedPass:
+        """Return what one pass keeps and does."""
+        attention = self.prepare()
+        with operation_counter() as counter:
+            with KeptBytes(attention.parameters) as kept:
+                output = attention.forward()
+            attention.backward(output)
+        fused = fused_attention(counter) if self.device == "cuda" else None
+        return CountedPass(counter.get_total_flops(), kept.total, fused or self.kernels)
+
+
+def own_cases(
+    mechanisms: Mapping[str, dict[str, Any]], lengths: Iterable[int], tokens: int, **setting: Any
+) -> Iterator[AttentionCase]:
+    """Yield what measures each mechanism at each length, by torch's operations and by Triton kernels on a GPU.
+
+    Args:
+        mechanisms: parameters by name.
+        lengths: N in tokens.
+        tokens: of a batch, unless one sequence has more.
+        setting: other fields of `AttentionCase`.
+    """
+    for (name, parameters), length in itertools.product(mechanisms.items(), lengths):
+        batch = max(1, tokens // length)
+        case = AttentionCase(mechanism=name, parameters=parameters, length=length, batch=batch, **setting)
+        yield from case.with_kernels(parameters["kind"])
 
 
 @dataclass(frozen=True)
@@ -89,37 +147,13 @@ class Attention:
             tensor.grad = None
 
 
-def is_installed(case: Case) -> bool:
-    """Return whether the package of a case's implementation is there; a warning says once which is not."""
-    return _is_installed(case.implementation)
-
-
 @functools.cache
-def _is_installed(implementation: str) -> bool:
+def is_installed(implementation: str) -> bool:
+    """Return whether the package of an implementation is there; a warning says once which is not."""
     found = implementation not in PACKAGES or find_spec(PACKAGES[implementation]) is not None
     if not found:
         logger.warning("the package %s is not installed: its rows are left out", implementation)
     return found
-
-
-def prepare(case: Case) -> Attention:
-    """Return `case` with random inputs, norms as of standard normal entries.
-
-    Raises:
-        ConfigError: the package of the implementation is not installed.
-    """
-    torch.manual_seed(0)
-    options = {"device": case.device, "dtype": getattr(torch, case.dtype)}
-    projected = case.mechanism.endswith(PROJECTED)
-    width = case.heads * case.head_size
-    shape = (case.batch, case.length, width) if projected else (case.batch, case.heads, case.length, case.head_size)
-    shared = MECHANISMS.parse(case.parameters).shares_query_and_key
-    inputs = [torch.randn(shape, **options).requires_grad_() for _ in range(1 if projected else 2 if shared else 3)]
-    mask = ragged_mask(case.batch, case.length, case.device) if case.padding == "ragged" else None
-    made = _MAKERS[case.implementation](case)
-    module = made.to(**options) if isinstance(made, nn.Module) else made
-    parameters: list[Tensor] = list(module.parameters()) if isinstance(module, nn.Module) else []
-    return Attention(lambda: module(*inputs, mask), [*inputs, *parameters], parameters)
 
 
 def ragged_mask(batch: int, length: int, device: str) -> Tensor:
@@ -129,7 +163,7 @@ def ragged_mask(batch: int, length: int, device: str) -> Tensor:
 
 
 class _Ours(nn.Module):
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: AttentionCase) -> None:
         super().__init__()
         self.mechanism = build(
             MECHANISMS.parse(case.parameters), num_heads=case.heads, head_size=case.head_size, layer=0, seed=0
@@ -147,7 +181,7 @@ class _Ours(nn.Module):
 
 
 class _OursProjected(nn.Module):
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: AttentionCase) -> None:
         super().__init__()
         width = case.heads * case.head_size
         self.attention = _Ours(case)
@@ -161,11 +195,11 @@ class _OursProjected(nn.Module):
         return self.attention(query, value, mask).transpose(1, 2).flatten(2)
 
 
-def _ours(case: Case) -> nn.Module:
+def _ours(case: AttentionCase) -> nn.Module:
     return _OursProjected(case) if case.mechanism.endswith(PROJECTED) else _Ours(case)
 
 
-def _torch(case: Case) -> Callable[..., Tensor]:
+def _torch(case: AttentionCase) -> Callable[..., Tensor]:
     def attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         allowed = None if mask is None else mask[:, None, None]
         return functional.scaled_dot_product_attention(query, key, value, attn_mask=allowed)
@@ -173,32 +207,39 @@ def _torch(case: Case) -> Callable[..., Tensor]:
     return attend
 
 
-def _reformer_pytorch(case: Case) -> nn.Module:
+class _Foreign(nn.Module):
+    """A module of another package, called as that package wants it."""
+
+    def __init__(self, module: nn.Module, call: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self.module, self.call = module.train(), call
+
+    def forward(self, *arguments: Tensor) -> Tensor:
+        return self.call(self.module, *arguments)
+
+
+def _reformer_pytorch(case: AttentionCase) -> nn.Module:
+    def attend(lsh: nn.Module, query: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        rows = None if mask is None else mask.repeat_interleave(case.heads, dim=0)
+        output, *_ = lsh(query.flatten(0, 1), value.flatten(0, 1), input_mask=rows)
+        return output.unflatten(0, query.shape[:2])
+
     settings: Any = MECHANISMS.parse(case.parameters)
-    lsh = _package("reformer_pytorch").LSHAttention(bucket_size=settings.chunk_size, n_hashes=settings.num_hashes)
-
-    class Heads(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.lsh = lsh
-
-        def forward(self, query: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-            rows = None if mask is None else mask.repeat_interleave(case.heads, dim=0)
-            output, *_ = self.lsh(query.flatten(0, 1), value.flatten(0, 1), input_mask=rows)
-            return output.unflatten(0, query.shape[:2])
-
-    return Heads()
+    package = _package("reformer_pytorch")
+    return _Foreign(package.LSHAttention(bucket_size=settings.chunk_size, n_hashes=settings.num_hashes), attend)
 
 
-def _transformers(case: Case) -> nn.Module:
+def _transformers(case: AttentionCase) -> nn.Module:
     from transformers import ReformerConfig
     from transformers.models.reformer import modeling_reformer
 
+    def attend(layer: nn.Module, states: Tensor, mask: Tensor | None) -> Tensor:
+        return layer(states, attention_mask=mask).hidden_states
+
     modeling_reformer.logger.setLevel(logging.ERROR)  # it tells every number of buckets that it chooses
     settings: Any = MECHANISMS.parse(case.parameters)
-    width = case.heads * case.head_size
     config = ReformerConfig(
-        hidden_size=width,
+        hidden_size=case.heads * case.head_size,
         num_attention_heads=case.heads,
         attention_head_size=case.head_size,
         num_hashes=settings.num_hashes,
@@ -209,36 +250,21 @@ def _transformers(case: Case) -> nn.Module:
         max_position_embeddings=max(4096, case.length),
         is_decoder=False,
     )
-
-    class Layer(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.layer = modeling_reformer.LSHSelfAttention(config)
-
-        def forward(self, states: Tensor, mask: Tensor | None) -> Tensor:
-            return self.layer(states, attention_mask=mask).hidden_states
-
-    return Layer().train()
+    return _Foreign(modeling_reformer.LSHSelfAttention(config), attend)
 
 
-def _performer_pytorch(case: Case) -> nn.Module:
+def _performer_pytorch(case: AttentionCase) -> nn.Module:
+    def attend(attention: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        # As the package's own layer treats padding: it hides the values, though not the keys.
+        value = value if mask is None else value.masked_fill(~mask[:, None, :, None], 0)
+        return attention(query, key, value)
+
     settings: Any = MECHANISMS.parse(case.parameters)
-    attention = _package("performer_pytorch").FastAttention(case.head_size, nb_features=settings.nb_features)
-
-    class Masked(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.attention = attention
-
-        def forward(self, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
-            # As the package's own layer treats padding: it hides the values, though not the keys.
-            value = value if mask is None else value.masked_fill(~mask[:, None, :, None], 0)
-            return self.attention(query, key, value)
-
-    return Masked()
+    fast = _package("performer_pytorch").FastAttention(case.head_size, nb_features=settings.nb_features)
+    return _Foreign(fast, attend)
 
 
-_MAKERS: dict[str, Callable[[Case], Callable[..., Tensor]]] = {
+_MAKERS: dict[str, Callable[[AttentionCase], Callable[..., Tensor]]] = {
     "ours": _ours,
     "torch": _torch,
     "reformer-pytorch": _reformer_pytorch,

@@ -19,8 +19,8 @@ from lib.attention import registry
 from lib.attention.contract import Attention
 from lib.attention.parameters import MECHANISMS
 from lib.core.errors import RunError
+from lib.measure.tables import COLUMNS
 
-COLUMNS = ("mechanism", "kernel", "architecture", "warps", "registers", "spilled_bytes", "shared_kib")
 ARCHITECTURES = (80, 90)
 """Compute capabilities: A100, H100 and H200."""
 
@@ -49,8 +49,8 @@ def kernel_resources(
         architectures: compute capabilities, 10 times major plus minor.
 
     Returns:
-        Columns `COLUMNS`: registers of a thread, bytes of a thread that do not fit into them, and KiB of shared memory
-        of a program.
+        Table `kernel_resources` of `lib.measure.tables`: registers of a thread, bytes of a thread that do not fit into
+        them, and KiB of shared memory of a program.
 
     Raises:
         RunError: Triton interprets in this process, and cannot compile.
@@ -62,7 +62,7 @@ def kernel_resources(
                 compiled.clear()
                 _pass(parameters, length, heads, head_size, getattr(torch, dtype), dropout, alibi)
                 rows += [(name, kernel.name, architecture, *_taken(kernel)) for kernel in compiled.values()]
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return pd.DataFrame(rows, columns=COLUMNS["kernel_resources"])
 
 
 @contextmanager

@@ -19,15 +19,14 @@ import pandas as pd
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from lib.attention.kernels import Launch, has_kernels
-from lib.attention.parameters import MECHANISMS, Kernels
+from lib.attention.kernels import Launch
+from lib.attention.parameters import MECHANISMS
 from lib.measure.cost import host_seconds, interleaved, timed, warm_up
-from lib.measure.implementations import Case, prepare
+from lib.measure.implementations import AttentionCase
+from lib.measure.tables import COLUMNS
 
 logger = logging.getLogger(__name__)
 
-TIME_COLUMNS = ("mechanism", "kernels", "padding", "length", "batch", "kernel", "calls", "us")
-SWEEP_COLUMNS = ("mechanism", "length", "batch", "kernel", "rows", "columns", "warps", "stages", "us")
 PASS, FILLED, HOST = "a pass alone", "a pass, the queue filled before", "a pass, on the host"
 """Rows that stand for no kernel: microseconds of a pass between two events, and of the host until all is launched."""
 
@@ -41,19 +40,20 @@ CANDIDATES = tuple(
 """Launches that a sweep tries."""
 
 
-def kernel_times(cases: Sequence[Case]) -> pd.DataFrame:
+def kernel_times(cases: Sequence[AttentionCase]) -> pd.DataFrame:
     """Return the microseconds that the kernels of a forward and backward pass take, a row for each case and kernel.
 
     Args:
         cases: what to run.
 
     Returns:
-        Columns `TIME_COLUMNS`: `calls` and `us` are of one pass; `PASS`, `FILLED` and `HOST` stand for the whole.
+        Table `kernel_times` of `lib.measure.tables`: `calls` and `us` are of one pass; `PASS`, `FILLED` and `HOST`
+        stand for the whole.
     """
     rows = []
     for case in cases:
         device = torch.device(case.device)
-        attention = prepare(case)
+        attention = case.prepare()
         warm_up(attention, device)
         found = [(name, calls, us) for name, (calls, us) in by_kernel(attention, device).items()]
         found.append((PASS, 1, 1e6 * statistics.median(timed(attention, device) for _ in range(REPETITIONS))))
@@ -62,7 +62,7 @@ def kernel_times(cases: Sequence[Case]) -> pd.DataFrame:
         found.append((HOST, 1, 1e6 * host_seconds(attention, device)))
         case_of = (case.mechanism, case.kernels, case.padding, case.length, case.batch)
         rows += [(*case_of, *each) for each in found]
-    return pd.DataFrame(rows, columns=TIME_COLUMNS)
+    return pd.DataFrame(rows, columns=COLUMNS["kernel_times"])
 
 
 def by_kernel(computation: Any, device: torch.device, repetitions: int = REPETITIONS) -> dict[str, tuple[float, float]]:
@@ -84,7 +84,7 @@ def by_kernel(computation: Any, device: torch.device, repetitions: int = REPETIT
 
 
 def sweep(
-    cases: Sequence[Case], *, workers: int, seconds: float, candidates: Sequence[Launch] = CANDIDATES
+    cases: Sequence[AttentionCase], *, workers: int, seconds: float, candidates: Sequence[Launch] = CANDIDATES
 ) -> pd.DataFrame:
     """Return what each kernel takes under every candidate for its launch; what does not fit the GPU is left out.
 
@@ -97,7 +97,7 @@ def sweep(
         candidates: how to launch.
 
     Returns:
-        Columns `SWEEP_COLUMNS`.
+        Table `kernel_sweep` of `lib.measure.tables`.
     """
     begun = time.monotonic()
     by_mechanism = {case.mechanism: replace(case, batch=1) for case in cases}
@@ -118,12 +118,12 @@ def sweep(
             if (case.mechanism, launch) not in fitting:
                 continue
             with _launched(case, launch) as kernels:
-                attention = prepare(case)
+                attention = case.prepare()
                 attention()
                 taken = by_kernel(attention, torch.device(case.device), 5)
             case_of = (case.mechanism, case.length, case.batch)
             rows += [(*case_of, name, *launch, us) for name, (_, us) in taken.items() if hasattr(kernels, name)]
-    return pd.DataFrame(rows, columns=SWEEP_COLUMNS)
+    return pd.DataFrame(rows, columns=COLUMNS["kernel_sweep"])
 
 
 def best(found: pd.DataFrame) -> pd.DataFrame:
@@ -133,7 +133,7 @@ def best(found: pd.DataFrame) -> pd.DataFrame:
 
 
 @contextmanager
-def _launched(case: Case, launch: Launch) -> Iterator[Any]:
+def _launched(case: AttentionCase, launch: Launch) -> Iterator[Any]:
     """Let all kernels of a case's mechanism be launched alike; yield the module that holds them."""
     kernels = MECHANISMS.load(MECHANISMS.parse(case.parameters).kind, "kernels")
     every: Mapping[str, Mapping[str, Launch]] = kernels.LAUNCHES
@@ -142,58 +142,13 @@ def _launched(case: Case, launch: Launch) -> Iterator[Any]:
         yield kernels
 
 
-def _fits(case: Case, launch: Launch) -> bool:
+def _fits(case: AttentionCase, launch: Launch) -> bool:
     try:
         with _launched(case, launch):
-            prepare(case)()
+            case.prepare()()
         if case.device == "cuda":
             torch.cuda.synchronize()
     except Exception as error:  # any that Triton has for what does not fit
         logger.info("%s %s: %s", case.mechanism, launch, error)
         return False
     return True
-
-
-def cases_of(
-    mechanisms: Mapping[str, dict[str, Any]],
-    *,
-    lengths: Sequence[int],
-    tokens: int,
-    heads: int,
-    head_size: int,
-    padding: str,
-    device: str,
-    dtype: str,
-    kernels: Kernels | None = None,
-) -> list[Case]:
-    """Return a case for every mechanism that has kernels, and length.
-
-    Args:
-        mechanisms: parameters by name.
-        lengths: N.
-        tokens: of a batch.
-        heads: H.
-        head_size: d.
-        padding: `none` or `ragged`.
-        device: `cpu` or `cuda`.
-        dtype: of the inputs.
-        kernels: what they compute with; None = Triton kernels on a GPU where a mechanism has some.
-    """
-    on_gpu = device == "cuda"
-    return [
-        Case(
-            implementation="ours",
-            mechanism=name,
-            parameters=parameters,
-            length=length,
-            batch=max(1, tokens // length),
-            padding=padding,  # type: ignore[arg-type]
-            heads=heads,
-            head_size=head_size,
-            device=device,
-            dtype=dtype,
-            kernels=kernels or ("triton" if on_gpu and has_kernels(parameters["kind"]) else "torch"),
-        )
-        for name, parameters in mechanisms.items()
-        for length in lengths
-    ]

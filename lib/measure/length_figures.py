@@ -22,9 +22,6 @@ def sequence_time_figure(costs: pd.DataFrame) -> Figure:
     """Draw the time per token of a layer against the length: a row for each kind of pass, a column for each threads.
 
     Recurrent layers are dashed. Lines are medians, bands reach from the least to the greatest time.
-
-    Args:
-        costs: columns `lib.measure.tables.SEQUENCE_COLUMNS`.
     """
     measured, threads = costs[costs["skipped"].isna()], sorted(costs["threads"].unique())
     names = list(costs.sort_values("family", kind="stable")["layer"].unique())  # attention has the colours of old
@@ -54,9 +51,6 @@ def memory_length_figure(costs: pd.DataFrame) -> Figure:
     """Draw the peak memory of attention against the length, beside the N x N matrices' and what a lecture quotes.
 
     What was measured with one head is drawn times the heads, with a hollow marker.
-
-    Args:
-        costs: columns `lib.measure.tables.MEMORY_COLUMNS`.
     """
     names, heads = list(costs["mechanism"].unique()), costs["heads"].max()
     with matplotlib.style.context(STYLE):

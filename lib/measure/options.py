@@ -2,7 +2,7 @@
 
 import argparse
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,55 +14,80 @@ from lib.core.files import read_mapping, write_text
 
 GRID = Path(__file__).parents[2] / "config" / "config.yaml"
 
+MEANINGS = {
+    "alibi": "scores have the bias of ALiBi",
+    "architectures": "compute capabilities, 10 times major plus minor",
+    "batch": "sequences of a step",
+    "chunk_sizes": "tokens of a chunk",
+    "document_batch": "documents of a batch",
+    "documents": "documents of an epoch",
+    "dropout": "of the weights",
+    "encoder": "sizes and dropouts of the encoder",
+    "features": "columns of the feature map, even",
+    "gibibytes": "leave out a pass that is expected to take more",
+    "hashes": "hash rounds",
+    "head_size": "width of a head",
+    "heads": "attention heads",
+    "length": "tokens of a sequence",
+    "lengths": "tokens of a sequence",
+    "max_tokens": "tokens to keep of each text",
+    "mechanisms": "parameters by name (those of config/config.yaml)",
+    "megabytes": "size of the XML; the shard has half of it",
+    "minutes": "leave out a pass that is expected to take more",
+    "models": "architectures by name",
+    "norms": "of queries and keys",
+    "once": "one pass of each, which measures nothing",
+    "repetitions": "repetitions of a step",
+    "seconds": "time to repeat a row in, or of a sweep",
+    "seeds": "of inputs and draws",
+    "sweep": "try other launches",
+    "texts": "Parquet file with a column `text`",
+    "tokens": "tokens of a batch",
+    "vocabulary": "vocab.txt",
+    "workers": "processes that compile",
+}
+"""What the options mean."""
 
-def table_parser(documentation: str | None) -> argparse.ArgumentParser:
-    """Return a parser with the option of all programs that measure: the table to write.
+
+def parser(documentation: str | None, *, on_device: bool = False, **defaults: Any) -> argparse.ArgumentParser:
+    """Return the parser of a program that measures, with the table to write and an option for each of `defaults`.
 
     Args:
         documentation: the program's own.
+        on_device: whether there are options for the device and the type to compute with.
+        defaults: by the name of the option, see `MEANINGS`. An option has the type of its default: mappings are JSON,
+            sequences take several values, False makes a switch. `str` makes an option that is required.
     """
-    parser = program.parser(documentation)
-    parser.add_argument("--out", required=True, metavar="FILE", help="CSV file to write")
-    return parser
+    result = program.parser(documentation)
+    result.add_argument("--out", required=True, metavar="FILE", help="CSV file to write")
+    if on_device:
+        add_device(result)
+    for name, default in defaults.items():
+        flag, meaning = f"--{name.replace('_', '-')}", MEANINGS[name]
+        if default is False:
+            result.add_argument(flag, action="store_true", help=meaning)
+        elif default is str:
+            result.add_argument(flag, required=True, metavar="FILE", help=meaning)
+        elif isinstance(default, dict):
+            result.add_argument(flag, type=json.loads, default=default, metavar="JSON", help=meaning)
+        elif isinstance(default, list | tuple):
+            text = f"{meaning} ({' '.join(map(str, default))})"
+            result.add_argument(flag, nargs="+", type=type(default[0]), default=default, help=text)
+        else:
+            result.add_argument(flag, type=type(default), default=default, help=f"{meaning} ({default})")
+    return result
 
 
-def device_parser(documentation: str | None) -> argparse.ArgumentParser:
-    """Return a parser with the options of the programs that measure on a device: that, the type and the output.
-
-    Args:
-        documentation: the program's own.
-    """
-    parser = table_parser(documentation)
+def add_device(result: argparse.ArgumentParser) -> None:
+    """Add the options for the device, a GPU if there is one, and for the type, bfloat16 there."""
     on_gpu = torch.cuda.is_available()
-    parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if on_gpu else "cpu", help="the GPU if any")
-    parser.add_argument(
+    result.add_argument("--device", choices=["cpu", "cuda"], default="cuda" if on_gpu else "cpu", help="the GPU if any")
+    result.add_argument(
         "--dtype",
         choices=["float32", "bfloat16", "float16"],
         default="bfloat16" if on_gpu else "float32",
         help="type of the inputs, or of the forward pass in training (bfloat16 on a GPU)",
     )
-    return parser
-
-
-def cost_parser(documentation: str | None) -> argparse.ArgumentParser:
-    """Return a parser with the options of the programs that measure costs: mechanisms, and those of `device_parser`.
-
-    Args:
-        documentation: the program's own.
-    """
-    parser = device_parser(documentation)
-    add_mechanisms(parser)
-    return parser
-
-
-def add_mechanisms(parser: argparse.ArgumentParser) -> None:
-    """Add the option of the programs that go through mechanisms: their parameters.
-
-    Args:
-        parser: to add to.
-    """
-    text = "parameters by name (those of config/config.yaml)"
-    parser.add_argument("--mechanisms", type=json.loads, default=of_the_grid(), metavar="JSON", help=text)
 
 
 def of_the_grid() -> dict[str, dict[str, Any]]:
@@ -70,53 +95,13 @@ def of_the_grid() -> dict[str, dict[str, Any]]:
     return read_mapping(GRID)["experiment"]["mechanisms"]
 
 
-def add_sizes(parser: argparse.ArgumentParser, lengths: Sequence[int]) -> None:
-    """Add the options of the programs that measure mechanisms alone: heads, their width, and lengths.
-
-    Args:
-        parser: to add to.
-        lengths: default lengths in tokens.
-    """
-    parser.add_argument("--heads", type=int, default=8, metavar="H", help="attention heads (8)")
-    parser.add_argument("--head-size", type=int, default=64, metavar="D", help="width of a head (64)")
-    add_lengths(parser, lengths)
-
-
-def add_lengths(parser: argparse.ArgumentParser, lengths: Sequence[int]) -> None:
-    """Add the option of the lengths to measure at.
-
-    Args:
-        parser: to add to.
-        lengths: default lengths in tokens.
-    """
-    parser.add_argument("--lengths", nargs="+", type=int, default=lengths, metavar="N", help=f"tokens {lengths}")
-
-
-def add_limits(parser: argparse.ArgumentParser, minutes: float, gibibytes: float = 8) -> None:
-    """Add the options of the limits beyond which a pass is not measured, but said to be left out.
-
-    Args:
-        parser: to add to.
-        minutes: default limit on time.
-        gibibytes: default limit on memory.
-    """
-    for name, default, unit in (("minutes", minutes, "min"), ("gibibytes", gibibytes, "GiB")):
-        text = f"leave out a pass that is expected to take more ({default:g} {unit})"
-        parser.add_argument(f"--{name}", type=float, default=default, metavar="X", help=text)
-
-
-def approximation_parser(documentation: str | None, head_size: int, seeds: Sequence[int]) -> argparse.ArgumentParser:
-    """Return a parser with the options of the programs that measure approximations: head width, seeds and output.
-
-    Args:
-        documentation: the program's own.
-        head_size: default width of a head.
-        seeds: default seeds.
-    """
-    parser = table_parser(documentation)
-    parser.add_argument("--head-size", type=int, default=head_size, metavar="D", help=f"width of a head ({head_size})")
-    parser.add_argument("--seeds", type=int, nargs="+", default=seeds, metavar="SEED", help="of inputs and draws")
-    return parser
+def measure(
+    options: argparse.ArgumentParser, function: Callable[..., pd.DataFrame], argv: Sequence[str] | None
+) -> None:
+    """Write what `function` returns for the options in `argv`."""
+    arguments = vars(options.parse_args(argv))
+    out = arguments.pop("out")
+    write_table(out, function(**arguments))
 
 
 def write_table(path: str | Path, table: pd.DataFrame) -> None:

@@ -12,7 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pandas as pd
@@ -46,17 +47,9 @@ def preparation_cost(megabytes: int) -> pd.DataFrame:
         folder = Path(name)
         xml, truth, shard = folder / "articles.xml", folder / "truth.xml", folder / "shard.parquet"
         # A process inherits the peak memory of the one that starts it, so the generators get their own.
-        context = multiprocessing.get_context("spawn")
-        makers: list[tuple[Callable[..., None], tuple[Path | int, ...]]] = [
-            (generate_articles, (xml, truth, megabytes)),
-            (generate_shard, (shard, megabytes // 2)),
-        ]
-        for target, arguments in makers:
-            process = context.Process(target=target, args=arguments)
-            process.start()
-            process.join()
-            if process.exitcode:
-                raise RunError(f"{target.__name__} ended with status {process.exitcode}; see above for its error.")
+        with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+            process.submit(generate_articles, xml, truth, megabytes).result()
+            process.submit(generate_shard, shard, megabytes // 2).result()
         keywords = json.dumps({"id": "id", "keywords": KEYWORDS, "min_keywords": 3})
         labelled = json.dumps({"id": "id", "labels": ["false", "true"], "min_chars": 7000, "balance": True})
         articles = json.dumps({"labels": ["false", "true"], "min_chars": 7000, "balance": True})

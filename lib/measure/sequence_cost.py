@@ -6,7 +6,7 @@ Shapes: N tokens, D hidden size.
 
 import itertools
 import logging
-import statistics
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -20,10 +20,10 @@ from lib.backbones.encoder.block import SelfAttention
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.parameters import Parameters as Encoder
 from lib.backbones.encoder.positions import Phases
-from lib.measure.cost import processor, repeated
+from lib.measure.cost import machine, repeated, spread
 from lib.measure.implementations import NAIVE
 from lib.measure.limits import PEAK_MATRICES, Limits, growth, matrix_mb
-from lib.measure.tables import SEQUENCE_COLUMNS
+from lib.measure.tables import COLUMNS
 
 logger = logging.getLogger(__name__)
 
@@ -105,11 +105,10 @@ def sequence_cost(
         gibibytes: likewise for the N x N matrices of exact attention in plain operations.
 
     Returns:
-        Columns `SEQUENCE_COLUMNS`. Of those, `median_ms`, `min_ms` and `max_ms` are over `repetitions`, and
+        Table `sequence_cost` of `lib.measure.tables`; `median_ms`, `min_ms` and `max_ms` are over `repetitions`, and
         `us_per_token` is the median's. The pass `forward` keeps nothing for a backward pass.
     """
-    limits, place = Limits(minutes, gibibytes), torch.device(device)
-    attention = {**mechanisms, **NAIVE}
+    limits, attention = Limits(minutes, gibibytes), {**mechanisms, **NAIVE}
     every = torch.get_num_threads()
     rows = []
     last: dict[tuple[int, str, str], tuple[int, float]] = {}  # tokens and seconds
@@ -129,12 +128,13 @@ def sequence_cost(
             if not skipped[key]:
                 computations[key] = _pass(layers[name].to(states), states, trains=PASSES[kind])
         with _threads(threads):
-            times = repeated(computations, expected, seconds, place)
+            times = repeated(computations, expected, seconds, torch.device(device))
+            used = machine(device, dtype)
         for (name, kind), reason in skipped.items():
-            measured = times.get((name, kind), [float("nan")])
-            median = statistics.median(measured)
+            columns = spread(times.get((name, kind), [math.nan]))
+            milliseconds = columns["median_ms"]
             if not reason:
-                last[threads, name, kind] = length, median
+                last[threads, name, kind] = length, milliseconds / 1000
             rows.append(
                 {
                     "layer": name,
@@ -143,21 +143,15 @@ def sequence_cost(
                     "length": length,
                     "hidden_size": encoder.hidden_size,
                     "heads": encoder.num_attention_heads,
-                    "device": device,
-                    "dtype": dtype,
-                    "threads": threads,
-                    "median_ms": 1000 * median,
-                    "min_ms": 1000 * min(measured),
-                    "max_ms": 1000 * max(measured),
-                    "us_per_token": 1e6 * median / length,
-                    "repetitions": 0 if reason else len(measured),
+                    "us_per_token": 1000 * milliseconds / length,
                     "skipped": reason or None,
-                    "processor": processor(place),
-                    "torch": torch.__version__,
+                    **columns,
+                    **({"repetitions": 0} if reason else {}),
+                    **used,
                 }
             )
-            logger.info("%s, %s, %d tokens, %d thread(s): %.0f ms", name, kind, length, threads, 1000 * median)
-    return pd.DataFrame(rows, columns=SEQUENCE_COLUMNS)
+            logger.info("%s, %s, %d tokens, %d thread(s): %.0f ms", name, kind, length, threads, milliseconds)
+    return pd.DataFrame(rows, columns=COLUMNS["sequence_cost"])
 
 
 def _pass(layer: nn.Module, states: Tensor, *, trains: bool) -> Callable[[], None]:

@@ -1,4 +1,4 @@
-"""Summaries of what was measured, as Markdown, from its tables alone."""
+"""Summaries of what was measured, as Markdown, each from the table of `lib.measure.tables` that it is named after."""
 
 import pandas as pd
 
@@ -22,9 +22,6 @@ def attention_summary(costs: pd.DataFrame) -> str:
 
     There is a table without padding and one with. Times that were measured once are marked and counted.
 
-    Args:
-        costs: columns `lib.measure.tables.ATTENTION_COLUMNS`.
-
     Raises:
         DataError: exact attention to compare with is missing.
     """
@@ -41,16 +38,12 @@ def attention_summary(costs: pd.DataFrame) -> str:
             texts.append(f"### {title}")
             if fused := sorted(set(costs[costs["padding"] == padding]["kernels"]) - {"torch", "triton"}):
                 texts.append(f"Torch computes exact attention by its kernel `{'` or `'.join(fused)}`.")
-            texts.append(pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True))
+            texts.append(_markdown(rows))
     return "\n\n".join(texts) + "\n"
 
 
 def training_summary(costs: pd.DataFrame) -> str:
-    """Return what a step or an epoch of training takes, a row for each implementation, model and step, as Markdown.
-
-    Args:
-        costs: columns `lib.measure.tables.TRAINING_COLUMNS`.
-    """
+    """Return what a step or an epoch of training takes, a row for each implementation, model and step, as Markdown."""
     rows = [
         {
             "implementation": row["implementation"],
@@ -71,15 +64,11 @@ def training_summary(costs: pd.DataFrame) -> str:
         f"{_count_once(costs)} Peak memory leaves out what was in use before, interpreter and libraries included."
         f"{_on_host(costs)}"
     )
-    return f"{note}\n\n{pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True)}\n"
+    return f"{note}\n\n{_markdown(rows)}\n"
 
 
 def adaptation_summary(costs: pd.DataFrame) -> str:
-    """Return what a step of adapting an opened decoder takes, a row for each model and implementation, as Markdown.
-
-    Args:
-        costs: columns `lib.measure.tables.ADAPTATION_COLUMNS`.
-    """
+    """Return what a step of adapting an opened decoder takes, a row for each model and implementation, as Markdown."""
     first, length = costs.iloc[0], costs["tokens"][0] // costs["batch"][0]
     rows = [
         {
@@ -99,15 +88,11 @@ def adaptation_summary(costs: pd.DataFrame) -> str:
         "backward and AdamW. A token that is scored has a score for each entry of the vocabulary. Peak memory includes "
         f"the model, and leaves out interpreter and libraries. {_count_once(costs)}"
     )
-    return f"{note}\n\n{pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True)}\n"
+    return f"{note}\n\n{_markdown(rows)}\n"
 
 
 def sequence_summary(costs: pd.DataFrame) -> str:
-    """Return microseconds per token by layer, threads and length, a table for each kind of pass, as Markdown.
-
-    Args:
-        costs: columns `lib.measure.tables.SEQUENCE_COLUMNS`.
-    """
+    """Return microseconds per token by layer, threads and length, a table for each kind of pass, as Markdown."""
     first = costs.iloc[0]
     texts = [
         f"{_machine(first, threads=False)}. Microseconds per token of one layer of width {first['hidden_size']} over "
@@ -123,16 +108,12 @@ def sequence_summary(costs: pd.DataFrame) -> str:
             }
             for (threads, layer), group in costs[costs["pass"] == kind].groupby(["threads", "layer"], sort=False)
         ]
-        texts.append(f"### {title}\n\n{pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True)}")
+        texts.append(f"### {title}\n\n{_markdown(rows)}")
     return "\n\n".join(texts) + "\n"
 
 
 def memory_summary(costs: pd.DataFrame) -> str:
-    """Return the memory of a pass by length and mechanism, beside what a lecture quotes, and its seconds, as Markdown.
-
-    Args:
-        costs: columns `lib.measure.tables.MEMORY_COLUMNS`.
-    """
+    """Return memory and seconds of a pass by length and mechanism, beside what a lecture quotes, as Markdown."""
     first, heads = costs.iloc[0], costs["heads"].max()
     memory, seconds = [], []
     for length, group in costs.groupby("length"):
@@ -153,7 +134,7 @@ def memory_summary(costs: pd.DataFrame) -> str:
         for _, row in group.iterrows():
             memory[-1][row["mechanism"]] = _measured(row, _size(row["peak_mb"]) + few[row["heads"]])
             seconds[-1][row["mechanism"]] = _measured(row, f"{row['seconds']:,.2f}{few[row['heads']]}")
-    tables = [pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True) for rows in (memory, seconds)]
+    tables = [_markdown(rows) for rows in (memory, seconds)]
     return (
         f"{_machine(first)}, {heads} heads of width {first['head_size']}. Peak memory of one forward and backward pass "
         "over one sequence, without projections. `N x N matrix`: one of all heads, which the backward pass keeps; "
@@ -185,6 +166,10 @@ def _attention_table(costs: pd.DataFrame, padding: str, lengths: list[int]) -> l
             }
         )
     return rows
+
+
+def _markdown(rows: list[dict[str, str]]) -> str:
+    return pd.DataFrame(rows).to_markdown(index=False, disable_numparse=True)
 
 
 def _time(time: float, repetitions: int) -> str:

@@ -91,7 +91,7 @@ class Execution(Section):
     runs: Literal["made", "imported"] = Field(
         "made",
         description="`imported`: nothing is trained or evaluated. Tables and figures are made from records of other "
-        "code, which `scripts/import_runs.py` wrote to the folder of results.",
+        "code, which `scripts/tools/import_runs.py` wrote to the folder of results.",
     )
     gpus_per_run: PositiveInt = Field(
         1,

@@ -89,7 +89,7 @@ class Plan:
             more = [f"and {len(problems) - LISTED} more"] if len(problems) > LISTED else []
             raise DataError(
                 "the study's runs are imported (execution.runs), but not as it describes them: "
-                f"{'; '.join([*problems[:LISTED], *more])}. Import them with scripts/import_runs.py --out "
+                f"{'; '.join([*problems[:LISTED], *more])}. Import them with scripts/tools/import_runs.py --out "
                 f"{self.paths.results}, take models, datasets or seeds without a record out of the study, or correct "
                 "the settings that differ."
             )

@@ -69,5 +69,5 @@ part sweep 180 "$python" scripts/tools/kernel_times.py $on --mechanisms "$few" -
   --lengths ${sizes:+64} ${sizes:-2048 16384} --workers "$workers" --seconds 150 --out "$folder/sweep.csv"
 part training 150 "$python" scripts/training_cost.py $on ${encoder:+--encoder "$small"} $encoder \
   --out "$folder/training_cost.csv"
-part hours 240 "$python" scripts/grid_hours.py --device $device ${encoder:+--encoder "$small"} $hours --out "$folder/grid_hours.csv"
+part hours 240 "$python" scripts/tools/grid_hours.py --device $device ${encoder:+--encoder "$small"} $hours --out "$folder/grid_hours.csv"
 part attention 300 "$python" scripts/attention_cost.py $on $sizes --out "$folder/attention_cost.csv"

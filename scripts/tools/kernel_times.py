@@ -11,41 +11,46 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.measure.implementations import prepare
-from lib.measure.kernel_times import best, cases_of, kernel_times, sweep
-from lib.measure.options import cost_parser, write_table
+from lib.measure import options
+from lib.measure.implementations import own_cases
+from lib.measure.kernel_times import best, kernel_times, sweep
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    parser = cost_parser(__doc__)
+    parser = options.parser(
+        __doc__,
+        on_device=True,
+        mechanisms=options.of_the_grid(),
+        lengths=[2048, 16_384],
+        tokens=16_384,
+        heads=8,
+        head_size=64,
+        sweep=False,
+        once=False,
+        workers=1,
+        seconds=120.0,
+    )
     parser.add_argument("--names", nargs="+", metavar="NAME", help="which of the mechanisms (all)")
-    parser.add_argument("--lengths", nargs="+", type=int, default=[2048, 16_384], metavar="N", help="2048 16384")
-    parser.add_argument("--tokens", type=int, default=16_384, metavar="T", help="of a batch (16384)")
-    parser.add_argument("--heads", type=int, default=8, metavar="H", help="attention heads (8)")
-    parser.add_argument("--head-size", type=int, default=64, metavar="D", help="width of a head (64)")
     parser.add_argument("--padding", choices=["none", "ragged"], default="none", help="none")
-    parser.add_argument("--sweep", action="store_true", help="try other launches")
-    parser.add_argument("--once", action="store_true", help="one pass of each")
-    parser.add_argument("--workers", type=int, default=1, metavar="W", help="processes that compile (1)")
-    parser.add_argument("--seconds", type=float, default=120, metavar="S", help="of a sweep (120)")
     arguments = vars(parser.parse_args(argv))
     out, names = arguments.pop("out"), arguments.pop("names")
     once, sweeping, workers, seconds = (arguments.pop(name) for name in ("once", "sweep", "workers", "seconds"))
     mechanisms = arguments.pop("mechanisms")
-    cases = cases_of({name: mechanisms[name] for name in names or mechanisms}, **arguments)
+    chosen = {name: mechanisms[name] for name in names or mechanisms}
+    # The last one of a mechanism and length computes with Triton kernels, if there are some.
+    cases = list({(case.mechanism, case.length): case for case in own_cases(chosen, **arguments)}.values())
     if once:
         for case in cases:
-            prepare(case)()
+            case.prepare()()
         return
     if sweeping:
         by_triton = [case for case in cases if case.kernels == "triton"]
         found = sweep(by_triton, workers=workers, seconds=seconds)
-        print(best(found).to_string(index=False, float_format="{:.1f}".format))
     else:
         found = kernel_times(cases)
-        print(found.to_string(index=False, float_format="{:.1f}".format))
-    write_table(out, found)
+    print((best(found) if sweeping else found).to_string(index=False, float_format="{:.1f}".format))
+    options.write_table(out, found)
 
 
 if __name__ == "__main__":

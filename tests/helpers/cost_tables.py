@@ -1,8 +1,10 @@
 """Tables as the programs that measure costs write them, with made times."""
 
+from functools import partial
+
 import pandas as pd
 
-from lib.measure.tables import ADAPTATION_COLUMNS, ATTENTION_COLUMNS, MEMORY_COLUMNS, SEQUENCE_COLUMNS, TRAINING_COLUMNS
+from lib.measure.tables import COLUMNS
 
 MADE = {
     "batch": 4, "heads": 8, "head_size": 64, "device": "cpu", "dtype": "float32", "threads": 2, "median_ms": 100.0,
@@ -13,29 +15,14 @@ MADE = {
 }  # fmt: skip
 
 
-def attention_table(rows):
-    """Return a table with a row for each mapping in `rows`, filled up."""
-    return pd.DataFrame([MADE | row for row in rows], columns=ATTENTION_COLUMNS)
+def made_table(name, rows):
+    """Return the table of that name with a row for each mapping in `rows`, filled up."""
+    return pd.DataFrame([MADE | row for row in rows], columns=COLUMNS[name])
 
 
-def training_table(rows):
-    """Return a table with a row for each mapping in `rows`, filled up."""
-    return pd.DataFrame([MADE | row for row in rows], columns=TRAINING_COLUMNS)
-
-
-def adaptation_table(rows):
-    """Return a table with a row for each mapping in `rows`, filled up."""
-    return pd.DataFrame([MADE | row for row in rows], columns=ADAPTATION_COLUMNS)
-
-
-def sequence_table(rows):
-    """Return a table with a row for each mapping in `rows`, filled up."""
-    return pd.DataFrame([MADE | row for row in rows], columns=SEQUENCE_COLUMNS)
-
-
-def memory_table(rows):
-    """Return a table with a row for each mapping in `rows`, filled up."""
-    return pd.DataFrame([MADE | row for row in rows], columns=MEMORY_COLUMNS)
+attention_table, training_table, adaptation_table, sequence_table, memory_table = (
+    partial(made_table, f"{name}_cost") for name in ("attention", "training", "adaptation", "sequence", "memory")
+)
 
 
 def markdown_tables(text):

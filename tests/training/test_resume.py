@@ -23,14 +23,14 @@ RUNS = [
 
 @pytest.fixture(scope="module")
 def counts(settings, tmp_path_factory):
-    """What scripts/torture.py counted, a mapping per run."""
+    """What scripts/tools/torture.py counted, a mapping per run."""
     folder = tmp_path_factory.mktemp("torture")
     configs = []
     for number, (stage, backbone, recipe) in enumerate(RUNS):
         configs.append(folder / f"{number}.yaml")
         values = settings(stage, backbone=backbone, recipe={"epochs": 2, "batch_size": 8} | recipe)
         configs[-1].write_text(json.dumps(values))
-    torture = [sys.executable, ROOT / "scripts" / "torture.py", "--kills", "2", "--out", folder / "out", *configs]
+    torture = [sys.executable, ROOT / "scripts/tools/torture.py", "--kills", "2", "--out", folder / "out", *configs]
     process = subprocess.run(
         [sys.executable, ROOT / "scripts" / "preloaded.py", *torture],
         env=os.environ | {"PYTHONPATH": str(ROOT)},

@@ -149,7 +149,9 @@ def test_only_a_model_that_classifies_documents_predicts_their_classes(tagging, 
     texts.write_text("bal bat ban\n")
     for folder, kind in ((tagging, "TokenClassification"), (stages / "pretrain", "MaskedLM")):
         with pytest.raises(RunError, match=f"EncoderFor{kind}, which tells no class of a document"):
-            program("predict")(["--model", str(folder / "model"), "--input", str(texts), "--out", str(tmp_path / "x")])
+            program("tools/predict")(
+                ["--model", str(folder / "model"), "--input", str(texts), "--out", str(tmp_path / "x")]
+            )
     assert not (tmp_path / "x").exists()
 
 
@@ -172,8 +174,8 @@ def test_new_documents_are_predicted_as_in_the_run(stages, corpus, tmp_path):
     assert longest < load_tokens(corpus / "tokens" / "test")["length"][0] < MAX_TOKENS
     assert load_tokens(corpus / "tokens" / "test")["length"][1] == MAX_TOKENS
     options = ["--model", str(stages / "finetune" / "model"), "--input", str(corpus / "test.parquet")]
-    program("predict")([*options, "--out", str(tmp_path / "out.csv")])
-    program("predict")([*options, "--out", str(tmp_path / "cut.csv"), "--max-tokens", str(longest)])
+    program("tools/predict")([*options, "--out", str(tmp_path / "out.csv")])
+    program("tools/predict")([*options, "--out", str(tmp_path / "cut.csv"), "--max-tokens", str(longest)])
     found, cut = (pd.read_csv(tmp_path / name) for name in ("out.csv", "cut.csv"))
     recorded = pd.read_parquet(stages / "finetune" / "predictions.parquet").query("split == 'test'").set_index("id")
     expected = np.stack(recorded.loc[source["id"], "probabilities"])
@@ -185,7 +187,7 @@ def test_new_documents_are_predicted_as_in_the_run(stages, corpus, tmp_path):
 def test_prediction_of_new_documents(stages, tmp_path):
     texts = tmp_path / "texts.txt"
     texts.write_text("bal bel bil bol bul\n" + "gut kus kur " * 200 + "\nbal bel\n")
-    program("predict")(
+    program("tools/predict")(
         ["--model", str(stages / "finetune" / "model"), "--input", str(texts), "--out", str(tmp_path / "out.csv")]
     )
     found = pd.read_csv(tmp_path / "out.csv")
@@ -194,7 +196,7 @@ def test_prediction_of_new_documents(stages, tmp_path):
     np.testing.assert_allclose(found["high"] + found["low"], 1, atol=1e-5)
     table = tmp_path / "table.csv"
     pd.DataFrame({"review": ["bal bel bil bol bul", "gut kus kur " * 200]}).to_csv(table, index=False)
-    program("predict")(
+    program("tools/predict")(
         ["--model", str(stages / "finetune" / "model"), "--input", str(table), "--column", "review",
          "--out", str(tmp_path / "out2.csv")]
     )  # fmt: skip

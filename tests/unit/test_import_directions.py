@@ -29,17 +29,13 @@ ALLOWED = {
     "workflow": {"core", "attention", "backbones", "data", "tasks", "results", "study"},
     "advice": {
         "core",
-        "attention",
-        "backbones",
         "data",
         "measure",
         "results",
         "study",
-        "tasks",
-        "training",
         "workflow",
     },
-    "measure": {"core", "attention", "backbones", "data", "results"},  # of results only the style of figures
+    "measure": {"core", "attention", "backbones", "data", "tasks", "results", "study", "workflow"},
 }
 AXES = {
     "attention": MECHANISMS,
@@ -82,11 +78,21 @@ def test_a_room_imports_only_what_it_may(room):
         assert rooms <= ALLOWED[room] | {room}, file
 
 
-def test_measuring_shares_only_the_style_of_figures_with_the_run_records():
+def test_measuring_shares_only_the_style_of_figures_and_published_hours_with_the_run_records():
+    shared = {f"lib.results.style{name}" for name in ("", ".MARKERS", ".STYLE")}
     for file in (ROOT / "lib" / "measure").rglob("*.py"):
         found = {name for name in imported_modules(file) if name.startswith("lib.results.")}
-        style = {f"lib.results.style{name}" for name in ("", ".MARKERS", ".STYLE")}
-        assert found <= style, file
+        hours = (
+            {"lib.results.published", "lib.results.published.published_runs"} if file.stem == "grid_hours" else set()
+        )
+        assert found <= shared | hours, file
+
+
+def test_what_the_benchmark_measures_needs_no_study():
+    """A GPU's machine has little installed, and an edit of the settings makes no measurement stale."""
+    for program in ("attention_cost", "training_cost", "sequence_cost", "memory_cost", "adaptation_cost"):
+        rooms = {definition.split(":")[0].split(".")[1] for definition in reached(f"scripts/{program}.py")}
+        assert not rooms & {"study", "tasks", "workflow", "results", "advice"}, program
 
 
 def modules_of(program):
@@ -97,8 +103,8 @@ def modules_of(program):
 def test_what_draws_and_sums_up_does_not_import_what_measures():
     """So that editing a figure makes no measurement stale, nor the other way about."""
     costs = {"attention_cost", "training_cost", "sequence_cost", "memory_cost", "adaptation_cost"}
-    measuring = {*costs, "approximation", "implementations", "cost"}
-    for program in ("measure_figure", "measure_summary", "cost_page"):
+    measuring = {*costs, "favor_error", "lsh_recall", "implementations", "cost"}
+    for program in ("measure_figure", "measure_summary", "tools/cost_page"):
         assert not modules_of(program) & measuring, program
     for program in (*costs, "favor_error", "lsh_recall"):
         assert modules_of(program) & measuring, program

@@ -27,7 +27,7 @@ def planned(repository, tmp_path):
 @pytest.mark.parametrize("target", ["why", "accept", "status", "verify"])
 def test_asking_about_results_leaves_the_environment_as_it_is(planned, tmp_path, target):
     said = planned(target)
-    assert f"scripts/{target}.py" in said
+    assert f"scripts/tools/{target}.py" in said
     assert "pip install" not in said
     (tmp_path / ".venv" / ".done").unlink()
     assert "pip install" in planned(target)
@@ -40,4 +40,6 @@ def test_other_commands_bring_the_environment_up_to_date(planned):
 def test_a_study_is_read_by_us_before_snakemake_reads_it(planned):
     """Snakemake shows its own traceback for a file that is no text, or nested without end."""
     said = planned("demo")
-    assert said.index("scripts/status.py --configfile config/demo.yaml") < said.index("bin/snakemake --configfile")
+    assert said.index("scripts/tools/status.py --configfile config/demo.yaml") < said.index(
+        "bin/snakemake --configfile"
+    )

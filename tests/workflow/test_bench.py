@@ -42,7 +42,7 @@ def test_costs_are_measured_drawn_and_summed_up(script, tmp_path):
     assert [len(table) for table in markdown_tables(summary.read_text())] == [5, 4]
     page = tmp_path / "page.md"
     page.write_text("# Page\n<!-- attention_cost: written by make bench-page -->\n<!-- end of attention_cost -->\n")
-    script("cost_page", "--page", page, "--summaries", summary)
+    script("tools/cost_page", "--page", page, "--summaries", summary)
     assert summary.read_text().strip() in page.read_text()
 
 
@@ -119,7 +119,7 @@ def test_one_sequence_is_measured_drawn_and_summed_up(script, tmp_path):
 
 def test_preparation_is_measured(script, tmp_path):
     out = tmp_path / "preparation_cost.csv"
-    script("preparation_cost", "--megabytes", 2, "--out", out)
+    script("tools/preparation_cost", "--megabytes", 2, "--out", out)
     table = pd.read_csv(out)
     assert table[["program", "input"]].to_numpy().tolist() == [
         ["filter_corpus", "shard.parquet"], ["prepare_dataset", "shard.parquet"], ["prepare_dataset", "articles.xml"]

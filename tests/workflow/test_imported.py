@@ -50,7 +50,7 @@ def bring(project, *runs):
 
 def import_runs(project, out):
     """Import what was brought to a folder of results, and return the finished process."""
-    program = [sys.executable, "scripts/import_runs.py", "--runs", "runs.parquet", "--history", "history.parquet"]
+    program = [sys.executable, "scripts/tools/import_runs.py", "--runs", "runs.parquet", "--history", "history.parquet"]
     return subprocess.run(
         [*program, "--out", out],
         cwd=project.folder,

@@ -9,7 +9,7 @@ from studies import SMALL, changed
 from lib.core.errors import RunError
 from lib.study.configuration import load_study, read_layers
 
-PROGRAM = Path(__file__).resolve().parents[3] / "scripts/advise.py"
+PROGRAM = Path(__file__).resolve().parents[3] / "scripts/tools/advise.py"
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +86,6 @@ def test_labels_and_their_column_belong_together(folder, capsys):
 
 def test_a_machine_that_is_too_small_is_told(folder, answer, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder / "cache"))
-    monkeypatch.setattr("lib.advice.estimates.RESERVE", 1e-6)
+    monkeypatch.setattr("lib.measure.estimates.RESERVE", 1e-6)
     with pytest.raises(RunError, match="64 tokens: none of sdpa, lsh-h2-c64, favor-m64 fits into"):
         advise(folder, "--limits", 64, 128)

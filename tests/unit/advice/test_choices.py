@@ -1,7 +1,7 @@
 import pytest
 
 from lib.advice.choices import Choice, Limit, choose
-from lib.advice.estimates import Cost
+from lib.measure.estimates import Cost
 
 
 def choice(model, limit, hours, f1=None, fits=True):

@@ -2,28 +2,27 @@ import pytest
 import yaml
 from studies import SMALL, changed, study
 
-from lib.advice.studies import OwnStudy, candidates, find_stages, recipe, template
+from lib.advice.question import Question
+from lib.advice.studies import OwnStudy, recipe, template
 from lib.core.errors import ConfigError
+from lib.measure.study_steps import candidates, find_stages
 from lib.study.configuration import load_study, read_layers
 
 STUDIES = ["config.yaml", "small.yaml", "demo.yaml", "demo_recurrent.yaml"]
 
 
 def own_study(model="favor-m64", **changes):
-    values = {
-        "model": model,
-        "limit": 1024,
-        "files": ["texts/*.csv"],
-        "column": "body",
-        "label": "class",
-        "labels": ["no", "yes"],
-        "documents": 1000,
-        "held_out": 100,
-        "vocabulary": None,
-        "execution": {"results": "results/mine", "training": {"device": "cpu"}},
-        "precision": "fp32",
-    }
-    return OwnStudy(**values | changes)
+    limit = changes.pop("limit", 1024)
+    asked = {"texts": ["texts/*.csv"], "column": "body", "label": "class", "labels": ["no", "yes"]}
+    return OwnStudy(
+        question=Question("the study", **asked | changes),
+        model=model,
+        limit=limit,
+        documents=1000,
+        held_out=100,
+        execution={"results": "results/mine", "training": {"device": "cpu"}},
+        precision="fp32",
+    )
 
 
 def written(repository, name, **changes):

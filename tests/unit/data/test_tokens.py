@@ -1,7 +1,5 @@
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -11,17 +9,15 @@ import pytest
 import torch
 from tokenizers import Tokenizer as Core
 from tokenizers import models, pre_tokenizers, processors
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader
 
 from lib.core.errors import ConfigError, DataError
 from lib.data.masking import MlmCollator, TokenMasker
 from lib.data.samplers import LengthGroupedSampler
 from lib.data.sections import Slice, Tokenizer
 from lib.data.tokenizer import TextTokenizer
-from lib.data.tokenizing import StoredTexts, export_tensors, tokenize_corpus, tokenize_dataset, train_tokenizer
+from lib.data.tokenizing import StoredTexts, tokenize_corpus, tokenize_dataset, train_tokenizer
 from lib.data.tokens import EVALUATION, TokenDataset, load_tokens
-
-torch.serialization.add_safe_globals([TensorDataset])
 
 ROOT = Path(__file__).parents[3]
 TEXTS = [f"the {'very ' * (i % 9)}old cat number {i} sat" for i in range(60)]
@@ -159,33 +155,6 @@ def test_a_damaged_split_is_refused(labelled, tmp_path):
         load_tokens(tmp_path / "cut")
 
 
-def test_exported_tensors_are_those_of_the_study(tmp_path):
-    """Ids padded with [PAD] to one length, and a Boolean mask that is true where the padding is."""
-    vocabulary = {token: i for i, token in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat", "sat"])}
-    tokenizer = TextTokenizer.from_vocabulary(vocabulary, tmp_path / "tokenizer")
-    rows = {"id": ["a", "b", "c"], "text": ["cat", "cat sat", "cat sat cat sat"], "label": [1, 0, 1]}
-    pq.write_table(pa.table(rows), tmp_path / "prepared.parquet")
-    tokenize(tmp_path / "prepared.parquet", tokenizer, tmp_path / "out")
-    export_tensors(tmp_path / "out/train", tmp_path / "out.pt", 5, tokenizer)
-    ids, mask, labels = torch.load(tmp_path / "out.pt", weights_only=True).tensors
-    assert ids.tolist() == [[2, 5, 3, 0, 0], [2, 5, 6, 3, 0], [2, 5, 6, 5, 3]]
-    assert mask.tolist() == [[False, False, False, True, True], [False, False, False, False, True], [False] * 5]
-    assert labels.tolist() == [1, 0, 1]
-    assert (ids.dtype, mask.dtype, labels.dtype) == (torch.int64, torch.bool, torch.int64)
-    with pytest.raises(ConfigError, match="max_tokens = 1: too few"):
-        export_tensors(tmp_path / "out/train", tmp_path / "short.pt", 1, tokenizer)
-
-
-def test_exported_tensors_of_an_unlabelled_split_have_no_labels(folder, tokenizer, tmp_path):
-    tokenize_corpus(shards(folder), tokenizer, **slices(), folder=tmp_path, lengths=tmp_path / "lengths.json")
-    command = [sys.executable, "scripts/export_tensors.py", "--tokens", tmp_path / "train"]
-    command += ["--tokenizer", folder / "tokenizer", "--max-tokens", "9", "--out", tmp_path / "out.pt"]
-    subprocess.run(command, cwd=ROOT, check=True, timeout=120)
-    ids, mask = torch.load(tmp_path / "out.pt", weights_only=True).tensors
-    assert ids.shape == mask.shape == (35, 9)
-    assert mask[:25, 6:].all()
-
-
 def test_examples_carry_their_key(labelled):
     dataset = TokenDataset(load_tokens(labelled))
     assert len(dataset) == 60
@@ -251,10 +220,6 @@ def test_the_first_token_of_a_word_bears_its_label(pieces, tmp_path, caplog):
     assert "2 of 5 labels have no token" in caplog.text
     example = TokenDataset(tokens)[1]
     assert example["labels"].tolist() == [-100, -100, 2, -100, -100]
-    export_tensors(tmp_path / "out/train", tmp_path / "out.pt", 5, pieces)
-    ids, _, labels = torch.load(tmp_path / "out.pt", weights_only=True).tensors
-    assert ids[0].tolist() == [2, 5, 6, 5, 3]
-    assert labels.tolist() == [[-100, 0, -100, 2, -100], [-100, -100, 2, -100, -100], [-100] * 5]
 
 
 @pytest.mark.parametrize("labels", [[[-100, -100, 1], [-100, 2], [-100] * 5], [[-100] * 3, [-100] * 2, [-100] * 5]])
@@ -282,13 +247,9 @@ def test_bare_documents_of_words(tmp_path):
     tokens = load_tokens(tmp_path / "out/test")
     assert tokens["length"][:] == [3, 2, 4]
     assert tokens["labels"][:] == [[0, 2, 1], [-100, 2], [-100] * 4]
-    export_tensors(tmp_path / "out/test", tmp_path / "out.pt", 2, tokenizer)
-    ids, _, labels = torch.load(tmp_path / "out.pt", weights_only=True).tensors
-    assert ids.tolist() == [row[:2] for row in tokens["input_ids"]]
-    assert labels.tolist() == [[0, 2], [-100, 2], [-100, -100]]
 
 
-def test_a_text_that_nothing_closes_is_cut_anywhere(tmp_path):
+def test_a_text_that_nothing_closes_ends_with_its_last_word(tmp_path):
     """As by Llama's tokeniser, which begins a text with a special token and does not end it with one."""
     core = Core(models.WordLevel({"<bos>": 0, "<eos>": 1, "cat": 2, "sat": 3}))
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -298,10 +259,7 @@ def test_a_text_that_nothing_closes_is_cut_anywhere(tmp_path):
     tokenizer = TextTokenizer.from_published(tmp_path, tmp_path / "made")
     pq.write_table(pa.table({"id": ["a"], "text": ["cat cat cat sat"], "label": [0]}), tmp_path / "prepared.parquet")
     tokenize(tmp_path / "prepared.parquet", tokenizer, tmp_path / "out")
-    export_tensors(tmp_path / "out/train", tmp_path / "out.pt", 4, tokenizer)
-    ids, padding, _ = torch.load(tmp_path / "out.pt", weights_only=True).tensors
-    assert ids.tolist() == [[0, 2, 2, 2]]
-    assert not padding.any()
+    assert load_tokens(tmp_path / "out/train")["input_ids"][:] == [[0, 2, 2, 2, 3]]
 
 
 def test_a_document_without_a_token_is_refused(tmp_path):

@@ -1,11 +1,13 @@
+from dataclasses import replace
+
 import pytest
 import torch
 from cost_tables import adaptation_table, markdown_tables
 
 from lib.data.next_token import at_previous
-from lib.measure.adaptation_cost import PREDICTED, SIZES, Adaptation, Case, adaptation_cost
+from lib.measure.adaptation_cost import OURS, PLAIN, PREDICTED, SIZES, AdaptationCase, adaptation_cost
 from lib.measure.summaries import adaptation_summary
-from lib.measure.tables import ADAPTATION_COLUMNS
+from lib.measure.tables import COLUMNS
 
 SMALL = SIZES | {
     "vocab_size": 300,
@@ -14,13 +16,18 @@ SMALL = SIZES | {
     "num_hidden_layers": 2,
     "num_attention_heads": 2,
 }
-IMPLEMENTATIONS = ("transformers + peft", "ours")
+IMPLEMENTATIONS = (PLAIN, OURS)
+
+
+def adaptation(implementation, batch, length):
+    sizes = {"model": "small", "architecture": SMALL, "batch": batch, "length": length}
+    return AdaptationCase(implementation=implementation, **sizes, device="cpu", dtype="float32").prepare()
 
 
 @pytest.fixture
 def pair():
     """The plain loop and ours, with the same weights but for LoRA's, which add nothing at first."""
-    plain, ours = (Adaptation(Case(name, SMALL, 4, 24, 1, "cpu", "float32")) for name in IMPLEMENTATIONS)
+    plain, ours = (adaptation(name, 4, 24) for name in IMPLEMENTATIONS)
     found = {name.replace("base_model.model.model.", ""): weight for name, weight in plain.model.named_parameters()}
     for name, weight in ours.model.named_parameters():
         weight.data.copy_(found[name.replace("pretrained.inner.", "")])
@@ -31,13 +38,15 @@ def test_both_learn_the_same_from_the_same_tokens(pair):
     plain, ours = pair
     assert torch.equal(plain.batch["input_ids"], ours.batch["input_ids"])
     assert torch.equal(at_previous(plain.batch["labels"]), ours.batch["labels"])
-    assert (plain.parameters, plain.trained) == (ours.parameters, ours.trained)
-    assert plain.scored == 4 * 24
-    assert 0.3 * PREDICTED < ours.scored / plain.scored < 2 * PREDICTED
-    for adaptation in pair:
-        adaptation.model.eval()  # without LoRA's dropout
-        adaptation.loss().backward()
-    torch.testing.assert_close(ours.loss(), plain.loss())
+    assert ours.sizes == replace(plain.sizes, scored=ours.sizes.scored, operations=ours.sizes.operations)
+    assert plain.sizes.scored == 4 * 24
+    assert 0.3 * PREDICTED < ours.sizes.scored / plain.sizes.scored < 2 * PREDICTED
+    losses = []
+    for each in pair:
+        each.model.eval()  # without LoRA's dropout
+        losses.append(each.loss(each.batch))
+        losses[-1].backward()
+    torch.testing.assert_close(*losses)
     gradients = [
         {name.split("layers.")[1].replace(".default", ""): weight.grad for name, weight in part.model.named_parameters()
          if weight.requires_grad}
@@ -48,22 +57,22 @@ def test_both_learn_the_same_from_the_same_tokens(pair):
 
 
 def test_both_look_to_both_sides(pair):
-    for adaptation in pair:
-        batch = {name: tensor for name, tensor in adaptation.batch.items() if name != "labels"}
+    for each in pair:
+        batch = {name: tensor for name, tensor in each.batch.items() if name != "labels"}
         other = batch | {"input_ids": batch["input_ids"].clone()}
         other["input_ids"][:, -1] = 7
-        adaptation.model.eval()
+        each.model.eval()
         with torch.no_grad():
-            first, second = (adaptation.model(**inputs).logits[:, 0] for inputs in (batch, other))
+            first, second = (each.model(**inputs).logits[:, 0] for inputs in (batch, other))
         assert not torch.equal(first, second)
 
 
 @pytest.mark.parametrize("implementation", IMPLEMENTATIONS)
 def test_a_step_trains_lora_alone(implementation):
-    adaptation = Adaptation(Case(implementation, SMALL, 2, 16, 1, "cpu", "float32"))
-    before = {name: weight.detach().clone() for name, weight in adaptation.model.named_parameters()}
-    adaptation()
-    changed = {name for name, weight in adaptation.model.named_parameters() if not torch.equal(weight, before[name])}
+    step = adaptation(implementation, 2, 16)
+    before = {name: weight.detach().clone() for name, weight in step.model.named_parameters()}
+    step()
+    changed = {name for name, weight in step.model.named_parameters() if not torch.equal(weight, before[name])}
     assert changed
     assert all("lora_" in name for name in changed)
 
@@ -71,7 +80,7 @@ def test_a_step_trains_lora_alone(implementation):
 def test_a_table_of_both_with_less_memory_where_less_is_scored():
     models = {"wide": SMALL | {"vocab_size": 20_000}}
     table = adaptation_cost(models, batch=4, length=128, repetitions=2, device="cpu", dtype="float32")
-    assert list(table) == ADAPTATION_COLUMNS
+    assert list(table) == COLUMNS["adaptation_cost"]
     assert table["implementation"].tolist() == [*IMPLEMENTATIONS]
     assert (table[["median_ms", "tokens_per_s", "trained"]] > 0).all(axis=None)
     assert table["tokens"].tolist() == [512, 512]

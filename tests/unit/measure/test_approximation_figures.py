@@ -8,14 +8,14 @@ import pytest
 from matplotlib.image import imread
 
 from lib.core.program import run as run_program
-from lib.measure.approximation import favor_error, lsh_recall
 from lib.measure.approximation_figures import (
-    FAVOR_COLUMNS,
     FAVOR_LINES,
-    LSH_COLUMNS,
     favor_error_figure,
     lsh_recall_figure,
 )
+from lib.measure.favor_error import favor_error
+from lib.measure.lsh_recall import lsh_recall
+from lib.measure.tables import COLUMNS
 
 PROGRAM = Path(__file__).resolve().parents[3] / "scripts/measure_figure.py"
 SVG_TEXT = "{http://www.w3.org/2000/svg}text"
@@ -31,7 +31,7 @@ def favor_table():
         (estimator, features, norm, length, seed, (1 + seed) * norm / features, 0.05 * norm)
         for estimator, norm, seed, (features, length) in itertools.product(("cosh", "exp"), NORMS, (0, 1, 2), sizes)
     ]
-    return pd.DataFrame(rows, columns=FAVOR_COLUMNS)
+    return pd.DataFrame(rows, columns=COLUMNS["favor_error"])
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def lsh_table():
             INPUTS, CHUNK_SIZES, HASHES, ("lsh", "random"), (0, 1)
         )
     ]
-    return pd.DataFrame(rows, columns=LSH_COLUMNS)
+    return pd.DataFrame(rows, columns=COLUMNS["lsh_recall"])
 
 
 def test_favor_errors_are_percent_over_features_and_over_length(favor_table):
@@ -132,6 +132,6 @@ def test_program(name, favor_table, lsh_table, tmp_path):
 
 def test_the_columns_are_those_that_are_measured():
     errors = favor_error(norms=[1], lengths=[8], features=[4], base_length=8, base_features=4, head_size=4, seeds=[0])
-    assert list(errors) == FAVOR_COLUMNS
+    assert list(errors) == COLUMNS["favor_error"]
     shares = lsh_recall(inputs=[(1, 0.0)], length=16, chunk_sizes=[4], hashes=[1], head_size=4, seeds=[0])
-    assert list(shares) == LSH_COLUMNS
+    assert list(shares) == COLUMNS["lsh_recall"]

@@ -5,10 +5,10 @@ import torch
 import yaml
 
 from lib.core.errors import ConfigError
-from lib.measure.attention_cost import LENGTHS, attention_cases, attention_cost, count
+from lib.measure.attention_cost import LENGTHS, attention_cases, attention_cost
 from lib.measure.cost import REPETITIONS
-from lib.measure.implementations import NAIVE, PROJECTED, Case, _is_installed, prepare, ragged_mask
-from lib.measure.tables import ATTENTION_COLUMNS
+from lib.measure.implementations import NAIVE, PROJECTED, AttentionCase, is_installed, ragged_mask
+from lib.measure.tables import COLUMNS
 
 SDPA, LSH, FAVOR = (
     {"kind": "sdpa"},
@@ -19,7 +19,8 @@ SDPA, LSH, FAVOR = (
 
 def case(implementation="ours", mechanism="sdpa", parameters=SDPA, **changes):
     shape = {"length": 64, "batch": 2, "padding": "none", "heads": 2, "head_size": 16, "device": "cpu"}
-    return Case(implementation, mechanism, parameters, **(shape | {"dtype": "float32"} | changes))
+    named = {"implementation": implementation, "mechanism": mechanism, "parameters": parameters}
+    return AttentionCase(**(named | shape | {"dtype": "float32"} | changes))
 
 
 def test_a_table_of_every_mechanism_length_and_padding():
@@ -27,7 +28,7 @@ def test_a_table_of_every_mechanism_length_and_padding():
     table = attention_cost(
         mechanisms, lengths=[64, 32], heads=2, head_size=16, device="cpu", dtype="float32", seconds=0.01
     )
-    assert list(table) == ATTENTION_COLUMNS
+    assert list(table) == COLUMNS["attention_cost"]
     keys = ["implementation", "mechanism", "length", "padding"]
     names = [*(("ours", name) for name in mechanisms), ("torch", "sdpa")]
     expected = [(*name, length, padding) for name in names for length in (32, 64) for padding in ("none", "ragged")]
@@ -50,7 +51,7 @@ def test_a_row_is_repeated_as_often_as_fits_into_its_time(seconds, repetitions):
 
 def test_every_implementation_has_ragged_rows(repository):
     mechanisms = yaml.safe_load((repository / "config/config.yaml").read_text())["experiment"]["mechanisms"]
-    cases = attention_cases(mechanisms, lengths=LENGTHS, heads=8, head_size=64, device="cpu", dtype="float32")
+    cases = attention_cases(mechanisms, LENGTHS, heads=8, head_size=64, device="cpu", dtype="float32")
     rows = {"none": set(), "ragged": set()}
     for row in cases:
         rows[row.padding].add((row.implementation, row.mechanism, row.length))
@@ -68,10 +69,10 @@ def test_every_implementation_has_ragged_rows(repository):
 
 
 def test_exact_attention_keeps_its_arguments_its_output_and_a_number_a_query():
-    kept, operations, fused = count(case())
-    assert fused is None  # a name is told of kernels of a GPU
-    assert kept == 4 * 2 * 2 * 64 * (4 * 16 + 1)
-    assert operations == 7 * 2 * 2 * 2 * 64 * 64 * 16
+    counted = case().count()
+    assert counted.kernels == "torch"  # a name is told of kernels of a GPU
+    assert counted.bytes_kept == 4 * 2 * 2 * 64 * (4 * 16 + 1)
+    assert counted.operations == 7 * 2 * 2 * 2 * 64 * 64 * 16
 
 
 @pytest.mark.parametrize("padding", ["none", "ragged"])
@@ -79,7 +80,7 @@ def test_exact_attention_keeps_its_arguments_its_output_and_a_number_a_query():
 def test_no_configuration_of_the_grid_keeps_more_than_one_and_a_half_of_exact_attention(repository, padding, dtype):
     mechanisms = yaml.safe_load((repository / "config/config.yaml").read_text())["experiment"]["mechanisms"]
     shape = {"length": 512, "batch": 1, "head_size": 64, "padding": padding, "dtype": dtype}
-    kept = {name: count(case("ours", name, values, **shape))[0] for name, values in mechanisms.items()}
+    kept = {name: case("ours", name, values, **shape).count().bytes_kept for name, values in mechanisms.items()}
     assert len(kept) == 9
     assert max(kept.values()) <= 1.5 * kept["sdpa"], kept
 
@@ -98,7 +99,7 @@ def test_no_configuration_of_the_grid_keeps_more_than_one_and_a_half_of_exact_at
 def test_implementations_to_compare_with_run(implementation, mechanism, parameters, package, padding):
     if package:
         pytest.importorskip(package, reason="an optional package of make bench")
-    attention = prepare(case(implementation, mechanism, parameters, padding=padding))
+    attention = case(implementation, mechanism, parameters, padding=padding).prepare()
     output = attention.forward()
     assert output.shape == ((2, 64, 32) if mechanism.endswith(PROJECTED) else (2, 2, 64, 16))
     assert len(attention.parameters) == (2 if mechanism.endswith(PROJECTED) else 0)
@@ -121,7 +122,7 @@ def test_padding_is_hidden_from_the_real_tokens_of_ragged_rows(implementation, m
     real = ragged_mask(2, 64, "cpu")
 
     def output(padding, filled):
-        attention = prepare(case(implementation, mechanism, parameters, padding=padding))
+        attention = case(implementation, mechanism, parameters, padding=padding).prepare()
         rows = [tensor for tensor in attention.inputs if all(tensor is not weight for weight in attention.parameters)]
         for tensor in rows if filled else ():
             tensor.data.movedim(-2, 1)[~real] = 3.0
@@ -136,7 +137,7 @@ def test_padding_is_hidden_from_the_real_tokens_of_ragged_rows(implementation, m
 def test_a_missing_package_says_how_to_get_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "performer_pytorch", None)
     with pytest.raises(ConfigError, match=r"performer-pytorch cannot be imported.*make bench"):
-        prepare(case("performer-pytorch", "favor", FAVOR))
+        case("performer-pytorch", "favor", FAVOR).prepare()
 
 
 def test_ragged_rows_have_three_quarters_of_the_tokens_in_the_mean():
@@ -149,17 +150,17 @@ def test_ragged_rows_have_three_quarters_of_the_tokens_in_the_mean():
 
 def test_a_missing_package_leaves_out_its_rows_with_one_warning(monkeypatch, caplog):
     monkeypatch.setitem(sys.modules, "performer_pytorch", None)
-    _is_installed.cache_clear()
+    is_installed.cache_clear()
     table = attention_cost(
         {"favor-m64": FAVOR}, lengths=[16, 32], heads=1, head_size=8, device="cpu", dtype="float32", seconds=0
     )
-    _is_installed.cache_clear()
+    is_installed.cache_clear()
     assert set(table["implementation"]) == {"ours"}
     assert caplog.text.count("performer-pytorch is not installed: its rows are left out") == 1
 
 
 def test_on_a_gpu_a_mechanism_with_kernels_has_a_row_by_torch_and_then_one_by_triton(monkeypatch):
-    monkeypatch.setattr("lib.measure.attention_cost.has_kernels", lambda kind: kind == "favor")
+    monkeypatch.setattr("lib.measure.comparison.has_kernels", lambda kind: kind == "favor")
     sizes = {"lengths": [32], "heads": 1, "head_size": 8, "dtype": "float32"}
     rows = {
         device: [

@@ -105,7 +105,7 @@ def test_the_processor_has_a_name():
 
 
 def test_a_process_that_dies_is_reported():
-    with pytest.raises(RunError, match=r"\(7,\) ended early.*ran out of memory"):
+    with pytest.raises(RunError, match=r"\(7,\) failed \(BrokenProcessPool.*ran out of memory"):
         with_peak_mb(die, 7, device=CPU)
 
 

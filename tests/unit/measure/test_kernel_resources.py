@@ -20,7 +20,13 @@ MECHANISMS = {
 def program(*arguments, **environment):
     """Run the program in a process of its own, where Triton compiles unless told otherwise."""
     inherited = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
-    command = [sys.executable, ROOT / "scripts/kernel_resources.py", "--mechanisms", json.dumps(MECHANISMS), *arguments]
+    command = [
+        sys.executable,
+        ROOT / "scripts/tools/kernel_resources.py",
+        "--mechanisms",
+        json.dumps(MECHANISMS),
+        *arguments,
+    ]
     environment = inherited | {"PYTHONPATH": str(ROOT)} | environment
     return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
 

@@ -3,36 +3,44 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
 from lib.attention.kernels import Launch
+from lib.measure.implementations import own_cases
 from lib.measure.kernel_times import (
     FILLED,
     HOST,
     PASS,
-    SWEEP_COLUMNS,
-    TIME_COLUMNS,
     _fits,
     _launched,
     best,
-    cases_of,
     kernel_times,
     sweep,
 )
+from lib.measure.tables import COLUMNS
 
 MECHANISMS = {
     "sdpa": {"kind": "sdpa"},
     "lsh-h2-c64": {"kind": "lsh", "num_hashes": 2, "chunk_size": 64},
     "favor-m64": {"kind": "favor", "nb_features": 64},
 }
-SIZES = {"lengths": [64, 32], "tokens": 64, "heads": 2, "head_size": 16, "padding": "ragged"}
+SIZES = {
+    "lengths": [64, 32],
+    "tokens": 64,
+    "heads": 2,
+    "head_size": 16,
+    "padding": "ragged",
+    "device": "cpu",
+    "dtype": "float32",
+}
 
 
 def test_a_row_for_every_case_and_operation():
-    table = kernel_times(cases_of(MECHANISMS, **SIZES, device="cpu", dtype="float32"))
-    assert list(table) == list(TIME_COLUMNS)
+    table = kernel_times(list(own_cases(MECHANISMS, **SIZES)))
+    assert list(table) == COLUMNS["kernel_times"]
     assert set(zip(table["mechanism"], table["length"], table["batch"], strict=True)) == {
         (name, length, 64 // length) for name in MECHANISMS for length in (64, 32)
     }
@@ -53,7 +61,8 @@ def test_a_row_for_every_case_and_operation():
 def by_triton():
     pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
     sizes = SIZES | {"lengths": [20], "tokens": 20}
-    return cases_of({"lsh-h2-c64": MECHANISMS["lsh-h2-c64"]}, **sizes, device="cpu", dtype="float32", kernels="triton")
+    (case,) = own_cases({"lsh-h2-c64": MECHANISMS["lsh-h2-c64"]}, **sizes)
+    return [replace(case, kernels="triton")]
 
 
 def test_all_kernels_are_launched_as_the_candidate_says_and_as_before_afterwards(by_triton):
@@ -77,7 +86,7 @@ def test_candidates_that_do_not_fit_are_found_out(by_triton, caplog):
 
 def test_the_three_fastest_of_each_kernel():
     rows = [("lsh", 64, 1, kernel, 16, 16, 1, stages, us) for kernel in "ab" for stages, us in enumerate((4, 2, 3, 1))]
-    found = best(pd.DataFrame(rows, columns=SWEEP_COLUMNS))
+    found = best(pd.DataFrame(rows, columns=COLUMNS["kernel_sweep"]))
     assert found["us"].tolist() == [1, 2, 3, 1, 2, 3]
 
 

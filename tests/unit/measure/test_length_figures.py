@@ -10,8 +10,7 @@ LENGTHS = [512, 2048, 8192]
 def sequences():
     layers = {"lstm": ("recurrent", [50, 50, 50]), "sdpa": ("attention", [5, 20, 80]),
               "sdpa-naive": ("attention", [10, 40, None])}  # fmt: skip
-    return sequence_table(
-        {
+    return sequence_table({
             "layer": layer, "family": family, "pass": kind, "threads": threads, "length": length,
             "us_per_token": time and factor * time / threads, "min_ms": time and 0.9 * factor * time * length / 1000,
             "max_ms": time and 2 * factor * time * length / 1000, "repetitions": 0 if time is None else 1 + (time < 50),

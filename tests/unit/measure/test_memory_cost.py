@@ -1,8 +1,8 @@
 import pytest
 
-from lib.measure.implementations import NAIVE, Case
+from lib.measure.implementations import NAIVE, AttentionCase
 from lib.measure.memory_cost import memory_cost, one_pass
-from lib.measure.tables import MEMORY_COLUMNS
+from lib.measure.tables import COLUMNS
 
 SDPA, LSH = {"kind": "sdpa"}, {"kind": "lsh", "num_hashes": 2, "chunk_size": 16}
 SIZES = {"heads": 2, "head_size": 16, "device": "cpu", "dtype": "float32", "minutes": 1, "gibibytes": 1}
@@ -10,7 +10,7 @@ SIZES = {"heads": 2, "head_size": 16, "device": "cpu", "dtype": "float32", "minu
 
 def test_a_table_of_every_mechanism_and_length():
     table = memory_cost({"sdpa": SDPA, "lsh": LSH}, lengths=[64, 32], **SIZES)
-    assert list(table) == MEMORY_COLUMNS
+    assert list(table) == COLUMNS["memory_cost"]
     rows = list(table[["mechanism", "length"]].itertuples(index=False, name=None))
     assert rows == [(name, length) for length in (32, 64) for name in ("sdpa", "lsh", *NAIVE)]
     assert (table[["kept_mb", "seconds"]] > 0).all(axis=None)
@@ -63,7 +63,16 @@ def test_what_is_expected_to_exceed_the_limit_of_time_is_not_measured(monkeypatc
 
 @pytest.mark.parametrize("parameters", [SDPA, LSH])
 def test_one_pass_counts_what_the_forward_pass_keeps(parameters):
-    case = Case("ours", "some", parameters, 64, 1, "none", 2, 16, "cpu", "float32")
+    case = AttentionCase(
+        mechanism="some",
+        parameters=parameters,
+        length=64,
+        batch=1,
+        heads=2,
+        head_size=16,
+        device="cpu",
+        dtype="float32",
+    )
     seconds, kept = one_pass(case)
     assert seconds > 0
     assert kept >= 4 * 2 * 64 * 16 * 2

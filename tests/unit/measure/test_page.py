@@ -39,7 +39,7 @@ def shape(table):
 
 
 def test_the_page_shows_exactly_the_rows_of_attention_that_the_benchmark_measures(page, mechanisms):
-    cases = attention_cases(mechanisms, lengths=LENGTHS, heads=8, head_size=64, **PLACE)
+    cases = attention_cases(mechanisms, LENGTHS, heads=8, head_size=64, **PLACE)
     summary = attention_summary(
         attention_table(
             {
@@ -66,7 +66,7 @@ def test_the_page_shows_exactly_the_rows_of_training_that_the_benchmark_measures
         first_of_kind.setdefault(parameters["kind"], name)
     cases = training_cases(
         {name: mechanisms[name] for name in first_of_kind.values()},
-        Encoder(),
+        encoder=Encoder(),
         batch=4,
         documents=64,
         document_batch=4,
@@ -74,7 +74,7 @@ def test_the_page_shows_exactly_the_rows_of_training_that_the_benchmark_measures
     )
     summary = training_summary(
         training_table(
-            {"implementation": case.implementation, "model": case.model, "step": case.work, "batch": case.batch}
+            {"implementation": case.implementation, "model": case.model, "step": case.step, "batch": case.batch}
             for case in cases
         )
     )

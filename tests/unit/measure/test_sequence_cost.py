@@ -6,7 +6,7 @@ from lib.backbones.encoder.parameters import Parameters as Encoder
 from lib.measure.cost import REPETITIONS
 from lib.measure.implementations import NAIVE
 from lib.measure.sequence_cost import PASSES, RECURRENT, AttentionLayer, RecurrentLayer, sequence_cost
-from lib.measure.tables import SEQUENCE_COLUMNS
+from lib.measure.tables import COLUMNS
 
 SDPA, LSH = {"kind": "sdpa"}, {"kind": "lsh", "num_hashes": 2, "chunk_size": 16}
 SMALL = Encoder(hidden_size=32, num_attention_heads=2)
@@ -24,7 +24,7 @@ def two_threads():
 def test_a_table_of_every_layer_pass_and_length_with_one_thread_and_with_all(two_threads):
     table = sequence_cost({"sdpa": SDPA, "lsh": LSH}, SMALL, lengths=[32, 16], **SIZES)
     assert torch.get_num_threads() == 2
-    assert list(table) == SEQUENCE_COLUMNS
+    assert list(table) == COLUMNS["sequence_cost"]
     families = dict.fromkeys(("rnn", "lstm", "gru"), "recurrent") | dict.fromkeys(("sdpa", "lsh", *NAIVE), "attention")
     rows = list(table[["length", "threads", "layer", "pass"]].itertuples(index=False, name=None))
     assert rows == [(n, t, name, kind) for n in (16, 32) for t in (1, 2) for name in families for kind in PASSES]

@@ -1512,6 +1512,10 @@ def test_settings_lie_over_one_another_before_they_are_checked(repository):
 
 
 def test_the_reference_is_up_to_date(repository):
-    assert (repository / "config/README.md").read_text() == config_readme(), "run: python scripts/config_reference.py"
-    assert (repository / "config/schema.json").read_text() == config_schema(), "run: python scripts/config_reference.py"
+    assert (repository / "config/README.md").read_text() == config_readme(), (
+        "run: python scripts/tools/config_reference.py"
+    )
+    assert (repository / "config/schema.json").read_text() == config_schema(), (
+        "run: python scripts/tools/config_reference.py"
+    )
     json.loads(config_schema())

@@ -20,7 +20,7 @@ from lib.tasks.parameters import TASKS
 from lib.workflow.config_reference import config_readme, config_schema
 from lib.workflow.plan import Plan
 
-AGAIN = "run: python scripts/config_reference.py"
+AGAIN = "run: python scripts/tools/config_reference.py"
 
 
 def fields(*sections):

@@ -17,7 +17,7 @@ CHECKPOINT = ("model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_stat
 @pytest.fixture
 def program(repository, tmp_path):
     """Run the program on a study."""
-    main = runpy.run_path(str(repository / "scripts" / "new_experiment.py"))["main"]
+    main = runpy.run_path(str(repository / "scripts/tools/new_experiment.py"))["main"]
 
     def run(*arguments, study=repository / "config" / "demo.yaml"):
         main([*arguments, "--experiments", str(tmp_path), "--configfile", str(study)])

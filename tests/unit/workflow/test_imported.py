@@ -47,7 +47,7 @@ def test_missing_runs_are_named(plan):
         plan.check()
     assert str(error.value).count("no record") == 2
     assert "runs/pretrain/sdpa/wikipedia/seed-1: no record" in str(error.value)
-    assert "scripts/import_runs.py --out" in str(error.value)
+    assert "scripts/tools/import_runs.py --out" in str(error.value)
 
 
 def test_long_lists_are_cut():

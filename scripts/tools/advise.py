@@ -1,7 +1,7 @@
 """Recommend an attention mechanism for your own texts, and estimate its cost on this machine.
 
-python scripts/advise.py --texts my_documents.parquet --column text
-python scripts/advise.py --texts reviews.csv --column review --label sentiment --labels negative positive
+python scripts/tools/advise.py --texts my_documents.parquet --column text
+python scripts/tools/advise.py --texts reviews.csv --column review --label sentiment --labels negative positive
 
 Prints, for each length limit and model, the share of the text that is lost, the estimated time and memory of adaptation
 and fine-tuning, whether they fit, and the scores of finished runs; then the advice, and the study that follows it,
@@ -18,7 +18,8 @@ from lib.core.files import write_text
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program with the arguments `argv`."""
-    from lib.advice.advice import LIMITS, Question, advise
+    from lib.advice.advice import LIMITS, advise
+    from lib.advice.question import Question
 
     parser = program.parser(__doc__)
     parser.add_argument(

@@ -1,10 +1,10 @@
 """Accept stale results unchanged, and write the acceptance to the run records.
 
-python scripts/accept.py results/tables/f1.csv --reason "only renamed a function"
-python scripts/accept.py results/demo/runs/pretrain/sdpa/wikipedia/seed-420/run.json --configfile config/demo.yaml
+python scripts/tools/accept.py results/tables/f1.csv --reason "only renamed a function"
+python scripts/tools/accept.py results/demo/runs/pretrain/sdpa/wikipedia/seed-420/run.json --configfile config/demo.yaml
 
-Makes nothing. Accepts the target and everything that it is made from; scripts/why.py shows this before. Refuses missing
-and incomplete results, because they must be made: the exit status is then 2.
+Makes nothing. Accepts the target and everything that it is made from; scripts/tools/why.py shows this before. Refuses
+missing and incomplete results, because they must be made: the exit status is then 2.
 """
 
 import sys

@@ -6,11 +6,11 @@ import pytest
 import torch
 from step_costs import made_steps
 
-from lib.advice.steps import Case, measure, measured
 from lib.backbones.parameters import BACKBONES
 from lib.core.errors import RunError
 from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from lib.measure.cost import with_peak_mb
+from lib.measure.steps import StepsCase, measure, measured
 from lib.tasks.parameters import TASKS
 
 
@@ -58,7 +58,7 @@ def case(tokenizer, task="sequence_classification", mechanism=None, **changes):
         "most_mb": 10_000.0,
         "seconds": 2.0,
     }
-    return Case(**values | changes)
+    return StepsCase(**values | changes)
 
 
 @pytest.mark.parametrize("task", ["sequence_classification", "masked_lm"])

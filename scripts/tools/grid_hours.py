@@ -1,7 +1,7 @@
 """Extrapolate the hours of the full grid from training steps measured on this machine.
 
-python scripts/grid_hours.py
-python scripts/grid_hours.py --device cuda --kernels triton --out results/tables/grid_hours.csv
+python scripts/tools/grid_hours.py
+python scripts/tools/grid_hours.py --device cuda --kernels triton --out results/tables/grid_hours.csv
 
 Prints hours per stage beside the published ones; --out writes the hours of every run.
 """
@@ -19,7 +19,7 @@ from lib.core import program
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    from lib.advice.grid_hours import grid_hours, summary
+    from lib.measure.grid_hours import grid_hours, summary
     from lib.measure.options import write_table
 
     parser = program.parser(__doc__)

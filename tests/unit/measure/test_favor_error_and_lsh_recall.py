@@ -6,20 +6,13 @@ import pandas as pd
 import pytest
 import torch
 
-from lib.attention.approximation import chunk_numbers, relative_error
+from lib.attention.approximation_error import chunk_numbers, relative_error
 from lib.attention.lsh.reference import reference
 from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
 from lib.core.program import run as run_program
-from lib.measure.approximation import (
-    clustered,
-    favor_draws,
-    favor_error,
-    favor_output,
-    lsh_codes,
-    lsh_mass,
-    lsh_recall,
-)
+from lib.measure.favor_error import favor_draws, favor_error, favor_output
+from lib.measure.lsh_recall import clustered, lsh_codes, lsh_mass, lsh_recall
 
 SCRIPTS = Path(__file__).resolve().parents[3] / "scripts"
 WIDTH = 16
@@ -107,7 +100,7 @@ def test_all_blocks_of_queries_count(monkeypatch):
     query = clustered(100, WIDTH, norm=4, cosine=0.5, seed=3)
     chunks = chunk_numbers(lsh_codes(query, 2, 8, seed=5), 8)
     whole = lsh_mass(query, [chunks], [1, 2])
-    monkeypatch.setattr("lib.measure.approximation.ROWS", 30)
+    monkeypatch.setattr("lib.measure.lsh_recall.ROWS", 30)
     keys, caught = lsh_mass(query, [chunks], [1, 2])
     assert keys == pytest.approx(whole[0], rel=1e-5)
     assert caught[0] == pytest.approx(whole[1][0], rel=1e-5)

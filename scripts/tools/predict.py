@@ -1,7 +1,7 @@
 """Classify documents with a fine-tuned model.
 
-python scripts/predict.py --model results/runs/finetune/.../model --input texts.txt --out labels.csv
-python scripts/predict.py --model results/runs/finetune/.../model --input table.csv --column review --out labels.csv
+python scripts/tools/predict.py --model results/runs/finetune/.../model --input texts.txt --out labels.csv
+python scripts/tools/predict.py --model results/runs/finetune/.../model --input table.csv --column review
 """
 
 import sys

@@ -1,7 +1,7 @@
 """Name what would be made again for a target, and why: which setting, function, input or command changed.
 
-python scripts/why.py results/tables/f1.csv
-python scripts/why.py results/demo/tables/f1.csv --configfile config/demo.yaml
+python scripts/tools/why.py results/tables/f1.csv
+python scripts/tools/why.py results/demo/tables/f1.csv --configfile config/demo.yaml
 
 Makes nothing. Also names finished steps that lack results, which Snakemake does not notice while newer results exist
 that were made from them, and runs made with another torch, transformers or tokenizers than is installed. Exits with 0
@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if unknown := unknown_steps(workflow):
             print(
                 f"\n{unknown} finished steps are not in .snakemake/metadata, so that no change of their settings or "
-                "code is seen. scripts/accept.py takes them as they are."
+                "code is seen. scripts/tools/accept.py takes them as they are."
             )
         runs = [Path(file).parent for job in in_order(workflow) for file in job.output if Path(file).name == RUN]
         records = {folder: read_record(folder) for folder in runs if (folder / RUN).is_file()}

@@ -1,6 +1,6 @@
 """Kill trainings with `kill -9` at random instants, start them again, and compare them with undisturbed ones.
 
-python scripts/torture.py --out FOLDER CONFIG [CONFIG ...]
+python scripts/tools/torture.py --out FOLDER CONFIG [CONFIG ...]
 
 CONFIG names the `config.yaml` of finished runs whose inputs still exist; runs that do not train are left out. Each run
 trains once undisturbed. Then it is killed --kills times, with a checkpoint after every step, and compared each time it
@@ -8,7 +8,7 @@ finishes: weights, predictions and history must be the same bit for bit. Prints 
 counts.json; exits with 1 if anything differs. To test three stages, three mechanisms and two further backbones:
 
     snakemake --configfile config/torture.yaml --cores all
-    python scripts/preloaded.py python scripts/torture.py --out results/kills results/torture/runs/*/*/*/*/config.yaml
+    python scripts/preloaded.py python scripts/tools/torture.py --out kills results/torture/runs/*/*/*/*/config.yaml
 
 The first program lets all starts share one process that has already imported the libraries.
 """

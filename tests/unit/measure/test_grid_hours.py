@@ -5,10 +5,10 @@ import numpy as np
 import pytest
 from step_costs import made_steps
 
-from lib.advice import estimates
-from lib.advice import grid_hours as module
-from lib.advice.grid_hours import described, grid_hours, summary, training_lengths
 from lib.core.errors import DataError
+from lib.measure import estimates
+from lib.measure import grid_hours as module
+from lib.measure.grid_hours import described, grid_hours, summary, training_lengths
 from lib.results.published import published_runs
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.plan import Plan

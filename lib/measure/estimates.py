@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lib.advice.steps import Steps
 from lib.backbones.parameters import Precision
 from lib.core.errors import RunError
 from lib.data.samplers import LengthGroupedSampler, micro_batch_size
 from lib.measure.cost import resident_mb
+from lib.measure.steps import Steps
+from lib.measure.token_lengths import spread_evenly
 from lib.study.execution import Execution
 from lib.study.recipe import Recipe
 
@@ -127,7 +128,7 @@ class ModelSteps:
         micro_batch = (fitting or sizes[-1:])[0]
 
         simulated = min(documents, SIMULATED)
-        like = np.quantile(lengths, (np.arange(simulated) + 0.5) / simulated).round().astype(int).tolist()
+        like = np.quantile(lengths, spread_evenly(simulated)).round().astype(int).tolist()
         batch_sizes, batch_lengths = micro_batches(like, recipe.batch_size, micro_batch)
         computing = self.seconds(batch_sizes, batch_lengths, masked=masked) * self._share_of_work(
             steps, recipe, documents

@@ -1,7 +1,7 @@
 """Compare finished runs with their records: the files that they left, their inputs, and the code.
 
-python scripts/verify.py
-python scripts/verify.py --configfile config/demo.yaml
+python scripts/tools/verify.py
+python scripts/tools/verify.py --configfile config/demo.yaml
 
 Hashes every file again, which takes long for large files. Exits with 1 if something differs, and with 2 if a record
 cannot be read. Also names runs made with other versions of torch, transformers or tokenizers than are installed; their

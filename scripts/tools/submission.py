@@ -1,6 +1,6 @@
 """Write the spans that a run found in its test documents as a submission to the UNLP 2025 shared task.
 
-python scripts/submission.py --run results/runs/.../seed-1 --out submission.csv
+python scripts/tools/submission.py --run results/runs/.../seed-1 --out submission.csv
 """
 
 import sys

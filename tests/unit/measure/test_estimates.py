@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from step_costs import made_steps
 
-from lib.advice import estimates
-from lib.advice.estimates import Machine, ModelSteps, micro_batches, this_machine
 from lib.core.errors import RunError
+from lib.measure import estimates
+from lib.measure.estimates import Machine, ModelSteps, micro_batches, this_machine
 from lib.study.execution import Execution
 from lib.study.recipe import Recipe
 

@@ -1,6 +1,6 @@
 """Replace the measured tables of a page by new ones.
 
-python scripts/cost_page.py --page docs/attention_cost.md --summaries attention_cost.md training_cost.md
+python scripts/tools/cost_page.py --page docs/attention_cost.md --summaries attention_cost.md training_cost.md
 """
 
 import sys

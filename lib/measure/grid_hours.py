@@ -1,59 +1,34 @@
 """The hours of the full grid, extrapolated from training steps that are measured on this machine.
 
-Steps of every model are measured on random ids at the grid's sizes and lengths, as `lib.advice.steps` says; its epochs
+Steps of every model are measured on random ids at the grid's sizes and lengths, as `lib.measure.steps` says; its epochs
 are then drawn up batch by batch. Evaluations, the preparation of texts and the saving of checkpoints are left out.
 """
 
 import json
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from lib.advice.estimates import this_machine
-from lib.advice.measuring import model_cases, model_steps
-from lib.advice.steps import measured_now
-from lib.advice.studies import SECTIONS, candidates, find_stages
 from lib.attention.parameters import Kernels
 from lib.core.errors import DataError
 from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from lib.measure.estimates import Machine, ModelSteps, this_machine
+from lib.measure.steps import measured_now
+from lib.measure.study_steps import Stages, candidates, find_stages, model_steps
+from lib.measure.tables import COLUMNS
+from lib.measure.token_lengths import spread_evenly, typical_lengths
 from lib.results.published import published_runs
 from lib.study.configuration import Layer, load_study, merged, read_layers
 from lib.workflow.plan import Plan
 
 PUBLISHED = "grid"
 VOCABULARY = 30_522
-LENGTHS: Mapping[str, Sequence[int]] = {
-    "wikipedia": (
-        181, 239, 261, 282, 307, 335, 364, 390, 418, 459, 510,
-        551, 604, 666, 743, 854, 989, 1221, 1576, 2322, 19_391,
-    ),
-    "imdb": (
-        14, 81, 121, 141, 152, 162, 171, 181, 194, 207, 221,
-        238, 260, 288, 315, 351, 400, 460, 556, 724, 2813,
-    ),
-    "hyperpartisan": (
-        1434, 1530, 1565, 1595, 1639, 1683, 1714, 1813, 1882, 1925, 1976,
-        2088, 2181, 2250, 2322, 2431, 2459, 2853, 3243, 4737, 6864,
-    ),
-    "arxiv": (
-        371, 1405, 2035, 2480, 2898, 3316, 3653, 4219, 4498, 4983, 5364,
-        5780, 6319, 6820, 7386, 7850, 8781, 10_206, 11_836, 14_116, 27_065,
-    ),
-}  # fmt: skip
-"""Tokens of documents before they are cut, where a study has not prepared its own: the quantiles 0, 0.05, ..., 1.
-
-With BERT's vocabulary, of samples of real texts: IMDb's reviews; 3,000 articles of Wikipedia with at least 1,000
-characters; 65 articles of Hyperpartisan (by article) with at least 7,000 characters; 605 papers of arXiv. Other texts
-have as many tokens as their limit.
-"""
 DOCUMENTS = {"imdb": 40_000, "hyperpartisan": 52_000, "arxiv": 26_710}
 """Training documents of the grid's datasets. Source: the study, section 4.3."""
-
-COLUMNS = ["stage", "dataset", "model", "documents", "epochs", "mean_tokens", "lengths", "hours", "published_hours"]
 
 
 def grid_hours(
@@ -95,36 +70,38 @@ def grid_hours(
         # Ids are random, so only the size of the vocabulary matters.
         words = [*SPECIAL_TOKENS, *map(str, range(VOCABULARY - len(SPECIAL_TOKENS)))]
         TextTokenizer.from_vocabulary({word: number for number, word in enumerate(words)}, place)
-        cases = model_cases(
-            graph, stages, chosen, machine, tokenizer=place, longest=longest, seconds=seconds, kernels=kernels
+        steps = model_steps(
+            graph,
+            stages,
+            chosen,
+            machine,
+            measured_now,
+            tokenizer=place,
+            longest=longest,
+            seconds=seconds,
+            kernels=kernels,
         )
-        steps = model_steps(graph, stages, chosen, measured_now(cases))
 
-    published = published_runs(PUBLISHED)["minutes_per_epoch"]
-    rows = []
-    for model in chosen:
-        for stage in reversed(graph.chain(stages.classification)):
-            for entry in graph.experiment.stages[stage].data:
-                work = graph.work(model, stage, entry)
-                if work.recipe is None:
-                    continue
-                lengths, documents, source = training_lengths(plan, entry, graph.tokenizer_of(model, entry))
-                cost = steps[model].cost(machine, work.recipe, lengths, documents, masked=work.task.kind == "masked_lm")
-                passes = work.recipe.passes(documents)
-                rows.append(
-                    {
-                        "stage": stage,
-                        "dataset": entry,
-                        "model": model,
-                        "documents": documents,
-                        "epochs": passes,
-                        "mean_tokens": lengths.mean(),
-                        "lengths": source,
-                        "hours": cost.seconds * passes / 3600,
-                        "published_hours": published.get((stage, model, entry), np.nan) * passes / 60,
-                    }
-                )
-    return pd.DataFrame(rows, columns=COLUMNS)
+    rows = [row for model in chosen for row in _hours_of(plan, stages, model, steps[model], machine)]
+    return pd.DataFrame(rows, columns=COLUMNS["grid_hours"])
+
+
+def _hours_of(
+    plan: Plan, stages: Stages, model: str, steps: ModelSteps, machine: Machine
+) -> Iterator[tuple[str | float, ...]]:
+    """Yield the rows of a model, one per stage and dataset."""
+    graph, published = plan.graph, published_runs(PUBLISHED)["minutes_per_epoch"]
+    for stage in reversed(graph.chain(stages.classification)):
+        for entry in graph.experiment.stages[stage].data:
+            work = graph.work(model, stage, entry)
+            if work.recipe is None:
+                continue
+            lengths, documents, source = training_lengths(plan, entry, graph.tokenizer_of(model, entry))
+            cost = steps.cost(machine, work.recipe, lengths, documents, masked=work.task.kind == "masked_lm")
+            epochs = work.recipe.passes(documents)
+            hours = cost.seconds * epochs / 3600
+            published_hours = published.get((stage, model, entry), np.nan) * epochs / 60
+            yield stage, entry, model, documents, epochs, lengths.mean(), source, hours, published_hours
 
 
 def summary(hours: pd.DataFrame) -> str:
@@ -164,12 +141,7 @@ def training_lengths(plan: Plan, entry: str, tokenizer: str) -> tuple[np.ndarray
         cuts = [(part.articles, part.max_tokens) for part in (corpora[entry].short, corpora[entry].long)]
     else:
         cuts = [(DOCUMENTS.get(entry, 50_000), plan.experiment.datasets[entry].max_tokens)]
-    parts_assumed = [
-        np.minimum(np.quantile(LENGTHS.get(entry, (limit,)), (np.arange(number) + 0.5) / number), limit)
-        for number, limit in cuts
-        if number
-    ]
-    lengths = np.concatenate(parts_assumed).round()
+    lengths = np.concatenate([typical_lengths(entry, number, limit) for number, limit in cuts if number])
     return lengths, len(lengths), "assumed"
 
 
@@ -185,7 +157,7 @@ def described(statistics: Mapping[str, Any], documents: int) -> np.ndarray:
     least, median, most = statistics["min"], statistics["median"], statistics["max"]
     end = 1 - statistics["at_limit"]
     start, lowest = (0.5, median) if end > 0.5 else (0.0, least)
-    at = (np.arange(documents) + 0.5) / documents
+    at = spread_evenly(documents)
     lengths = np.interp(at, [0, start], [least, lowest])
     if end > start and most > lowest:
         rest = statistics["mean"] - start * (least + lowest) / 2 - (1 - end) * most
@@ -198,9 +170,9 @@ def described(statistics: Mapping[str, Any], documents: int) -> np.ndarray:
 
 def _changes(layers: Sequence[Layer], encoder: Mapping[str, Any]) -> dict[str, Any]:
     """Return a layer that gives a study's encoders other fields, and takes its report away, which is not needed."""
-    raw = merged(layers)
+    raw, sections = merged(layers), ("tables", "figures", "analyses")
     encoders = [name for name, each in raw["experiment"]["backbones"].items() if each["kind"] == "encoder"]
     return {
         "experiment": {"backbones": {name: dict(encoder) for name in encoders}},
-        "report": {section: dict.fromkeys(raw.get("report", {}).get(section) or {}) for section in SECTIONS},
+        "report": {section: dict.fromkeys(raw.get("report", {}).get(section) or {}) for section in sections},
     }

@@ -1,8 +1,8 @@
 """Write the configuration of a new run by hand.
 
-python scripts/new_experiment.py pretrain first --model lsh-h2-c64
-python scripts/new_experiment.py finetune first-imdb --dataset imdb --start pretrain/first
-python scripts/new_experiment.py pretrain second --resume pretrain/first
+python scripts/tools/new_experiment.py pretrain first --model lsh-h2-c64
+python scripts/tools/new_experiment.py finetune first-imdb --dataset imdb --start pretrain/first
+python scripts/tools/new_experiment.py pretrain second --resume pretrain/first
 
 Prints the folder of the experiment and the command that runs it. You may edit its config.yaml first (config/README.md
 describes its keys).

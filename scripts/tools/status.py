@@ -1,7 +1,7 @@
 """Show the progress of a study: runs by stage, running runs and their expected ends, failures, hours spent and left.
 
-python scripts/status.py
-python scripts/status.py --configfile config/demo.yaml
+python scripts/tools/status.py
+python scripts/tools/status.py --configfile config/demo.yaml
 
 Reads what runs leave on disk, so it works on a login node, on a laptop, and while snakemake runs. Exits with 1 if a run
 failed or lacks results, and with 2 if the study cannot be read.

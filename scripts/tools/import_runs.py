@@ -1,6 +1,6 @@
 """Import run records of other code, so that tables and figures can be made from them.
 
-python scripts/import_runs.py --runs FILE --history FILE --out results/reference
+python scripts/tools/import_runs.py --runs FILE --history FILE --out results/reference
 snakemake --configfile config/imported.yaml --cores all
 
 `lib/results/foreign.py` describes the files. A study with `execution.runs: imported` reads the imported records.

@@ -9,7 +9,6 @@ import inspect
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,7 +18,7 @@ import numpy as np
 import torch
 from tqdm import tqdm
 
-from lib.attention.contract import set_kernels, set_step
+from lib.attention.contract import set_step
 from lib.attention.parameters import MECHANISMS, Kernels
 from lib.backbones.parameters import BACKBONES, BackboneParameters, Precision
 from lib.core.errors import RunError
@@ -27,6 +26,7 @@ from lib.core.files import write_json
 from lib.data.padding import known_beforehand
 from lib.data.tokenizer import TextTokenizer
 from lib.measure.cost import highest_mb, processor, repeated, resident_mb, timed, with_peak_mb
+from lib.measure.trained_model import TrainedModel
 from lib.tasks.parameters import TASKS, TaskParameters
 from lib.workflow.digests import code_digest
 
@@ -38,7 +38,7 @@ SHORT = (128, 192, 256, 320, 512)
 LENGTHS = (*SHORT, 2048, 8192, 16_384)
 """The same with long documents, as far as time and memory allow."""
 
-DTYPES: Mapping[Precision, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+DTYPES: Mapping[Precision, str] = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 _FEWEST = 2
 """Documents of a batch at least, so that there is padding, as nearly always in training."""
 STATES_MB = 4 * 4 / 2**20
@@ -46,7 +46,7 @@ STATES_MB = 4 * 4 / 2**20
 
 
 @dataclass(frozen=True)
-class Case:
+class StepsCase:
     """A model and a task whose steps are measured.
 
     Args:
@@ -118,29 +118,21 @@ class Steps:
         return self.peaks[0] + growth * (tokens - sizes[0])
 
 
-class Training:
-    """A model with its optimiser, which trains on batches of random tokens."""
+class RandomTraining(TrainedModel):
+    """A model that trains on batches of random tokens."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: StepsCase) -> None:
         torch.manual_seed(0)
         labels = ["no", "yes"] if case.task.labelled else None
         self.tokenizer = TextTokenizer.load(case.tokenizer).backend
-        self.task = TASKS.load(case.task.kind, "task").Task(case.task, labels=labels, seed=0)
+        task = TASKS.load(case.task.kind, "task").Task(case.task, labels=labels, seed=0)
         backbone = BACKBONES.load(case.backbone.kind, "backbone").Backbone(case.backbone, seed=0)
-        self.model = self.task.model(backbone.config(self.tokenizer, self.task.model_options())).to(case.device)
-        set_kernels(self.model, case.kernels)
-        self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=True)  # as the Trainer's
-        self.device = torch.device(case.device)
-        self.dtype = DTYPES[case.precision]
-        self.collate = self.task.collator(self.tokenizer)
+        model = task.model(backbone.config(self.tokenizer, task.model_options()))
+        super().__init__(model, case.device, DTYPES[case.precision], case.kernels, fused=True)  # as the Trainer's
+        self.collate = task.collator(self.tokenizer)
         self.scored = "scored" in inspect.signature(self.model.forward).parameters
         self.generator = np.random.default_rng(0)
         self.steps = 0
-
-    @property
-    def weights(self) -> int:
-        """Number of weights."""
-        return sum(weight.numel() for weight in self.model.parameters())
 
     def examples(self, size: int, length: int) -> list[dict[str, Any]]:
         """Return so many documents of random tokens, of which all but the first are a little shorter than `length`."""
@@ -159,29 +151,25 @@ class Training:
     def step(self, examples: Sequence[Mapping[str, Any]]) -> None:
         """Train on a micro-batch, its collation included, up to the gradients."""
         self.steps += 1
-        set_step(self.model.train(), self.steps)  # LSH rotates anew in every step
-        self._loss(examples).backward()
+        set_step(self.model, self.steps)  # LSH rotates anew in every step
+        self.loss(self._batch(examples)).backward()
 
     def forward(self, examples: Sequence[Mapping[str, Any]]) -> None:
         """Compute the loss of a micro-batch, and keep nothing."""
         with torch.no_grad():
-            self._loss(examples)
+            self.loss(self._batch(examples))
 
     def update(self) -> None:
-        """Do the optimiser's step."""
+        """Clip the gradients, and do the optimiser's step."""
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        self.optimiser.step()
-        self.optimiser.zero_grad()
+        super().update()
 
-    def _loss(self, examples: Sequence[Mapping[str, Any]]) -> torch.Tensor:
+    def _batch(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         batch = known_beforehand(self.collate(examples), scored=self.scored)  # as the Trainer does
-        batch = {name: tensor.to(self.device) for name, tensor in batch.items()}
-        cast: AbstractContextManager = torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32)
-        with cast:
-            return self.model(**batch).loss
+        return {name: tensor.to(self.device) for name, tensor in batch.items()}
 
 
-def measure(case: Case) -> Steps:
+def measure(case: StepsCase) -> Steps:
     """Return what training steps of a case cost; on a CPU, memory is that of the process, so it needs one of its own.
 
     Times are the shortest of a few repetitions, since whatever else a machine does only adds to them. Lengths after the
@@ -190,7 +178,7 @@ def measure(case: Case) -> Steps:
     place = torch.device(case.device)
     on_gpu = place.type == "cuda"
     before = torch.cuda.memory_allocated(place) / 2**20 if on_gpu else resident_mb()
-    training = Training(case)
+    training = RandomTraining(case)
     spent, slot = 0.0, case.seconds / (2 * len(case.lengths) + 2)
 
     def quickest(computation: Callable[[], object], expected: float | None = None) -> float:
@@ -236,13 +224,13 @@ def measure(case: Case) -> Steps:
     return replace(found, optimiser_seconds=min(updates), peaks=(first_peak, peak()))
 
 
-def measured_now(cases: Mapping[str, Case]) -> dict[str, Steps]:
+def measured_now(cases: Mapping[str, StepsCase]) -> dict[str, Steps]:
     """Return what training steps cost, by the names of `cases`, measured now and kept nowhere.
 
     Raises:
         RunError: memory did not suffice.
     """
-    preloaded = sorted({__name__, *(module for case in cases.values() for module in _modules(case))})
+    preloaded = sorted({module for case in cases.values() for module in _modules(case)})
     found = {}
     for name, case in tqdm(cases.items(), "measuring", disable=None):
         found[name], _ = with_peak_mb(measure, case, device=torch.device(case.device), preloaded=preloaded)
@@ -252,7 +240,7 @@ def measured_now(cases: Mapping[str, Case]) -> dict[str, Steps]:
     return found
 
 
-def measured(cases: Mapping[str, Case], *, again: bool = False) -> dict[str, Steps]:
+def measured(cases: Mapping[str, StepsCase], *, again: bool = False) -> dict[str, Steps]:
     """Return what training steps cost, by the names of `cases`: from the cache, or measured now and kept there.
 
     Args:
@@ -279,7 +267,7 @@ def _grows(backbone: BackboneParameters) -> bool:
     return mechanism is not None and mechanism.keys_per_query(2 * LENGTHS[-1]) > mechanism.keys_per_query(LENGTHS[-1])
 
 
-def _modules(case: Case) -> list[str]:
+def _modules(case: StepsCase) -> list[str]:
     """Return the modules that define a case's task, backbone and mechanism, which are imported by name."""
     modules = [TASKS.module(case.task.kind, "task"), BACKBONES.module(case.backbone.kind, "backbone")]
     if mechanism := case.backbone.held_mechanism:
@@ -287,7 +275,7 @@ def _modules(case: Case) -> list[str]:
     return modules
 
 
-def _cached(case: Case) -> Path:
+def _cached(case: StepsCase) -> Path:
     """Return the path of what was measured of a case on this machine, by this code."""
     import platformdirs  # a GPU's machine may lack it, and keeps nothing
 
@@ -300,7 +288,7 @@ def _cached(case: Case) -> Path:
         "processor": processor(place),
         "threads": torch.get_num_threads() if place.type == "cpu" else None,
         "torch": torch.__version__,
-        "code": code_digest("lib/advice/steps.py", *_modules(case)),
+        "code": code_digest("lib/measure/steps.py", *_modules(case)),
     }
     digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
     return platformdirs.user_cache_path("attention-grid") / "training_steps" / f"{digest}.json"

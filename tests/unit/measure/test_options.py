@@ -1,0 +1,31 @@
+import pandas as pd
+
+from lib.measure import options
+
+
+def test_an_option_has_the_type_of_its_default(tmp_path):
+    parser = options.parser(
+        "what it does", mechanisms={}, lengths=(32, 64), seconds=1.0, heads=8, alibi=False, vocabulary=str
+    )
+    given = [
+        "--mechanisms",
+        '{"a":{}}',
+        "--lengths",
+        "16",
+        "--seconds",
+        "0.5",
+        "--alibi",
+        "--vocabulary",
+        "file",
+        "--out",
+    ]
+    values = vars(parser.parse_args([*given, "table.csv"]))
+    assert values == {
+        "mechanisms": {"a": {}}, "lengths": [16], "seconds": 0.5, "heads": 8, "alibi": True, "vocabulary": "file",
+        "out": "table.csv",
+    }  # fmt: skip
+    table = tmp_path / "table.csv"
+    options.measure(
+        options.parser(None, heads=8), lambda heads: pd.DataFrame({"us": [heads / 3]}), ["--out", str(table)]
+    )
+    assert table.read_text() == "us\n2.6667\n"
