@@ -59,8 +59,9 @@ class Parameters(BackboneParameters):
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """See `BackboneParameters.abilities`."""
-        return frozenset({"states", "attention_maps", "queries_and_keys"})
+        """See `BackboneParameters.abilities`: weights that may be negative are no map of attention."""
+        maps = self.mechanism is None or self.mechanism.row_stochastic
+        return frozenset({"states", "queries_and_keys", *(["attention_maps"] if maps else [])})
 
     @property
     def linear_layers(self) -> frozenset[str]:
@@ -155,8 +156,10 @@ class Parameters(BackboneParameters):
         return self.mechanism.kind if self.mechanism else self.kind
 
     def longest(self) -> int | None:
-        """See `BackboneParameters.longest`: learned positions have an end."""
-        return self.max_position_embeddings if self.position_embedding_type == "learned" else None
+        """See `BackboneParameters.longest`: learned positions have an end, and so have some mechanisms."""
+        of_positions = self.max_position_embeddings if self.position_embedding_type == "learned" else None
+        of_mechanism = self.mechanism.longest() if self.mechanism else None
+        return min((reach for reach in (of_positions, of_mechanism) if reach is not None), default=None)
 
     def blocks(self) -> int | None:
         """See `BackboneParameters.blocks`."""
