@@ -16,8 +16,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from lib.analysis.subjects import Subject
-from lib.attention.approximation import chunk_numbers, relative_error, window_mass
 from lib.attention.contract import Attention
+from lib.attention.deviation import chunk_numbers, relative_error, window_mass
 from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
 from lib.core.randomness import derive_seed

@@ -16,8 +16,9 @@ from peft import LoraConfig, get_peft_model, inject_adapter_in_model
 from torch import Tensor, nn
 from transformers import LlamaForCausalLM
 
+from lib.backbones.heads.masked_lm import MaskedLM
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
-from lib.backbones.pretrained.masked_lm import PretrainedForMaskedLM
+from lib.backbones.pretrained.model import PretrainedBackboneModel
 from lib.data.masking import MlmCollator, TokenMasker
 from lib.measure.cost import processor, timed, with_peak_mb
 from lib.measure.tables import ADAPTATION_COLUMNS
@@ -89,7 +90,7 @@ class Adaptation:
             vocab_size=case.architecture["vocab_size"],
             pad_token_id=0,
         )
-        model: nn.Module = PretrainedForMaskedLM(config) if ours else LlamaForCausalLM(config.inner())
+        model: nn.Module = MaskedLM.on(PretrainedBackboneModel)(config) if ours else LlamaForCausalLM(config.inner())
         self.parameters = sum(weight.numel() for weight in model.parameters())
         model = inject_adapter_in_model(_lora(), model) if ours else get_peft_model(model, _lora())  # type: ignore[arg-type]
         self.model = model.to(case.device).train()

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from lib.attention.approximation import chunk_numbers, relative_error, window_mass
+from lib.attention.deviation import chunk_numbers, relative_error, window_mass
 from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
 from lib.core.randomness import derive_seed

@@ -18,10 +18,9 @@ from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassificat
 from lib.attention.contract import set_kernels
 from lib.attention.kernels import has_kernels
 from lib.attention.parameters import Kernels
+from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
 from lib.backbones.encoder.configuration import EncoderConfig
-from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
 from lib.backbones.encoder.parameters import Parameters as Encoder
-from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
 from lib.data.padding import known_beforehand, pad_ids
 from lib.data.samplers import LengthGroupedSampler
 from lib.measure.cost import (

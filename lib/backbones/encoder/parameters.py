@@ -14,6 +14,10 @@ class Parameters(BackboneParameters):
     """BERT-style encoder: sizes and dropouts; each field is the field of the same name in `EncoderConfig`."""
 
     takes_mechanism: ClassVar[bool] = True
+    decisive: ClassVar[tuple[str, ...]] = (
+        "hidden_size", "num_hidden_layers", "num_attention_heads", "attention_size", "intermediate_size",
+        "position_embedding_type", "type_vocab_size", "attention_bias",
+    )  # fmt: skip
 
     kind: Literal["encoder"] = "encoder"
     mechanism: AnyMechanism | None = Field(
@@ -167,21 +171,12 @@ class Parameters(BackboneParameters):
 
     def obstacles(self, before: BackboneParameters) -> Iterator[str]:
         """See `BackboneParameters.obstacles`: shapes and projections must agree, mechanisms may differ."""
-        if not isinstance(before, Parameters):
-            yield from super().obstacles(before)
-            return
-        for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "attention_size", "intermediate_size",
-                     "position_embedding_type", "type_vocab_size", "attention_bias"):  # fmt: skip
-            if getattr(self, name) != getattr(before, name):
-                yield f"{name} is {getattr(self, name)}, but the weights come from {getattr(before, name)}"
-        if (
-            self.mechanism
-            and before.mechanism
-            and (self.mechanism.shares_query_and_key != before.mechanism.shares_query_and_key)
-        ):
+        yield from super().obstacles(before)
+        own, found = self.mechanism, before.held_mechanism
+        if own and found and own.shares_query_and_key != found.shares_query_and_key:
             yield (
-                f"{self.mechanism.name()} cannot take over weights of {before.mechanism.name()}, since only one of "
-                "them shares queries and keys"
+                f"{own.name()} cannot take over weights of {found.name()}, since only one of them shares queries and "
+                "keys"
             )
 
     def products_per_token(self, tokens: int, predicted_share: float) -> float:

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import torch
 
-from lib.attention.approximation import chunk_numbers, relative_error
+from lib.attention.deviation import chunk_numbers, relative_error
 from lib.attention.lsh.reference import reference
 from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from lib.attention.approximation import chunk_numbers, relative_error, window_mass
+from lib.attention.deviation import chunk_numbers, relative_error, window_mass
 
 
 def test_relative_error_is_that_of_each_head():
