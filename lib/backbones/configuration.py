@@ -32,10 +32,6 @@ class BackboneConfig(PretrainedConfig):
 
     settings: ClassVar[type[BackboneParameters]]
     """Parameters of the backbone's kind."""
-    words = "embeddings.word_embeddings"
-    """Where the word embeddings are in the model without a head."""
-    dense_head = True
-    """Whether a dense layer stands before the projection to the vocabulary, as in BERT."""
 
     def __init__(
         self,
@@ -63,6 +59,16 @@ class BackboneConfig(PretrainedConfig):
     @classmethod
     def _names(cls) -> list[str]:
         return [name for name in cls.settings.model_fields if name not in ("kind", "mechanism")]
+
+    @property
+    def words(self) -> str:
+        """Where the word embeddings are in the model without a head."""
+        return "embeddings.word_embeddings"
+
+    @property
+    def dense_head(self) -> bool:
+        """Whether a dense layer stands before the projection to the vocabulary, as in BERT."""
+        return True
 
     @property
     def parameters(self) -> BackboneParameters:

@@ -102,7 +102,7 @@ class AttendByTriton(torch.autograd.Function):
         normalisers = sums.new_empty(sums.shape[0], query.shape[2])
         plan = _plan("attend", query, draws)
         mask = real if padded else query
-        tensors = (query, draws, mask, sums, summaries, output, normalisers)
+        tensors: tuple[Any, ...] = (query, draws, mask, sums, summaries, output, normalisers)
         plan.launch(_attend_kernel, *tensors, query.stride(), output.stride(), scale, PADDED=padded)
         ctx.save_for_backward(query, key, value, draws, real, sums, summaries, output, normalisers)
         ctx.padded, ctx.scale = padded, scale
@@ -118,7 +118,18 @@ class AttendByTriton(torch.autograd.Function):
         means = torch.empty_like(normalisers)
         plan = _plan("query gradients", query, draws)
         mask = real if padded else query
-        tensors = (query, output, gradient, draws, mask, sums, summaries, normalisers, of_query, means)
+        tensors: tuple[Any, ...] = (
+            query,
+            output,
+            gradient,
+            draws,
+            mask,
+            sums,
+            summaries,
+            normalisers,
+            of_query,
+            means,
+        )
         strides = (query.stride(), output.stride(), gradient.stride(), of_query.stride())
         plan.launch(_query_gradients_kernel, *tensors, *strides, scale, PADDED=padded)
         # Of every split: the gradient of A^T v, then the shift, which is d(A^T v) and dz reaching E(k) by the sums.

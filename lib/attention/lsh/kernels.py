@@ -189,11 +189,11 @@ class _Attend(torch.autograd.Function):
         of_query, of_value = torch.empty_like(query), torch.empty_like(value)
         query_sums, value_sums = _sums(of_query, order), _sums(of_value, order)
         targets = zip(_targets(query_sums, of_query, order), _targets(value_sums, of_value, order), strict=True)
-        strides += (of_query.stride()[:3], of_value.stride()[:3])
+        all_strides = (*strides, of_query.stride()[:3], of_value.stride()[:3])
         for turn, (query_target, value_target) in enumerate(targets):
             written = (query_sums, query_target, value_sums, value_target)
             numbered = (turn, *numbers)
-            launch(_backward, programs, *inputs, means, *written, *strides, *numbered, FIRST=turn == 0, **constants)
+            launch(_backward, programs, *inputs, means, *written, *all_strides, *numbered, FIRST=turn == 0, **constants)
         return of_query, of_value, None, None, None
 
 

@@ -64,8 +64,10 @@ class Parameters(BackboneParameters):
     @property
     def abilities(self) -> frozenset[Ability]:
         """See `BackboneParameters.abilities`: weights that may be negative are no map of attention."""
-        maps = self.mechanism is None or self.mechanism.row_stochastic
-        return frozenset({"states", "queries_and_keys", *(["attention_maps"] if maps else [])})
+        found: set[Ability] = {"states", "queries_and_keys"}
+        if self.mechanism is None or self.mechanism.row_stochastic:
+            found.add("attention_maps")
+        return frozenset(found)
 
     @property
     def linear_layers(self) -> frozenset[str]:

@@ -35,7 +35,7 @@ class TaskModel(PreTrainedModel):
         Args:
             backbone: the model without a head, derived from the base of all models of that backbone.
         """
-        base = backbone.__bases__[0]
+        base: type[PreTrainedModel] = backbone.__bases__[0]  # type: ignore[assignment]  # as the argument says
         name = f"{base.base_model_prefix.capitalize()}For{cls.__name__}"
         members = {"backbone_class": backbone, "__doc__": cls.__doc__, "__module__": cls.__module__}
         return type(name, (cls, base), members)
