@@ -13,20 +13,18 @@ logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
 # transformers' Auto classes come into being.
 
 
-def _import_of_all_backbones(part: str) -> None:
+def _register_configurations(_: ModuleType) -> None:
     from lib.backbones.parameters import BACKBONES  # it imports lib
 
     for kind in BACKBONES.kinds():
-        if BACKBONES.has(kind, part):
-            BACKBONES.load(kind, part)
-
-
-def _register_configurations(_: ModuleType) -> None:
-    _import_of_all_backbones("configuration")
+        if BACKBONES.has(kind, "configuration"):
+            BACKBONES.load(kind, "configuration")
 
 
 def _register_models(_: ModuleType) -> None:
-    _import_of_all_backbones("registration")
+    from lib.backbones.registration import register_models
+
+    register_models()
 
 
 if find_spec("wrapt"):  # what measures on a bare machine makes its models itself

@@ -1,4 +1,4 @@
-"""How near an approximation comes to exact attention, on queries and keys at hand: dense, to look at.
+"""How far an approximation deviates from exact attention, on given queries and keys: dense, for analyses alone.
 
 Shapes: N tokens, n of them as queries, d head width, R hash rounds; what stands before them is a batch of heads.
 """

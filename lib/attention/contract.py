@@ -81,8 +81,10 @@ class Attention(nn.Module, ABC):
             [B, H, N, d] in the type of `value`, zeros at padding.
 
         Raises:
-            ValueError: the mask is not [B, N], or the key is another tensor than the query it should be.
+            ValueError: the mask is not [B, N], there are more tokens than the mechanism reads, or the key is another
+                tensor than the query it should be.
         """
+        self.check_length(query.shape[2])
         if self.settings.shares_query_and_key and key is not query:
             raise ValueError(
                 f"{self.settings.kind} has one projection for both: pass the same tensor as query and key."
@@ -115,8 +117,9 @@ class Attention(nn.Module, ABC):
             attention_mask: [B, N], 1 = real token; None = all real.
 
         Returns:
-            [B, H, N, N], in float32 at least, also under autocast. Rows of real tokens sum to 1 (where a normaliser
-            has an `eps`, to as much less as this takes), rows and columns of padding are zeros.
+            [B, H, N, N], in float32 at least, also under autocast. If the mechanism declares `row_stochastic`, rows of
+            real tokens sum to 1 (where a normaliser has an `eps`, to as much less as this takes). Rows and columns of
+            padding are zeros.
 
         Raises:
             ValueError: as `forward`.
@@ -136,6 +139,19 @@ class Attention(nn.Module, ABC):
         finally:
             self.dropout = dropout
         return torch.cat(parts, dim=-1)[..., :length]
+
+    def check_length(self, tokens: int) -> None:
+        """Refuse more tokens than the mechanism reads.
+
+        Raises:
+            ValueError: there are more.
+        """
+        longest = self.settings.longest()
+        if longest is not None and tokens > longest:
+            raise ValueError(
+                f"{self.settings.name()} reads {longest} tokens at most, but the text has {tokens}. Cut it, or choose "
+                "another mechanism."
+            )
 
     def slopes(self, device: torch.device) -> Tensor | None:
         """Return the slopes of ALiBi [H] in float32, None without it."""

@@ -262,6 +262,7 @@ def _attend(
         key, value = (rows.masked_fill(~real[:, None, :, None], 0) for rows in (key, value))
     # Not `forward`, which takes the padding of keys for that of queries: in cross-attention, they differ.
     mechanism = _built(parameters, seed, kernels, layer, heads, width, dropout, query.device)
+    mechanism.check_length(max(query.shape[2], key.shape[2]))
     output = mechanism.attend(query, key, value, real)
     return output.to(value.dtype).transpose(1, 2).contiguous(), None
 

@@ -10,7 +10,10 @@ Kernels = Literal["auto", "torch", "triton"]
 
 
 class MechanismParameters(KindParameters):
-    """Base of the parameters of every attention mechanism."""
+    """Base of the parameters of every attention mechanism, and of what it declares about itself.
+
+    Layers, backbones and the contract tests read these declarations; they assume nothing else.
+    """
 
     shares_query_and_key: ClassVar[bool] = False
     """Whether one projection serves as query and key; weights move only between mechanisms that agree."""
@@ -18,6 +21,17 @@ class MechanismParameters(KindParameters):
     """Whether there are attention weights that dropout could act on."""
     takes_bias: ClassVar[bool] = False
     """Whether there are scores to which a bias can be added, as by ALiBi."""
+
+    row_stochastic: ClassVar[bool] = True
+    """Whether a token's attention weights are non-negative and sum to 1, but for what an `eps` takes; only such weights
+    can be analysed as attention maps."""
+    depends_on_positions: ClassVar[bool] = False
+    """Whether the order of the tokens matters to the mechanism itself. Otherwise permuted tokens have permuted outputs.
+    Positions are counted over real tokens, so that padding stays exact."""
+
+    def longest(self) -> int | None:
+        """Return how many tokens a text may have at most; None = any number."""
+        return None
 
     def name(self) -> str:
         """Return the spelling of these parameters, used in configuration, paths and tables."""

@@ -1,10 +1,14 @@
 """What the configurations of all backbones' models have in common; they are saved beside the weights."""
 
+from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any, ClassVar, Literal
 
+import transformers
 from transformers import PretrainedConfig
 
 from lib.backbones.parameters import BackboneParameters
+from lib.core.errors import ConfigError
 
 
 class BackboneConfig(PretrainedConfig):
@@ -57,7 +61,49 @@ class BackboneConfig(PretrainedConfig):
         return [name for name in cls.settings.model_fields if name not in ("kind", "mechanism")]
 
     @property
+    def words(self) -> str:
+        """Where the word embeddings are in the model without a head."""
+        return "embeddings.word_embeddings"
+
+    @property
+    def dense_head(self) -> bool:
+        """Whether a dense layer stands before the projection to the vocabulary, as in BERT."""
+        return True
+
+    @property
     def parameters(self) -> BackboneParameters:
         """The parameters of the backbone that this configuration describes."""
         mechanism = {"mechanism": self.mechanism} if self.settings.takes_mechanism else {}
         return self.settings(**{name: getattr(self, name) for name in self._names()}, **mechanism)
+
+
+class ArchitectureConfig(BackboneConfig):
+    """Describe an architecture and the head on it; arguments as of `BackboneConfig`."""
+
+    smallest: ClassVar[Mapping[str, Any]]
+    """The architecture of a configuration that is made without arguments, as transformers does to tell what differs."""
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{"architecture": dict(self.smallest)} | kwargs)
+
+    def switches(self) -> Mapping[str, Any]:
+        """Return fields of the architecture that follow from other settings."""
+        return {}
+
+    def inner(self) -> PretrainedConfig:
+        """Return the configuration of the architecture itself.
+
+        It is made anew each time: some configurations change their own fields according to their switches, or what
+        they were given, and would change them again.
+
+        Raises:
+            ConfigError: transformers refuses a field of it.
+        """
+        fields = deepcopy(self.architecture)
+        kind = fields.pop("model_type")
+        special = {"pad_token_id": self.pad_token_id, "vocab_size": self.vocab_size}
+        try:
+            # By attribute: to import the name runs the hook of `lib`, which imports what derives from this module.
+            return transformers.AutoConfig.for_model(kind, **fields | special, **self.switches())
+        except Exception as error:  # each architecture checks its fields in its own way
+            raise ConfigError(f"architecture: transformers cannot make a {kind} of it ({error}).") from error

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from lib.backbones.parameters import BackboneParameters
 
@@ -27,18 +27,21 @@ class TokenBackbone(ABC):
 
     The part `backbone` of a kind defines `class Backbone`, derived from this class or from `TextClassifier`. Its models
     are models of transformers: `base_model` has `embeddings` and, if blocks can be frozen, a list `layers`, in which
-    what attends is called `attention`.
+    what attends is called `attention`. A backbone of several files has a part `model`, which defines `Model`, the class
+    of `base_model`; each head of `lib.backbones.heads` is put on it, unless the parameters name `own_heads`.
 
     Args:
         parameters: typed parameters of the backbone's kind.
         seed: of the run, for the backbone's own draws.
     """
 
+    model_class: ClassVar[type[PreTrainedModel]]
+    """The model without a head."""
+
     def __init__(self, parameters: BackboneParameters, *, seed: int) -> None:
         self.parameters = parameters
         self.seed = seed
 
-    @abstractmethod
     def config(self, tokenizer: PreTrainedTokenizerBase, options: dict[str, Any]) -> PretrainedConfig:
         """Return the configuration of a model, from which a task makes one.
 
@@ -46,8 +49,9 @@ class TokenBackbone(ABC):
             tokenizer: of the run.
             options: fields that the task decides.
         """
+        special = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
+        return self.model_class.config_class(**self.parameters.model_dump(exclude={"kind"}), **special | options)
 
-    @abstractmethod
     def load_weights(self, model: PreTrainedModel, folder: str | Path, *, with_head: bool = False) -> None:
         """Replace the weights of `model` by those saved in `folder`, strictly.
 
@@ -59,6 +63,9 @@ class TokenBackbone(ABC):
         Raises:
             RunError: there is no such model, or it does not fit. `model` is unchanged.
         """
+        from lib.backbones.loading import load_weights
+
+        load_weights(model, folder, with_head=with_head)
 
     def check(self, model: PreTrainedModel) -> None:  # noqa: B027 most backbones have nothing to check
         """Look whether a model that was made is what the parameters say, where that does not go without saying.

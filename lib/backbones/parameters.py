@@ -1,7 +1,7 @@
 """Settings of backbones: the base of all, and the axis that finds each by its kind. Imports no torch."""
 
-from collections.abc import Collection, Iterator
-from typing import Annotated, ClassVar, Literal, Self
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, PositiveFloat, PositiveInt, SerializeAsAny
 
@@ -33,6 +33,11 @@ class BackboneParameters(KindParameters):
 
     takes_mechanism: ClassVar[bool] = False
     """Whether a field `mechanism` holds the parameters of an attention mechanism, which each model chooses."""
+    own_heads: ClassVar[tuple[str, ...]] = ()
+    """Modules of its own folder, each with the only heads (`Head`) that its models have; () = those of
+    `lib.backbones.heads`."""
+    decisive: ClassVar[tuple[str, ...]] = ()
+    """Fields that must be equal for the weights of another model to be taken over."""
 
     @property
     def abilities(self) -> frozenset[Ability]:
@@ -81,6 +86,10 @@ class BackboneParameters(KindParameters):
         """Yield why these parameters cannot take over the weights of a backbone with the parameters `before`."""
         if before.kind != self.kind:
             yield f"a backbone of kind {self.kind} cannot take over weights of kind {before.kind}"
+            return
+        for name in self.decisive:
+            if getattr(self, name) != getattr(before, name):
+                yield f"{name} is {getattr(self, name)}, but the weights come from {getattr(before, name)}"
 
     def products_per_token(self, tokens: int, predicted_share: float) -> float:
         """Return the multiplications that a forward pass costs per token, to estimate how long a training takes.
@@ -90,6 +99,40 @@ class BackboneParameters(KindParameters):
             predicted_share: share of the tokens for which scores over the vocabulary are computed.
         """
         return 0.0
+
+
+class ArchitectureParameters(BackboneParameters):
+    """Base of the parameters of an architecture of transformers, of the sizes that its `config.json` gives."""
+
+    architecture: dict[str, Any]
+
+    @property
+    def family(self) -> str:
+        """The type of the architecture."""
+        return self.architecture["model_type"]
+
+    def rows(self, tokens: int) -> int:
+        """Return how many word embeddings there are; a published vocabulary may have more than its tokeniser."""
+        return max(tokens, self.architecture.get("vocab_size") or 0)
+
+    def problems_of_sizes(self, required: Iterable[str], optional: Mapping[str, type]) -> Iterator[str]:
+        """Yield what is wrong with fields that must be whole numbers above 0, and with others of some type."""
+        for name in required:
+            if not isinstance(size := self.architecture.get(name), int) or size < 1:
+                yield f"architecture.{name}: missing, or no whole number above 0. Copy it from the model's config.json"
+        for name, kind in optional.items():
+            if not isinstance(value := self.architecture.get(name), kind | None):
+                noun = "whole number" if kind is int else "text"
+                yield f"architecture.{name}: {value!r} is no {noun}. Copy it from the model's config.json"
+
+    def obstacles(self, before: BackboneParameters) -> Iterator[str]:
+        """See `BackboneParameters.obstacles`: all of the architecture must agree."""
+        yield from super().obstacles(before)
+        if isinstance(before, type(self)):
+            for name in sorted(self.architecture.keys() | before.architecture.keys()):
+                own, found = self.architecture.get(name), before.architecture.get(name)
+                if own != found:
+                    yield f"architecture.{name} is {own}, but the weights come from {found}"
 
 
 class Lora(Section):

@@ -15,8 +15,9 @@ from peft import LoraConfig, get_peft_model, inject_adapter_in_model
 from torch import Tensor, nn
 from transformers import LlamaForCausalLM
 
+from lib.backbones.heads.masked_lm import MaskedLM
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
-from lib.backbones.pretrained.masked_lm import PretrainedForMaskedLM
+from lib.backbones.pretrained.model import PretrainedBackboneModel
 from lib.data.masking import MlmCollator, TokenMasker
 from lib.measure.comparison import Case, Counted, compare
 from lib.measure.cost import turns
@@ -112,7 +113,7 @@ class Adaptation(TrainedModel):
             vocab_size=case.architecture["vocab_size"],
             pad_token_id=0,
         )
-        model: nn.Module = PretrainedForMaskedLM(config) if ours else LlamaForCausalLM(config.inner())
+        model: nn.Module = MaskedLM.on(PretrainedBackboneModel)(config) if ours else LlamaForCausalLM(config.inner())
         parameters = sum(weight.numel() for weight in model.parameters())
         model = inject_adapter_in_model(_lora(), model) if ours else get_peft_model(model, _lora())  # type: ignore[arg-type]
         super().__init__(model, case.device, case.dtype)

@@ -14,10 +14,9 @@ import torch
 from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, PreTrainedModel
 
+from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
 from lib.backbones.encoder.configuration import EncoderConfig
-from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
 from lib.backbones.encoder.parameters import Parameters as Encoder
-from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
 from lib.data.padding import known_beforehand, pad_ids
 from lib.data.samplers import LengthGroupedSampler
 from lib.measure.comparison import Case, Counted, compare

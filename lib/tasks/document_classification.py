@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 class DocumentClassification(contract.Task):
     """Base of the tasks that score the classes of a document. The best epoch has the highest macro-F1 on validation."""
 
-    auto_model: ClassVar[str] = "AutoModelForSequenceClassification"
     best: ClassVar[str] = "f1_macro"
 
     def model_options(self) -> dict[str, Any]:

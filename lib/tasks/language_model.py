@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from transformers import EvalPrediction, PreTrainedModel
 
+from lib.backbones.heads.masked_lm import MaskedLM
 from lib.data.labels import IGNORED
 from lib.evaluation.perplexity import perplexity
 from lib.tasks import contract
@@ -15,7 +16,7 @@ from lib.tasks import contract
 class LanguageModelTask(contract.Task):
     """Predict tokens. The best epoch has the lowest loss on validation."""
 
-    auto_model: ClassVar[str] = "AutoModelForMaskedLM"  # whose scores stand where the collator put the labels
+    auto_model: ClassVar[str] = MaskedLM.auto_model  # whose scores stand where the collator put the labels
     best: ClassVar[str] = "loss"
     greater_is_better: ClassVar[bool] = False
 

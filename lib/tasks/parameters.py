@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, SerializeAsAny
@@ -61,5 +62,9 @@ AnyTask = Annotated[SerializeAsAny[TaskParameters], BeforeValidator(TASKS.parse)
 def _lacks_model(kind: str, head: str) -> bool:
     """Whether a kind of backbone has no model for a head although others have one."""
     kinds = BACKBONES.kinds()
-    lacks = kind in kinds and BACKBONES.is_folder(kind) and not BACKBONES.has(kind, head)
-    return lacks and any(BACKBONES.has(other, head) for other in kinds)
+    if kind not in kinds or not BACKBONES.is_folder(kind) or BACKBONES.has(kind, head):
+        return False
+    is_shared = find_spec(f"lib.backbones.heads.{head}") is not None
+    if is_shared:
+        return bool(BACKBONES.load(kind, "parameters").Parameters.own_heads)
+    return any(BACKBONES.has(other, head) for other in kinds)

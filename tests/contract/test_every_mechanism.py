@@ -1,4 +1,8 @@
-"""What every mechanism owes, run over the examples of every mechanism found, however many there are."""
+"""What every mechanism owes, run over the examples of every mechanism found, however many there are.
+
+The mechanisms of `tests/contract/mechanisms` are found beside those of the project, here alone. They declare what no
+other one does, so that the tests are known to read the declarations.
+"""
 
 import importlib
 import subprocess
@@ -8,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from mechanism_cases import (
+    ADDED,
     BIASED,
     EXAMPLES,
     HEADS,
@@ -17,23 +22,41 @@ from mechanism_cases import (
     cotangent_of,
     detached,
     draw,
+    examples,
     masks,
     run,
     truth,
 )
+from studies import study
 
 import lib.attention
 from lib.attention.contract import Attention, set_step
 from lib.attention.parameters import MECHANISMS
+from lib.backbones.parameters import BACKBONES
+from lib.core.errors import ConfigError
 
-every_mechanism = pytest.mark.parametrize("name", EXAMPLES | BIASED)
+FOLDERS = [*lib.attention.__path__, str(Path(__file__).parent / "mechanisms")]
+with pytest.MonkeyPatch.context() as patch:
+    patch.setattr(lib.attention, "__path__", FOLDERS)
+    ADDED.update({name: values for name, values in examples().items() if name not in EXAMPLES})
+every_mechanism = pytest.mark.parametrize("name", EXAMPLES | BIASED | ADDED)
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 10, 26, 63, 64, 65, 150]
 
 
+@pytest.fixture(autouse=True)
+def mechanisms_of_the_tests_are_found(monkeypatch):
+    monkeypatch.setattr(lib.attention, "__path__", FOLDERS)
+
+
+def skip_beyond_its_reach(mechanism, length):
+    if length > (mechanism.settings.longest() or length):
+        pytest.skip("longer than the mechanism reads, which it refuses")
+
+
 def test_every_mechanism_has_parameters_reference_and_examples():
-    folders = {path.parent.name for path in Path(lib.attention.__path__[0]).glob("*/mechanism.py")}
+    folders = {path.parent.name for place in FOLDERS for path in Path(place).glob("*/mechanism.py")}
     assert folders == set(MECHANISMS.kinds())
-    assert {"sdpa", "lsh", "favor"} <= folders
+    assert {"sdpa", "lsh", "favor", "linformer"} <= folders
     for kind in folders:
         module = importlib.import_module(f"lib.attention.{kind}.reference")
         assert callable(module.reference)
@@ -45,6 +68,7 @@ def test_every_mechanism_has_parameters_reference_and_examples():
 @pytest.mark.parametrize("length", LENGTHS)
 def test_output_and_gradients_equal_the_reference(name, length):
     mechanism = build(name)
+    skip_beyond_its_reach(mechanism, length)
     tensors, mask, cotangent = draw(mechanism, 4, length), masks(length), cotangent_of(4, length)
     actual = run(lambda *rows: mechanism(*rows, mask), tensors, cotangent)
     assert_close(actual, truth(mechanism, tensors, mask, cotangent), 1e-5, of_gradients=5e-5)
@@ -165,17 +189,24 @@ def test_draws_are_the_mechanisms_own(name):
 
 def test_a_fresh_process_gives_the_same(tmp_path):
     saved = {}
-    for name in EXAMPLES:
+    for name in EXAMPLES | ADDED:
         mechanism = build(name)
         query, key, value = (tensor.detach() for tensor in draw(mechanism, 1, 40))
         if mechanism.settings.shares_query_and_key:
             key = query
-        saved[name] = (EXAMPLES[name], mechanism.state_dict(), (query, key, value), mechanism(query, key, value))
+        saved[name] = (
+            (EXAMPLES | ADDED)[name],
+            mechanism.state_dict(),
+            (query, key, value),
+            mechanism(query, key, value),
+        )
     torch.save(saved, tmp_path / "saved.pt")
     program = f"""
 import torch
 from lib.attention.registry import build
+import lib.attention
 from lib.attention.parameters import MECHANISMS
+lib.attention.__path__ = {FOLDERS}
 for name, (values, state, tensors, output) in torch.load({str(tmp_path / "saved.pt")!r}).items():
     mechanism = build(MECHANISMS.parse(values), num_heads={HEADS}, head_size={WIDTH}, layer=1, seed=3).eval()
     for round in ("drawn", "loaded"):
@@ -253,12 +284,57 @@ def test_weights_are_what_is_applied_to_the_values(name, training, length):
     weights = mechanism.weights(query, key, mask)
     assert weights.shape == (4, HEADS, length, length)
     torch.testing.assert_close(weights @ value, mechanism(query, key, value, mask), atol=1e-5, rtol=1e-5)
-    whole = mechanism.weights(query, key) @ value
-    torch.testing.assert_close(whole, mechanism(query, key, value), atol=1e-5, rtol=1e-5)
+    unmasked = mechanism.weights(query, key) @ value
+    torch.testing.assert_close(unmasked, mechanism(query, key, value), atol=1e-5, rtol=1e-5)
     real = mask.bool()[:, None].expand(-1, HEADS, -1)
-    torch.testing.assert_close(weights.sum(-1), real.float(), atol=1e-5, rtol=0)
-    assert (weights >= 0).all()
+    assert (weights[~real] == 0).all()
     assert (weights.transpose(-1, -2)[~real] == 0).all()
+    is_stochastic = weights.sum(-1).allclose(real.float(), atol=1e-5, rtol=0) and bool((weights >= 0).all())
+    assert is_stochastic == mechanism.settings.row_stochastic
+
+
+@every_mechanism
+def test_the_order_of_tokens_matters_where_it_is_said_to(name):
+    mechanism = build(name)
+    length = min(mechanism.settings.longest() or 300, 300)
+    tensors, order = draw(mechanism, 1, length), torch.randperm(length, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        permuted = [tensor[:, :, order] for tensor in tensors]
+        if mechanism.settings.shares_query_and_key:
+            permuted[1] = permuted[0]
+        follows = mechanism(*permuted).allclose(mechanism(*tensors)[:, :, order], atol=1e-5)
+    assert follows != (mechanism.settings.depends_on_positions or name in BIASED)
+
+
+@every_mechanism
+def test_more_tokens_than_a_mechanism_reads_are_refused(name):
+    mechanism = build(name)
+    if (longest := mechanism.settings.longest()) is None:
+        pytest.skip("reads any number of tokens")
+    mechanism(*draw(mechanism, 1, longest))
+    with pytest.raises(ValueError, match=f"{longest} tokens at most, but the text has {longest + 1}"):
+        mechanism(*draw(mechanism, 1, longest + 1))
+
+
+def test_an_encoder_reads_what_its_positions_and_its_mechanism_do():
+    def encoder(name, **settings):
+        mechanism = {"mechanism": (EXAMPLES | ADDED)[name]}
+        return BACKBONES.parse({"kind": "encoder", **mechanism, **settings})
+
+    learned = {"position_embedding_type": "learned", "max_position_embeddings": 40}
+    assert [encoder(name).longest() for name in ("sdpa-native", "linformer")] == [None, 64]
+    assert [encoder(name, **learned).longest() for name in ("sdpa-native", "linformer")] == [40, 40]
+    assert encoder("linformer", **learned | {"max_position_embeddings": 100}).longest() == 64
+    assert encoder("sdpa-native").abilities - encoder("linformer").abilities == {"attention_maps"}
+
+
+def test_a_study_of_longer_texts_than_a_mechanism_reads_is_refused():
+    added = [("mechanisms/linformer-k6", ADDED["linformer"])]
+    added += [("models/linformer-k6", {"backbone": "encoder", "mechanism": "linformer-k6"})]
+    with pytest.raises(ConfigError, match=r"reach 64 tokens, but imdb has max_tokens = 128"):
+        study(*added)
+    shorter = [(f"datasets/{name}/max_tokens", 64) for name in ("imdb", "arxiv")]
+    assert "linformer-k6" in study(*added, *shorter).experiment.models
 
 
 @every_mechanism

@@ -5,8 +5,8 @@ import sys
 
 import torch
 
+from lib.backbones.encoder import EncoderForMaskedLM
 from lib.backbones.encoder.configuration import EncoderConfig
-from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
 
 EXAMPLES = {
     "sdpa": {"kind": "sdpa"},

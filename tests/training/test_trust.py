@@ -11,7 +11,7 @@ from killing import attempt, killed_at
 from safetensors.torch import load_file
 from transformers import BertConfig, BertForMaskedLM
 
-from lib.backbones.pretrained.published import load_published
+from lib.backbones.pretrained.hub_weights import load_published
 from lib.core.errors import ProjectError, RunError
 from lib.data.tokenizer import TextTokenizer
 from lib.training.assembly import assemble

@@ -171,7 +171,7 @@ def test_an_edit_of_one_mechanism_makes_its_runs_stale(finished, edit):
 
 
 def test_an_edit_of_the_classification_head_leaves_pretraining_alone(finished, edit):
-    edit("lib/backbones/heads/classification_head.py", "nn.Tanh()", "nn.GELU()")
+    edit("lib/backbones/heads/sequence_classification.py", "nn.Tanh()", "nn.GELU()")
     stale = finished.stale(CONFIG)
     assert stale["train"] == 3
     assert "evaluate" not in stale

@@ -150,7 +150,7 @@ NUMBERS = {
         lambda run: "tfidf" not in run,
     ),
     "the classification head": (
-        ("lib/backbones/heads/classification_head.py", "nn.Tanh()", "nn.GELU()"),
+        ("lib/backbones/heads/sequence_classification.py", "nn.Tanh()", "nn.GELU()"),
         lambda run: run.startswith("finetune") and "tfidf" not in run,
     ),
     "the batches of an evaluation": (

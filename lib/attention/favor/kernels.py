@@ -1,9 +1,10 @@
-"""Triton kernels of FAVOR+ attention with stabilised `exp` features, for GPUs.
+"""FAVOR+ attention with stabilised `exp` features by Triton kernels, which a GPU runs in place of torch's operations.
 
-They compute what the mechanism's torch operations do, in its notation. A^T v is softmax attention of the 2 D columns
-over the keys, with z as its log-sum-exp, and the output is softmax attention of the queries over the columns: two fused
-attentions, so that features exist in registers only. Exponents and sums are float32; products have operands of the
-inputs' type and float32 sums. Nothing is added up in an order left to chance, and nothing asks the device for a number.
+Fast, and hard to read: `reference.py` says what is computed. They compute what the mechanism's torch operations do, in
+its notation. A^T v is softmax attention of the 2 D columns over the keys, with z as its log-sum-exp, and the output is
+softmax attention of the queries over the columns: two fused attentions, so that features exist in registers only.
+Exponents and sums are float32; products have operands of the inputs' type and float32 sums. Nothing is added up in an
+order left to chance, and nothing asks the device for a number.
 
 Shapes: B batch, H heads, N tokens, d head width, D draws, M = 2 D columns: exp(+w.x) of every draw, then exp(-w.x). A
 sequence is one head of one row, B H in all. Exponents have the base 2, and so have logarithms.
@@ -100,23 +101,9 @@ class AttendByTriton(torch.autograd.Function):
         output = torch.empty_like(value)
         normalisers = sums.new_empty(sums.shape[0], query.shape[2])
         plan = _plan("attend", query, draws)
-        launch(
-            _attend_kernel,
-            plan.programs,
-            query,
-            draws,
-            real if padded else query,
-            sums,
-            summaries,
-            output,
-            normalisers,
-            query.stride(),
-            output.stride(),
-            scale,
-            *plan.sizes,
-            PADDED=padded,
-            **plan.blocks,
-        )
+        mask = real if padded else query
+        tensors: tuple[Any, ...] = (query, draws, mask, sums, summaries, output, normalisers)
+        plan.launch(_attend_kernel, *tensors, query.stride(), output.stride(), scale, PADDED=padded)
         ctx.save_for_backward(query, key, value, draws, real, sums, summaries, output, normalisers)
         ctx.padded, ctx.scale = padded, scale
         return output
@@ -130,75 +117,33 @@ class AttendByTriton(torch.autograd.Function):
         of_query, of_key, of_value = (torch.empty_like(rows) for rows in (query, key, value))
         means = torch.empty_like(normalisers)
         plan = _plan("query gradients", query, draws)
-        launch(
-            _query_gradients_kernel,
-            plan.programs,
+        mask = real if padded else query
+        tensors: tuple[Any, ...] = (
             query,
             output,
             gradient,
             draws,
-            real if padded else query,
+            mask,
             sums,
             summaries,
             normalisers,
             of_query,
             means,
-            query.stride(),
-            output.stride(),
-            gradient.stride(),
-            of_query.stride(),
-            scale,
-            *plan.sizes,
-            PADDED=padded,
-            **plan.blocks,
         )
+        strides = (query.stride(), output.stride(), gradient.stride(), of_query.stride())
+        plan.launch(_query_gradients_kernel, *tensors, *strides, scale, PADDED=padded)
         # Of every split: the gradient of A^T v, then the shift, which is d(A^T v) and dz reaching E(k) by the sums.
         plan = _plan("summary gradients", query, draws)
         parts = sums.new_empty(plan.splits, summaries.numel() + sums.numel())
         spread = min(query.shape[2].bit_length() - 1, LARGEST_SPREAD)
-        launch(
-            _summary_gradients_kernel,
-            plan.programs,
-            query,
-            gradient,
-            draws,
-            real if padded else query,
-            sums,
-            normalisers,
-            means,
-            parts,
-            query.stride(),
-            gradient.stride(),
-            scale,
-            spread,
-            plan.tokens,
-            *plan.sizes,
-            PADDED=padded,
-            **plan.blocks,
-        )
+        tensors = (query, gradient, draws, mask, sums, normalisers, means, parts)
+        numbers = (scale, spread, plan.tokens)
+        plan.launch(_summary_gradients_kernel, *tensors, query.stride(), gradient.stride(), *numbers, PADDED=padded)
         of_summaries = parts[0] if plan.splits == 1 else parts.sum(0)
         plan = _plan("key gradients", query, draws)
-        launch(
-            _key_gradients_kernel,
-            plan.programs,
-            key,
-            value,
-            draws,
-            key if real is None else real,
-            sums,
-            of_summaries,
-            of_key,
-            of_value,
-            key.stride(),
-            value.stride(),
-            of_key.stride(),
-            of_value.stride(),
-            scale,
-            spread,
-            *plan.sizes,
-            PADDED=real is not None,
-            **plan.blocks,
-        )
+        tensors = (key, value, draws, key if real is None else real, sums, of_summaries, of_key, of_value)
+        strides = (key.stride(), value.stride(), of_key.stride(), of_value.stride())
+        plan.launch(_key_gradients_kernel, *tensors, *strides, scale, spread, PADDED=real is not None)
         return of_query, of_key, of_value, None, None, None, None
 
 
@@ -219,6 +164,10 @@ class _Plan(NamedTuple):
     tokens: int
     sizes: tuple[int, int, int]
 
+    def launch(self, kernel: Any, *arguments: Any, **constants: Any) -> None:
+        """Start the programs of a kernel, whose last arguments are the sizes."""
+        launch(kernel, self.programs, *arguments, *self.sizes, **constants, **self.blocks)
+
 
 def _plan(kernel: str, query: Tensor, draws: Tensor) -> _Plan:
     """Return the plan of a kernel for `query` [B, H, N, d] and `draws` [H, D, d].
@@ -228,9 +177,9 @@ def _plan(kernel: str, query: Tensor, draws: Tensor) -> _Plan:
     """
     batch, heads, length, width = query.shape
     sequences, count = batch * heads, draws.shape[1]
-    launch = LAUNCHES[size_class(query)][kernel]
+    how = LAUNCHES[size_class(query)][kernel]
     by_draws = kernel in ("summarise", "summary gradients")
-    block_draws, block_tokens = launch[:2] if by_draws else launch[1::-1]
+    block_draws, block_tokens = how[:2] if by_draws else how[1::-1]
     block_draws = min(block_draws, max(16, triton.next_power_of_2(count)))
     blocks = {
         "DRAWS": count,
@@ -238,8 +187,8 @@ def _plan(kernel: str, query: Tensor, draws: Tensor) -> _Plan:
         "BLOCK_WIDTH": max(16, triton.next_power_of_2(width)),
         "BLOCK_DRAWS": block_draws,
         "BLOCK_TOKENS": block_tokens,
-        "num_warps": launch.warps,
-        "num_stages": launch.stages,
+        "num_warps": how.warps,
+        "num_stages": how.stages,
     }
     sizes = (heads, sequences, length)
     if not by_draws:
@@ -266,35 +215,13 @@ def _summarise(key: Tensor, value: Tensor, draws: Tensor, real: Tensor | None, s
 
     result = empty(sequences, dtype=dtype)
     parts = result if plan.splits == 1 else empty(plan.splits, sequences, dtype=torch.float32)
-    launch(
-        _summarise_kernel,
-        plan.programs,
-        key,
-        value,
-        draws,
-        key if real is None else real,
-        *parts,
-        key.stride(),
-        value.stride(),
-        scale,
-        plan.tokens,
-        *plan.sizes,
-        PADDED=real is not None,
-        **plan.blocks,
-    )
+    tensors = (key, value, draws, key if real is None else real, *parts)
+    numbers = (scale, plan.tokens)
+    plan.launch(_summarise_kernel, *tensors, key.stride(), value.stride(), *numbers, PADDED=real is not None)
     if plan.splits > 1:
-        launch(
-            _join_kernel,
-            sequences * columns,
-            *parts,
-            *result,
-            plan.splits,
-            sequences * columns,
-            WIDTH=width,
-            BLOCK_WIDTH=plan.blocks["BLOCK_WIDTH"],
-            BLOCK_SPLITS=16,
-            num_warps=1,
-        )
+        constants = {"WIDTH": width, "BLOCK_WIDTH": plan.blocks["BLOCK_WIDTH"], "BLOCK_SPLITS": 16, "num_warps": 1}
+        count = sequences * columns
+        launch(_join_kernel, count, *parts, *result, plan.splits, count, **constants)
     return result
 
 

@@ -1,4 +1,7 @@
-"""Dense truth of FAVOR+ attention: the N x N matrix of estimated kernel values."""
+"""FAVOR+ attention, dense and in float64: what `mechanism.py` and `kernels.py` are tested against. No run uses it.
+
+It forms the N x N matrix of estimated kernel values.
+"""
 
 from collections.abc import Callable
 

@@ -1,9 +1,12 @@
-"""LSH attention by Triton kernels: tokens are gathered in the order of their buckets, so that no sorted copies exist.
+"""LSH attention by Triton kernels, which a GPU runs in place of the torch operations of `mechanism.py`.
+
+Fast, and hard to read: `reference.py` says what is computed. Tokens are gathered in the order of their buckets, so that
+no sorted copies exist.
 
 A program works on a tile of sorted tokens of one sequence, and on those that they see: a window, whose scores it never
-holds all at once. Rounds are launched one after the other and add to the same output. In a round every token belongs
-to one program, so there are no atomic sums, and results repeat bit by bit. Queries serve as keys and a token that is
-seen sees as well, so the backward pass needs each score once for both.
+holds all at once. Rounds are launched one after the other and add to the same output. In a round every token belongs to
+one program, so there are no atomic sums, and results repeat bit by bit. Queries serve as keys and a token that is seen
+sees as well, so the backward pass needs each score once for both.
 
 Shapes: B batch, H heads, N tokens, d head width, R hash rounds, C tokens per chunk.
 """
@@ -119,30 +122,19 @@ def sort(query: Tensor, real: Tensor | None, counts: Tensor | None, rotations: T
     query = _rows_apart(query)
     how = LAUNCHES[size_class(query)]["hash"]
     columns = triton.cdiv(triton.cdiv(length, chunk), 2)
-    launch(
-        _hash,
-        _programs(query, how),
-        query,
-        real,
-        counts,
-        rotations,
-        packed,
-        query.stride()[:3],
-        rotations.stride()[:4],
-        heads,
-        rounds,
-        length,
-        bits,
-        padding,
-        CHUNK=chunk,
-        WIDTH=width,
-        PADDED=_padded(width),
-        BLOCK=rotations.shape[-1],
-        ROWS=how.rows,
-        COLUMNS=min(how.columns, max(16, triton.next_power_of_2(columns))),
-        num_warps=how.warps,
-        num_stages=how.stages,
-    )
+    tensors = (query, real, counts, rotations, packed)
+    strides = (query.stride()[:3], rotations.stride()[:4])
+    constants = {
+        "CHUNK": chunk,
+        "WIDTH": width,
+        "PADDED": _padded(width),
+        "BLOCK": rotations.shape[-1],
+        "ROWS": how.rows,
+        "COLUMNS": min(how.columns, max(16, triton.next_power_of_2(columns))),
+        "num_warps": how.warps,
+        "num_stages": how.stages,
+    }
+    launch(_hash, _programs(query, how), *tensors, *strides, heads, rounds, length, bits, padding, **constants)
     return packed.sort(dim=-1).values
 
 
@@ -174,26 +166,10 @@ class _Attend(torch.autograd.Function):
         output = torch.empty_like(value)
         sums = _sums(output, order)
         programs, numbers, constants = _arguments("forward", query, order, window)
+        inputs = (query, value, order, counts, window.slopes, normalisers, sums)
+        strides = (query.stride()[:3], value.stride()[:3], output.stride()[:3])
         for turn, target in enumerate(_targets(sums, output, order)):
-            launch(
-                _forward,
-                programs,
-                query,
-                value,
-                order,
-                counts,
-                window.slopes,
-                normalisers,
-                sums,
-                target,
-                query.stride()[:3],
-                value.stride()[:3],
-                output.stride()[:3],
-                turn,
-                *numbers,
-                FIRST=turn == 0,
-                **constants,
-            )
+            launch(_forward, programs, *inputs, target, *strides, turn, *numbers, FIRST=turn == 0, **constants)
         ctx.save_for_backward(query, value, order, counts, normalisers)
         ctx.window = window
         return output
@@ -213,24 +189,11 @@ class _Attend(torch.autograd.Function):
         of_query, of_value = torch.empty_like(query), torch.empty_like(value)
         query_sums, value_sums = _sums(of_query, order), _sums(of_value, order)
         targets = zip(_targets(query_sums, of_query, order), _targets(value_sums, of_value, order), strict=True)
+        all_strides = (*strides, of_query.stride()[:3], of_value.stride()[:3])
         for turn, (query_target, value_target) in enumerate(targets):
-            launch(
-                _backward,
-                programs,
-                *inputs,
-                means,
-                query_sums,
-                query_target,
-                value_sums,
-                value_target,
-                *strides,
-                of_query.stride()[:3],
-                of_value.stride()[:3],
-                turn,
-                *numbers,
-                FIRST=turn == 0,
-                **constants,
-            )
+            written = (query_sums, query_target, value_sums, value_target)
+            numbered = (turn, *numbers)
+            launch(_backward, programs, *inputs, means, *written, *all_strides, *numbered, FIRST=turn == 0, **constants)
         return of_query, of_value, None, None, None
 
 
@@ -388,22 +351,8 @@ def _forward(
         seen_tokens = _token(seen_packed, bits)
         keys = _rows(query, query_strides[2], seen_tokens, seen_ranks < high, WIDTH, PADDED)
         values = _rows(value, value_strides[2], seen_tokens, seen_ranks < high, WIDTH, PADDED)
-        scores = _scores(
-            queries,
-            keys,
-            ranks,
-            seen_ranks,
-            packed,
-            seen_packed,
-            high,
-            bits,
-            slope,
-            BIASED,
-            SCALE,
-            CHUNK,
-            MASKED,
-            ROWS,
-        )
+        seen = (keys, seen_ranks, seen_packed)
+        scores = _scores((queries, ranks, packed), seen, high, bits, slope, BIASED, SCALE, CHUNK, MASKED, ROWS)
         higher = tl.maximum(highest, tl.max(scores, 1))
         shrink = tl.exp2(highest - higher)
         weights = tl.exp2(scores - higher[:, None])
@@ -415,17 +364,7 @@ def _forward(
         highest = higher
     total = tl.maximum(total, 1.0)  # as it is with any key: the one of the highest score has the weight 1
     mixed *= tl.where(ranks < real, _share(DROPPED) / (total * rounds), 0.0)[:, None]
-    _add(
-        _start(sums, target_strides, sequence, heads),
-        _start(target, target_strides, sequence, heads),
-        target_strides[2],
-        tokens,
-        ranks < length,
-        mixed,
-        WIDTH,
-        PADDED,
-        FIRST,
-    )
+    _add(sums, target, target_strides, sequence, heads, tokens, ranks < length, mixed, WIDTH, PADDED, FIRST)
     normaliser = tl.where(ranks < real, highest + tl.log2(total), float("inf"))  # padding sees with weight 0
     tl.store(normalisers + line + ranks, normaliser, mask=ranks < length)
 
@@ -481,22 +420,8 @@ def _means(
         seen_tokens = _token(seen_packed, bits)
         keys = _rows(query, query_strides[2], seen_tokens, seen_ranks < high, WIDTH, PADDED)
         values = _rows(value, value_strides[2], seen_tokens, seen_ranks < high, WIDTH, PADDED)
-        scores = _scores(
-            queries,
-            keys,
-            ranks,
-            seen_ranks,
-            packed,
-            seen_packed,
-            high,
-            bits,
-            slope,
-            BIASED,
-            SCALE,
-            CHUNK,
-            MASKED,
-            ROWS,
-        )
+        seen = (keys, seen_ranks, seen_packed)
+        scores = _scores((queries, ranks, packed), seen, high, bits, slope, BIASED, SCALE, CHUNK, MASKED, ROWS)
         of_weights = _product(gradients, tl.trans(values))
         if DROPPED:
             kept, _ = _drawn(seed, ranks[:, None], seen_ranks[None, :], stream, DROPPED)
@@ -571,22 +496,8 @@ def _backward(
         seen_gradients = _rows(gradient, gradient_strides[2], seen_tokens, is_seen, WIDTH, PADDED)
         seen_normaliser = tl.load(normalisers + line + seen_ranks, mask=is_seen, other=float("inf"))
         seen_mean = tl.load(means + line + seen_ranks, mask=is_seen, other=0.0)
-        scores = _scores(
-            queries,
-            seen_queries,
-            ranks,
-            seen_ranks,
-            packed,
-            seen_packed,
-            high,
-            bits,
-            slope,
-            BIASED,
-            SCALE,
-            CHUNK,
-            MASKED,
-            ROWS,
-        )
+        seen = (seen_queries, seen_ranks, seen_packed)
+        scores = _scores((queries, ranks, packed), seen, high, bits, slope, BIASED, SCALE, CHUNK, MASKED, ROWS)
         if DROPPED:
             kept, kept_as_key = _drawn(seed, ranks[:, None], seen_ranks[None, :], stream, DROPPED)
         # As queries.
@@ -606,38 +517,17 @@ def _backward(
         of_value = _product(weights.to(gradients.dtype), seen_gradients, of_value)
         of_query = _product(of_scores.to(queries.dtype), seen_queries, of_query)
     shown = (ranks < real)[:, None]
-    _add(
-        _start(query_sums, of_query_strides, sequence, heads),
-        _start(query_target, of_query_strides, sequence, heads),
-        of_query_strides[2],
-        tokens,
-        ranks < length,
-        tl.where(shown, of_query * (SCALE * 0.6931471805599453 / rounds), 0.0),  # scores are base 2
-        WIDTH,
-        PADDED,
-        FIRST,
-    )
-    _add(
-        _start(value_sums, of_value_strides, sequence, heads),
-        _start(value_target, of_value_strides, sequence, heads),
-        of_value_strides[2],
-        tokens,
-        ranks < length,
-        tl.where(shown, of_value * (_share(DROPPED) / rounds), 0.0),
-        WIDTH,
-        PADDED,
-        FIRST,
-    )
+    of_query = tl.where(shown, of_query * (SCALE * 0.6931471805599453 / rounds), 0.0)  # scores are base 2
+    of_value = tl.where(shown, of_value * (_share(DROPPED) / rounds), 0.0)
+    inside = ranks < length
+    _add(query_sums, query_target, of_query_strides, sequence, heads, tokens, inside, of_query, WIDTH, PADDED, FIRST)
+    _add(value_sums, value_target, of_value_strides, sequence, heads, tokens, inside, of_value, WIDTH, PADDED, FIRST)
 
 
 @triton.jit
 def _scores(
-    left,
-    right,
-    left_ranks,
-    right_ranks,
-    left_packed,
-    right_packed,
+    left_tile,
+    right_tile,
     high,
     bits,
     slope,
@@ -649,8 +539,10 @@ def _scores(
 ):
     """Return the scores of two tiles of tokens, base 2; the same whichever of them are the queries.
 
-    Those of padding among the left ones mean nothing.
+    A tile is rows, their ranks, and their packed buckets and tokens. Scores of padding on the left mean nothing.
     """
+    left, left_ranks, left_packed = left_tile
+    right, right_ranks, right_packed = right_tile
     scores = _product(left, tl.trans(right)) * SCALE + tl.where(right_ranks < high, 0.0, float("-inf"))[None, :]
     if BIASED:
         left_tokens, right_tokens = _token(left_packed, bits), _token(right_packed, bits)
@@ -729,10 +621,23 @@ def _rows(start, stride, tokens, shown, WIDTH: tl.constexpr, PADDED: tl.constexp
 
 
 @triton.jit
-def _add(sums, target, stride, tokens, inside, rows, WIDTH: tl.constexpr, PADDED: tl.constexpr, FIRST: tl.constexpr):
-    """Write `rows`, added to the sums of the rounds before, as the rows of `tokens`."""
+def _add(
+    sums,
+    target,
+    strides,
+    sequence,
+    heads,
+    tokens,
+    inside,
+    rows,
+    WIDTH: tl.constexpr,
+    PADDED: tl.constexpr,
+    FIRST: tl.constexpr,
+):
+    """Write `rows`, added to the sums of the rounds before, as the rows of `tokens` of a sequence."""
+    sums, target = _start(sums, strides, sequence, heads), _start(target, strides, sequence, heads)
     columns = tl.arange(0, PADDED)
-    offsets = (tokens.to(tl.int64) * stride)[:, None] + columns[None, :]
+    offsets = (tokens.to(tl.int64) * strides[2])[:, None] + columns[None, :]
     mask = inside[:, None] & (columns < WIDTH)[None, :]
     if not FIRST:
         rows += tl.load(sums + offsets, mask=mask, other=0.0)

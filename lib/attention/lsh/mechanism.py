@@ -1,4 +1,6 @@
-"""LSH attention: every token looks at a window of tokens that hash alike, in time and memory linear in N.
+"""LSH attention by torch's operations, on every device: every token looks at a window of tokens that hash alike.
+
+Linear in N in time and memory. `kernels.py` is faster on GPUs in half precision; both must equal `reference.py`.
 
 Shapes: B batch, H heads, N tokens, d head width, R hash rounds, C tokens per chunk, L = N rounded up to whole chunks,
 W tokens per window (a chunk and both neighbours).

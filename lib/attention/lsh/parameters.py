@@ -12,6 +12,7 @@ class Parameters(MechanismParameters):
 
     shares_query_and_key: ClassVar[bool] = True
     takes_bias: ClassVar[bool] = True
+    depends_on_positions: ClassVar[bool] = True  # they order the tokens of a bucket, and so decide who shares a chunk
 
     kind: Literal["lsh"]
     num_hashes: PositiveInt = Field(description="Hash rounds, averaged.")

@@ -1,4 +1,7 @@
-"""Dense truth of LSH attention: an N x N mask for each sequence, head and hash round."""
+"""LSH attention, dense and in float64: what `mechanism.py` and `kernels.py` are tested against. No run uses it.
+
+It forms an N x N mask for each sequence, head and hash round.
+"""
 
 import torch
 from torch import Tensor

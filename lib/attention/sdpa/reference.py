@@ -1,4 +1,4 @@
-"""Dense truth of exact attention."""
+"""Exact attention, dense and in float64, one head at a time: what `mechanism.py` is tested against. No run uses it."""
 
 import torch
 from torch import Tensor

@@ -22,6 +22,7 @@ class EncoderPreTrainedModel(PreTrainedModel):
 
     config_class = EncoderConfig
     base_model_prefix = "encoder"
+    _input_embed_layer = "word_embeddings"
     supports_gradient_checkpointing = True
     _no_split_modules = ("EncoderBlock",)
 
@@ -36,14 +37,6 @@ class EncoderPreTrainedModel(PreTrainedModel):
             getattr(buffer, "_is_hf_initialized", False) for buffer in module.buffers()
         ):
             module.reset_features()
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        """Return the word embeddings."""
-        return self.base_model.embeddings.word_embeddings
-
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
-        """Replace the word embeddings."""
-        self.base_model.embeddings.word_embeddings = value
 
 
 class EncoderModel(EncoderPreTrainedModel):
@@ -128,3 +121,6 @@ class EncoderModel(EncoderPreTrainedModel):
             hidden_states=tuple(history) if output_hidden_states else None,
             attentions=tuple(attentions) if output_attentions else None,
         )
+
+
+Model = EncoderModel

@@ -14,6 +14,10 @@ class Parameters(BackboneParameters):
     """BERT-style encoder: sizes and dropouts; each field is the field of the same name in `EncoderConfig`."""
 
     takes_mechanism: ClassVar[bool] = True
+    decisive: ClassVar[tuple[str, ...]] = (
+        "hidden_size", "num_hidden_layers", "num_attention_heads", "attention_size", "intermediate_size",
+        "position_embedding_type", "type_vocab_size", "attention_bias",
+    )  # fmt: skip
 
     kind: Literal["encoder"] = "encoder"
     mechanism: AnyMechanism | None = Field(
@@ -59,8 +63,11 @@ class Parameters(BackboneParameters):
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """See `BackboneParameters.abilities`."""
-        return frozenset({"states", "attention_maps", "queries_and_keys"})
+        """See `BackboneParameters.abilities`: weights that may be negative are no map of attention."""
+        found: set[Ability] = {"states", "queries_and_keys"}
+        if self.mechanism is None or self.mechanism.row_stochastic:
+            found.add("attention_maps")
+        return frozenset(found)
 
     @property
     def linear_layers(self) -> frozenset[str]:
@@ -155,8 +162,10 @@ class Parameters(BackboneParameters):
         return self.mechanism.kind if self.mechanism else self.kind
 
     def longest(self) -> int | None:
-        """See `BackboneParameters.longest`: learned positions have an end."""
-        return self.max_position_embeddings if self.position_embedding_type == "learned" else None
+        """See `BackboneParameters.longest`: learned positions have an end, and so have some mechanisms."""
+        of_positions = self.max_position_embeddings if self.position_embedding_type == "learned" else None
+        of_mechanism = self.mechanism.longest() if self.mechanism else None
+        return min((reach for reach in (of_positions, of_mechanism) if reach is not None), default=None)
 
     def blocks(self) -> int | None:
         """See `BackboneParameters.blocks`."""
@@ -164,21 +173,12 @@ class Parameters(BackboneParameters):
 
     def obstacles(self, before: BackboneParameters) -> Iterator[str]:
         """See `BackboneParameters.obstacles`: shapes and projections must agree, mechanisms may differ."""
-        if not isinstance(before, Parameters):
-            yield from super().obstacles(before)
-            return
-        for name in ("hidden_size", "num_hidden_layers", "num_attention_heads", "attention_size", "intermediate_size",
-                     "position_embedding_type", "type_vocab_size", "attention_bias"):  # fmt: skip
-            if getattr(self, name) != getattr(before, name):
-                yield f"{name} is {getattr(self, name)}, but the weights come from {getattr(before, name)}"
-        if (
-            self.mechanism
-            and before.mechanism
-            and (self.mechanism.shares_query_and_key != before.mechanism.shares_query_and_key)
-        ):
+        yield from super().obstacles(before)
+        own, found = self.mechanism, before.held_mechanism
+        if own and found and own.shares_query_and_key != found.shares_query_and_key:
             yield (
-                f"{self.mechanism.name()} cannot take over weights of {before.mechanism.name()}, since only one of "
-                "them shares queries and keys"
+                f"{own.name()} cannot take over weights of {found.name()}, since only one of them shares queries and "
+                "keys"
             )
 
     def products_per_token(self, tokens: int, predicted_share: float) -> float:

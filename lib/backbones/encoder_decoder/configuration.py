@@ -1,24 +1,28 @@
 """Configuration of the models around an encoder-decoder of transformers, as saved beside their weights."""
 
-from copy import deepcopy
 from typing import Any, ClassVar
 
-from transformers import AutoConfig, PretrainedConfig
+from transformers import AutoConfig
 
-from lib.backbones.configuration import BackboneConfig
+from lib.backbones.configuration import ArchitectureConfig
 from lib.backbones.encoder_decoder.parameters import Parameters
-from lib.core.errors import ConfigError
 
 
-class EncoderDecoderBackboneConfig(BackboneConfig):
+class EncoderDecoderBackboneConfig(ArchitectureConfig):
     """Describe an encoder-decoder; arguments as of `BackboneConfig`."""
 
     model_type = "encoder_decoder_backbone"
     settings: ClassVar[type[Parameters]] = Parameters
+    smallest: ClassVar[dict[str, Any]] = {
+        "model_type": "t5",
+        "d_model": 64,
+        "d_kv": 32,
+        "d_ff": 128,
+        "num_layers": 2,
+        "num_heads": 2,
+    }
 
     def __init__(self, **kwargs: Any) -> None:
-        # Whoever makes a configuration without arguments, as transformers does to tell what differs, gets a small one.
-        kwargs.setdefault("architecture", dict(_SMALL))
         super().__init__(**kwargs)
         inner = self.inner()
         self.hidden_size = inner.d_model
@@ -32,22 +36,5 @@ class EncoderDecoderBackboneConfig(BackboneConfig):
         """The token that the decoder begins with."""
         return self.architecture.get("decoder_start_token_id", self.pad_token_id)
 
-    def inner(self) -> PretrainedConfig:
-        """Return the configuration of the architecture itself, made anew each time.
-
-        Raises:
-            ConfigError: transformers refuses a field of it.
-        """
-        fields = deepcopy(self.architecture)
-        kind = fields.pop("model_type")
-        try:
-            return AutoConfig.for_model(
-                kind, **fields | {"pad_token_id": self.pad_token_id, "vocab_size": self.vocab_size}
-            )
-        except Exception as error:  # each architecture checks its fields in its own way
-            raise ConfigError(f"architecture: transformers cannot make a {kind} of it ({error}).") from error
-
-
-_SMALL = {"model_type": "t5", "d_model": 64, "d_kv": 32, "d_ff": 128, "num_layers": 2, "num_heads": 2}
 
 AutoConfig.register(EncoderDecoderBackboneConfig.model_type, EncoderDecoderBackboneConfig)

@@ -13,23 +13,15 @@ from transformers import Cache, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.utils.generic import can_return_tuple
 
+from lib.backbones.architecture import ArchitecturePreTrainedModel
 from lib.backbones.encoder_decoder.configuration import EncoderDecoderBackboneConfig
 
 
-class EncoderDecoderPreTrainedModel(PreTrainedModel):
-    """Base of the models around an encoder-decoder: configuration, first weights, saving and loading."""
+class EncoderDecoderPreTrainedModel(ArchitecturePreTrainedModel):
+    """Base of the models around an encoder-decoder, whose two parts share the word embeddings."""
 
     config_class = EncoderDecoderBackboneConfig
     base_model_prefix = "encoder_decoder"
-    _supports_sdpa = True
-
-    def get_input_embeddings(self) -> nn.Module:
-        """Return the word embeddings, which encoder and decoder share."""
-        return self.base_model.inner.get_input_embeddings()
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the word embeddings."""
-        self.base_model.inner.set_input_embeddings(value)
 
 
 class EncoderDecoderModel(EncoderDecoderPreTrainedModel):
@@ -83,12 +75,7 @@ class EncoderDecoderModel(EncoderDecoderPreTrainedModel):
         Raises:
             ValueError: not exactly one of `input_ids` and `inputs_embeds`.
         """
-        if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("expected exactly one of input_ids and inputs_embeds.")
-        states = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
-        if attention_mask is not None:
-            # A weight of zero does not silence a value that is not finite.
-            states = states.masked_fill(attention_mask[:, :, None] == 0, 0)
+        states = self.first_states(input_ids, inputs_embeds, attention_mask)
         return self.inner.encoder(inputs_embeds=states, attention_mask=attention_mask, **kwargs)
 
     def decode(
@@ -126,3 +113,6 @@ class EncoderDecoderModel(EncoderDecoderPreTrainedModel):
             else:
                 logits = self.lm_head(last)
         return Seq2SeqLMOutput(logits=logits, past_key_values=outputs.past_key_values)
+
+
+Model = EncoderDecoderModel

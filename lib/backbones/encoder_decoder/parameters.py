@@ -1,11 +1,11 @@
 """Parameters of an encoder-decoder of transformers."""
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from lib.backbones.parameters import VOCABULARY, Ability, BackboneParameters
+from lib.backbones.parameters import VOCABULARY, Ability, ArchitectureParameters
 from lib.core.sections import check
 
 ARCHITECTURES = ("t5",)
@@ -15,8 +15,10 @@ OTHERS = {"num_decoder_layers": int, "vocab_size": int, "feed_forward_proj": str
 SIZES = ("d_model", "d_kv", "d_ff", "num_layers", "num_heads")
 
 
-class Parameters(BackboneParameters):
+class Parameters(ArchitectureParameters):
     """An encoder-decoder of the sizes that its `config.json` gives. A model's `start` brings weights."""
+
+    own_heads: ClassVar[tuple[str, ...]] = ("text_to_text",)
 
     kind: Literal["encoder_decoder"] = "encoder_decoder"
     architecture: dict[str, Any] = Field(
@@ -33,36 +35,16 @@ class Parameters(BackboneParameters):
 
     @check
     def _sizes_are_there(self) -> Iterator[str]:
-        for name in SIZES:
-            if not isinstance(size := self.architecture.get(name), int) or size < 1:
-                yield f"architecture.{name}: missing, or no whole number above 0. Copy it from the model's config.json"
-        for name, kind in OTHERS.items():
-            if not isinstance(self.architecture.get(name), kind | None):
-                yield f"architecture.{name}: {self.architecture[name]!r} is none. Copy it from the model's config.json"
+        yield from self.problems_of_sizes(SIZES, OTHERS)
 
     @property
     def abilities(self) -> frozenset[Ability]:
         """See `BackboneParameters.abilities`; its states are those of the encoder."""
         return frozenset({"states", "generated_text"})
 
-    @property
-    def family(self) -> str:
-        """The type of the architecture."""
-        return self.architecture["model_type"]
-
     def blocks(self) -> int | None:
         """See `BackboneParameters.blocks`: those of the encoder, which lie below all others."""
         return self.architecture["num_layers"]
-
-    def obstacles(self, before: BackboneParameters) -> Iterator[str]:
-        """See `BackboneParameters.obstacles`: all of the architecture must agree."""
-        if not isinstance(before, Parameters):
-            yield from super().obstacles(before)
-            return
-        for name in sorted(self.architecture.keys() | before.architecture.keys()):
-            own, found = self.architecture.get(name), before.architecture.get(name)
-            if own != found:
-                yield f"architecture.{name} is {own}, but the weights come from {found}"
 
     def products_per_token(self, tokens: int, predicted_share: float) -> float:
         """See `BackboneParameters.products_per_token`; tokens are those read, of which a share as many is written."""

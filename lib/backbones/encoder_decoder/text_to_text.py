@@ -20,6 +20,7 @@ from lib.backbones.heads.model import TaskModel
 class EncoderDecoderForTextToText(TaskModel, EncoderDecoderPreTrainedModel):
     """Write a text about another one; all weights are the backbone's."""
 
+    auto_model = "AutoModelForSeq2SeqLM"
     backbone_class = EncoderDecoderModel
 
     def __init__(self, config: EncoderDecoderBackboneConfig) -> None:
@@ -80,3 +81,6 @@ class EncoderDecoderForTextToText(TaskModel, EncoderDecoderPreTrainedModel):
         """Return what stands before each label: the start token, and the labels but the last."""
         start = labels.new_full((len(labels), 1), self.config.start_token_id)
         return torch.cat([start, labels[:, :-1].clamp(min=0)], dim=1)
+
+
+Head = EncoderDecoderForTextToText

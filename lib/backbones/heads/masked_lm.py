@@ -1,32 +1,50 @@
-"""Masked language modelling (pretraining and adaptation) on any backbone.
+"""Masked language modelling (pretraining and adaptation) on any backbone. Knows nothing of classification.
 
-Shapes: B batch, N tokens, V vocabulary.
+Shapes: B batch, N tokens, D hidden size, V vocabulary.
 """
 
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers.modeling_outputs import MaskedLMOutput
 from transformers.utils.generic import can_return_tuple
 
 from lib.backbones.configuration import BackboneConfig
 from lib.backbones.heads.loss import cross_entropy, select
-from lib.backbones.heads.masked_lm_head import MaskedLMHead, VocabularyHead
 from lib.backbones.heads.model import TaskModel
 
 
-class MaskedLM(TaskModel):
-    """Predict tokens from their context.
+class VocabularyHead(nn.Module):
+    """From states to vocabulary scores: dense layer, exact GELU, layer norm, decoder with a bias of its own (as BERT).
 
-    A backbone's class says in `_tied_weights_keys` what the decoder's weight is tied to, and may have a head of its own
-    in `head_class`, made of a configuration.
+    A configuration without `dense_head` leaves the decoder alone, without a bias (as decoders have it).
     """
 
-    head_class: ClassVar[type[VocabularyHead]] = MaskedLMHead
+    def __init__(self, config: BackboneConfig) -> None:
+        super().__init__()
+        self.is_dense = config.dense_head
+        if self.is_dense:
+            self.dense = nn.Linear(config.hidden_size, config.hidden_size)
+            self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.decoder = nn.Linear(config.hidden_size, config.vocab_size, bias=self.is_dense)
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Map states [..., D] to logits [..., V]."""
+        if self.is_dense:
+            states = self.layer_norm(functional.gelu(self.dense(states)))
+        return self.decoder(states)
+
+
+class MaskedLM(TaskModel):
+    """Predict tokens from their context."""
+
+    auto_model: ClassVar[str] = "AutoModelForMaskedLM"
 
     def __init__(self, config: BackboneConfig) -> None:
+        self._tied_weights_keys = {"head.decoder.weight": f"{self.base_model_prefix}.{config.words}.weight"}
         super().__init__(config)
-        self.head = self.head_class(config)
+        self.head = VocabularyHead(config)
         self.post_init()
 
     def get_output_embeddings(self) -> nn.Linear:
@@ -72,3 +90,6 @@ class MaskedLM(TaskModel):
         return MaskedLMOutput(
             loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
         )
+
+
+Head = MaskedLM

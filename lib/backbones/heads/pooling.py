@@ -48,7 +48,7 @@ def pool_mean_step(states: Tensor, mask: Tensor, step: int) -> Tensor:
     return pool_mean(states, mask & (rank % step == 0))
 
 
-def pooling(name: str, step: int) -> Callable[[Tensor, Tensor], Tensor]:
+def pooling(name: str, step: int) -> Callable[[Tensor, Tensor | None], Tensor]:
     """Return the pooling function called `name`.
 
     Args:
@@ -56,7 +56,7 @@ def pooling(name: str, step: int) -> Callable[[Tensor, Tensor], Tensor]:
         step: stride of `mean_step`, in tokens.
 
     Returns:
-        Function of states [B, N, D] and mask [B, N] (true = real token) to [B, D].
+        Function of states [B, N, D] and mask [B, N] (1 = real token; None = all real) to [B, D].
 
     Raises:
         ConfigError: there is no such pooling, or the step is below 1.
@@ -72,4 +72,10 @@ def pooling(name: str, step: int) -> Callable[[Tensor, Tensor], Tensor]:
         raise ConfigError(f"classifier_pooling = '{name}' is unknown. Use one of: {', '.join(functions)}.")
     if step < 1:
         raise ConfigError(f"pooling_step = {step}; expected at least 1 token.")
-    return functions[name]
+
+    def pool(states: Tensor, mask: Tensor | None) -> Tensor:
+        if mask is None:
+            mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+        return functions[name](states, mask.bool())
+
+    return pool

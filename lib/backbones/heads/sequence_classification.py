@@ -1,21 +1,54 @@
-"""Classification of whole documents (fine-tuning) on any backbone.
+"""Classification of whole documents (fine-tuning) on any backbone. Knows nothing of masked language modelling.
 
-Shapes: B batch, N tokens, C classes.
+Shapes: B batch, N tokens, D hidden size, C classes.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
-import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils.generic import can_return_tuple
 
 from lib.backbones.configuration import BackboneConfig
-from lib.backbones.heads.classification_head import classification_head
 from lib.backbones.heads.loss import cross_entropy
 from lib.backbones.heads.model import TaskModel
 from lib.backbones.heads.pooling import pooling
 from lib.core.errors import ConfigError
+
+
+def classification_head(config: BackboneConfig) -> nn.Sequential:
+    """Return the classification head of the style `config.classifier_head`.
+
+    Args:
+        config: of the model; its `num_labels` is the number of classes.
+
+    Returns:
+        Module that maps [B, D] to [B, C]: `bert`: dense, tanh, dropout, projection; `roberta`: dropout
+        before that, too; `none`: dropout, projection.
+
+    Raises:
+        ConfigError: there is no such style.
+
+    Source:
+        Equations 2.13 and 2.14 of the study.
+    """
+    size = config.hidden_size
+
+    def dense() -> list[nn.Module]:
+        return [nn.Linear(size, size), nn.Tanh()]
+
+    def dropout() -> nn.Module:
+        return nn.Dropout(config.classifier_dropout)
+
+    styles: dict[str, Callable[[], list[nn.Module]]] = {
+        "bert": lambda: [*dense(), dropout()],
+        "roberta": lambda: [dropout(), *dense(), dropout()],
+        "none": lambda: [dropout()],
+    }
+    if config.classifier_head not in styles:
+        raise ConfigError(f"classifier_head = '{config.classifier_head}' is unknown. Use one of: {', '.join(styles)}.")
+    return nn.Sequential(*styles[config.classifier_head](), nn.Linear(size, config.num_labels))
 
 
 class SequenceClassification(TaskModel):
@@ -24,6 +57,8 @@ class SequenceClassification(TaskModel):
     Raises:
         ConfigError: pooling, head style or problem type are not available.
     """
+
+    auto_model: ClassVar[str] = "AutoModelForSequenceClassification"
 
     def __init__(self, config: BackboneConfig) -> None:
         super().__init__(config)
@@ -59,11 +94,11 @@ class SequenceClassification(TaskModel):
             `logits` [B, C] and, with labels, `loss`.
         """
         outputs = self.base_model(input_ids, attention_mask, **kwargs)
-        states = outputs.last_hidden_state
-        if attention_mask is None:
-            attention_mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
-        logits = self.head(self.pool(states, attention_mask.bool()))
+        logits = self.head(self.pool(outputs.last_hidden_state, attention_mask))
         loss = None if labels is None else cross_entropy(logits, labels, num_items_in_batch)
         return SequenceClassifierOutput(
             loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
         )
+
+
+Head = SequenceClassification

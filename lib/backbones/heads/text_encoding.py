@@ -3,9 +3,8 @@
 Shapes: B batch, N tokens, D hidden size.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
 from torch.nn import functional
 from transformers.modeling_outputs import BaseModelOutputWithPooling
@@ -22,6 +21,8 @@ class TextEncoding(TaskModel):
     Raises:
         ConfigError: the pooling is not available.
     """
+
+    auto_model: ClassVar[str] = "AutoModelForTextEncoding"
 
     def __init__(self, config: BackboneConfig) -> None:
         super().__init__(config)
@@ -41,11 +42,12 @@ class TextEncoding(TaskModel):
         """
         outputs = self.base_model(input_ids, attention_mask, **kwargs)
         states = outputs.last_hidden_state
-        if attention_mask is None:
-            attention_mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
         return BaseModelOutputWithPooling(
             last_hidden_state=states,
-            pooler_output=functional.normalize(self.pool(states, attention_mask.bool()), dim=-1),
+            pooler_output=functional.normalize(self.pool(states, attention_mask), dim=-1),
             hidden_states=outputs.hidden_states,
             attentions=outputs.attentions,
         )
+
+
+Head = TextEncoding

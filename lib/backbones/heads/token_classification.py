@@ -3,7 +3,7 @@
 Shapes: B batch, N tokens, C classes.
 """
 
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 from transformers.modeling_outputs import TokenClassifierOutput
@@ -16,6 +16,8 @@ from lib.backbones.heads.model import TaskModel
 
 class TokenClassification(TaskModel):
     """Tell the class of each token, one of `config.num_labels`, from its state alone (dropout, projection: as BERT)."""
+
+    auto_model: ClassVar[str] = "AutoModelForTokenClassification"
 
     def __init__(self, config: BackboneConfig) -> None:
         super().__init__(config)
@@ -55,3 +57,6 @@ class TokenClassification(TaskModel):
         return TokenClassifierOutput(
             loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
         )
+
+
+Head = TokenClassification

@@ -6,13 +6,14 @@ from typing import Any
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
 
 from lib.backbones import contract
-from lib.backbones.loading import load_weights
+from lib.backbones.architecture import is_published
 from lib.backbones.parameters import Precision
-from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
+from lib.backbones.pretrained.families import FAMILIES
+from lib.backbones.pretrained.hub_weights import load_published
+from lib.backbones.pretrained.model import PretrainedBackboneModel
 from lib.backbones.pretrained.opening import Opening
 from lib.backbones.pretrained.parameters import Parameters
 from lib.backbones.pretrained.probe import probe
-from lib.backbones.pretrained.published import is_published, load_published
 from lib.backbones.pretrained.quantization import quantize
 
 
@@ -20,6 +21,7 @@ class Backbone(contract.TokenBackbone):
     """An architecture of transformers, with weights of ours or of a published model of that architecture."""
 
     parameters: Parameters
+    model_class = PretrainedBackboneModel
 
     def config(self, tokenizer: PreTrainedTokenizerBase, options: dict[str, Any]) -> PretrainedConfig:
         """See `lib.backbones.contract.TokenBackbone.config`.
@@ -28,12 +30,11 @@ class Backbone(contract.TokenBackbone):
         padding only where none is meant for it is like any other.
         """
         padding = tokenizer.pad_token_id
-        return PretrainedBackboneConfig(
-            **self.parameters.model_dump(exclude={"kind"}),
-            vocab_size=max(len(tokenizer), self.parameters.architecture.get("vocab_size", 0)),
-            pad_token_id=None if padding == tokenizer.eos_token_id else padding,
-            **options,
-        )
+        special = {
+            "vocab_size": self.parameters.rows(len(tokenizer)),
+            "pad_token_id": None if padding == tokenizer.eos_token_id else padding,
+        }
+        return super().config(tokenizer, special | options)
 
     def check(self, model: PreTrainedModel) -> None:
         """See `lib.backbones.contract.TokenBackbone.check`: every layer attends in the direction asked for."""
@@ -51,7 +52,7 @@ class Backbone(contract.TokenBackbone):
 
     def load_weights(self, model: PreTrainedModel, folder: str | Path, *, with_head: bool = False) -> None:
         """See `lib.backbones.contract.TokenBackbone.load_weights`."""
-        if is_published(Path(folder)) and not with_head:
+        if is_published(Path(folder), FAMILIES) and not with_head:
             load_published(model, Path(folder))
         else:
-            load_weights(model, folder, with_head=with_head)
+            super().load_weights(model, folder, with_head=with_head)

@@ -1,25 +1,29 @@
 """Configuration of the models around an architecture of transformers, as saved beside their weights."""
 
-from copy import deepcopy
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from transformers import AutoConfig, PretrainedConfig
+from transformers import AutoConfig
 
-from lib.backbones.configuration import BackboneConfig
+from lib.backbones.configuration import ArchitectureConfig
 from lib.backbones.pretrained.families import FAMILIES, Direction, Family
 from lib.backbones.pretrained.parameters import Parameters
-from lib.core.errors import ConfigError
 
 
-class PretrainedBackboneConfig(BackboneConfig):
+class PretrainedBackboneConfig(ArchitectureConfig):
     """Describe an architecture and the head on it; arguments as of `BackboneConfig`."""
 
     model_type = "pretrained_backbone"
     settings: ClassVar[type[Parameters]] = Parameters
+    smallest: ClassVar[dict[str, Any]] = {
+        "model_type": "llama",
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+    }
 
     def __init__(self, **kwargs: Any) -> None:
-        # Whoever makes a configuration without arguments, as transformers does to tell what differs, gets a small one.
-        kwargs.setdefault("architecture", dict(_SMALL))
         super().__init__(**kwargs)
         for name in ("hidden_size", "num_hidden_layers", "num_attention_heads"):
             setattr(self, name, self.architecture[name])
@@ -40,30 +44,19 @@ class PretrainedBackboneConfig(BackboneConfig):
         """The direction in which it attends in the end."""
         return "causal" if self.attention == "causal" else "bidirectional"
 
-    def inner(self) -> PretrainedConfig:
-        """Return the configuration of the architecture itself, switched to the direction of its attention.
+    @property
+    def words(self) -> str:
+        """See `BackboneConfig.words`."""
+        return f"inner.{self.family.words}"
 
-        It is made anew each time: some configurations change their own fields according to their switches, or what
-        they were given, and would change them again.
+    @property
+    def dense_head(self) -> bool:
+        """See `BackboneConfig.dense_head`: a head is made of the parts that the family's own language models have."""
+        return "dense" in self.family.head
 
-        Raises:
-            ConfigError: transformers refuses a field of it.
-        """
-        fields = deepcopy(self.architecture)
-        kind = fields.pop("model_type")
-        special = {"pad_token_id": self.pad_token_id, "vocab_size": self.vocab_size}
-        try:
-            return AutoConfig.for_model(kind, **fields | special, **self.family.switches[self.direction])
-        except Exception as error:  # each architecture checks its fields in its own way
-            raise ConfigError(f"architecture: transformers cannot make a {kind} of it ({error}).") from error
+    def switches(self) -> Mapping[str, Any]:
+        """See `ArchitectureConfig.switches`: those of the direction in which it attends."""
+        return self.family.switches[self.direction]
 
-
-_SMALL = {
-    "model_type": "llama",
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-}
 
 AutoConfig.register(PretrainedBackboneConfig.model_type, PretrainedBackboneConfig)

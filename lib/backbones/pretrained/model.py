@@ -11,17 +11,17 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import can_return_tuple
 
+from lib.backbones.architecture import ArchitecturePreTrainedModel
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.masks import half_open
 from lib.backbones.pretrained.probe import probe
 
 
-class PretrainedBackbonePreTrainedModel(PreTrainedModel):
-    """Base of the models around an architecture: configuration, first weights, saving and loading."""
+class PretrainedBackbonePreTrainedModel(ArchitecturePreTrainedModel):
+    """Base of the models around an architecture whose attention is proved to be what its configuration says."""
 
     config_class = PretrainedBackboneConfig
     base_model_prefix = "pretrained"
-    _supports_sdpa = True
     _supports_flash_attn = True
     _supports_flex_attn = True
 
@@ -36,14 +36,6 @@ class PretrainedBackbonePreTrainedModel(PreTrainedModel):
         model = loaded[0] if isinstance(loaded, tuple) else loaded
         probe(model.base_model.inner, model.config.direction)
         return loaded
-
-    def get_input_embeddings(self) -> nn.Module:
-        """Return the word embeddings."""
-        return self.base_model.inner.get_input_embeddings()
-
-    def set_input_embeddings(self, value: nn.Module) -> None:
-        """Replace the word embeddings."""
-        self.base_model.inner.set_input_embeddings(value)
 
 
 class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
@@ -92,12 +84,8 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
         Raises:
             ValueError: not exactly one of `input_ids` and `inputs_embeds`.
         """
-        if (input_ids is None) == (inputs_embeds is None):
-            raise ValueError("expected exactly one of input_ids and inputs_embeds.")
-        states, positions = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds, None
+        states, positions = self.first_states(input_ids, inputs_embeds, attention_mask), None
         if attention_mask is not None:
-            # A weight of zero does not silence a value that is not finite.
-            states = states.masked_fill(attention_mask[:, :, None] == 0, 0)
             positions = (attention_mask.long().cumsum(dim=1) - 1).clamp(min=0)
             if (first := self.config.family.first_position) is not None:
                 positions += self.config.pad_token_id + first
@@ -116,3 +104,6 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
             hidden_states=outputs.hidden_states,
             attentions=outputs.attentions,
         )
+
+
+Model = PretrainedBackboneModel

@@ -5,12 +5,12 @@ from typing import Any, Literal
 
 from pydantic import Field, PositiveInt
 
-from lib.backbones.parameters import VOCABULARY, Ability, BackboneParameters
+from lib.backbones.parameters import VOCABULARY, Ability, ArchitectureParameters
 from lib.backbones.pretrained.families import FAMILIES, Direction
 from lib.core.sections import check
 
 
-class Parameters(BackboneParameters):
+class Parameters(ArchitectureParameters):
     """An architecture of transformers, of the sizes that its `config.json` gives. A model's `start` brings weights."""
 
     kind: Literal["pretrained"] = "pretrained"
@@ -46,12 +46,7 @@ class Parameters(BackboneParameters):
         names = ["hidden_size", "num_hidden_layers", "intermediate_size", "num_attention_heads"]
         if self._learns_positions():
             names.append("max_position_embeddings")
-        for name in names:
-            if not isinstance(size := self.architecture.get(name), int) or size < 1:
-                yield f"architecture.{name}: missing, or no whole number above 0. Copy it from the model's config.json"
-        for name in ("head_dim", "num_key_value_heads", "vocab_size"):
-            if not isinstance(size := self.architecture.get(name), int | None):
-                yield f"architecture.{name}: {size!r} is no whole number. Copy it from the model's config.json"
+        yield from self.problems_of_sizes(names, dict.fromkeys(("head_dim", "num_key_value_heads", "vocab_size"), int))
 
     @check
     def _nothing_is_set_twice(self) -> Iterator[str]:
@@ -100,7 +95,7 @@ class Parameters(BackboneParameters):
     @property
     def family(self) -> str:
         """The type of the architecture and its direction."""
-        return f"{self.architecture['model_type']}, {self.attention}"
+        return f"{super().family}, {self.attention}"
 
     def longest(self) -> int | None:
         """See `BackboneParameters.longest`.
@@ -116,16 +111,6 @@ class Parameters(BackboneParameters):
     def blocks(self) -> int | None:
         """See `BackboneParameters.blocks`."""
         return self.architecture["num_hidden_layers"]
-
-    def obstacles(self, before: BackboneParameters) -> Iterator[str]:
-        """See `BackboneParameters.obstacles`: all but the direction and the bits must agree."""
-        if not isinstance(before, Parameters):
-            yield from super().obstacles(before)
-            return
-        for name in sorted(self.architecture.keys() | before.architecture.keys()):
-            own, found = self.architecture.get(name), before.architecture.get(name)
-            if own != found:
-                yield f"architecture.{name} is {own}, but the weights come from {found}"
 
     def products_per_token(self, tokens: int, predicted_share: float) -> float:
         """See `BackboneParameters.products_per_token`."""

@@ -22,6 +22,7 @@ class RecurrentPreTrainedModel(PreTrainedModel):
 
     config_class = RecurrentConfig
     base_model_prefix = "recurrent"
+    _input_embed_layer = "word_embeddings"
 
     def _init_weights(self, module: nn.Module) -> None:
         if not isinstance(module, nn.RNNBase):
@@ -32,14 +33,6 @@ class RecurrentPreTrainedModel(PreTrainedModel):
         bound = module.hidden_size**-0.5
         for weight in module.parameters():
             initialization.uniform_(weight, -bound, bound)
-
-    def get_input_embeddings(self) -> nn.Embedding:
-        """Return the word embeddings."""
-        return self.base_model.embeddings.word_embeddings
-
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
-        """Replace the word embeddings."""
-        self.base_model.embeddings.word_embeddings = value
 
 
 class Embeddings(nn.Module):
@@ -150,3 +143,6 @@ class _Rows:
 
     def _places(self, width: int) -> Tensor:
         return self.order[:, :, None].expand(-1, -1, width)
+
+
+Model = RecurrentModel

@@ -1,7 +1,7 @@
 """Parameters of the recurrent encoder. Names are those of the attention encoder where both have one."""
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
@@ -11,6 +11,8 @@ from lib.core.sections import Probability, check
 
 class Parameters(BackboneParameters):
     """Bidirectional recurrent encoder: each field is the field of the same name in `RecurrentConfig`."""
+
+    decisive: ClassVar[tuple[str, ...]] = ("cell", "hidden_size", "num_hidden_layers")
 
     kind: Literal["recurrent"] = "recurrent"
     cell: Literal["rnn", "lstm", "gru"] = Field(
@@ -55,15 +57,6 @@ class Parameters(BackboneParameters):
     def blocks(self) -> int | None:
         """See `BackboneParameters.blocks`: the layers."""
         return self.num_hidden_layers
-
-    def obstacles(self, before: BackboneParameters) -> Iterator[str]:
-        """See `BackboneParameters.obstacles`: cell and shapes must agree."""
-        if not isinstance(before, Parameters):
-            yield from super().obstacles(before)
-            return
-        for name in ("cell", "hidden_size", "num_hidden_layers"):
-            if getattr(self, name) != getattr(before, name):
-                yield f"{name} is {getattr(self, name)}, but the weights come from {getattr(before, name)}"
 
     def products_per_token(self, tokens: int, predicted_share: float) -> float:
         """See `BackboneParameters.products_per_token`."""

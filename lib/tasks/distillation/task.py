@@ -6,6 +6,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
 from lib.backbones.heads.loss import distillation
+from lib.backbones.heads.sequence_classification import SequenceClassification
 from lib.data.classification import TaughtCollator
 from lib.tasks import contract
 from lib.tasks.distillation.parameters import Parameters
@@ -18,6 +19,7 @@ class Task(DocumentClassification):
     Source: Hinton, Vinyals and Dean 2015, "Distilling the Knowledge in a Neural Network".
     """
 
+    auto_model: ClassVar[str] = SequenceClassification.auto_model
     beside: ClassVar[str | None] = "teacher_logits"
     parameters: Parameters
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from lib.backbones.heads.text_encoding import TextEncoding
 from lib.data.classification import ClassificationCollator
 from lib.data.padding import pad_examples
 from lib.tasks import contract
@@ -23,7 +24,7 @@ class Task(DocumentClassification):
     Source: Reimers and Gurevych 2019, "Sentence-BERT", for mean pooling and the cosine.
     """
 
-    auto_model: ClassVar[str] = "AutoModelForTextEncoding"
+    auto_model: ClassVar[str] = TextEncoding.auto_model
     parameters: Parameters
 
     def model_options(self) -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """Classification of whole documents: fine-tuning, and classifiers that need no training loop."""
 
 from collections.abc import Mapping
+from typing import ClassVar
 
 import pandas as pd
 
 from lib.backbones.contract import TextClassifier
+from lib.backbones.heads.sequence_classification import SequenceClassification
 from lib.evaluation.metrics import classification_metrics
 from lib.tasks import contract
 from lib.tasks.document_classification import DocumentClassification, class_predictions
@@ -12,6 +14,8 @@ from lib.tasks.document_classification import DocumentClassification, class_pred
 
 class Task(DocumentClassification):
     """Tell the class of a document."""
+
+    auto_model: ClassVar[str] = SequenceClassification.auto_model
 
     def evaluate(self, classifier: TextClassifier, documents: Mapping[str, pd.DataFrame]) -> contract.Evaluation:
         """See `lib.tasks.contract.Task.evaluate`: fitted on training, scored on validation and test."""

@@ -16,6 +16,7 @@ from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBas
 from transformers.trainer_utils import PredictionOutput
 
 from lib.backbones.contract import Pieces, SpanFinder
+from lib.backbones.heads.token_classification import TokenClassification
 from lib.core.errors import RunError
 from lib.data.classification import TokenClassificationCollator
 from lib.data.labels import IGNORED
@@ -42,7 +43,7 @@ class Task(contract.Task):
     The loss is the mean cross-entropy of tokens. A token in the overlap of windows counts in each of them.
     """
 
-    auto_model: ClassVar[str] = "AutoModelForTokenClassification"
+    auto_model: ClassVar[str] = TokenClassification.auto_model
     best: ClassVar[str] = "f1"
     parameters: Parameters
 

@@ -15,6 +15,7 @@ from torch import Tensor
 from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
+from lib.backbones.heads.token_classification import TokenClassification
 from lib.data.classification import TokenClassificationCollator
 from lib.data.labels import IGNORED
 from lib.evaluation.metrics import classification_metrics
@@ -24,7 +25,7 @@ from lib.tasks import contract
 class Task(contract.Task):
     """Tell the class of every labelled token. The best epoch has the highest accuracy on validation."""
 
-    auto_model: ClassVar[str] = "AutoModelForTokenClassification"
+    auto_model: ClassVar[str] = TokenClassification.auto_model
     best: ClassVar[str] = "accuracy"
 
     def model_options(self) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def test_runs_of_a_stage_with_geometry_measure_it_where_there_are_queries_and_ke
 
 
 def test_runs_that_measure_nothing_do_not_depend_on_what_measures():
-    modules = ["lib.tasks.masked_lm.task", "lib.backbones.encoder.backbone", "lib.backbones.encoder.masked_lm"]
+    modules = ["lib.tasks.masked_lm.task", "lib.backbones.encoder.backbone"]
     found = {place.split(":")[0] for place in reached("scripts/train.py", *modules)}
     assert not found & {"lib.training.geometry", "lib.evaluation.geometry", "lib.backbones.projections"}
     found = {place.split(":")[0] for place in reached("scripts/train.py", *modules, "lib.training.geometry")}
@@ -275,12 +275,12 @@ def test_the_code_of_an_evaluation_is_that_of_its_backbone_and_task(modules_of):
     places = (("probe", "sdpa"), ("probe", "lstm"), ("finetune", "tfidf"))
     encoder, recurrent, texts = (modules_of(made, key(*place)) for place in places)
     shared = {"lib.training.scoring", "lib.training.evaluate_tokens", "lib.tasks.sequence_classification.task",
-              "lib.backbones.heads.sequence_classification", "lib.backbones.heads.classification_head",
+              "lib.backbones.heads.sequence_classification",
               "lib.backbones.loading", "lib.study.run"}  # fmt: skip
     assert shared <= encoder & recurrent
     assert {"lib.backbones.encoder.block", "lib.attention.sdpa.mechanism"} <= encoder - recurrent
     assert "lib.backbones.recurrent.model" in recurrent - encoder
-    assert not {"lib.backbones.heads.masked_lm_head", "lib.training.run"} & (encoder | recurrent)
+    assert not {"lib.backbones.heads.masked_lm", "lib.training.run"} & (encoder | recurrent)
     assert not (texts & shared) - {"lib.tasks.sequence_classification.task"}
     assert "lib.training.trainer" not in texts
 
@@ -292,8 +292,8 @@ def test_heads_of_other_tasks_are_not_in_a_runs_code(model, modules_of):
     for stage in ("tapt", "finetune"):
         found = modules_of(made, key(stage, model))
         heads[stage] = {name.rpartition(".")[2] for name in found if name.startswith("lib.backbones.heads.")}
-    assert heads["tapt"] == {"loss", "masked_lm", "masked_lm_head", "model"}
-    assert heads["finetune"] == {"loss", "classification_head", "model", "pooling", "sequence_classification"}
+    assert heads["tapt"] == {"loss", "masked_lm", "model"}
+    assert heads["finetune"] == {"loss", "model", "pooling", "sequence_classification"}
 
 
 def test_a_head_that_two_tasks_share_is_in_the_code_of_both(modules_of):
@@ -305,7 +305,7 @@ def test_a_head_that_two_tasks_share_is_in_the_code_of_both(modules_of):
         ("models/tfidf", DELETE),
     ]
     found = modules_of(plan(*spans, *LSTM), key("finetune", "lstm"))
-    assert {f"lib.backbones.{place}.token_classification" for place in ("recurrent", "heads")} <= found
+    assert {"lib.backbones.heads.token_classification", "lib.backbones.recurrent.model"} <= found
     assert not [name for name in found if name.startswith("lib.tasks.token_classification")]
 
 
@@ -328,7 +328,7 @@ WRITING = [
 def test_what_writes_texts_has_code_settings_and_time_of_its_own(modules_of):
     made, run = plan(*WRITING), key("write", "t5")
     found = modules_of(made, run)
-    parts = {"backbone", "configuration", "model", "parameters", "published", "text_to_text"}
+    parts = {"backbone", "configuration", "model", "parameters", "hub_weights", "text_to_text"}
     own = {name.rpartition(".")[2] for name in found if name.startswith("lib.backbones.encoder_decoder.")}
     assert own == parts
     assert {"lib.tasks.text_to_text.task", "lib.tasks.text_to_text.reading", "lib.data.text_to_text"} <= found

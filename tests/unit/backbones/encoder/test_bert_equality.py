@@ -5,10 +5,9 @@ import torch
 from encoder_cases import masked_labels, masks, token_ids
 from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel
 
+from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
 from lib.backbones.encoder.configuration import EncoderConfig
-from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
 from lib.backbones.encoder.model import EncoderModel
-from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
 
 SIZES = {
     "vocab_size": 50,

@@ -8,9 +8,8 @@ from encoder_cases import EXAMPLES, build, token_ids
 from safetensors.torch import load_file, save_file
 from transformers import BertConfig, BertModel
 
-from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
+from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
 from lib.backbones.encoder.parameters import Parameters
-from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
 from lib.backbones.loading import load_weights
 from lib.core.errors import RunError
 

@@ -9,11 +9,10 @@ from encoder_cases import EXAMPLES, MIXES, VOCABULARY, build, labelled, masks, t
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
 from lib.backbones.encoder.configuration import EncoderConfig
-from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
 from lib.backbones.encoder.model import EncoderModel
 from lib.backbones.encoder.parameters import Parameters as Encoder
-from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
 from lib.core.errors import ConfigError
 from lib.tasks.sequence_classification.parameters import Parameters as Classification
 

@@ -9,9 +9,8 @@ from safetensors.torch import load_file, save_file
 from transformers import BertTokenizer
 
 from lib.attention.contract import set_step
-from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
+from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
 from lib.backbones.encoder.model import EncoderModel
-from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
 
 LOAD_ALL = """
 import json, sys
@@ -147,7 +146,7 @@ def test_pipeline_after_import_lib(tmp_path, imports):
     "imports",
     [
         "import lib, lib.core, lib.study.experiment\nassert not {'torch', 'transformers'} & set(sys.modules)",
-        "import lib.backbones.encoder.masked_lm\n"
+        "from lib.backbones.encoder import EncoderForMaskedLM\n"
         "assert not [m for m in sys.modules if m.startswith('lib.') and 'classif' in m]\n"
         "from transformers import AutoConfig, AutoModel\n"
         "AutoModel.from_config(AutoConfig.for_model('attention_encoder'))",

@@ -5,9 +5,7 @@ import torch
 from encoder_cases import EXAMPLES, build, labelled
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
-from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
-from lib.backbones.encoder.token_classification import EncoderForTokenClassification
+from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification, EncoderForTokenClassification
 from lib.data.padding import known_beforehand
 
 QUESTIONS = {"_local_scalar_dense", "item", "nonzero", "masked_select", "is_nonzero", "equal", "_unique2"}

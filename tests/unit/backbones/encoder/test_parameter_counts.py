@@ -3,10 +3,9 @@ import torch
 from encoder_cases import EXAMPLES, POSITIONS, build, tiny_config
 
 from lib.attention.parameters import MECHANISMS
+from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
 from lib.backbones.encoder.configuration import EncoderConfig
-from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
 from lib.backbones.encoder.model import EncoderModel
-from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
 from lib.training.record import count_parameters
 
 RECIPE = {

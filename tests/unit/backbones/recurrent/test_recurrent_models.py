@@ -7,13 +7,13 @@ import torch
 from encoder_cases import fresh_python, token_ids
 from transformers import BertTokenizer
 
+from lib.backbones.heads.masked_lm import MaskedLM
+from lib.backbones.heads.sequence_classification import SequenceClassification
+from lib.backbones.heads.token_classification import TokenClassification
 from lib.backbones.recurrent.backbone import Backbone
 from lib.backbones.recurrent.configuration import RecurrentConfig
-from lib.backbones.recurrent.masked_lm import RecurrentForMaskedLM
 from lib.backbones.recurrent.model import RecurrentModel
 from lib.backbones.recurrent.parameters import Parameters
-from lib.backbones.recurrent.sequence_classification import RecurrentForSequenceClassification
-from lib.backbones.recurrent.token_classification import RecurrentForTokenClassification
 from lib.core.errors import RunError
 from lib.tasks.sequence_classification.parameters import Parameters as Classification
 from lib.training.record import count_parameters
@@ -102,9 +102,9 @@ def test_counts_are_those_of_the_dimensions(cell, changes):
     backbone = sum(parts.values())
     decoder = words + (0 if config.tie_word_embeddings else words * width)
     heads = {
-        RecurrentForMaskedLM: width * width + width + 2 * width + decoder,
-        RecurrentForSequenceClassification: width * width + width + 5 * width + 5,
-        RecurrentForTokenClassification: 5 * width + 5,
+        MaskedLM.on(RecurrentModel): width * width + width + 2 * width + decoder,
+        SequenceClassification.on(RecurrentModel): width * width + width + 5 * width + 5,
+        TokenClassification.on(RecurrentModel): 5 * width + 5,
     }
     for model_class, head in heads.items():
         with torch.device("meta"):
@@ -117,7 +117,9 @@ def test_counts_are_those_of_the_dimensions(cell, changes):
 
 @every_cell
 def test_layers_begin_as_in_torch_and_the_rest_as_in_the_encoder(cell):
-    model = build(RecurrentForTokenClassification, cell=cell, hidden_size=64, vocab_size=500, initializer_range=0.1)
+    model = build(
+        TokenClassification.on(RecurrentModel), cell=cell, hidden_size=64, vocab_size=500, initializer_range=0.1
+    )
     for weight in model.recurrent.layers.parameters():
         assert 0 < weight.abs().max() <= 32**-0.5
         if weight.ndim == 2:
@@ -197,8 +199,8 @@ def test_refusals():
     ],
 )
 def test_other_weights_are_refused(tmp_path, changes, message):
-    build(RecurrentForMaskedLM, seed=1).save_pretrained(tmp_path)
-    model = build(RecurrentForMaskedLM, seed=2, **changes)
+    build(MaskedLM.on(RecurrentModel), seed=1).save_pretrained(tmp_path)
+    model = build(MaskedLM.on(RecurrentModel), seed=2, **changes)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     with pytest.raises(RunError, match=message):
         Backbone(Parameters(), seed=0).load_weights(model, tmp_path)
@@ -218,7 +220,7 @@ def test_pipeline_after_import_lib(tmp_path):
     (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n")
     tokenizer = BertTokenizer.from_pretrained(tmp_path, model_input_names=["input_ids", "attention_mask"])
     model = build(
-        RecurrentForSequenceClassification, vocab_size=len(words), id2label={0: "poor", 1: "fine", 2: "great"}
+        SequenceClassification.on(RecurrentModel), vocab_size=len(words), id2label={0: "poor", 1: "fine", 2: "great"}
     )
     model.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")

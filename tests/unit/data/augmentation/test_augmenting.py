@@ -11,7 +11,7 @@ import pytest
 from encoder_cases import build
 from wordnets import write_wordnet
 
-from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
+from lib.backbones.encoder import EncoderForMaskedLM
 from lib.core import program
 from lib.core.errors import DataError
 from lib.data.augmentation.augmenting import augment_dataset

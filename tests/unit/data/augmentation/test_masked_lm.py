@@ -6,8 +6,7 @@ import torch
 from encoder_cases import build
 from transformers import BertConfig, BertForMaskedLM, PreTrainedTokenizerFast
 
-from lib.backbones.encoder.masked_lm import EncoderForMaskedLM
-from lib.backbones.encoder.sequence_classification import EncoderForSequenceClassification
+from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
 from lib.core.errors import ConfigError, DataError, RunError
 from lib.data.augmentation.masked_lm import Rewriter
 from lib.data.augmentation.words import Request

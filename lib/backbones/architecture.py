@@ -1,0 +1,125 @@
+"""What the backbones share that hold an architecture of transformers: embeddings, and weights that were published.
+
+Shapes: B batch, N tokens, D hidden size.
+"""
+
+import json
+import logging
+from collections.abc import Container, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from torch import Tensor, nn
+from transformers import PretrainedConfig, PreTrainedModel
+from transformers.utils import CONFIG_NAME
+
+from lib.core.errors import RunError, UnpicklingError
+
+logger = logging.getLogger(__name__)
+
+SHOWN = 5
+"""Fields that differ, named by a message."""
+
+
+class ArchitecturePreTrainedModel(PreTrainedModel):
+    """Base of the models around an architecture, which is `inner` of the model without a head."""
+
+    _supports_sdpa = True
+
+    def get_input_embeddings(self) -> nn.Module:
+        """Return the word embeddings."""
+        return self.base_model.inner.get_input_embeddings()
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the word embeddings."""
+        self.base_model.inner.set_input_embeddings(value)
+
+    def first_states(
+        self, input_ids: Tensor | None, inputs_embeds: Tensor | None, attention_mask: Tensor | None
+    ) -> Tensor:
+        """Return the word embeddings [B, N, D], zeros at padding: a weight of zero does not silence what is not finite.
+
+        Raises:
+            ValueError: not exactly one of `input_ids` and `inputs_embeds`.
+        """
+        if (input_ids is None) == (inputs_embeds is None):
+            raise ValueError("expected exactly one of input_ids and inputs_embeds.")
+        states = self.get_input_embeddings()(input_ids) if inputs_embeds is None else inputs_embeds
+        return states if attention_mask is None else states.masked_fill(attention_mask[:, :, None] == 0, 0)
+
+
+def read_fields(folder: Path) -> dict[str, Any]:
+    """Return the fields of the configuration of a model, or of the text model in it."""
+    fields: dict[str, Any] = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8"))
+    return fields.get("text_config", fields)
+
+
+def is_published(folder: Path, kinds: Container[str]) -> bool:
+    """Return whether `folder` holds an architecture of some `kinds` as transformers saves it, no model of ours."""
+    try:
+        return read_fields(folder).get("model_type") in kinds
+    except (OSError, ValueError):
+        return False
+
+
+def compare(pairs: Mapping[str, tuple[Any, Any]], folder: Path) -> None:
+    """Check that fields agree.
+
+    Args:
+        pairs: of each field the run's value, and that of the published model.
+        folder: of the published model.
+
+    Raises:
+        RunError: some differ.
+    """
+    differing = [f"{name} is {own!r}, there {theirs!r}" for name, (own, theirs) in pairs.items() if own != theirs]
+    if differing:
+        more = f"; and {len(differing) - SHOWN} more" if len(differing) > SHOWN else ""
+        raise RunError(
+            f"{folder / CONFIG_NAME}: another architecture than the run's ({'; '.join(differing[:SHOWN])}{more}). Copy "
+            "its fields into the backbone's architecture."
+        )
+
+
+def load_source(auto: Any, folder: Path, config: PretrainedConfig, **options: Any) -> tuple[Any, dict[str, Any]]:
+    """Return a published model in float32, and what transformers reports of its weights.
+
+    Args:
+        auto: class of transformers that loads it.
+        folder: with `config.json` and files of weights.
+        config: of the model.
+        options: further arguments of `from_pretrained`.
+
+    Raises:
+        RunError: it cannot be loaded.
+    """
+    safe = {"output_loading_info": True, "trust_remote_code": False}
+    try:
+        return auto.from_pretrained(folder, config=config, dtype="float32", **safe, **options)
+    except (OSError, RuntimeError, ValueError, SafetensorError, UnpicklingError) as error:
+        raise RunError(f"{folder}: cannot be loaded ({error}). Expected a complete published model.") from error
+
+
+def refuse(problems: Iterable[Any], folder: Path, what: str = "missing, left over or of another shape") -> None:
+    """Raise a RunError if weights of a published model are not as they should be."""
+    if names := sorted(map(str, problems)):
+        raise RunError(
+            f"{folder}: {len(names)} weights are {what} ({', '.join(names[:3])}). Download it again, or correct the "
+            "model's architecture."
+        )
+
+
+def take_over(own: nn.Module, published: nn.Module) -> None:
+    """Copy the parameters that were published, which may be fewer, into the first rows of tables that may be longer."""
+    for name, source in published.named_parameters():
+        target = own.get_parameter(name)
+        rows = min(len(target), len(source))
+        target.data[:rows] = source.data[:rows].to(target.dtype)
+
+
+def take_over_words(own: nn.Module, published: nn.Module) -> None:
+    """Copy word embeddings; tokens beyond the published vocabulary keep those that were drawn."""
+    take_over(own, published)
+    if (beyond := len(own.get_parameter("weight")) - len(published.get_parameter("weight"))) > 0:
+        logger.info("%d tokens beyond the published vocabulary start from drawn embeddings", beyond)

@@ -1,0 +1,80 @@
+"""First weights from a published model of an architecture, strictly."""
+
+import logging
+from pathlib import Path
+
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
+
+from lib.backbones.architecture import compare, load_source, read_fields, refuse, take_over, take_over_words
+
+logger = logging.getLogger(__name__)
+
+BOOKKEEPING = {
+    "_name_or_path",
+    "architectures",
+    "bos_token_id",
+    "classifier_dropout",
+    "cls_token_id",
+    "dtype",
+    "eos_token_id",
+    "id2label",
+    "label2id",
+    "mask_token_id",
+    "num_labels",
+    "pad_token_id",
+    "sep_token_id",
+    "torch_dtype",
+    "transformers_version",
+    "use_cache",
+    "vocab_size",
+}
+"""Fields that change nothing in the states of a token."""
+TEXT_PART = {r"^language_model\.": "", r"^model\.language_model\.": "model."}
+"""What the weights of a text model are called inside a model of several kinds of input, and what by itself."""
+
+
+def load_published(model: PreTrainedModel, folder: Path) -> None:
+    """Replace the weights of `model` by those of a published language model of the same architecture.
+
+    A head that predicts tokens takes over the published one if there is one like it; any other head stays as drawn.
+    Tokens that the run's tokeniser has beyond the published vocabulary keep their drawn embeddings. Of a model of
+    several kinds of input (Gemma 3 with images) the text model is taken.
+
+    Args:
+        model: around an architecture, with a head.
+        folder: with `config.json` and files of weights.
+
+    Raises:
+        RunError: the architectures differ, or weights are missing or of another shape. `model` is unchanged.
+    """
+    config, family = model.config, model.config.family
+    found = AutoConfig.for_model(**read_fields(folder) | family.switches[config.direction])
+    own, theirs = config.inner().to_dict(), found.to_dict()
+    counted = {"pad_token_id"} if family.first_position is not None else set()
+    names = sorted((own.keys() | theirs.keys()) - (BOOKKEEPING - counted))
+    compare({name: (own.get(name), theirs.get(name)) for name in names}, folder)
+    auto = AutoModelForCausalLM if "causal" in family.switches else AutoModelForMaskedLM
+    source, report = load_source(auto, folder, found, key_mapping=TEXT_PART)
+    # Encoders are often published without the head that they were trained with.
+    prefix = f"{source.base_model_prefix}." if "dense" in family.head else ""
+    missing = {name for name in report["missing_keys"] if name.startswith(prefix)}
+    refuse(missing | {str(key) for key in report["mismatched_keys"]}, folder, "missing or of another shape")
+    inner, words = model.base_model.inner, source.get_input_embeddings()
+    take_over_words(inner.get_input_embeddings(), words)
+    rest = {
+        name: weight for name, weight in source.base_model.state_dict().items() if not name.startswith(family.words)
+    }
+    inner.load_state_dict(rest, strict=False)
+    if model.get_output_embeddings() is None:
+        return
+    parts = dict(source.named_modules())
+    activation = getattr(found, family.head_activation) if family.head_activation else "gelu"
+    if (
+        len(missing) < len(report["missing_keys"])
+        or activation != "gelu"
+        or not parts.keys() >= {*family.head.values()}
+    ):
+        logger.info("%s: holds no head like the one that predicts tokens here, which starts from drawn weights", folder)
+        return
+    for own, published in family.head.items():
+        take_over(model.head.get_submodule(own), parts[published])
