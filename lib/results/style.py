@@ -11,6 +11,7 @@ import matplotlib.style
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from lib.core.files import atomic_path
 
@@ -23,7 +24,7 @@ PANELS = 4
 """Panels beside each other, at most."""
 
 
-def looks(families: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+def colours_and_markers(families: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Give each model a colour, by its family, and a marker, by its place within the family.
 
     Args:
@@ -34,27 +35,27 @@ def looks(families: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """
     order = list(dict.fromkeys(families.values()))
     members: Counter[str] = Counter()
-    look = {}
+    found = {}
     for model, family in families.items():
-        look[model] = f"C{order.index(family)}", MARKERS[members[family] % len(MARKERS)]
+        found[model] = f"C{order.index(family)}", MARKERS[members[family] % len(MARKERS)]
         members[family] += 1
-    return look
+    return found
 
 
-def line_looks(families: Mapping[str, str], baseline: str | None = None) -> dict[str, dict[str, Any]]:
-    """Return how each model's line is drawn, as arguments of `Axes.plot`: labelled, and with the looks of the model.
+def line_styles(families: Mapping[str, str], baseline: str | None = None) -> dict[str, dict[str, Any]]:
+    """Return how each model's line is drawn, as arguments of `Axes.plot`, label and name included.
 
     Members of a family also differ in the style of the line, so that they can be told apart where markers are dense.
-    The baseline is grey, and takes no look from the others.
+    The baseline is grey, and takes no colour from the others.
 
     Args:
         families: models, in order, each with its family.
         baseline: the one of them that is the baseline, if any.
     """
-    look = looks({model: family for model, family in families.items() if model != baseline})
+    chosen = colours_and_markers({model: family for model, family in families.items() if model != baseline})
     styles = {
         model: {"color": colour, "marker": marker, "linestyle": LINES[MARKERS.index(marker) % len(LINES)]}
-        for model, (colour, marker) in look.items()
+        for model, (colour, marker) in chosen.items()
     }
     grey = {"color": BASELINE_COLOUR, "marker": "X", "linestyle": ":"}
     shared = {"linewidth": 1.1, "markersize": 4.5, "markeredgecolor": "white", "markeredgewidth": 0.4}
@@ -70,6 +71,11 @@ def panel_grid(number: int, inches: tuple[float, float]) -> tuple[Figure, list[A
     for axes in panels[number:]:
         axes.remove()
     return figure, panels[:number]
+
+
+def legend_entry(label: str, **style: Any) -> Line2D:
+    """Return a line for a legend that is drawn nowhere else."""
+    return Line2D([], [], label=label, **style)
 
 
 def legend_beside(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from lib.analysis.parameters import AnalysisParameters
 from lib.attention.parameters import AnyMechanism, MechanismParameters
 from lib.backbones.parameters import AnyBackbone, BackboneParameters, Precision
 from lib.core.search_space import Setting, VariedSetting, laid_over, short_name, spelled, variant_name
@@ -20,7 +21,7 @@ from lib.results.parameters import ResultParameters
 from lib.study.execution import Execution
 from lib.study.geometry import Geometry
 from lib.study.recipe import Recipe, obstacle_of_quantized
-from lib.study.report import Analysis, Report
+from lib.study.report import Report
 from lib.study.tuning import Tuning
 from lib.tasks.parameters import TASKS, AnyTask
 
@@ -945,12 +946,12 @@ class Study(Section):
     report: Report = Field(default_factory=Report, description="What comes out.")
     execution: Execution = Field(default_factory=Execution, description="How the work is done.")
 
-    def analysed_dataset(self, analysis: Analysis) -> str | None:
+    def analysed_dataset(self, analysis: AnalysisParameters) -> str | None:
         """Return the entry of the stage's `data` that an analysis reads; None = it has to name one."""
         entries = list(self.experiment.stages[analysis.stage].data)
         return analysis.dataset or (entries[0] if len(entries) == 1 else None)
 
-    def analysed_models(self, analysis: Analysis) -> list[str]:
+    def analysed_models(self, analysis: AnalysisParameters) -> list[str]:
         """Return the models of an analysis, in order: those named, or all that it is able to look at."""
         dataset = self.analysed_dataset(analysis)
         assert dataset is not None  # the study was checked
@@ -960,7 +961,7 @@ class Study(Section):
             if stage == analysis.stage and not list(self._obstacles(analysis, model, dataset))
         ]
 
-    def _obstacles(self, analysis: Analysis, model: str, dataset: str) -> Iterator[str]:
+    def _obstacles(self, analysis: AnalysisParameters, model: str, dataset: str) -> Iterator[str]:
         """Yield why an analysis cannot look at a model that passes its stage."""
         backbone = self.experiment.backbone_at(model, analysis.stage)
         reach = backbone.longest()
@@ -995,7 +996,7 @@ class Study(Section):
                 yield f"{place}.dataset: missing. Name one of: {', '.join(entries)}"
             elif dataset not in entries:
                 yield f"{place}.dataset: {analysis.stage} does not work on '{dataset}'. Known: {', '.join(entries)}"
-            elif analysis.kind == "embeddings" and dataset in self.experiment.corpora:
+            elif analysis.needs_labels and dataset in self.experiment.corpora:
                 yield f"{place}.dataset: {dataset} has no labels, by which states could be told apart. Name a dataset"
             if dataset not in whole(entries):
                 continue

@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import itertools
 import json
 import shlex
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -9,6 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 from urllib.parse import urlparse
 
+from lib.analysis.parameters import ANALYSES
 from lib.attention.parameters import MECHANISMS
 from lib.backbones.parameters import BACKBONES
 from lib.core.errors import DataError
@@ -695,7 +697,7 @@ class Plan:
         """Return what an analysis computes: its kind, and the settings that its kind reads."""
         settings = self.study.report.analyses[name]
         options = settings.options
-        if settings.kind == "embeddings":
+        if settings.needs_labels:
             dataset = self.analysis_runs(name)[0].dataset
             options |= {"labels": self.experiment.datasets[dataset].labels}
         return {"kind": settings.kind, "options": options}
@@ -717,10 +719,10 @@ class Plan:
 
     def analysis_code(self, name: str) -> str:
         """Return the digest of the code that an analysis executes; that of its models counts in their runs."""
-        kind = self.study.report.analyses[name].kind
-        tried = ("favor", "lsh") if kind == "approximation" else ()  # whatever the models have
-        modules = [MECHANISMS.module(mechanism, part) for mechanism in tried for part in ("mechanism", "parameters")]
-        return code_digest("scripts/analyse.py", f"lib.analysis.{kind}", *modules)
+        settings = self.study.report.analyses[name]
+        parts = itertools.product(settings.tries, ("mechanism", "parameters"))
+        modules = [MECHANISMS.module(mechanism, part) for mechanism, part in parts]
+        return code_digest("scripts/analyse.py", ANALYSES.module(settings.kind, "computation"), *modules)
 
     def analysis_look(self, name: str) -> dict[str, Any]:
         """Return how an analysis is shown: its kind, and models with their families, which colour them."""

@@ -11,7 +11,7 @@ from pydantic import Field
 from lib.results.parameters import FigureParameters
 from lib.results.quantities import QUANTITIES, Quantity, quantity
 from lib.results.scope import Scope
-from lib.results.style import BASELINE_COLOUR, STYLE, looks
+from lib.results.style import BASELINE_COLOUR, STYLE, colours_and_markers
 
 WIDTH_INCHES = 3.6
 BAR_INCHES = 0.2
@@ -60,7 +60,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
 
 
 def _draw_bars(axes: Axes, shown: Quantity, runs: pd.DataFrame, scope: Scope) -> None:
-    look = looks({row: scope.families[row] for row in scope.trained})
+    look = colours_and_markers({row: scope.families[row] for row in scope.trained})
     families = list(dict.fromkeys(scope.families[row] for row in scope.trained))
     bars = (shown.factor * runs.groupby("row")[shown.source].agg(["mean", "std"])).sort_values("mean")
     label, kinds = shown.label, runs.groupby("row")["peak_memory_kind"].first().str.replace("gpu", "GPU")

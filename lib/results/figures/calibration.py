@@ -14,7 +14,7 @@ from lib.core.errors import DataError
 from lib.results.parameters import FigureParameters
 from lib.results.predictions import load_predictions
 from lib.results.scope import Scope
-from lib.results.style import BASELINE_COLOUR, STYLE, line_looks
+from lib.results.style import BASELINE_COLOUR, STYLE, line_styles
 
 PANEL_INCHES = (3.5, 4.3)
 LEGEND_LINE_INCHES = 0.16
@@ -58,7 +58,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
         DataError: a run is missing or there twice, or has no predictions with probabilities.
     """
     grid, datasets = scope.grid(settings.stage), scope.stages[settings.stage]
-    look = line_looks(scope.families, scope.baseline)
+    look = line_styles(scope.families, scope.baseline)
     with matplotlib.style.context(STYLE):
         width, height = PANEL_INCHES
         height += LEGEND_LINE_INCHES * len(look)

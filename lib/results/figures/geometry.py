@@ -16,7 +16,7 @@ from lib.core.sections import check
 from lib.results.geometry import LABELS, OF_WEIGHTS, Measure, Per, Weights, at_ends, geometry_values, over_layers
 from lib.results.parameters import FigureParameters
 from lib.results.scope import Scope
-from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, legend_beside, line_looks, panel_grid
+from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, legend_beside, line_styles, panel_grid
 
 RANDOM = "random matrices"
 NOTE_CHARACTERS = 15
@@ -92,7 +92,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     if settings.measure in OF_WEIGHTS:
         random = geometry_values(scope, list(scope.stages), settings.measure, source="random", **chosen)
     drawn = curves.index.unique("row")
-    look = line_looks({row: scope.families[row] for row in scope.models if row in drawn})
+    look = line_styles({row: scope.families[row] for row in scope.models if row in drawn})
     named = dict.fromkeys(dataset for of_stage in scope.stages.values() for dataset in of_stage)
     datasets = [dataset for dataset in named if dataset in curves.index.unique("dataset")]
     with matplotlib.style.context(STYLE):

@@ -14,7 +14,7 @@ from lib.core.sections import Fraction
 from lib.results.groups import accuracy_by_group
 from lib.results.parameters import FigureParameters
 from lib.results.scope import Scope
-from lib.results.style import BASELINE_COLOUR, STYLE, legend_beside, line_looks
+from lib.results.style import BASELINE_COLOUR, STYLE, legend_beside, line_styles
 
 PANEL_INCHES = (4.2, 3.3)
 SPREAD = 0.3
@@ -64,7 +64,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
         for axes, dataset in zip(panels, datasets, strict=True):
             axes.set_title(dataset, pad=None if trained_to is None else 14)  # above the name of the line
             axes.set_xlabel(settings.label or scope.groups[dataset])
-            _draw_groups(axes, scores.loc[dataset], line_looks(scope.families), scope.group_names.get(dataset))
+            _draw_groups(axes, scores.loc[dataset], line_styles(scope.families), scope.group_names.get(dataset))
             if chance is not None:
                 axes.axhline(100 * chance, linestyle="--", linewidth=1, label="chance", **behind)
             if trained_to is not None:

@@ -13,7 +13,7 @@ from lib.core.errors import DataError
 from lib.results.parameters import FigureParameters
 from lib.results.records import KEY
 from lib.results.scope import Scope
-from lib.results.style import PANEL_INCHES, STYLE, legend_beside, line_looks, panel_grid
+from lib.results.style import PANEL_INCHES, STYLE, legend_beside, line_styles, panel_grid
 
 LABELS = {"train_loss": "training loss [nats]", "eval_loss": "validation loss [nats]"}
 """What columns are called; any other as it is, but for its split."""
@@ -55,7 +55,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     label = LABELS.get(settings.column, settings.column.replace("eval_", "validation ").replace("_", " "))
     curves = _curves(settings, scope)
     drawn = curves.index.unique("row")
-    look = line_looks({row: scope.families[row] for row in scope.models if row in drawn})
+    look = line_styles({row: scope.families[row] for row in scope.models if row in drawn})
     datasets = [dataset for dataset in scope.stages[settings.stage] if dataset in curves.index.unique("dataset")]
     with matplotlib.style.context(STYLE):
         figure, panels = panel_grid(len(datasets), PANEL_INCHES)

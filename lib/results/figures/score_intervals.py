@@ -14,7 +14,7 @@ from lib.evaluation.statistics import interval
 from lib.results.paired import paired_predictions
 from lib.results.parameters import FigureParameters
 from lib.results.scope import Scope
-from lib.results.style import BASELINE_COLOUR, STYLE, looks
+from lib.results.style import BASELINE_COLOUR, STYLE, colours_and_markers
 
 PANEL_WIDTH, ROW_HEIGHT, MARGINS = 3.5, 0.22, 1.0
 """Inches."""
@@ -46,7 +46,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
         DataError: a run is missing, or has no predictions or other test documents than the others.
     """
     datasets, baseline = scope.stages[settings.stage], scope.baseline
-    look = looks({row: scope.families[row] for row in scope.trained})
+    look = colours_and_markers({row: scope.families[row] for row in scope.trained})
     grid = scope.grid(settings.stage, models=[*look, *([baseline] if baseline else [])])
     with matplotlib.style.context(STYLE):
         size = PANEL_WIDTH * len(datasets), MARGINS + ROW_HEIGHT * len(look)

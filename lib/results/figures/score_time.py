@@ -14,7 +14,7 @@ from lib.results.parameters import FigureParameters
 from lib.results.pareto import front
 from lib.results.quantities import Quantity, quantity
 from lib.results.scope import Scope
-from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, looks
+from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, colours_and_markers
 
 LABELS = {
     "textsize": 7,
@@ -62,7 +62,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     grid = scope.grid(settings.stage, [score.source], drawn)
     minutes = scope.totals("training_seconds", settings.time, scope.trained).groupby(["dataset", "row"]).mean() / 60
     scores = score.factor * grid.groupby(["dataset", "row"])[score.source].agg(["mean", "std"]).fillna(0)
-    look = looks({row: scope.families[row] for row in scope.trained})
+    look = colours_and_markers({row: scope.families[row] for row in scope.trained})
     with matplotlib.style.context(STYLE):
         width, height = PANEL_INCHES
         figure = Figure(figsize=(width * len(datasets), height), layout="constrained")

@@ -12,7 +12,7 @@ from pydantic import Field
 from lib.core.search_space import Dimension, short_name, spelled
 from lib.results.parameters import FigureParameters
 from lib.results.scope import Scope
-from lib.results.style import PANEL_INCHES, STYLE, legend_beside, looks, panel_grid
+from lib.results.style import PANEL_INCHES, STYLE, colours_and_markers, legend_beside, panel_grid
 from lib.results.trials import load_trials
 
 BEST = "best so far"
@@ -46,7 +46,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     """
     searches = load_trials(scope, settings.stage)
     space, score = searches[0].space, searches[0].score
-    look = looks({row: scope.families.get(row, row) for row in scope.models})
+    look = colours_and_markers({row: scope.families.get(row, row) for row in scope.models})
     with matplotlib.style.context(STYLE):
         figure, (by_trial, *panels) = panel_grid(1 + len(space), PANEL_INCHES)
         by_trial.set(xlabel="trial", ylabel=score.label)

@@ -10,6 +10,7 @@ import pytest
 from studies import DELETE, SMALL, study
 from transformers import AutoTokenizer
 
+from lib.analysis.parameters import ANALYSES
 from lib.core.errors import ConfigError, DataError
 from lib.data.tokenizer import TextTokenizer
 from lib.results.parameters import FIGURES, TABLES
@@ -819,14 +820,16 @@ def test_an_analysis_reads_what_its_runs_left_and_documents_that_none_was_traine
 def test_an_analysis_depends_on_the_code_of_its_kind_and_no_run_on_any():
     made = analyses(maps=MAPS, others=MAPS | {"document": 4}, senses=SENSES)
     assert made.analysis_code("maps") == made.analysis_code("others") != made.analysis_code("senses")
-    names = ("approximation", "attention_maps", "embeddings", "gradients", "heads")
-    kinds = {kind: f"lib.analysis.{kind}" for kind in names}
-    for kind, module in kinds.items():
-        found = {definition.split(":")[0] for definition in reached("scripts/analyse.py", module)}
-        assert found & set(kinds.values()) == {module}, kind
-        assert not {name for name in found if name.startswith("lib.results")}, "drawing"
-    drawing = {definition.split(":")[0] for definition in reached("scripts/analysis_figure.py")}
-    assert not {name for name in drawing if name.startswith(("lib.analysis", "lib.backbones", "lib.training"))}
+    for kind in ANALYSES.kinds():
+        computing, drawing = (
+            {definition.split(":")[0] for definition in reached(program, ANALYSES.module(kind, part))}
+            for program, part in (("scripts/analyse.py", "computation"), ("scripts/analysis_figure.py", "figure"))
+        )
+        others = {f"lib.analysis.{other}" for other in ANALYSES.kinds() if other != kind}
+        assert not {name for name in computing | drawing if ".".join(name.split(".")[:3]) in others}
+        assert not {name for name in computing if name.startswith("lib.results") or name.endswith(".figure")}
+        assert not {name for name in drawing if name.startswith(("lib.backbones", "lib.training"))}
+        assert ANALYSES.module(kind, "computation") not in drawing
     for program in ("train", "evaluate"):
         assert not [name for name in reached(f"scripts/{program}.py") if name.startswith("lib.analysis")]
 
@@ -835,8 +838,8 @@ def test_an_analysis_that_tries_mechanisms_depends_on_their_code(monkeypatch):
     made = analyses(near={"kind": "approximation", "stage": "pretrain", "models": ["sdpa"]}, maps=MAPS)
     monkeypatch.setattr("lib.workflow.plan.code_digest", lambda *modules: modules)
     tried = [f"lib.attention.{kind}.{part}" for kind in ("favor", "lsh") for part in ("mechanism", "parameters")]
-    assert made.analysis_code("near") == ("scripts/analyse.py", "lib.analysis.approximation", *tried)
-    assert made.analysis_code("maps") == ("scripts/analyse.py", "lib.analysis.attention_maps")
+    assert made.analysis_code("near") == ("scripts/analyse.py", "lib.analysis.approximation.computation", *tried)
+    assert made.analysis_code("maps") == ("scripts/analyse.py", "lib.analysis.attention_maps.computation")
 
 
 def test_raw_files_by_source(tmp_path, monkeypatch):
