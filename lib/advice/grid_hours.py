@@ -20,7 +20,7 @@ from lib.advice.studies import SECTIONS, candidates, find_stages
 from lib.attention.parameters import Kernels
 from lib.core.errors import DataError
 from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
-from lib.results.published import published_runs
+from lib.results.printed_values import published_runs
 from lib.study.configuration import Layer, load_study, merged, read_layers
 from lib.workflow.plan import Plan
 

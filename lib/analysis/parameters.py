@@ -25,6 +25,11 @@ class AnalysisParameters(KindParameters):
     )
 
     @property
+    def tokens_needed(self) -> int | None:
+        """Tokens that a model must be able to read; None = documents are cut to what it reads."""
+        return None
+
+    @property
     def options(self) -> dict[str, Any]:
         """The settings that the computation takes, by name."""
         return self.model_dump(exclude=set(AnalysisParameters.model_fields))

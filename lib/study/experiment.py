@@ -971,8 +971,8 @@ class Study(Section):
             yield f"{model} does not train at {analysis.stage}, which therefore leaves no model of it"
         elif lacking := self.experiment.work(model, analysis.stage, dataset).lack_of_model:
             yield f"{model} cannot be looked at, since {analysis.stage} {lacking}"
-        elif analysis.kind == "gradients" and reach is not None and analysis.length > reach:
-            yield f"positions of {model} reach {reach} tokens, but length = {analysis.length}"
+        elif reach is not None and analysis.tokens_needed is not None and analysis.tokens_needed > reach:
+            yield f"positions of {model} reach {reach} tokens, but length = {analysis.tokens_needed}"
 
     @check
     def _analyses_look_at_what_there_is(self) -> Iterator[str]:

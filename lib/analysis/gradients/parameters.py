@@ -18,3 +18,8 @@ class Parameters(AnalysisParameters):
         "have `length`.",
     )
     length: int = Field(256, ge=3, description="Tokens of a sequence.")
+
+    @property
+    def tokens_needed(self) -> int:
+        """See the base."""
+        return self.length

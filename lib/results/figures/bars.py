@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from lib.results.parameters import FigureParameters
-from lib.results.quantities import QUANTITIES, Quantity, quantity
+from lib.results.quantities import QUANTITIES, Quantity
 from lib.results.scope import Scope
 from lib.results.style import BASELINE_COLOUR, STYLE, colours_and_markers
 
@@ -30,10 +30,6 @@ class Parameters(FigureParameters):
         ["memory", "minutes"], min_length=1, description="What is drawn of each run, as in the columns of tables."
     )
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def draw(settings: Parameters, scope: Scope) -> Figure:
     """Draw one bar per model, the least on top, a row of panels for each quantity and a panel for each dataset.
@@ -45,7 +41,8 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     Raises:
         DataError: a run is missing, incomplete or there twice.
     """
-    quantities, datasets = [quantity(column) for column in settings.columns], scope.stages[settings.stage]
+    datasets = scope.stages[settings.stage]
+    quantities = [scope.quantity(column, settings.stage) for column in settings.columns]
     grid = scope.grid(settings.stage, [each.source for each in quantities])
     height = BAR_INCHES * len(scope.models) + 0.9
     with matplotlib.style.context(STYLE):

@@ -31,10 +31,6 @@ class Parameters(FigureParameters):
     stage: str = Field(description="Stage whose predictions are drawn.")
     bins: int = Field(10, ge=2, description="Equally wide intervals of confidence.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 class Calibration(NamedTuple):
     """A model on a dataset."""

@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import matplotlib.style
 import pandas as pd
@@ -13,7 +13,16 @@ from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.core.sections import check
-from lib.results.geometry import LABELS, OF_WEIGHTS, Measure, Per, Weights, at_ends, geometry_values, over_layers
+from lib.results.geometry_values import (
+    LABELS,
+    OF_WEIGHTS,
+    GeometryParameters,
+    Measure,
+    Weights,
+    at_ends,
+    geometry_values,
+    over_layers,
+)
 from lib.results.parameters import FigureParameters
 from lib.results.scope import Scope
 from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, legend_beside, line_styles, panel_grid
@@ -25,17 +34,10 @@ SHADE = 0.3
 """Of all bands together, so that lines can be seen through many; a single one has half of it at most."""
 
 
-class Parameters(FigureParameters):
+class Parameters(GeometryParameters, FigureParameters):
     """A measure of attention by optimiser step, one line per model, one panel per dataset."""
 
-    needs_training: ClassVar[bool] = True
-    needs_geometry: ClassVar[bool] = True
-
     kind: Literal["geometry"]
-    stage: str | list[str] = Field(
-        description="Stage whose training is drawn; it needs a section `geometry`. Of several, each model shows the "
-        "one that it passes."
-    )
     measure: Measure = Field(
         description="What is drawn: `symmetry` or `directionality` of the weights for queries and keys, "
         "`upper_triangle`, the share of squared attention weights on later tokens, or `gradient_norm` of these weights."
@@ -45,18 +47,6 @@ class Parameters(FigureParameters):
         description="Weights as the model has them (`merged`), their change by LoRA (`delta`), or the product of "
         "LoRA's own matrices (`adapter`).",
     )
-    positions: list[int] = Field(
-        [0], min_length=1, description="Positions of keys from queries, as measured; the mean over several."
-    )
-    per: Per = Field("layer", description="What mean and band are over: whole layers, or all heads of all layers.")
-
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage] if isinstance(self.stage, str) else []
-
-    def stages_added(self) -> list[str]:
-        """See the base."""
-        return [] if isinstance(self.stage, str) else self.stage
 
     @check
     def _what_is_set_does_something(self) -> Iterator[str]:

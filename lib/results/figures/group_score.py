@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from lib.core.sections import Fraction
-from lib.results.groups import accuracy_by_group
 from lib.results.parameters import FigureParameters
+from lib.results.predictions import accuracy_by_group
 from lib.results.scope import Scope
 from lib.results.style import BASELINE_COLOUR, STYLE, legend_beside, line_styles
 
@@ -37,10 +37,6 @@ class Parameters(FigureParameters):
     trained_to: float | None = Field(
         None, description="Greatest number in the training documents, drawn as a vertical line."
     )
-
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
 
 
 def draw(settings: Parameters, scope: Scope) -> Figure:

@@ -37,10 +37,6 @@ class Parameters(FigureParameters):
         "epochs", description="What it is drawn against: epochs, or minutes of training, evaluations left out."
     )
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def draw(settings: Parameters, scope: Scope) -> Figure:
     """Draw a column of the histories at every evaluation, one panel per dataset.

@@ -11,8 +11,8 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from pydantic import Field
 
 from lib.evaluation.statistics import interval
-from lib.results.paired import paired_predictions
 from lib.results.parameters import FigureParameters
+from lib.results.predictions import paired_predictions
 from lib.results.scope import Scope
 from lib.results.style import BASELINE_COLOUR, STYLE, colours_and_markers
 
@@ -31,10 +31,6 @@ class Parameters(FigureParameters):
     confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence of the intervals.")
     resamples: int = Field(10_000, ge=1000, description="Resamples of the bootstrap.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def draw(settings: Parameters, scope: Scope) -> Figure:
     """Draw F1 on test, the mean over seeds, with its interval, one panel per dataset, best model first.
@@ -47,6 +43,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     """
     datasets, baseline = scope.stages[settings.stage], scope.baseline
     look = colours_and_markers({row: scope.families[row] for row in scope.trained})
+    f1 = scope.quantity("f1", settings.stage)
     grid = scope.grid(settings.stage, models=[*look, *([baseline] if baseline else [])])
     with matplotlib.style.context(STYLE):
         size = PANEL_WIDTH * len(datasets), MARGINS + ROW_HEIGHT * len(look)
@@ -55,7 +52,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
         for axes, dataset in zip(panels, datasets, strict=True):
             scores = _scores(grid[grid["dataset"] == dataset], dataset, settings)
             axes.set_title(dataset)
-            axes.set_xlabel(f"test F1 [%], {100 * settings.confidence:g} % interval")
+            axes.set_xlabel(f"test {f1.label}, {100 * settings.confidence:g} % interval")
             _draw_models(axes, scores.loc[[*look]].sort_values("score", ascending=False, kind="stable"), look)
             if baseline in scores.index:
                 score, low, high = scores.loc[baseline]

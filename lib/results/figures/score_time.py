@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from lib.results.costs import front
 from lib.results.parameters import FigureParameters
-from lib.results.pareto import front
-from lib.results.quantities import Quantity, quantity
+from lib.results.quantities import Quantity
 from lib.results.scope import Scope
 from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, colours_and_markers
 
@@ -38,14 +38,6 @@ class Parameters(FigureParameters):
     column: str = Field("f1", description="The score, as in the columns of tables.")
     time: list[str] = Field(min_length=1, description="Stages whose training times are added up.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
-    def stages_added(self) -> list[str]:
-        """See the base."""
-        return self.time
-
 
 def draw(settings: Parameters, scope: Scope) -> Figure:
     """Draw a score against the minutes of training that a dataset cost, one panel per dataset.
@@ -57,7 +49,8 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     Raises:
         DataError: a run is missing, incomplete or there twice.
     """
-    score, datasets, baseline = quantity(settings.column), scope.stages[settings.stage], scope.baseline
+    score = scope.quantity(settings.column, settings.stage)
+    datasets, baseline = scope.stages[settings.stage], scope.baseline
     drawn = [*scope.trained, *([baseline] if baseline else [])]
     grid = scope.grid(settings.stage, [score.source], drawn)
     minutes = scope.totals("training_seconds", settings.time, scope.trained).groupby(["dataset", "row"]).mean() / 60

@@ -29,10 +29,6 @@ class Parameters(FigureParameters):
     kind: Literal["trials"]
     stage: str = Field(description="Stage with `tuning`.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def draw(settings: Parameters, scope: Scope) -> Figure:
     """Draw the score of every trial by its number and against each of its settings, in the colour of its model.

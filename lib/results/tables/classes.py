@@ -7,7 +7,7 @@ from pydantic import Field
 
 from lib.results.parameters import TableParameters
 from lib.results.predictions import class_names, load_items
-from lib.results.published import note, published_classes
+from lib.results.printed_values import note, published_classes
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -24,10 +24,6 @@ class Parameters(TableParameters):
     kind: Literal["classes"]
     stage: str = Field(description="Stage whose runs it shows.")
     models: list[str] = Field(min_length=1, max_length=1, description="The model.")
-
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
 
 
 def make(settings: Parameters, scope: Scope) -> Table:

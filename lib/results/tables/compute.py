@@ -44,10 +44,6 @@ class Parameters(TableParameters):
         None, description="Grams of CO2 equivalent per kWh of the electricity used."
     )
 
-    def stages_added(self) -> list[str]:
-        """See the base."""
-        return self.time
-
     @check
     def _rates_have_what_they_need(self) -> Iterator[str]:
         if self.currency is None and any(each.price_per_hour is not None for each in self.rates.values()):

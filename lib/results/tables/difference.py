@@ -22,10 +22,6 @@ class Parameters(TableParameters):
     stage: str = Field(description="Stage whose runs it shows.")
     columns: list[str] = Field(["f1"], min_length=1, description="The scores, as in the columns of tables.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
     @check
     def _columns_are_scores(self) -> Iterator[str]:
         for column in self.columns:
@@ -42,7 +38,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
     Raises:
         DataError: a run is missing, incomplete or there twice.
     """
-    quantities = [quantity(column) for column in settings.columns]
+    quantities = [scope.quantity(column, settings.stage) for column in settings.columns]
     others = [model for model in (scope.reference, scope.baseline) if model and model in scope.owners[settings.stage]]
     rows = list(dict.fromkeys([*scope.models, *others]))
     grid = scope.grid(settings.stage, [each.source for each in quantities], rows)

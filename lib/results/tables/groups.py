@@ -5,8 +5,8 @@ from typing import ClassVar, Literal
 import pandas as pd
 from pydantic import Field
 
-from lib.results.groups import accuracy_by_group
 from lib.results.parameters import TableParameters
+from lib.results.predictions import accuracy_by_group
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -28,10 +28,6 @@ class Parameters(TableParameters):
     rows: Literal["models", "groups"] = Field(
         "models", description="What has a row each; the others have columns. Groups with long names suit rows."
     )
-
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
 
 
 def make(settings: Parameters, scope: Scope) -> Table:

@@ -21,10 +21,6 @@ class Parameters(TableParameters):
     stage: str = Field(description="Stage whose runs it shows.")
     column: str = Field("train_loss", description="Column of the history, such as `train_loss` or `eval_f1_macro`.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return a column of the history by epoch and model, unscaled.

@@ -31,10 +31,6 @@ class Parameters(TableParameters):
     kind: Literal["parameters"]
     stage: str = Field(description="Stage whose models are counted, with the head of its task.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return the number of weights of each model, frozen ones included, by part and in all; `trained` with adapters.

@@ -7,9 +7,9 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.sections import check
+from lib.results.costs import COSTS, CostName, relative_cost
 from lib.results.parameters import TableParameters
 from lib.results.quantities import quantity
-from lib.results.relative import COSTS, CostName, relative_cost
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 

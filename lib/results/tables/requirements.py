@@ -6,9 +6,8 @@ import pandas as pd
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from lib.core.sections import Section
+from lib.results.costs import relative_cost
 from lib.results.parameters import TableParameters
-from lib.results.quantities import quantity
-from lib.results.relative import relative_cost
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -54,14 +53,6 @@ class Parameters(TableParameters):
     spread: NonNegativeFloat = Field(1, description="Points between the best and the worst seed, at most.")
     seeds: int = Field(3, ge=2, description="Seeds from which on a small spread shows stability.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
-    def stages_added(self) -> list[str]:
-        """See the base."""
-        return self.time
-
 
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return the figures of each model on each dataset, with a verdict on quality, cost and stability.
@@ -76,7 +67,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
     Source:
         Requirements WNF-1 and WNF-2 of the study (sections 1.6.1 and 1.6.2).
     """
-    score, figures = quantity(settings.column), _figures(settings, scope)
+    score, figures = scope.quantity(settings.column, settings.stage), _figures(settings, scope)
     met = _verdicts(settings, scope, figures)
     models, datasets = scope.trained, list(scope.stages[settings.stage])
     words = met.apply(lambda verdicts: verdicts.astype(object).map(WORDS).fillna(UNKNOWN))
@@ -106,7 +97,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
 def _figures(settings: Parameters, scope: Scope) -> pd.DataFrame:
     """Return the figures that verdicts rest on, by `model` and `dataset`; NaN where the records do not tell."""
     assert scope.reference is not None  # the study was checked
-    score, models = quantity(settings.column), scope.trained
+    score, models = scope.quantity(settings.column, settings.stage), scope.trained
     compared = [model for model in models if model != scope.reference]
     rows = dict.fromkeys([*models, scope.reference, *filter(None, [scope.baseline])])
     grid = scope.grid(settings.stage, [score.source], list(rows))

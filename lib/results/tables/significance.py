@@ -17,8 +17,8 @@ from lib.evaluation.statistics import (
     mcnemar_test,
     smallest_difference,
 )
-from lib.results.paired import paired_predictions
 from lib.results.parameters import TableParameters
+from lib.results.predictions import paired_predictions
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -38,10 +38,6 @@ class Parameters(TableParameters):
         0.95, gt=0.5, lt=1, description="Confidence of the intervals; tests have the level 1 - confidence."
     )
     resamples: int = Field(10_000, ge=1000, description="Resamples of the bootstrap.")
-
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
 
 
 def make(settings: Parameters, scope: Scope) -> Table:

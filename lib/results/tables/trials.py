@@ -25,10 +25,6 @@ class Parameters(TableParameters):
     kind: Literal["trials"]
     stage: str = Field(description="Stage with `tuning`.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return one row per trial, with dataset and model where there are several.

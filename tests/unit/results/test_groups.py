@@ -3,7 +3,7 @@ import pytest
 from run_records import scope_of, write_group_predictions, write_run
 
 from lib.core.errors import DataError
-from lib.results.groups import accuracy_by_group
+from lib.results.predictions import accuracy_by_group
 
 
 def accuracies(folders, models=("sdpa",), datasets=("recall",), **fields):

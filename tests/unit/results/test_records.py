@@ -120,12 +120,14 @@ def test_a_cell_of_two_runs_is_named():
         select_grid(pd.DataFrame([row, row]), "finetune", ["sdpa"], ["imdb"], [])
 
 
-def test_f1_of_spans_stands_where_others_have_macro_f1(tmp_path):
+def test_the_score_of_a_run_bears_the_name_of_its_metric(tmp_path):
     runs = load_runs(
         [
             write_run(tmp_path, "find", "sdpa", "posts", test_f1=0.5, eval_f1=0.6),
             write_run(tmp_path, "finetune", "sdpa", "imdb", test_f1_macro=0.7),
         ]
     )
-    assert runs["test_f1_macro"].tolist() == [0.5, 0.7]
-    assert runs["eval_f1_macro"].tolist() == [0.6, 0.8]
+    assert runs["score"].tolist() == ["f1", "f1_macro"]
+    assert runs["test_score"].tolist() == [0.5, 0.7]
+    assert runs["eval_score"].tolist() == [0.6, 0.8]
+    assert runs["test_f1_macro"].isna().tolist() == [True, False], "no metric stands under the name of another"

@@ -9,7 +9,7 @@ from run_records import write_predictions, write_run, write_spans
 
 from lib.core.errors import DataError
 from lib.data.spans import parse_spans
-from lib.results.submission import write_submission
+from lib.results.predictions import write_submission
 
 ROOT = Path(__file__).resolve().parents[3]
 

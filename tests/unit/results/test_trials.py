@@ -56,7 +56,7 @@ def test_of_equal_trials_each_is_as_good_so_far(tmp_path):
 def test_a_run_that_tuned_nothing_is_named(tmp_path):
     folder = write_run(tmp_path, "tune", "sdpa", "imdb", best_trial=0)
     (folder / "config.yaml").write_text("{stage: tune}")
-    with pytest.raises(DataError, match="config.yaml: tells no tuning"):
+    with pytest.raises(DataError, match="config.yaml: has no tuning"):
         load_trials(scope_of([folder], {"tune": ["imdb"]}, ["sdpa"]), "tune")
 
 

@@ -45,6 +45,19 @@ def test_a_stage_alone_may_be_named_by_itself():
     assert Parameters(stage=["tapt", "finetune"], columns=["f1"]).stages_passed() == ["tapt", "finetune"]
 
 
+def test_f1_of_characters_says_so_in_its_header(tmp_path):
+    folders = [write_run(tmp_path, "spans", "sdpa", "posts", test_f1=0.5, eval_f1=0.25)]
+    folders += [write_run(tmp_path, "finetune", "sdpa", "imdb", test_f1_macro=0.75)]
+    stages = {"spans": ["posts"], "finetune": ["imdb"]}
+    made = table(folders, stages, {"spans": ["f1", "validation_f1"], "finetune": ["f1"]}, ["sdpa"])
+    assert made.to_csv().splitlines() == [
+        "model,spans_f1_characters_percent,spans_validation_f1_characters_percent,finetune_f1_macro_percent",
+        "sdpa,50.00,25.00,75.00",
+    ]
+    labels = ["spans F1 of characters [%]", "spans validation F1 of characters [%]", "finetune F1 [%]"]
+    assert [column.label for column in made.columns.values()] == labels
+
+
 def test_kinds_of_memory_are_told_apart(tmp_path):
     folders = [
         write_run(tmp_path, "pretrain", "sdpa", "wikipedia", peak_memory_kind="gpu"),

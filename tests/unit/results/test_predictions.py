@@ -3,7 +3,7 @@ import pytest
 from run_records import scope_of, write_predictions, write_run, write_spans
 
 from lib.core.errors import DataError
-from lib.results.paired import paired_predictions
+from lib.results.predictions import paired_predictions
 
 NAMES = ["no", "yes", "never"]
 
