@@ -1,5 +1,6 @@
 """What trained models do inside: a folder per kind of analysis, found by its name, with three modules.
 
-`parameters` has the options and thresholds, `computation` a function `analyse` from a model to a table, and `figure`
-what is made of that table alone: `draw`, a figure, and `summarise`, the main numbers. Neither knows how runs are made.
+`parameters` has the options and thresholds. `computation` has `analyse(subject, **options)`, from a model to a table.
+`figure` shows that table alone: `draw(frame, families)`, a figure of the models in order, each with the family that
+colours it, and `summarise(frame)`, the main numbers. No kind knows how runs are made.
 """

@@ -25,10 +25,6 @@ def draw(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:
     The norms of a layer are a line from their least to their greatest quantile, with a marker at the median: filled for
     queries, hollow for keys. Errors and recall are means over layers and heads; filled markers are what FAVOR+ does
     with the draws that the model was trained with, and the setting of LSH that it was trained with.
-
-    Args:
-        frame: table of the analysis.
-        families: models, in order, each with its family.
     """
     styles, means = colours_and_markers(families), _setting_means(frame)
     layers = sorted(frame["layer"].unique())

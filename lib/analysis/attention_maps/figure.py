@@ -26,10 +26,6 @@ def draw(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:
 
     If every model has a single map, the columns are models; else each model has two rows of its own, and the columns
     are its layers and heads.
-
-    Args:
-        frame: table of the analysis.
-        families: models, in order, each with its family.
     """
     maps = dict(iter(frame.groupby([*MAP, "when"], sort=False)))
     of_models = [[key for key in dict.fromkeys(key[:3] for key in maps) if key[0] == model] for model in families]

@@ -1,4 +1,4 @@
-"""A word's contextual states beside its static embedding: whether they tell apart the classes of the documents."""
+"""A word's contextual states beside its static embedding: whether they separate the classes of the documents."""
 
 from collections.abc import Iterator, Sequence
 
@@ -83,7 +83,7 @@ def analyse(subject: Subject, *, documents: int, word: str, labels: Sequence[str
 
 
 def separation(vectors: np.ndarray, labels: np.ndarray, seed: int) -> tuple[float, float]:
-    """Return how well vectors tell labels apart.
+    """Return how well vectors separate labels.
 
     Args:
         vectors: [n, D].

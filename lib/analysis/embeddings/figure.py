@@ -12,12 +12,7 @@ from lib.results.table import Column, Table
 
 
 def draw(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:
-    """Draw where a word lies in each document, by the class of the document: one panel per model, after the static one.
-
-    Args:
-        frame: table of the analysis.
-        families: models, in order, each with its family.
-    """
+    """Draw where a word lies in each document, by its class: one panel per model, after one of the static embedding."""
     colours = {label: f"C{place + 1}" for place, label in enumerate(sorted(frame["label"].unique()))}
     static = frame[frame["representation"] == "static"]
     contextual = frame[frame["representation"] == "contextual"]

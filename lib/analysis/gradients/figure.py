@@ -15,12 +15,7 @@ FLOOR = 1e-12
 
 
 def draw(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:
-    """Draw the gradient against the distance, as a share of that of the last token itself, before and after training.
-
-    Args:
-        frame: table of the analysis.
-        families: models, in order, each with its family.
-    """
+    """Draw the gradient against the distance, as a share of the last token's own, before and after training."""
     frame = frame[frame["distance"] > 0]
     frame = frame.assign(relative=frame["relative"].clip(lower=FLOOR))  # zeros, too, which have no logarithm
     with matplotlib.style.context(STYLE):

@@ -27,10 +27,6 @@ def draw(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:
 
     On the left one point per head, its distance against its entropy; positional heads are filled. On the right how the
     weights of a layer divide, as a mean over its heads, and below all how equal weights do.
-
-    Args:
-        frame: table of the analysis.
-        families: models, in order, each with its family.
     """
     layers = [part for model in families for _, part in frame[frame["model"] == model].groupby("layer")]
     with matplotlib.style.context(STYLE):

@@ -25,7 +25,7 @@ from lib.results.geometry_values import (
 )
 from lib.results.parameters import FigureParameters
 from lib.results.scope import Scope
-from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, legend_beside, line_styles, panel_grid
+from lib.results.style import BASELINE_COLOUR, BEHIND, PANEL_INCHES, STYLE, legend_beside, line_styles, panel_grid
 
 RANDOM = "random matrices"
 NOTE_CHARACTERS = 15
@@ -82,7 +82,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     if settings.measure in OF_WEIGHTS:
         random = geometry_values(scope, list(scope.stages), settings.measure, source="random", **chosen)
     drawn = curves.index.unique("row")
-    look = line_styles({row: scope.families[row] for row in scope.models if row in drawn})
+    styles = line_styles({row: scope.families[row] for row in scope.models if row in drawn})
     named = dict.fromkeys(dataset for of_stage in scope.stages.values() for dataset in of_stage)
     datasets = [dataset for dataset in named if dataset in curves.index.unique("dataset")]
     with matplotlib.style.context(STYLE):
@@ -91,9 +91,9 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
             axes.set_title(dataset)
             if len(random):
                 _draw_random(axes, random.loc[dataset])
-            for row, style in look.items():
+            for row, style in styles.items():
                 if (dataset, row) in curves.index.droplevel("step"):
-                    _draw_curve(axes, curves.loc[(dataset, row)], style, min(SHADE / 2, SHADE / len(look)))
+                    _draw_curve(axes, curves.loc[(dataset, row)], style, min(SHADE / 2, SHADE / len(styles)))
             axes.set_xlabel("optimiser step")
             axes.set_ylabel(_label(settings))
             axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
@@ -101,7 +101,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
             wrapped = textwrap.fill(note, int(NOTE_CHARACTERS * figure.get_figwidth()), break_on_hyphens=False)
             figure.supxlabel(wrapped, x=0.01, ha="left", fontsize=7, color=BASELINE_COLOUR)
         handles = {line.get_label(): line for axes in panels for line in axes.lines}
-        names = [*look, *([RANDOM] if RANDOM in handles else [])]
+        names = [*styles, *([RANDOM] if RANDOM in handles else [])]
         legend_beside(figure, [handles[name] for name in names], names)
     return figure
 
@@ -124,11 +124,10 @@ def _draw_curve(axes: Axes, curve: pd.DataFrame, style: dict[str, Any], shade: f
 
 
 def _draw_random(axes: Axes, values: pd.Series) -> None:
-    behind: dict[str, Any] = {"color": BASELINE_COLOUR, "zorder": 1.5}  # the lines of models
-    axes.axhline(values.mean(), linestyle="--", linewidth=1, label=RANDOM, gid=RANDOM, **behind)
+    axes.axhline(values.mean(), linestyle="--", linewidth=1, label=RANDOM, gid=RANDOM, **BEHIND)
     if len(values) > 1:
         for edge in (values.mean() - values.std(), values.mean() + values.std()):
-            axes.axhline(edge, linestyle=":", linewidth=0.8, **behind)
+            axes.axhline(edge, linestyle=":", linewidth=0.8, **BEHIND)
 
 
 def _note(settings: Parameters, scope: Scope) -> str | None:

@@ -42,9 +42,6 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
 
     Means over the seeds, with a standard deviation below them where there is more than one seed. The best of a dataset,
     and model if there are several, has a frame. A single setting makes maps of one row.
-
-    Raises:
-        DataError: a run is missing or there twice, or lacks the score.
     """
     score, datasets = scope.quantity(settings.column, settings.stage), scope.stages[settings.stage]
     scores, values = variant_scores(scope, settings.stage, score), searched(scope, settings.stage)

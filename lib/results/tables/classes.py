@@ -31,9 +31,6 @@ def make(settings: Parameters, scope: Scope) -> Table:
 
     With more than one seed these are means. Beside what the study published stands its value, if the report asks for
     it.
-
-    Raises:
-        DataError: a run has no predictions, or no names of classes.
     """
     grid = scope.grid(settings.stage)
     reports = [_class_scores(folder) for folder in grid["folder"]]

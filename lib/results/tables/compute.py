@@ -57,9 +57,6 @@ def make(settings: Parameters, scope: Scope) -> Table:
 
     Hours on different hardware are never added up. Price, energy and carbon have columns as far as `settings` give
     what they follow from; hardware without a rate leaves them empty.
-
-    Raises:
-        DataError: a run is missing, incomplete or there twice.
     """
     runs = pd.concat(scope.grid(stage, ["seconds"]) for stage in settings.time).fillna({"hardware": "unknown"})
     together = runs.drop_duplicates("folder").assign(row="all")

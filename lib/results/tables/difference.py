@@ -34,9 +34,6 @@ def make(settings: Parameters, scope: Scope) -> Table:
 
     With more than one seed these are means; a difference is taken between runs of the same seed, so that its standard
     deviation is that of paired runs. A model's difference from itself is left empty.
-
-    Raises:
-        DataError: a run is missing, incomplete or there twice.
     """
     quantities = [scope.quantity(column, settings.stage) for column in settings.columns]
     others = [model for model in (scope.reference, scope.baseline) if model and model in scope.owners[settings.stage]]
@@ -54,9 +51,9 @@ def make(settings: Parameters, scope: Scope) -> Table:
                 label = f"{dataset} {each.difference_label(f'against {other}')}"
                 difference = scores.drop(index=other) - scores.loc[other]
                 shown[f"{name}_against_{other}"] = (difference, Column(label, each.decimals, signed=True))
-            for column, (values, look) in shown.items():
+            for column, (values, form) in shown.items():
                 frame[column] = values.mean(axis=1).reindex(scope.models).to_numpy()
-                printed[column] = look
+                printed[column] = form
                 if several_seeds:
                     frame[f"{column}_sd"] = values.std(axis=1).reindex(scope.models).to_numpy()
     return Table(frame, printed)

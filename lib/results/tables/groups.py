@@ -35,9 +35,6 @@ def make(settings: Parameters, scope: Scope) -> Table:
 
     With more than one seed these are means, with a standard deviation beside them. Groups are called by what their
     number is, `distance_16`, `distance_32`, unless they have names.
-
-    Raises:
-        DataError: a run is missing or there twice, or has no predictions by group.
     """
     (dataset,) = scope.stages[settings.stage]
     group, names = settings.label or scope.groups[dataset], scope.group_names.get(dataset)

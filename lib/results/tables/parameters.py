@@ -37,9 +37,6 @@ def make(settings: Parameters, scope: Scope) -> Table:
 
     A part that no model has makes no column, and one that a model does not have, or its record does not count, is left
     empty. The seed changes no number.
-
-    Raises:
-        DataError: a run is missing, does not count its weights, or is there twice.
     """
     sources = {part: f"parameters_{part}" for part in PARTS}
     grid = scope.grid(settings.stage, [sources["total"]]).reindex(columns=["row", *sources.values()])

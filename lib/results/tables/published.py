@@ -44,9 +44,6 @@ def make(settings: Parameters, scope: Scope) -> Table:
 
     Ours are means over the seeds. `agrees` says whether ours is the printed number when it is rounded as that. Where
     it depends on the machine and ours is not of the study's kind, there is neither that nor a difference or ratio.
-
-    Raises:
-        DataError: a record is missing or damaged.
     """
     study = scope.published
     assert study is not None  # the report was checked

@@ -48,9 +48,6 @@ def make(settings: Parameters, scope: Scope) -> Table:
     """Return by how many per cent the cost of each model is above the reference's, for each group and dataset.
 
     A column bears the names of the stages that work on its dataset, where there are several groups.
-
-    Raises:
-        DataError: a run is missing, incomplete or there twice.
     """
     models = [model for model in scope.models if model != scope.reference]
     label = quantity(settings.column).label.partition(" [")[0]

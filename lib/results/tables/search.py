@@ -28,9 +28,6 @@ def make(settings: Parameters, scope: Scope) -> Table:
     """Return one row per variant, and model if there are several: its settings, and its score on each dataset.
 
     With more than one seed these are means, with a standard deviation beside them.
-
-    Raises:
-        DataError: a run is missing or there twice, or lacks the score.
     """
     score = scope.quantity(settings.column, settings.stage)
     scores = variant_scores(scope, settings.stage, score)

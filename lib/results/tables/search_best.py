@@ -32,9 +32,6 @@ def make(settings: Parameters, scope: Scope) -> Table:
 
     With more than one seed the score is a mean, with a standard deviation beside it. The lead is missing where there is
     one variant only.
-
-    Raises:
-        DataError: a run is missing or there twice, or lacks the score.
     """
     score, stage = scope.quantity(settings.column, settings.stage), settings.stage
     variants = {variant_name(variant): variant for variant in scope.variants[stage]}

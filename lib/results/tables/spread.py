@@ -28,9 +28,6 @@ def make(settings: Parameters, scope: Scope) -> Table:
     Of a stage with variants, these are rows of their own, each with its settings.
 
     With a single seed the difference is left empty.
-
-    Raises:
-        DataError: a run is missing, incomplete or there twice.
     """
     score = scope.quantity(settings.column, settings.stage)
     grid = scope.grid(settings.stage, [score.source])

