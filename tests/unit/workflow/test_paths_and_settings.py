@@ -83,9 +83,9 @@ def test_runs_of_a_stage_with_geometry_measure_it_where_there_are_queries_and_ke
 def test_runs_that_measure_nothing_do_not_depend_on_what_measures():
     modules = ["lib.tasks.masked_lm.task", "lib.backbones.encoder.backbone", "lib.backbones.encoder.masked_lm"]
     found = {place.split(":")[0] for place in reached("scripts/train.py", *modules)}
-    assert not found & {"lib.training.geometry", "lib.evaluation.geometry", "lib.backbones.projections"}
+    assert not found & {"lib.training.geometry", "lib.evaluation.attention_geometry", "lib.backbones.projections"}
     found = {place.split(":")[0] for place in reached("scripts/train.py", *modules, "lib.training.geometry")}
-    assert found >= {"lib.training.geometry", "lib.evaluation.geometry", "lib.backbones.projections"}
+    assert found >= {"lib.training.geometry", "lib.evaluation.attention_geometry", "lib.backbones.projections"}
 
 
 def test_geometry_needs_a_training():
