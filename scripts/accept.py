@@ -1,10 +1,10 @@
-"""Take results as they are, although a change made them stale, and say so in the records of the runs.
+"""Accept stale results unchanged, and write the acceptance to the run records.
 
 python scripts/accept.py results/tables/f1.csv --reason "only renamed a function"
 python scripts/accept.py results/demo/runs/pretrain/sdpa/wikipedia/seed-420/run.json --configfile config/demo.yaml
 
-Nothing is made. Everything that the target is made from is accepted with it; scripts/why.py shows it before. Refuses
-where a result is missing or not whole, since that has to be made: the exit status is 2 then.
+Makes nothing. Accepts the target and everything that it is made from; scripts/why.py shows this before. Refuses missing
+and incomplete results, because they must be made: the exit status is then 2.
 """
 
 import sys

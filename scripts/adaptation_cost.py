@@ -1,4 +1,4 @@
-"""Measure what it costs to adapt an opened decoder: a step of MNTP with LoRA, beside transformers and peft.
+"""Measure the cost of adapting an opened decoder: a step of MNTP with LoRA, beside transformers and peft.
 
 All inputs are random ids.
 

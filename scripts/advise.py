@@ -1,12 +1,12 @@
-"""Say which attention mechanism to take for your own texts, and what it costs on this machine.
+"""Recommend an attention mechanism for your own texts, and estimate its cost on this machine.
 
 python scripts/advise.py --texts my_documents.parquet --column text
 python scripts/advise.py --texts reviews.csv --column review --label sentiment --labels negative positive
 
 Prints, for each length limit and model, the share of the text that is lost, the estimated time and memory of adaptation
-and fine-tuning, whether they fit, and what the results at hand say about scores; then the advice, and the study that
-follows it, which --out writes to a file. Steps are measured once per machine, in about two minutes, and kept in the
-user's cache folder.
+and fine-tuning, whether they fit, and the scores of finished runs; then the advice, and the study that follows it,
+which --out writes to a file. Training steps are measured once per machine, in about two minutes, and kept in the user's
+cache folder.
 """
 
 import sys

@@ -3,7 +3,7 @@
 python scripts/analysis_figure.py --analysis '{"kind": "heads", "families": [["sdpa", "sdpa"], ...]}' --table FILE
     --summary FILE ... --out FILE ...
 
-`families` are the models in order, each with the family that colours it.
+`families` lists the models in order, each with the family that decides its colour.
 """
 
 import json

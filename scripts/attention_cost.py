@@ -1,7 +1,7 @@
-"""Measure what a forward and backward pass of every attention mechanism costs, beside other people's.
+"""Measure the cost of a forward and backward pass of every attention mechanism, beside other implementations.
 
-Without further options, all mechanisms of config/config.yaml. On a GPU it needs torch, transformers, pydantic and
-pandas alone, and measures Triton's kernels, too, where a mechanism has some.
+Without further options it measures all mechanisms of config/config.yaml. On a GPU it needs only torch, transformers,
+pydantic and pandas, and also measures the Triton kernels of mechanisms that have them.
 
 python scripts/attention_cost.py --out FILE
 """

@@ -1,7 +1,7 @@
 """Add copies with other words to the training documents of a prepared dataset.
 
-In: prepared Parquet files (id, text, label), and what the ways of the augmentation read: a WordNet database, a masked
-language model. Out: a folder with train.parquet, validation.parquet, test.parquet and summary.json.
+In: prepared Parquet files (id, text, label), and the sources of new words: a WordNet database, a masked language model.
+Out: a folder with train.parquet, validation.parquet, test.parquet and summary.json.
 
 Example: augment_dataset.py --settings '{"labels": ["yes"], "by": "synonyms", "synonyms": {"local": "wordnet"}}'
     --preparation '{"labels": ["no", "yes"]}' --train FILE --validation FILE --test FILE --source synonyms wordnet

@@ -2,8 +2,8 @@
 
 python scripts/best.py --scope JSON --records FILE ... --out FILE
 
-JSON has the fields of `lib.results.scope.Scope`, but for its files. Writes the settings by dotted name, as JSON, which
-`scripts/train.py --settings-from` lays over those of a run.
+JSON has the fields of `lib.results.scope.Scope` except its files. Writes the settings by dotted name, as JSON;
+`scripts/train.py --settings-from` puts them into those of a run.
 """
 
 import json

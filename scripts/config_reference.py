@@ -1,4 +1,4 @@
-"""Write the reference of every configuration key: config/README.md and config/schema.json."""
+"""Write the description of every configuration key: config/README.md and config/schema.json."""
 
 import sys
 from collections.abc import Sequence

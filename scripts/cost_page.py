@@ -1,4 +1,4 @@
-"""Put the summaries of what was measured into a page, in place of those that stand there.
+"""Replace the measured tables of a page by new ones.
 
 python scripts/cost_page.py --page docs/attention_cost.md --summaries attention_cost.md training_cost.md
 """

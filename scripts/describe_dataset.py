@@ -1,4 +1,4 @@
-"""Say of each prepared document of a dataset how long it is, in which language, and whether it repeats another one.
+"""Describe each prepared document of a dataset: length, language, and whether it repeats another one.
 
 In: the prepared documents of training, validation and test. Out: a Parquet file, one row per document.
 Settings: those of `TextDescription`.

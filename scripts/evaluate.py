@@ -1,7 +1,7 @@
-"""Evaluate a model without a training loop: one that is taken as it is, or a baseline.
+"""Evaluate a model without a training loop: a trained model as it is, or a baseline.
 
-Reads the run's settings (a `config.yaml`, or the same as JSON in place) and what they name: tokenised splits, tokeniser
-and trained weights of a model, or the prepared documents for a baseline.
+Reads the run's settings (a `config.yaml`, or the same as JSON in place) and the inputs that they name: tokenised
+splits, tokeniser and trained weights of a model, or the prepared documents for a baseline.
 Writes config.yaml, run.json and predictions.parquet to a new folder.
 To repeat a run by hand: python scripts/evaluate.py --config results/runs/.../config.yaml --out FOLDER
 """

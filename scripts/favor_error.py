@@ -1,6 +1,6 @@
-"""Measure how far FAVOR+ is from exact softmax attention, over features, norms and lengths, on made inputs.
+"""Measure how far FAVOR+ is from exact softmax attention, over features, norms and lengths, on generated inputs.
 
-Out: a CSV file, a row for each estimator, number of features, norm, length and seed.
+Out: a CSV file, one row per estimator, number of features, norm, length and seed.
 """
 
 import sys

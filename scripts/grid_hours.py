@@ -3,7 +3,7 @@
 python scripts/grid_hours.py
 python scripts/grid_hours.py --device cuda --kernels triton --out results/tables/grid_hours.csv
 
-Prints hours per stage beside the published ones; --out writes those of every run.
+Prints hours per stage beside the published ones; --out writes the hours of every run.
 """
 
 import json

@@ -1,9 +1,9 @@
-"""Import the run records of other people's code, so that tables and figures can be made from them.
+"""Import run records of other code, so that tables and figures can be made from them.
 
 python scripts/import_runs.py --runs FILE --history FILE --out results/reference
 snakemake --configfile config/imported.yaml --cores all
 
-`lib/results/foreign.py` says what the files hold. A study whose `execution.runs` is `imported` reads what is written.
+`lib/results/foreign.py` describes the files. A study with `execution.runs: imported` reads the imported records.
 """
 
 import sys

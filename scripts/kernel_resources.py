@@ -1,7 +1,7 @@
-"""Compile the Triton kernels for GPUs, on a machine that need not have one, and say what they take there.
+"""Compile the Triton kernels for GPUs, on a machine with or without one, and list the resources that they need.
 
-Out: a CSV file, a row for each mechanism, kernel, variant of it and architecture. Registers that do not suffice spill
-to slow memory; shared memory decides how many programs a processor of the GPU runs at once.
+Out: a CSV file, one row per mechanism, kernel, variant of the kernel and architecture. If registers do not suffice,
+values spill to slow memory; shared memory limits how many programs a processor of the GPU runs at once.
 
 python scripts/kernel_resources.py --out FILE
 """

@@ -1,6 +1,6 @@
-"""Measure which share of exact attention the windows of LSH attention catch, on made inputs.
+"""Measure the share of exact attention that the windows of LSH catch, on generated inputs.
 
-Out: a CSV file, a row for each input, chunk size, number of hashes, way to sort (by LSH or at random) and seed.
+Out: a CSV file, one row per input, chunk size, number of hashes, way to sort (by LSH or at random) and seed.
 """
 
 import sys

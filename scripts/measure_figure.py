@@ -1,4 +1,4 @@
-"""Draw what was measured, from its table alone.
+"""Draw a figure of measurements, from their table alone.
 
 python scripts/measure_figure.py attention_time|sequence_time|... --table FILE --out FILE ...
 """

@@ -1,4 +1,4 @@
-"""Sum up what was measured as Markdown, from its table alone.
+"""Sum up measurements as Markdown, from their table alone.
 
 python scripts/measure_summary.py training_cost --table FILE --out FILE
 """

@@ -1,11 +1,11 @@
-"""Write the configuration of a new run, to be made by hand beside a study.
+"""Write the configuration of a new run by hand.
 
 python scripts/new_experiment.py pretrain first --model lsh-h2-c64
 python scripts/new_experiment.py finetune first-imdb --dataset imdb --start pretrain/first
 python scripts/new_experiment.py pretrain second --resume pretrain/first
 
-The answer names the folder of the experiment and the command that runs it; edit its config.yaml before as you like
-(config/README.md describes its keys).
+Prints the folder of the experiment and the command that runs it. You may edit its config.yaml first (config/README.md
+describes its keys).
 """
 
 import logging

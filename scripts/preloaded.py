@@ -1,8 +1,8 @@
-"""Run a command, such as snakemake, whose programs share one started process instead of importing anew.
+"""Run a command, such as snakemake, whose programs share one process that has already imported the libraries.
 
 python scripts/preloaded.py COMMAND ...
 
-The exit status is the command's. A program that cannot share the process runs in its own, as without this.
+Exits with the command's status. A program that cannot share the process runs in its own, as without this command.
 """
 
 import os

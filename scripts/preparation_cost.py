@@ -1,6 +1,6 @@
-"""Measure what the preparation of raw text costs: megabytes of text a second and core, and peak memory.
+"""Measure the cost of preparing raw text: megabytes of text per second and core, and peak memory.
 
-Full size needs about 6 GB on the disk, 1.5 GB of memory, and a few minutes.
+At full size it needs about 6 GB on the disk, 1.5 GB of memory, and a few minutes.
 
 python scripts/preparation_cost.py --out FILE
 """

@@ -1,10 +1,10 @@
-"""Show how far a study is: runs by stage, what is running and until when, what failed, hours spent and left.
+"""Show the progress of a study: runs by stage, running runs and their expected ends, failures, hours spent and left.
 
 python scripts/status.py
 python scripts/status.py --configfile config/demo.yaml
 
-Reads what runs leave on disk, so that it works on a login node, on a laptop, and while snakemake is at work. The exit
-status is 1 if a run failed or lacks results, and 2 if the study cannot be read.
+Reads what runs leave on disk, so it works on a login node, on a laptop, and while snakemake runs. Exits with 1 if a run
+failed or lacks results, and with 2 if the study cannot be read.
 """
 
 import sys

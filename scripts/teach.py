@@ -1,9 +1,9 @@
-"""Score the training documents of a student by its teacher.
+"""Compute a teacher's scores of the training documents of a student.
 
 python scripts/teach.py --config FILE --model FOLDER --tokenizer FOLDER --documents FOLDER --tokens FOLDER --out FOLDER
 
-FILE is the `config.yaml` of the teacher's run. Writes a tokenised split: --tokens, the student's, with the teacher's
-scores of each document beside.
+FILE is the `config.yaml` of the teacher's run. Writes a tokenised split: the student's, --tokens, with the teacher's
+scores of each document.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Tokenise a corpus without labels: short and long articles for training, the next ones held out.
+"""Tokenise a corpus without labels: short and long articles for training, and the next articles for validation.
 
 In: prepared Parquet shards in dataset order, the tokeniser's folder. Out: the folders `train` and
 `validation`, and the statistics of their lengths.

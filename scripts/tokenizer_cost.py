@@ -1,4 +1,4 @@
-"""Measure what tokenising costs: texts that are cut beforehand, beside texts that are tokenised whole.
+"""Measure the cost of tokenising: texts that are cut first, beside texts that are tokenised completely.
 
 python scripts/tokenizer_cost.py --texts FILE.parquet --vocabulary vocab.txt --out FILE
 """

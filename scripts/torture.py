@@ -2,16 +2,15 @@
 
 python scripts/torture.py --out FOLDER CONFIG [CONFIG ...]
 
-CONFIG are the `config.yaml` of finished runs whose inputs are still there; those that do not train are left out.
-Each run is trained once undisturbed, then killed --kills times, with a checkpoint after every step, and compared each
-time it comes to its end: weights, predictions and history must be the same bit for bit. Prints what it counted, and
-writes it to counts.json; the exit status is 1 if anything differs. For a proof over three stages, three mechanisms and
-two further backbones:
+CONFIG names the `config.yaml` of finished runs whose inputs still exist; runs that do not train are left out. Each run
+trains once undisturbed. Then it is killed --kills times, with a checkpoint after every step, and compared each time it
+finishes: weights, predictions and history must be the same bit for bit. Prints the counts and writes them to
+counts.json; exits with 1 if anything differs. To test three stages, three mechanisms and two further backbones:
 
     snakemake --configfile config/torture.yaml --cores all
     python scripts/preloaded.py python scripts/torture.py --out results/kills results/torture/runs/*/*/*/*/config.yaml
 
-The first program lets all starts share one process that has imported what they need.
+The first program lets all starts share one process that has already imported the libraries.
 """
 
 import sys

@@ -1,8 +1,8 @@
 """Train a model: one run of one stage, whatever its task and backbone.
 
 Reads the run's settings (a `config.yaml`, or the same as JSON in place), the tokenised splits and the tokeniser they
-name, and the weights it starts from. Writes config.yaml, model/, history.csv, run.json, for a task that predicts
-predictions.parquet and, where geometry is measured, geometry.csv to a new folder.
+name, and the weights it starts from. Writes config.yaml, model/, history.csv and run.json to a new folder; also
+predictions.parquet if the task predicts, and geometry.csv if the stage measures geometry.
 To repeat a run by hand: python scripts/train.py --config results/runs/.../config.yaml --out FOLDER
 On several GPUs of a machine: python -m torch.distributed.run --standalone --nproc-per-node 2 -- scripts/train.py ...
 """

@@ -1,7 +1,7 @@
-"""Make the tokeniser's folder, from an existing vocabulary or tokeniser or by training one on prepared texts.
+"""Make the folder of a tokeniser: from an existing vocabulary or tokeniser, or by training one on prepared texts.
 
 In: a vocab.txt (--vocabulary), a folder with a tokenizer.json (--published), or Parquet files with a column `text`
-(--texts). Out: a folder with tokenizer.json, tokenizer_config.json and, of WordPiece, vocab.txt.
+(--texts). Out: a folder with tokenizer.json, tokenizer_config.json and, for WordPiece, vocab.txt.
 """
 
 import argparse

@@ -1,9 +1,10 @@
-"""Measure what training costs: a step of masked language modelling, and an epoch of fine-tuning, beside BERT's.
+"""Measure the cost of training: a step of masked language modelling, and an epoch of fine-tuning, beside BERT's.
 
 All inputs are random ids; those of the epoch are as long as IMDb's reviews.
 
-Without further options, all mechanisms of config/config.yaml in an encoder of BERT-small's sizes. On a GPU it needs
-torch, transformers, pydantic and pandas alone, and measures Triton's kernels, too, where a mechanism has some.
+Without further options it measures all mechanisms of config/config.yaml in an encoder of BERT-small's sizes. On a GPU
+it needs only torch, transformers, pydantic and pandas, and also measures the Triton kernels of mechanisms that have
+them.
 
 python scripts/training_cost.py --out FILE
 """

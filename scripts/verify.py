@@ -1,11 +1,11 @@
-"""Compare finished runs with their records: the files that they left, what they read, and the code.
+"""Compare finished runs with their records: the files that they left, their inputs, and the code.
 
 python scripts/verify.py
 python scripts/verify.py --configfile config/demo.yaml
 
-Hashes every file again, which takes its time with large ones. The exit status is 1 if something differs, and 2 if a
-record cannot be read. Runs made with other versions of torch, transformers or tokenizers than are installed are named;
-they are as recorded, so that the exit status does not tell of them.
+Hashes every file again, which takes long for large files. Exits with 1 if something differs, and with 2 if a record
+cannot be read. Also names runs made with other versions of torch, transformers or tokenizers than are installed; their
+results still match their records, so they do not change the exit status.
 """
 
 import sys

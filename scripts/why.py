@@ -1,11 +1,11 @@
-"""Say what would be made again for a target, and why: which setting, which function, which input, which command.
+"""Name what would be made again for a target, and why: which setting, function, input or command changed.
 
 python scripts/why.py results/tables/f1.csv
 python scripts/why.py results/demo/tables/f1.csv --configfile config/demo.yaml
 
-Makes nothing. Also names finished steps that lack results, which Snakemake does not see while what was made from them
-is newer, and runs made with another torch, transformers or tokenizers than is installed. The exit status is 0 if
-nothing is stale or missing, 1 if something is, and 2 if there is no plan.
+Makes nothing. Also names finished steps that lack results, which Snakemake does not notice while newer results exist
+that were made from them, and runs made with another torch, transformers or tokenizers than is installed. Exits with 0
+if nothing is stale or missing, with 1 if something is, and with 2 if there is no plan.
 """
 
 import sys

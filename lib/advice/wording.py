@@ -118,7 +118,7 @@ def before(stage: str, corpus: str, epochs: float, seconds: float) -> str:
     """Return what a stage before the adaptation takes."""
     return (
         f"Before that, {stage} on {corpus} ({_counted(epochs, 'epoch')}) takes at most about {duration(seconds)}; "
-        "weights that another study left spare it (docs/studies.md, Start from elsewhere)."
+        "weights that another study left spare it (docs/starting_weights.md)."
     )
 
 

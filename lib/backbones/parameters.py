@@ -96,7 +96,7 @@ class Lora(Section):
     """Low-rank adapters train in place of the backbone's own weights, which stand still; the head trains as ever."""
 
     r: PositiveInt = Field(64, description="Rank of the adapters.")
-    alpha: PositiveInt | PositiveFloat = Field(128, description="What the adapters add is scaled by alpha / r.")
+    alpha: PositiveInt | PositiveFloat = Field(128, description="The output of the adapters is scaled by alpha / r.")
     dropout: Probability = Field(0.05, description="Dropout before the adapters.")
     targets: list[str] | None = Field(
         None,
@@ -106,8 +106,8 @@ class Lora(Section):
     )
     merge: bool = Field(
         True,
-        description="Add the adapters to the weights of the model that is kept, so that it can be used as any other; "
-        "false leaves those weights out: only adapters and head are kept, in `model/adapter`.",
+        description="Merge the adapters into the weights of the model that is kept, which is then used like any "
+        "other; false keeps only adapters and head, in `model/adapter`.",
     )
 
     def obstacle(self, layers: Collection[str] | None) -> str | None:

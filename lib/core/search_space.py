@@ -68,10 +68,10 @@ class Dimension(Section):
     """What a setting may be: one of `values`, or a number from `low` to `high`."""
 
     values: list[Setting] | None = Field(None, min_length=1, description="Values to choose from, in no order.")
-    low: Number | None = Field(None, description="Lowest value. Bounds and step without a point make whole numbers.")
+    low: Number | None = Field(None, description="Lowest value. Without a decimal point, values are whole numbers.")
     high: Number | None = Field(None, description="Highest value.")
     step: Number | None = Field(
-        None, description="Distance of the values, counted from `low`; null = any value, of whole numbers each."
+        None, description="Step between the values, counted from `low`; null = any value, or every whole number."
     )
     log: bool = Field(False, description="Draw on a logarithmic scale, so that every decade is as likely.")
 

@@ -17,8 +17,8 @@ class ForeignStart(Section):
     repository: Repository | None = Field(
         None, description="`owner/name` of a model repository on the Hugging Face hub."
     )
-    revision: Name | None = Field(None, description="Commit; a tag or branch, which may move, if `unpinned`.")
-    unpinned: bool = Field(False, description="Accept a revision that may move; the download warns of it once.")
+    revision: Name | None = Field(None, description="Commit; if `unpinned`, also a tag or branch.")
+    unpinned: bool = Field(False, description="Accept a revision that may change; the download warns once.")
 
     @check
     def _revision_is_pinned(self) -> Iterator[str]:

@@ -22,8 +22,8 @@ class HubSource(Section):
     """Files of a dataset repository on the Hugging Face hub."""
 
     repository: Repository = Field(description="`owner/name` of the dataset repository.")
-    revision: Revision = Field("main", description="Commit; a tag or branch, which may move, if `unpinned`.")
-    unpinned: bool = Field(False, description="Accept a revision that may move; the download warns of it once.")
+    revision: Revision = Field("main", description="Commit; if `unpinned`, also a tag or branch.")
+    unpinned: bool = Field(False, description="Accept a revision that may change; the download warns once.")
     files: dict[Part, list[str]] = Field(
         description="Paths in the repository, by part, in dataset order; `{00000..00040}` stands for a range."
     )
@@ -56,7 +56,7 @@ class RemoteFile(Section):
     url: str = Field(description="https address; the last part of its path is the file's name.")
     size: PositiveInt | None = Field(None, description="Expected size in bytes.")
     sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$", description="Expected checksum.")
-    unpinned: bool = Field(False, description="Accept whatever the server sends; the download warns of it once.")
+    unpinned: bool = Field(False, description="Accept any content that the server sends; the download warns once.")
 
     @check
     def _file_has_a_safe_address(self) -> Iterator[str]:
@@ -113,7 +113,7 @@ class Documents(Reading):
     """What corpora and datasets have: a chosen source, and the columns that hold identity and text."""
 
     source: Literal["hub", "url", "local", "generated"] = Field(
-        description="Which of the sections below provides the raw files; the others may stand beside it unused."
+        description="The section below that provides the raw files; the file may contain the others unused."
     )
     hub: HubSource | None = None
     url: UrlSource | None = None
@@ -169,8 +169,8 @@ class Corpus(ArticleFilter, Documents):
     """Text without labels: articles, chosen by keywords if there are any."""
 
     short: Slice = Field(description="The first articles kept.")
-    long: Slice = Field(description="The articles after those.")
-    held_out: Slice = Field(description="The articles after those, for a held-out loss.")
+    long: Slice = Field(description="The next articles.")
+    held_out: Slice = Field(description="The next articles, for a held-out loss.")
 
     @property
     def max_tokens(self) -> int:
@@ -211,9 +211,9 @@ class Split(Section):
 
     seed: int = Field(42, description="Seed of the split.")
     published: bool = Field(
-        False, description="Take the parts `train`, `validation` and `test` of the source as the splits, as they are."
+        False, description="Use the parts `train`, `validation` and `test` of the source as the splits."
     )
-    folds: Folds | None = Field(None, description="Take folds as the splits, as they are; null = there are none.")
+    folds: Folds | None = Field(None, description="Use given folds as the splits; null = there are none.")
     validation: Fraction = Field(0.1, description="Share of the validation documents when all parts are joined.")
     test: Fraction = Field(0.1, description="Share of the test documents when all parts are joined.")
     join: list[Part] | None = Field(
@@ -221,11 +221,12 @@ class Split(Section):
     )
     held_out: Part | None = Field(
         None,
-        description="Part that gives validation and test, half each by class, while the others give training; "
-        "where the source has no such part, all parts are joined and split instead.",
+        description="Part that becomes validation and test, half each by class; the other parts become training. If "
+        "the source has no such part, all parts are joined and split.",
     )
     documents: dict[Literal["train", "validation", "test"], PositiveInt] = Field(
-        default_factory=dict, description="Documents to keep of each split, drawn by class; a missing one keeps all."
+        default_factory=dict,
+        description="Documents to keep of each split, drawn by class; a split that is not named keeps all.",
     )
 
     @check
@@ -261,30 +262,30 @@ class Preparation(Reading):
     )
     label_per: Literal["document", "word", "span"] = Field(
         "document",
-        description="What bears a label: a document; each of its words, as white space separates them once `remove` "
-        "has been applied; or its characters, by the spans that they lie in. The labels of words are a list (Parquet, "
-        "JSONL); null or -100 in it = no label. Spans are a list of pairs [start, end), in characters counted from 0 "
-        "(in CSV its text, such as `[(0, 12), (27, 46)]`); null or nothing = no span.",
+        description="What has a label: a document; each of its words, as separated by white space after `remove` "
+        "has been applied; or its characters, by the spans that hold them. The labels of words are a list (Parquet, "
+        "JSONL); null or -100 in it = no label. Spans are a list of pairs [start, end), in characters counted from "
+        "0 (in CSV as text, such as `[(0, 12), (27, 46)]`); null or an empty value = no span.",
     )
     group: str | None = Field(
-        None, description="Column of a whole number, such as a distance, by which scores can be told apart."
+        None, description="Column of a whole number, such as a distance, by which scores can be grouped."
     )
     labels: list[str] = Field(
         min_length=2,
-        description="Names of the classes, in the order of their numbers; of spans, of what is outside and of what is "
-        "inside.",
+        description="Names of the classes, in the order of their numbers; for spans, names for outside and inside.",
     )
     values: dict[str, str | None] = Field(
         default_factory=dict,
-        description="What values of the column `label` stand for, where they are not the names in `labels`: one of "
-        "these, or null = documents with it are dropped (of words: no label). Numbers then mean nothing by themselves.",
+        description="Meaning of the values of the column `label`, if they are not the names in `labels`: one of "
+        "these names, or null = documents with this value are dropped (words get no label). Numbers that are not "
+        "listed then have no meaning.",
     )
     remove: str | None = Field(None, description="Regular expression whose matches are removed from every text.")
     min_chars: NonNegativeInt = Field(0, description="Documents with fewer characters are dropped.")
     balance: bool | Annotated[float, Field(ge=1)] = Field(
         False,
-        description="Draw, of every class, at most so many times as many documents as the rarest one has; true = as "
-        "many.",
+        description="Draw from every class at most this many times the number of documents of the rarest class; "
+        "true = 1.",
     )
     split: Split = Field(default_factory=Split)
 
@@ -349,13 +350,13 @@ class Preparation(Reading):
 class NearCopies(Section):
     """When a text is a near copy of another one: by the Jaccard similarity of their shingles, in lower case."""
 
-    unit: Literal["words", "characters"] = Field("words", description="What shingles are runs of.")
-    size: PositiveInt = Field(1, description="Words or characters of a shingle; longer texts need longer ones.")
+    unit: Literal["words", "characters"] = Field("words", description="Unit of the shingles.")
+    size: PositiveInt = Field(1, description="Units per shingle; longer texts need longer shingles.")
     threshold: Annotated[float, Field(gt=0, le=1)] = Field(
-        0.6, description="Share of the shingles of both texts that they have in common, at least."
+        0.6, description="Minimum share of the shingles of both texts that they have in common."
     )
     permutations: Annotated[int, Field(ge=16)] = Field(
-        128, description="Hash functions of MinHash: the more, the less is compared in vain."
+        128, description="Hash functions of MinHash: with more of them, fewer candidates are compared needlessly."
     )
 
 
@@ -383,9 +384,9 @@ class Synonyms(Section):
 class MaskedLm(ForeignStart):
     """The masked language model: a folder that holds its tokeniser, too (such as a run's `model`), or a repository."""
 
-    top_k: PositiveInt = Field(50, description="Most probable words among which the new one is drawn.")
+    top_k: PositiveInt = Field(50, description="Number of most probable words from which the new one is drawn.")
     max_tokens: MaxTokens = Field(
-        512, description="Tokens of a document that it reads, at most; words behind them stay as they are."
+        512, description="Maximum number of tokens of a document that it reads; later words stay as they are."
     )
 
 
@@ -398,19 +399,21 @@ class Augmentation(Section):
     labels: list[str] = Field(min_length=1, description="Classes whose documents are copied.")
     copies: PositiveInt = Field(1, description="Copies of each document.")
     share: Annotated[float, Field(gt=0, le=1)] = Field(
-        0.15, description="Share of a document's words that are replaced in a copy; one at least."
+        0.15, description="Share of a document's words that a copy replaces; at least one word."
     )
     by: Way | Annotated[list[Way], Field(min_length=1)] = Field(
-        description="`synonyms`: English words by those that WordNet lists beside them; `masked_lm`: any words by what "
-        "a masked language model expects in their place. Copies of a document take the ways of a list in turn."
+        description="`synonyms` replaces English words by their synonyms in WordNet; `masked_lm` replaces any words "
+        "by words that a masked language model expects in their place. With a list, the copies of a document take "
+        "turns."
     )
     synonyms: Synonyms | None = None
     masked_lm: MaskedLm | None = None
     seed: int = Field(0, description="Seed of the draws.")
     leaked: bool = Field(
         False,
-        description="Copy the documents of all splits and then split all anew by class, so that copies of a training "
-        "document reach validation and test: as some published datasets were made, to measure what it is worth.",
+        description="Copy the documents of all splits and then split everything anew by class, so that copies of a "
+        "training document reach validation and test. Some published datasets were made like this; the setting "
+        "measures the effect.",
     )
 
     @property
@@ -439,18 +442,18 @@ class Dataset(Preparation, Documents):
     augmentation: Augmentation | None = Field(None, description="More training documents; null = none.")
 
     max_tokens: MaxTokens = Field(
-        description="Tokens a document is cut to, [CLS] and [SEP] included; where spans are labelled nothing is cut, "
-        "but longer documents become windows of so many tokens."
+        description="Maximum length of a document in tokens, [CLS] and [SEP] included; longer ones are cut. If "
+        "spans are labelled, longer documents become windows of this length instead."
     )
     window_stride: PositiveInt | Annotated[float, Field(gt=0, lt=1)] = Field(
         0.5,
-        description="With `label_per: span`, how far behind the one before a window begins: a number of tokens, or a "
-        "share (below 1) of the tokens that a window holds beside [CLS] and [SEP].",
+        description="With `label_per: span`, the distance between the starts of two windows: a number of tokens, or "
+        "a share (below 1) of the tokens of a window without [CLS] and [SEP].",
     )
 
     near_copies: NearCopies = Field(
         default_factory=NearCopies,
-        description="What counts as a near copy of a training text, where the report shows any.",
+        description="Definition of a near copy of a training text, if the report shows near copies.",
     )
 
     @property
@@ -509,42 +512,44 @@ class Tokenizer(Section):
 
     algorithm: Literal["wordpiece", "words", "bpe", "published"] = Field(
         "wordpiece",
-        description="`wordpiece`: as in BERT; `words`: every word of the training texts is a token, as it is and as "
-        "white space separates it, other words are [UNK]; `bpe`: pairs of bytes, for texts of any script as they are; "
-        "`published`: whatever a model's own tokenizer.json describes.",
+        description="`wordpiece`: as in BERT; `words`: every word of the training texts, as separated by white "
+        "space, is one token, and other words are [UNK]; `bpe`: pairs of bytes, for texts of any script, unchanged; "
+        "`published`: the tokens that a model's own tokenizer.json describes.",
     )
     source: Literal["hub", "local", "trained"] = Field(
-        description="Where it comes from; of `words` and `bpe`, `trained`; of `published`, one of the others."
+        description="Source of the tokeniser; `words` and `bpe` are always `trained`, `published` never is."
     )
     repository: Repository = Field(
         "google-bert/bert-base-uncased",
-        description="`hub`: model repository with a vocab.txt; of `published`, with a tokenizer.json.",
+        description="`hub`: model repository with a vocab.txt; for `published`, with a tokenizer.json.",
     )
-    revision: Revision = Field("main", description="`hub`: commit; a tag or branch, which may move, if `unpinned`.")
-    unpinned: bool = Field(False, description="`hub`: accept a revision that may move; the download warns of it once.")
+    revision: Revision = Field("main", description="`hub`: commit; if `unpinned`, also a tag or branch.")
+    unpinned: bool = Field(False, description="`hub`: accept a revision that may change; the download warns once.")
     path: str | None = Field(
-        None, description="`local`: a vocab.txt, one token per line; of `published`, a folder with a tokenizer.json."
+        None, description="`local`: a vocab.txt, one token per line; for `published`, a folder with a tokenizer.json."
     )
     corpus: str | Annotated[list[str], Field(min_length=1)] | None = Field(
         None,
-        description="`trained`: corpus, or dataset whose training texts, it is trained on, or a list of them; null = "
-        "the only corpus.",
+        description="`trained`: the corpus, or the dataset with the training texts, on which it is trained, or a "
+        "list of them; null = the only corpus.",
     )
-    vocab_size: PositiveInt = Field(30_000, description="`trained`: entries of the vocabulary, at most.")
+    vocab_size: PositiveInt = Field(30_000, description="`trained`: maximum number of entries of the vocabulary.")
     min_frequency: PositiveInt | None = Field(
-        None, description="`trained`: occurrences a token needs; null = 1 for `words`, 2 for the others."
+        None, description="`trained`: minimum number of occurrences of a token; null = 1 for `words`, 2 for the others."
     )
     lowercase: bool = Field(True, description="`wordpiece`: lower the case before tokenising.")
     strip_accents: bool = Field(True, description="`wordpiece`: remove accents before tokenising.")
     enclose: bool = Field(
         True,
-        description="Put [CLS] before and [SEP] behind every document; of `published`, whatever it puts there itself.",
+        description="Put [CLS] before and [SEP] after every document; a `published` tokeniser puts its own special "
+        "tokens.",
     )
     mask_token: str | None = Field(
         None,
         min_length=1,
-        description="`published`: a new token, added to the vocabulary as its mask token; null = its own, if it has "
-        "one. A model learns an embedding for it, or keeps the drawn one where that stands still (`recipe.lora`).",
+        description="`published`: a new mask token that is added to the vocabulary; null = the tokeniser's own, if "
+        "it has one. A model learns an embedding for it, or keeps the drawn one if embeddings do not train "
+        "(`recipe.lora`).",
     )
 
     @property

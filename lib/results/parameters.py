@@ -39,7 +39,7 @@ class ResultParameters(KindParameters):
     beside: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ()
     """What it sets models beside: the report's reference, which there must be, or its baseline, if there is one."""
 
-    models: list[str] | None = Field(None, description="Models, in order; null = all that pass its stages.")
+    models: list[str] | None = Field(None, description="Models, in order; null = all models that pass its stages.")
     datasets: list[str] | None = Field(
         None, description="Corpora and datasets that are shown, of stages that work on them; null = all."
     )

@@ -15,19 +15,19 @@ class Training(Section):
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="`auto` takes a GPU if there is one.")
     micro_batch_tokens: PositiveInt = Field(
         32_768,
-        description="Tokens, padding included, that a device takes at once; a batch above that is accumulated in "
-        "micro-batches of equal size.",
+        description="Maximum number of tokens that a device processes at once, padding included; a larger batch is "
+        "accumulated in micro-batches of equal size.",
     )
     auto_micro_batch: bool = Field(
         False,
-        description="Whether a training halves the documents that it takes at once where memory does not suffice, and "
-        "goes on from its last checkpoint; on one device.",
+        description="Whether a training that runs out of memory halves the number of documents processed at once "
+        "and continues from its last checkpoint; on one device only.",
     )
     kernels: Kernels = Field(
         "auto",
-        description="What attention computes with: `torch`, torch's operations; `triton`, the mechanism's own kernels "
-        "for a GPU if it has some; `auto`, the faster ones as measured: kernels on a GPU (Ampere or later) in bf16 and "
-        "fp16, otherwise `torch`.",
+        description="How attention computes: `torch`, with torch's operations; `triton`, with the mechanism's own "
+        "GPU kernels if it has some; `auto`, with the way that was measured as faster: kernels on a GPU (Ampere or "
+        "later) in bf16 and fp16, otherwise `torch`.",
     )
     deterministic: bool = Field(
         False,
@@ -41,12 +41,13 @@ class Training(Section):
     )
     report_to: list[Literal["tensorboard", "wandb"]] = Field(
         default_factory=list,
-        description="Trackers besides the CSV, which is always written. Their files lie in the run's working folder "
-        "until it has finished, then beside its results.",
+        description="Trackers in addition to the CSV, which is always written. Their files are in the run's working "
+        "folder until it has finished, then beside its results.",
     )
     run_name: str = Field(
         "{stage}/{model}/{dataset}/seed-{seed}",
-        description="Name of a run in the trackers; `{stage}`, `{model}`, `{dataset}` and `{seed}` stand for its own.",
+        description="Name of a run in the trackers; `{stage}`, `{model}`, `{dataset}` and `{seed}` are replaced by "
+        "those of the run.",
     )
     wandb_entity: str | None = Field(None, description="Weights & Biases team.")
     wandb_project: str = Field("attention-grid", description="Weights & Biases project.")
@@ -65,16 +66,16 @@ class Training(Section):
 class Job(Section):
     """What one training job asks of a machine; with several `gpus_per_run`, each of its processes asks for as much."""
 
-    gpu: int = Field(1, ge=0, le=1, description="GPUs, 1 at most: several take `gpus_per_run`; 0 = it runs on a CPU.")
+    gpu: int = Field(1, ge=0, le=1, description="GPUs: 1, or 0 for a CPU; `gpus_per_run` sets several.")
     gres: str | None = Field(
         None,
         pattern=r"^\w+(:[\w.]+)?$",
-        description="Name by which a cluster that does not know `--gpus` counts GPUs, such as `gpu` or `gpu:a100`; "
-        "they are asked for by `--gres` then.",
+        description="Name of GPUs on a cluster that does not know `--gpus`, such as `gpu` or `gpu:a100`; jobs then "
+        "ask for them by `--gres`.",
     )
     container: str | None = Field(
         None,
-        description="Image that programs run in if Snakemake is told `--sdm apptainer`: a `.sif` file, or an address "
+        description="Image in which programs run if Snakemake gets `--sdm apptainer`: a `.sif` file, or an address "
         "such as `docker://...`.",
     )
     cpus_per_task: PositiveInt = Field(4, description="CPU cores, also the threads of a local job.")
@@ -85,17 +86,18 @@ class Job(Section):
 class Execution(Section):
     """Everything about how, nothing about what."""
 
-    results: Folder = Field("results", description="Folder of everything produced; one per study.")
-    resources: Folder = Field("resources", description="Folder of everything downloaded; studies share it.")
+    results: Folder = Field("results", description="Folder of all results; one per study.")
+    resources: Folder = Field("resources", description="Folder of all downloads; studies share it.")
     runs: Literal["made", "imported"] = Field(
         "made",
-        description="`imported`: nothing is trained or evaluated; `scripts/import_runs.py` has written the records of "
-        "other people's runs to the folder of results, and tables and figures are made from them.",
+        description="`imported`: nothing is trained or evaluated. Tables and figures are made from records of other "
+        "code, which `scripts/import_runs.py` wrote to the folder of results.",
     )
     gpus_per_run: PositiveInt = Field(
         1,
-        description="GPUs that share one training: each has a process of its own, which takes its part of every batch. "
-        "The recipe's `batch_size` stays that of all together. Without GPUs, as many processes share the CPU.",
+        description="GPUs that share one training: each has its own process, which takes a part of every batch. The "
+        "recipe's `batch_size` counts the documents of all processes. Without GPUs, this many processes share the "
+        "CPU.",
     )
     training: Training = Field(default_factory=Training, description="How one training is executed.")
-    job: Job = Field(default_factory=Job, description="What one training job asks of a machine.")
+    job: Job = Field(default_factory=Job, description="Resources of one training job.")

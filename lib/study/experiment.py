@@ -49,10 +49,10 @@ class Deviation(Section):
 
     task: dict[str, Any] = Field(
         default_factory=dict,
-        description="Settings of its task, laid over those of the stage; another `kind` replaces the stage's task.",
+        description="Settings of its task that replace those of the stage; another `kind` replaces the task itself.",
     )
     recipe: dict[str, Any] | None = Field(
-        default_factory=dict, description="Settings of its recipe, laid over those of the stage; null = no training."
+        default_factory=dict, description="Settings of its recipe that replace those of the stage; null = no training."
     )
 
     def of(self, work: "Work") -> "Work":
@@ -74,23 +74,22 @@ class Model(Section):
     backbone: str = Field(description="Name of its backbone.")
     mechanism: str | None = Field(None, description="Name of its attention mechanism, if its backbone takes one.")
     tokenizer: str | None = Field(
-        None, description="Name of its tokeniser; null = that of the corpus or dataset, or the only one."
+        None, description="Name of its tokeniser; null = the tokeniser of the corpus or dataset, or the only one."
     )
     start: Annotated[Literal["scratch"] | ForeignStart | None, BeforeValidator(_start)] = Field(
         None,
-        description="First weights of the first stage that it does not skip; `scratch` = drawn, although that stage "
-        "starts from another; null = as the stages say.",
+        description="First weights of the first stage that it does not skip; `scratch` = drawn weights, even if "
+        "that stage starts from another one; null = the weights that the stages name.",
     )
     skip: list[str] = Field(
         default_factory=list, description="Stages that it leaves out; later ones start from the one before."
     )
     changes: dict[str, Change] = Field(
-        default_factory=dict, description="What it changes at a stage, for this one and all that start from it."
+        default_factory=dict, description="What it changes at a stage, for this stage and all that start from it."
     )
     deviations: dict[str, Deviation] = Field(
         default_factory=dict,
-        description="What it does otherwise than the other models at a stage, and at this one alone: settings of task "
-        "and recipe.",
+        description="Settings of task and recipe that replace those of a stage for this model, at this stage only.",
     )
 
 
@@ -102,8 +101,8 @@ class Work(Section):
     seeds: Seeds | None = Field(None, description="Seeds of the runs here; null = those of the stage.")
     start: str | None = Field(
         None,
-        description="Entry of the stage before, from whose runs those here start; null = that of the same name, or the "
-        "only one.",
+        description="Entry of the earlier stage from whose runs these runs start; null = the entry of the same "
+        "name, or the only one.",
     )
 
     def with_settings(self, settings: Mapping[str, Setting]) -> "Work":
@@ -137,38 +136,38 @@ class Stage(Section):
     task: dict[str, Any] = Field(description="`kind` of the task, and its settings for all entries of `data`.")
     recipe: dict[str, Any] | None = Field(
         None,
-        description="How it trains, for all entries of `data`; null here and there = it does not: models are evaluated "
-        "as they are, with the head of the stage that they start from.",
+        description="How it trains, for all entries of `data`. If it is null here and there, nothing trains: models "
+        "are evaluated as they are, with the head of the stage that they start from.",
     )
-    start: str | None = Field(None, description="Stage whose weights it starts from; null = first weights.")
+    start: str | None = Field(None, description="Stage whose weights it starts from; null = drawn weights.")
     models: list[str] | None = Field(
-        None, min_length=1, description="Models that pass it; null = all that do not skip it."
+        None, min_length=1, description="Models that pass it; null = all models that do not skip it."
     )
     seeds: Seeds | None = Field(
         None,
-        description="Seeds of its runs; null = those of the study. Where the stage that it starts from lacks a seed, a "
-        "run starts from the one of that stage's first seed.",
+        description="Seeds of its runs; null = those of the study. If the earlier stage lacks a seed, a run starts "
+        "from that stage's run of its first seed.",
     )
     geometry: Geometry | None = Field(
         None,
-        description="What its runs measure of attention while they train, as far as their backbones have queries and "
-        "keys; null = nothing.",
+        description="Measurements of attention during the training, for backbones that have queries and keys; null "
+        "= none.",
     )
     variants: dict[VariedSetting, Annotated[list[Setting], Field(min_length=1)]] = Field(
         default_factory=dict,
-        description="What it searches: settings of task and recipe by dotted name (`recipe.freeze_layers`), each with "
-        "the values to try. Every combination is a run, on every entry of `data` and with every seed.",
+        description="Settings of task and recipe by dotted name (`recipe.freeze_layers`), each with the values to "
+        "try. Every combination is a run, on every entry of `data` and with every seed.",
     )
     tuning: Tuning | None = Field(
         None,
-        description="What it searches in place of `variants`, by trials that learn from each other: a run on every "
-        "entry of `data`, with the first seed, which keeps no model; null = nothing.",
+        description="Search by trials that learn from each other, instead of `variants`: one run per entry of "
+        "`data`, with the first seed, which keeps no model; null = no search.",
     )
     settings_from: str | None = Field(
         None,
-        description="Stage with `variants` or `tuning` whose best settings on the same dataset are laid over those of "
-        "every run that trains: the variant with the highest mean macro-F1 on validation, over the seeds; the trial "
-        "with the best score of its task there.",
+        description="Stage with `variants` or `tuning` whose best settings on the same dataset every run that "
+        "trains takes: those of the variant with the highest mean macro-F1 on validation, over the seeds, or of the "
+        "trial with the best validation score of its task.",
     )
     data: dict[str, Work] = Field(min_length=1, description="Corpora and datasets that it works on, one run each.")
 
@@ -271,7 +270,7 @@ def problems_of_settings(work: Work, settings: Mapping[str, Setting]) -> Iterato
 class Experiment(Section):
     """What is compared: models, data, stages."""
 
-    seeds: Seeds = Field(description="Seeds; every run is made once for each.")
+    seeds: Seeds = Field(description="Seeds; every run is made once per seed.")
     precision: Precision = Field("bf16", description="Arithmetic of the forward pass; `fp16` needs a GPU.")
     mechanisms: dict[Name, AnyMechanism] = Field(
         default_factory=dict,

@@ -9,17 +9,19 @@ class Geometry(Section):
     """Symmetry, directionality and gradients of queries and keys, and where attention looks, during training."""
 
     every: PositiveInt = Field(
-        description="Optimiser steps between two measurements; first weights and last ones are measured, too."
+        description="Optimiser steps between two measurements; first and last weights are measured, too."
     )
     positions: list[int] = Field(
         [0],
         min_length=1,
-        description="How many tokens a key stands after its query (negative = before it), which counts where positions "
-        "are rotary; 0 = the projections alone.",
+        description="Tokens from a query to its key (negative = the key stands before it), for rotary positions; 0 "
+        "= the projections alone.",
     )
     documents: NonNegativeInt = Field(
         8, description="Documents of validation, the first ones, on which attention maps are measured; 0 = none."
     )
     length: int = Field(
-        128, ge=2, description="Tokens that longer documents are cut to there; maps are quadratic in it."
+        128,
+        ge=2,
+        description="Length in tokens to which documents are cut for the maps; the cost of maps is quadratic in it.",
     )

@@ -15,8 +15,8 @@ class Recipe(Section):
     epochs: Count = Field(description="Passes over the training documents.")
     steps: Count | None = Field(
         None,
-        description="Optimiser steps after which the training ends, even within an epoch, and to which the schedule "
-        "counts; null = those of all epochs, which are never exceeded.",
+        description="Optimiser steps after which training and schedule end, even within an epoch; null = the steps "
+        "of all epochs, which also are the maximum.",
     )
     learning_rate: PositiveFloat = Field(description="Peak learning rate.")
     min_lr_ratio: Fraction = Field(description="Final learning rate as a share of the peak.")
@@ -28,10 +28,12 @@ class Recipe(Section):
     )
     warmup_ratio: Fraction = Field(0.1, description="Share of the steps that warm up.")
     optimizer: Literal["adamw", "adamw_8bit"] = Field(
-        "adamw", description="`adamw_8bit` keeps AdamW's moments in 8 bits, but for embeddings, by bitsandbytes."
+        "adamw", description="`adamw_8bit` keeps AdamW's moments in 8 bits, except those of embeddings (bitsandbytes)."
     )
-    weight_decay: NonNegativeFloat = Field(0.01, description="Weight decay, not on norms and biases.")
-    max_grad_norm: NonNegativeFloat = Field(1.0, description="Gradient norm above which gradients are clipped; 0 = no.")
+    weight_decay: NonNegativeFloat = Field(0.01, description="Weight decay; norms and biases have none.")
+    max_grad_norm: NonNegativeFloat = Field(
+        1.0, description="Gradient norm above which gradients are clipped; 0 = off."
+    )
     freeze_layers: NonNegativeInt = Field(0, description="Lowest blocks of the backbone that are frozen at first.")
     freeze_embeddings: bool | None = Field(
         None, description="Freeze the embeddings at first; null = if any block is frozen."
@@ -42,15 +44,15 @@ class Recipe(Section):
     lora: Lora | None = Field(None, description="Low-rank adapters; null = all weights train.")
     evaluate_every: PositiveInt | None = Field(
         None,
-        description="Optimiser steps between evaluations, each of which makes a row of the history and may be the "
-        "best; the last step has one, too. null = evaluate at each epoch's end.",
+        description="Optimiser steps between evaluations; the last step has one, too. Each writes a row of the "
+        "history and can be the best one. null = evaluate at the end of each epoch.",
     )
     keep: list[Literal["best", "last", "state"]] | None = Field(
         None,
-        description="What to keep of the training. `best`: the evaluation with the best score on validation; `last`: "
-        "the last one; `state`: the last one with its optimiser, to go on from. The first of `best` and `last` is the "
-        "run's model, others lie in folders of their names inside it. null = as the task says: `last` for `masked_lm`, "
-        "`best` for `sequence_classification`.",
+        description="What the run keeps. `best`: the evaluation with the best score on validation; `last`: the last "
+        "one; `state`: the last one with its optimiser, to continue from. The first of `best` and `last` is the "
+        "run's model, the others are in folders of their names inside it. null = the task decides: `last` for "
+        "language modelling, `best` for all other tasks.",
     )
 
     @check

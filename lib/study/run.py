@@ -18,13 +18,16 @@ class Start(Section):
     """Where a run's first weights come from."""
 
     run: str | None = Field(
-        None, description="Folder of the run whose weights are taken; null = not one of this house."
+        None,
+        description="Folder of the run whose weights are taken; null = the weights do not come from a run of "
+        "this project.",
     )
     checkpoint: str = Field(
         description="Folder with the weights: a run's `model`, a model of its own, or a working checkpoint."
     )
     load_only_model_state: bool = Field(
-        True, description="Take weights only; false goes on with optimiser, schedule and step of a working checkpoint."
+        True,
+        description="Take weights only; false continues with optimiser, schedule and step of a working checkpoint.",
     )
 
 
@@ -35,24 +38,24 @@ class RunSettings(Section):
     model: str = Field(description="Row of the tables.")
     dataset: str = Field(description="Corpus or dataset.")
     variant: dict[str, Setting] = Field(
-        default_factory=dict, description="Settings by dotted name that tell it from other runs of a search."
+        default_factory=dict, description="Settings by dotted name in which it differs from other runs of a search."
     )
     seed: Seed = Field(description="Seed of order, masks, features, initial weights and dropout.")
     precision: Precision = Field("fp32", description="Arithmetic of the forward pass.")
     task: AnyTask = Field(description="What is learnt and how it is scored.")
     labels: list[str] | None = Field(None, description="Names of the classes, in the order of their numbers.")
-    backbone: AnyBackbone = Field(description="What maps tokens to states, its attention mechanism included.")
+    backbone: AnyBackbone = Field(description="The model that maps tokens to states, its attention mechanism included.")
     tokenizer: str | None = Field(None, description="Folder of the tokeniser; null = the backbone reads texts.")
     max_tokens: int | None = Field(None, description="Tokens that the documents were cut to; null = not cut.")
     data: dict[Literal["train", "validation", "test"], str] = Field(
         description="Tokenised splits (folders), or prepared ones (Parquet files) for a backbone that reads texts."
     )
-    recipe: Recipe | None = Field(None, description="How it trains; null = it does not.")
+    recipe: Recipe | None = Field(None, description="How it trains; null = it does not train.")
     geometry: Geometry | None = Field(
-        None, description="What is measured of attention while it trains, written to `geometry.csv`; null = nothing."
+        None, description="Measurements of attention during the training, written to `geometry.csv`; null = none."
     )
-    start: Start | None = Field(None, description="Where first weights come from; null = they are drawn.")
-    execution: Training = Field(default_factory=Training, description="How the work is done; changes no number.")
+    start: Start | None = Field(None, description="Source of the first weights; null = they are drawn.")
+    execution: Training = Field(default_factory=Training, description="How the work is done; it changes no result.")
 
     @property
     def trains(self) -> bool:

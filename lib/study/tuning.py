@@ -17,25 +17,25 @@ class Tuning(Section):
     trials: PositiveInt = Field(description="Trainings.")
     space: dict[VariedSetting, Dimension] = Field(
         min_length=1,
-        description="What is searched: settings of task and recipe by dotted name (`recipe.learning_rate`).",
+        description="Searched settings of task and recipe by dotted name (`recipe.learning_rate`).",
     )
     sampler: Literal["tpe", "random"] = Field(
         "tpe",
-        description="What proposes settings: `tpe`, a tree-structured Parzen estimator, which draws near those that "
-        "scored well; `random`, chance alone.",
+        description="Method that proposes settings: `tpe`, a tree-structured Parzen estimator, which draws near "
+        "settings that scored well; `random`, random draws.",
     )
     pruner: Literal["median", "none"] = Field(
         "median",
-        description="What ends a trial early: `median`, if its best evaluation so far is worse than the median of the "
-        "complete trials at that evaluation; `none`, nothing.",
+        description="Rule that ends a trial early: `median`, if its best evaluation so far is worse than the median "
+        "of the complete trials at that evaluation; `none`, no rule.",
     )
     startup: PositiveInt | None = Field(
         None,
-        description="Trials before sampler and pruner learn from any: drawn at random, run to their end; null = a "
-        "quarter of all, at least 2 and at most 10.",
+        description="Number of first trials, which are drawn at random and run to their end; sampler and pruner "
+        "learn from them. null = a quarter of all, at least 2 and at most 10.",
     )
     minutes: PositiveFloat | None = Field(
-        None, description="Wall time of the trials, in minutes, after which no other begins; null = no limit."
+        None, description="Wall time in minutes after which no further trial begins; null = no limit."
     )
 
     @property

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The first minutes on a machine with a GPU: what is there, whether all is right, and what it costs.
+# The first minutes on a machine with a GPU: list its hardware, run the tests, and measure the costs.
 #
 #   bash scripts/tools/gpu_first.sh FOLDER [PART ...]
 #
 # Needs no .venv and no network: PYTHON names the python whose torch sees the GPU (python3), which also has transformers,
-# pydantic, pandas, scikit-learn and pytest. Every part has a time limit of its own, and its log and tables in FOLDER; what
-# fails or runs out of time loses nothing of the others. TEST_DEVICE=cpu runs it at tiny sizes on a CPU.
+# pydantic, pandas, scikit-learn and pytest. Every part has its own time limit, and its log and tables in FOLDER; a part that
+# fails or runs out of time does not stop the others. TEST_DEVICE=cpu runs it at tiny sizes on a CPU.
 set -uo pipefail
 cd "$(dirname "$0")/../.."
 folder=$(realpath -m "${1:?which folder is to be written?}")

@@ -1,10 +1,10 @@
-"""Say where the time of attention goes, kernel by kernel; or, with --sweep, how each kernel is launched best.
+"""Measure the time of attention kernel by kernel; or, with --sweep, find the best launch settings of each kernel.
 
 python scripts/tools/kernel_times.py --out FILE
 python scripts/tools/kernel_times.py --sweep --out FILE
 
-With --once, every case runs once and nothing is measured, as a checker of memory accesses wants it. Prints a short
-table; the file has all. On a GPU, mechanisms compute with their Triton kernels where they have some.
+With --once, every case runs once without measurement, for a checker of memory accesses. Prints a short table; the file
+has all rows. On a GPU, mechanisms use their Triton kernels if they have them.
 """
 
 import sys

@@ -183,7 +183,7 @@ def test_the_encoder_takes_adapters_too(run_of, tmp_path):
 
 
 def test_adapters_of_a_quantised_run_predict_on_its_start_as_the_run_did(with_adapters, start, corpus, tmp_path):
-    """As docs/studies.md puts them there."""
+    """As docs/adapters.md puts them there."""
     pytest.importorskip("bitsandbytes")
     recipe = {"lora": LORA | {"merge": False}, "epochs": 1}
     train(with_adapters("finetune", recipe=recipe, backbone=DECODER | {"quantization": "nf4"}), tmp_path / "out")

@@ -372,7 +372,7 @@ class Backbone(contract.TokenBackbone):
 '''
 
 
-PAGE = "docs/studies.md"
+PAGE = "docs/add_table.md"
 """Shows a table of one file."""
 
 FIGURE = '''

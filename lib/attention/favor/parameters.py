@@ -25,7 +25,7 @@ class Parameters(MechanismParameters):
     )
     ortho_features: bool = Field(True, description="Draw orthogonal instead of independent Gaussian features.")
     redraw_interval: NonNegativeInt = Field(0, description="Optimiser steps between two draws of features; 0 = never.")
-    stabilize: bool = Field(True, description="Keep `exp` features within range, so that no norm overflows.")
+    stabilize: bool = Field(True, description="Scale `exp` features so that large norms do not overflow.")
     eps: PositiveFloat = Field(
         1e-6,
         description="Added to the features (`relu`) and to the normaliser; stabilised `exp` features have the "

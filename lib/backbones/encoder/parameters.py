@@ -28,20 +28,21 @@ class Parameters(BackboneParameters):
     intermediate_size: PositiveInt = Field(2048, description="Width of the feed-forward layer (GELU).")
     position_embedding_type: Literal["learned", "sinusoidal", "rope", "alibi"] = Field(
         "rope",
-        description="Position encoding: `learned` and `sinusoidal` are added to embeddings, `rope` turns q and k, "
-        "`alibi` lowers scores by distance (for mechanisms that form scores).",
+        description="Position encoding: `learned` and `sinusoidal` are added to embeddings, `rope` rotates queries "
+        "and keys, `alibi` lowers scores by distance (only for mechanisms that form scores).",
     )
     max_position_embeddings: PositiveInt = Field(16_384, description="Positions that `learned` reaches, in tokens.")
     rope_theta: PositiveFloat = Field(10_000.0, description="Base of the rotary frequencies.")
     rope_scale: PositiveFloat = Field(1.0, description="Factor on the rotary phase.")
     rope_type: Literal["default", "linear", "yarn"] = Field(
         "default",
-        description="How rotary positions are stretched over longer texts than the weights were trained on: `default` "
-        "does not, `linear` slows all rotations down, `yarn` the slow ones only, and sharpens attention.",
+        description="How rotary positions are stretched over longer texts than those of the training: `default` "
+        "does not stretch them, `linear` slows down all rotations, `yarn` slows down only the slow ones and "
+        "sharpens attention.",
     )
-    rope_factor: float = Field(1.0, ge=1, description="By how much `linear` and `yarn` stretch.")
+    rope_factor: float = Field(1.0, ge=1, description="Factor by which `linear` and `yarn` stretch.")
     rope_original_length: PositiveInt | None = Field(
-        None, description="Tokens of the training before, from which `yarn` tells slow rotations."
+        None, description="Length of the earlier training in tokens, by which `yarn` recognises slow rotations."
     )
     type_vocab_size: int = Field(0, ge=0, description="Token types; 0 = no token-type embedding.")
     attention_bias: bool = Field(True, description="Biases in the query, key, value and output projections.")

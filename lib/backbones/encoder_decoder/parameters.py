@@ -20,10 +20,10 @@ class Parameters(BackboneParameters):
 
     kind: Literal["encoder_decoder"] = "encoder_decoder"
     architecture: dict[str, Any] = Field(
-        description="Fields of its `config.json`: `model_type` (`t5`), sizes and what else is not that type's default. "
-        "`tie_word_embeddings: false`, as in FLAN-T5, gives the scores of tokens a matrix of their own. The numbers of "
-        "special tokens follow from the tokeniser; the decoder starts with the padding token, unless "
-        "`decoder_start_token_id` names another one."
+        description="Fields of its `config.json`: `model_type` (`t5`), sizes and all other values that differ from "
+        "the defaults of that type. `tie_word_embeddings: false`, as in FLAN-T5, gives the token scores their own "
+        "matrix. The numbers of special tokens follow from the tokeniser; the decoder starts with the padding "
+        "token, unless `decoder_start_token_id` names another one."
     )
 
     @check

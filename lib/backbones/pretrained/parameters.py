@@ -15,20 +15,20 @@ class Parameters(BackboneParameters):
 
     kind: Literal["pretrained"] = "pretrained"
     architecture: dict[str, Any] = Field(
-        description="Fields of its `config.json`: `model_type`, sizes and what else is not that type's default. "
-        "`vocab_size` and the numbers of special tokens follow from the tokeniser."
+        description="Fields of its `config.json`: `model_type`, sizes and all other values that differ from the "
+        "defaults of that type. `vocab_size` and the numbers of special tokens follow from the tokeniser."
     )
     attention: Direction | Literal["gradual"] = Field(
         "bidirectional",
-        description="Which tokens a token sees: `causal`, itself and those before it; `bidirectional`, all; `gradual`, "
-        "in training ever more of those after it, and all from step `opening_steps` on.",
+        description="Tokens that a token sees: `causal`, itself and earlier ones; `bidirectional`, all; `gradual`, "
+        "in training a growing number of later ones, and all from step `opening_steps` on.",
     )
     opening_steps: PositiveInt | None = Field(
         None, description="Optimiser steps over which `gradual` attention opens, evenly; required there."
     )
     quantization: Literal["nf4"] | None = Field(
         None,
-        description="`nf4`: once its weights are loaded, the linear layers hold them in 4 bits, by bitsandbytes, and "
+        description="`nf4`: after loading, the linear layers hold their weights in 4 bits (bitsandbytes), and "
         "adapters train beside them (`recipe.lora`, with `merge: false`).",
     )
 

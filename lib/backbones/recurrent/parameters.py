@@ -14,7 +14,7 @@ class Parameters(BackboneParameters):
 
     kind: Literal["recurrent"] = "recurrent"
     cell: Literal["rnn", "lstm", "gru"] = Field(
-        "lstm", description="What carries the past along: `rnn` (tanh), `lstm` or `gru`, as in torch."
+        "lstm", description="Recurrent cell: `rnn` (tanh), `lstm` or `gru`, as in torch."
     )
     hidden_size: PositiveInt = Field(
         512, description="Width of embeddings and states, half of it for each direction; even."

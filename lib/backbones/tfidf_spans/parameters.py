@@ -13,13 +13,13 @@ class Parameters(BackboneParameters):
     """TF-IDF of the characters around each word, and logistic regression: fitted in one go, without a training loop."""
 
     kind: Literal["tfidf_spans"]
-    window: NonNegativeInt = Field(20, description="Characters before and behind a word that tell what it is.")
+    window: NonNegativeInt = Field(20, description="Characters before and after a word that serve as its features.")
     ngram_min: PositiveInt = Field(2, description="Shortest n-gram, in characters.")
     ngram_max: PositiveInt = Field(4, description="Longest n-gram, in characters.")
-    max_features: PositiveInt = Field(20_000, description="Most frequent n-grams that are kept.")
+    max_features: PositiveInt = Field(20_000, description="Number of most frequent n-grams that are kept.")
     min_df: PositiveInt = Field(5, description="Words around which an n-gram must occur.")
     regularization: PositiveFloat = Field(1.0, description="Inverse strength of the penalty on weights.")
-    max_iter: PositiveInt = Field(200, description="Iterations of the optimiser (lbfgs), at most.")
+    max_iter: PositiveInt = Field(200, description="Maximum number of iterations of the optimiser (lbfgs).")
 
     @property
     def abilities(self) -> frozenset[Ability]:

@@ -28,16 +28,16 @@ _BRACKETS = str.maketrans("01", "()")
 class Options(toys.ToyOptions):
     """Balanced and random sequences of brackets."""
 
-    pairs: PositiveInt = Field(10, description="Half of the brackets of a sequence.")
+    pairs: PositiveInt = Field(10, description="Number of pairs of brackets in a sequence.")
     as_published: bool = Field(
         False,
-        description="Draw random sequences with replacement and call each unbalanced, even one that is not; false = no "
-        "sequence comes twice, and every label is true.",
+        description="Draw random sequences with replacement and label each as unbalanced, even balanced ones; false "
+        "= no sequence occurs twice, and every label is true.",
     )
     passes: PositiveInt = Field(
         1,
-        description="`as_published`: how often training holds each of its documents, random ones drawn anew each time, "
-        "so that one epoch stands for so many of the notebook, which draws whenever it reads.",
+        description="`as_published`: copies of each training document; random ones are drawn anew for each copy. "
+        "One epoch then equals this many epochs of the notebook, which draws whenever it reads.",
     )
 
     @check

@@ -232,10 +232,11 @@ class Options(toys.ToyOptions):
         ["non-hateful", "hateful"],
         min_length=2,
         max_length=2,
-        description="What the dataset's `labels` call what is not hateful, and what is.",
+        description="Names of the harmless and of the hateful class in the dataset's `labels`.",
     )
     group: Literal["function", "identity"] = Field(
-        "function", description="What the number in `group` is of; where no identity term is named, it is the last one."
+        "function",
+        description="What the number in `group` stands for; it is the last one if no identity term is named.",
     )
 
     @check

@@ -35,14 +35,14 @@ _PATIENCE = 1_000_000
 class Options(toys.ToyOptions):
     """Nested expressions of digits."""
 
-    min_length: int = Field(10, ge=4, description="Words of a document, brackets included, at least.")
-    max_length: int = Field(100, ge=4, description="Words of a document, brackets included, at most.")
+    min_length: int = Field(10, ge=4, description="Minimum number of words of a document, brackets included.")
+    max_length: int = Field(100, ge=4, description="Maximum number of words of a document, brackets included.")
     max_depth: int = Field(
         10,
         ge=2,
-        description="Levels of a tree, at most; the last one holds nothing but digits.",
+        description="Maximum number of levels of a tree; the last one holds only digits.",
     )
-    max_args: int = Field(10, ge=2, description="Arguments of an operator, at most; there are at least two.")
+    max_args: int = Field(10, ge=2, description="Maximum number of arguments of an operator; the minimum is two.")
 
     @check
     def _lengths_can_be_reached(self) -> Iterator[str]:

@@ -23,7 +23,7 @@ class Options(toys.ToyOptions):
     """Sequences of random numbers, each to be replaced by the greatest one nearby."""
 
     symbols: int = Field(10, ge=2, description="Different symbols, which are the classes: the numbers from 0.")
-    reach: NonNegativeInt = Field(2, description="Words on either side that count.")
+    reach: NonNegativeInt = Field(2, description="Number of words on either side that are features.")
     lengths: list[PositiveInt] = Field(
         min_length=1, description="Words of a document, which are the groups; equally frequent in every split."
     )

@@ -27,7 +27,9 @@ class Parameters(FigureParameters):
     kind: Literal["bars"]
     stage: str = Field(description="Stage whose runs are drawn.")
     columns: list[str] = Field(
-        ["memory", "minutes"], min_length=1, description="What is drawn of each run, as in the columns of tables."
+        ["memory", "minutes"],
+        min_length=1,
+        description="Quantity of each run that is drawn, with the names of table columns.",
     )
 
 

@@ -29,7 +29,7 @@ class Parameters(FigureParameters):
 
     kind: Literal["calibration"]
     stage: str = Field(description="Stage whose predictions are drawn.")
-    bins: int = Field(10, ge=2, description="Equally wide intervals of confidence.")
+    bins: int = Field(10, ge=2, description="Number of equally wide intervals of confidence.")
 
 
 class Calibration(NamedTuple):

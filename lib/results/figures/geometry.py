@@ -39,13 +39,14 @@ class Parameters(GeometryParameters, FigureParameters):
 
     kind: Literal["geometry"]
     measure: Measure = Field(
-        description="What is drawn: `symmetry` or `directionality` of the weights for queries and keys, "
-        "`upper_triangle`, the share of squared attention weights on later tokens, or `gradient_norm` of these weights."
+        description="Drawn quantity: `symmetry` or `directionality` of the weights for queries and keys, "
+        "`upper_triangle`, the share of squared attention weights on later tokens, or `gradient_norm` of these "
+        "weights."
     )
     weights: Weights = Field(
         "merged",
-        description="Weights as the model has them (`merged`), their change by LoRA (`delta`), or the product of "
-        "LoRA's own matrices (`adapter`).",
+        description="The model's weights (`merged`), their change by LoRA (`delta`), or the product of LoRA's own "
+        "matrices (`adapter`).",
     )
 
     @check

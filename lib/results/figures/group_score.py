@@ -31,9 +31,9 @@ class Parameters(FigureParameters):
     kind: Literal["group_score"]
     stage: str = Field(description="Stage whose score is drawn.")
     label: str | None = Field(
-        None, description="What the number is, such as `distance [tokens]`; null = the name of its column."
+        None, description="Name of the number, such as `distance [tokens]`; null = the name of its column."
     )
-    chance: Fraction | None = Field(None, description="Share that guessing gets right, drawn as a dashed line.")
+    chance: Fraction | None = Field(None, description="Accuracy of guessing, drawn as a dashed line.")
     trained_to: float | None = Field(
         None, description="Greatest number in the training documents, drawn as a vertical line."
     )

@@ -21,7 +21,7 @@ class Parameters(FigureParameters):
     reads: ClassVar[Literal["texts"]] = "texts"
 
     kind: Literal["languages"]
-    threshold: Fraction = Field(0.01, description="Share below which languages stand together as `other`.")
+    threshold: Fraction = Field(0.01, description="Share below which languages are summed up as `other`.")
 
 
 def draw(settings: Parameters, scope: Scope) -> Figure:

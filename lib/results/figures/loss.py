@@ -30,11 +30,10 @@ class Parameters(FigureParameters):
     stage: str = Field(description="Stage whose training is drawn.")
     column: str = Field(
         "train_loss",
-        description="What is drawn: a column of the runs' `history.csv`, such as `train_loss`, `eval_loss` or "
-        "`eval_f1_macro`.",
+        description="Drawn column of the runs' `history.csv`, such as `train_loss`, `eval_loss` or `eval_f1_macro`.",
     )
     against: Literal["epochs", "minutes"] = Field(
-        "epochs", description="What it is drawn against: epochs, or minutes of training, evaluations left out."
+        "epochs", description="Horizontal axis: epochs, or minutes of training without evaluations."
     )
 
 

@@ -24,7 +24,7 @@ class Parameters(FigureParameters):
 
     kind: Literal["words"]
     share: Annotated[float, Field(gt=0, le=1)] = Field(
-        0.99, description="Share of a dataset's documents, the shortest first, that its axis reaches to."
+        0.99, description="Share of a dataset's documents, the shortest first, that the axis shows."
     )
 
 

@@ -23,7 +23,7 @@ class Rates(Section):
 
     price_per_hour: NonNegativeFloat | None = Field(None, description="Price of an hour, in `currency`.")
     watts: PositiveFloat | None = Field(
-        None, description="Mean power draw in watts, with the share of host and cooling if that is to count."
+        None, description="Mean power draw in watts; include host and cooling if they should count."
     )
 
 
@@ -36,8 +36,8 @@ class Parameters(TableParameters):
     time: list[str] = Field(min_length=1, description="Stages whose hours are shown, of the models that pass them.")
     rates: dict[str, Rates] = Field(
         default_factory=dict,
-        description="Price and power by hardware: its name in `run.json`, or a part of it (the longest that fits "
-        "counts). What is not given here makes no column.",
+        description="Price and power by hardware: its name in `run.json`, or a part of it (the longest match "
+        "counts). Values that are not given here make no column.",
     )
     currency: str | None = Field(None, description="Currency of the prices.")
     carbon_intensity: NonNegativeFloat | None = Field(

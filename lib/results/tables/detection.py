@@ -31,7 +31,7 @@ class Parameters(TableParameters):
 
     kind: Literal["detection"]
     stage: str = Field(description="Stage whose runs it shows.")
-    positive: str | None = Field(None, description="The class that is to be detected; null = the last one.")
+    positive: str | None = Field(None, description="The class to detect; null = the last one.")
 
 
 def make(settings: Parameters, scope: Scope) -> Table:

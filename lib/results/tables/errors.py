@@ -27,10 +27,10 @@ class Parameters(TableParameters):
     stage: str = Field(description="Stage whose runs it shows.")
     by: Literal["words", "near_copy", "language"] = Field(
         "words",
-        description="What parts the test documents: how long they are, in quarters; whether training has a near copy; "
-        "their language.",
+        description="Property that groups the test documents: their length, in quarters; whether training has a "
+        "near copy; their language.",
     )
-    threshold: Fraction = Field(0.01, description="Share below which languages stand together as `other`.")
+    threshold: Fraction = Field(0.01, description="Share below which languages are summed up as `other`.")
 
 
 def make(settings: Parameters, scope: Scope) -> Table:

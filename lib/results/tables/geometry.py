@@ -33,8 +33,8 @@ class Parameters(GeometryParameters, TableParameters):
     weights: list[Weights] = Field(
         ["merged", "delta"],
         min_length=1,
-        description="Weights as the model has them (`merged`), their change by LoRA (`delta`), the product of LoRA's "
-        "own matrices (`adapter`); a model without LoRA has `merged` alone.",
+        description="The model's weights (`merged`), their change by LoRA (`delta`), the product of LoRA's own "
+        "matrices (`adapter`); a model without LoRA has only `merged`.",
     )
 
 

@@ -22,11 +22,11 @@ class Parameters(TableParameters):
     kind: Literal["groups"]
     stage: str = Field(description="Stage whose runs it shows.")
     label: str | None = Field(
-        None, description="What the number is, such as `distance`; null = the name of its column."
+        None, description="Name of the number, such as `distance`; null = the name of its column."
     )
 
     rows: Literal["models", "groups"] = Field(
-        "models", description="What has a row each; the others have columns. Groups with long names suit rows."
+        "models", description="What the rows stand for; the others are columns. Groups with long names suit rows."
     )
 
 

@@ -30,8 +30,8 @@ class Parameters(TableParameters):
     )
     intervals: bool = Field(
         True,
-        description="Show bootstrap intervals of F1, and say whose F1 lies within that of a neighbour on the front; "
-        "needs predictions.",
+        description="Show bootstrap intervals of F1, and mark models whose F1 lies within the interval of a "
+        "neighbour on the front; needs predictions.",
     )
     confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence of the intervals.")
     resamples: int = Field(10_000, ge=1000, description="Resamples of the bootstrap.")

@@ -32,7 +32,7 @@ class Parameters(TableParameters):
     needs_published: ClassVar[bool] = True
 
     kind: Literal["published"]
-    stages: list[str] = Field(min_length=1, description="Stages whose runs are compared, called as in the full grid.")
+    stages: list[str] = Field(min_length=1, description="Stages whose runs are compared, named as in the full grid.")
 
     def stages_added(self) -> list[str]:
         """See the base."""

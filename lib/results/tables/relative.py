@@ -22,11 +22,11 @@ class Parameters(TableParameters):
     kind: Literal["relative"]
     stage: list[str | list[str]] = Field(
         min_length=1,
-        description="Stages, each on its own or several as one: `[pretrain, [tapt, finetune]]`. Of several, times add "
-        "up, and the greatest memory counts. Shown are models that pass them all.",
+        description="Stages, each on its own or several as one: `[pretrain, [tapt, finetune]]`. For several, times "
+        "are added up and the largest memory counts. The table shows the models that pass all of them.",
     )
     column: CostName = Field(
-        description="What is compared: `memory` (peak), `total_minutes` (of the training) or `parameters`."
+        description="Compared quantity: `memory` (peak), `total_minutes` (of the training) or `parameters`."
     )
 
     @property

@@ -26,8 +26,8 @@ class Saving(Section):
 class Margin(Section):
     """How far a model's score should be above that of the baseline."""
 
-    reference: NonNegativeFloat = Field(5, description="The reference's, in points.")
-    others: NonNegativeFloat = Field(3, description="That of the other models, in points.")
+    reference: NonNegativeFloat = Field(5, description="Required lead of the reference, in points.")
+    others: NonNegativeFloat = Field(3, description="Required lead of the other models, in points.")
 
 
 class Parameters(TableParameters):
@@ -39,19 +39,19 @@ class Parameters(TableParameters):
     stage: str = Field(description="Stage whose score counts.")
     column: Literal["f1", "accuracy", "sequence_accuracy"] = Field("f1", description="The score.")
     time: list[str] = Field(
-        min_length=1, description="Stages whose times of training are added up, and whose greatest memory counts."
+        min_length=1, description="Stages whose training times are added up, and whose largest peak of memory counts."
     )
     savings: dict[str, Saving] = Field(
         default_factory=dict,
-        description="By family of models (`lsh`, `favor`), which cost less than the reference: time or memory, at "
-        "least one of them by so much. Of other families no saving is asked.",
+        description="Required savings by family of models (`lsh`, `favor`), compared with the reference: at least "
+        "one of time and memory must be lower by this much. Other families need no saving.",
     )
-    above_baseline: Margin = Field(default_factory=Margin, description="By how much models surpass the baseline.")
+    above_baseline: Margin = Field(default_factory=Margin, description="Required lead over the baseline.")
     loss: NonNegativeFloat = Field(
-        1, description="Points that a model but the reference may lie below the reference; quality and cost ask for it."
+        1, description="Points that a model may lie below the reference, for the criteria of quality and of cost."
     )
-    spread: NonNegativeFloat = Field(1, description="Points between the best and the worst seed, at most.")
-    seeds: int = Field(3, ge=2, description="Seeds from which on a small spread shows stability.")
+    spread: NonNegativeFloat = Field(1, description="Maximum points between the best and the worst seed.")
+    seeds: int = Field(3, ge=2, description="Minimum number of seeds to show stability.")
 
 
 def make(settings: Parameters, scope: Scope) -> Table:

@@ -16,11 +16,11 @@ class Parameters(ClassifierParameters):
     """
 
     kind: Literal["distillation"]
-    teacher: str = Field(description="Name of the model that teaches, which trains on the same data at the same stage.")
+    teacher: str = Field(description="Name of the teacher, which trains on the same data at the same stage.")
     temperature: PositiveFloat = Field(
-        2.0, description="What the scores of both models are divided by: the higher, the more alike the classes."
+        2.0, description="Divisor of the scores of both models; a higher one makes the classes more similar."
     )
-    weight: Fraction = Field(0.5, description="Share of what the teacher says in the loss; the rest is the labels'.")
+    weight: Fraction = Field(0.5, description="Share of the teacher in the loss; the labels have the rest.")
 
     def taught_by(self) -> str | None:
         """See `TaskParameters.taught_by`."""

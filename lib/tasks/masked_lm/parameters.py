@@ -15,27 +15,27 @@ class Parameters(TaskParameters):
     kind: Literal["masked_lm"]
     objective: Literal["mlm", "mntp"] = Field(
         "mlm",
-        description="Where a token is predicted: `mlm`, at its own position; `mntp`, at the one before it, as the head "
-        "of a causal language model has learnt to.",
+        description="Where a token is predicted: `mlm`, at its own position; `mntp`, at the position before it, as "
+        "the head of a causal language model learnt to.",
     )
     mask_probability: Fraction = Field(0.15, description="Share of the ordinary tokens that are predicted.")
     masking: Literal["random", "spans", "words"] = Field(
         "random",
-        description="What is chosen: `random`, tokens; `spans`, several in a row, which are replaced alike; `words`, "
-        "all tokens of a word, replaced alike, too. WordPiece separates words at punctuation, byte-level BPE and "
-        "SentencePiece at white space alone.",
+        description="What is chosen: `random`, single tokens; `spans`, several tokens in a row; `words`, all tokens "
+        "of a word. The tokens of a span or a word are replaced in the same way. WordPiece separates words at "
+        "punctuation, byte-level BPE and SentencePiece only at white space.",
     )
     span_length: PositiveFloat = Field(
-        3.0, description="`spans`: mean of the Poisson distribution of their lengths in tokens; none is empty."
+        3.0, description="`spans`: mean of the Poisson distribution of their lengths in tokens; no span is empty."
     )
     mask_token: str | None = Field(
         None,
         min_length=1,
-        description="What stands for a hidden token, as the vocabulary spells it; null = the tokeniser's own mask "
-        "token, which those of most decoders lack. Where it occurs in a text, it is never predicted.",
+        description="Token that replaces a masked one, as the vocabulary spells it; null = the tokeniser's own mask "
+        "token, which the tokenisers of most decoders lack. Where it occurs in a text, it is never predicted.",
     )
-    mask_token_probability: Fraction = Field(0.8, description="Of those, the share replaced by the mask token.")
-    random_token_probability: Fraction = Field(0.1, description="Of those, the share replaced by a random token.")
+    mask_token_probability: Fraction = Field(0.8, description="Share of these that the mask token replaces.")
+    random_token_probability: Fraction = Field(0.1, description="Share of these that a random token replaces.")
 
     @check
     def _shares_fit(self) -> Iterator[str]:

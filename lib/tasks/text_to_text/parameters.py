@@ -24,13 +24,14 @@ class Parameters(TaskParameters):
         "", description="Text before each document, such as 'Classify this sentence as hateful or non-hateful: '."
     )
     targets: list[str] = Field(
-        min_length=2, description="What is to be written, a text per class, in the order of the dataset's labels."
+        min_length=2,
+        description="Texts that the model learns to write, one per class, in the order of the dataset's labels.",
     )
     reading: Literal["likelihood", "generation"] = Field(
         "likelihood",
-        description="What decides the class: `likelihood`, which of the texts is the likeliest; `generation`, what is "
-        "written by taking the likeliest token again and again; a text that is of no class counts as wrong. Both are "
-        "measured, and the probabilities are those of the likelihoods.",
+        description="What decides the class: `likelihood`, the likeliest of the texts; `generation`, the text that "
+        "the model writes by always taking the likeliest token; a text of no class counts as wrong. Both are "
+        "measured, and the probabilities are those of `likelihood`.",
     )
 
     @check

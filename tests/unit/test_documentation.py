@@ -1,0 +1,118 @@
+"""Pages lead to what exists: links, anchors, files, and every kind that the code finds."""
+
+import re
+from typing import get_args
+
+import pytest
+
+from lib.attention.parameters import MECHANISMS
+from lib.backbones.parameters import BACKBONES
+from lib.data.generators import generators
+from lib.results.parameters import FIGURES, TABLES
+from lib.study.report import Analysis
+from lib.tasks.parameters import TASKS
+
+FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
+SOURCES = (
+    "lib/**/*.py",
+    "lib/**/*.md",
+    "scripts/**/*",
+    "workflow/**/*",
+    "slurm/*",
+    "config/*",
+    "tests/**/*.py",
+    "Makefile",
+)
+
+
+def prose(page):
+    """Return the text of a page without blocks of code."""
+    return FENCED.sub("", page.read_text(encoding="utf-8"))
+
+
+def anchors(page):
+    """Return the anchors that GitHub gives to the headings of a page."""
+    found = []
+    for heading in re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE):
+        words = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).lower()
+        anchor = re.sub(r"[^\w\- ]", "", words).replace(" ", "-")
+        found.append(f"{anchor}-{found.count(anchor)}" if anchor in found else anchor)
+    return found
+
+
+def section(page, title):
+    """Return the part of a page below a heading of the second level."""
+    return page.read_text(encoding="utf-8").partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+@pytest.fixture(scope="module")
+def pages(repository):
+    return [page for folder in (".", "docs", "config") for page in sorted((repository / folder).glob("*.md"))]
+
+
+def test_every_link_and_its_anchor_lead_somewhere(pages):
+    broken = []
+    for page in pages:
+        for link in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
+            if link.startswith(("https://", "http://")):
+                continue
+            path, _, anchor = link.partition("#")
+            target = (page.parent / path) if path else page
+            if not target.exists() or (anchor and anchor not in anchors(target)):
+                broken.append(f"{page.name}: {link}")
+    assert not broken
+
+
+def test_every_file_that_a_page_names_is_there(repository, pages):
+    missing = []
+    for page in pages:
+        if page.name == "CHANGELOG.md":
+            continue  # it also names what was there once
+        named = re.findall(r"`((?:lib|scripts|docs|config|workflow|tests|slurm)/[\w./-]+)`", prose(page))
+        missing += [f"{page.name}: {name}" for name in named if not (repository / name).exists()]
+    assert not missing
+
+
+def test_every_page_that_code_and_configurations_name_is_there(repository):
+    missing = []
+    for pattern in SOURCES:
+        for path in repository.glob(pattern):
+            if path.suffix in (".py", ".md", ".rst", ".smk", ".yaml", ".sh", "") and path.is_file():
+                named = re.findall(r"\bdocs/\w+\.md\b", path.read_text(encoding="utf-8"))
+                missing += [f"{path}: {name}" for name in named if not (repository / name).exists()]
+    assert not missing
+
+
+def test_the_index_has_the_title_of_every_page(repository):
+    index = repository / "docs/README.md"
+    rows = re.findall(r"^- \[(.*)\]\((\w+\.md)\)$", index.read_text(encoding="utf-8"), re.MULTILINE)
+    titles = [
+        (page.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# "), page.name)
+        for page in index.parent.glob("*.md")
+        if page != index
+    ]
+    assert sorted(rows) == sorted(titles)
+
+
+KINDS = {
+    "mechanism": ("layout.md", "What can be exchanged", MECHANISMS.kinds()),
+    "backbone": ("layout.md", "What can be exchanged", BACKBONES.kinds()),
+    "task": ("layout.md", "What can be exchanged", TASKS.kinds()),
+    "table": ("tables_and_figures.md", "Tables", TABLES.kinds()),
+    "figure": ("tables_and_figures.md", "Figures", FIGURES.kinds()),
+    "analysis": ("tables_and_figures.md", "Analyses", list(get_args(Analysis.model_fields["kind"].annotation))),
+    "generator": ("add_dataset.md", "Generate a corpus", generators()),
+}
+
+
+@pytest.mark.parametrize("axis", KINDS)
+def test_the_pages_name_every_kind_and_no_other(repository, axis):
+    """A row of a table names its kinds in the first cell, or, where a row stands for an axis, in the last one."""
+    name, title, kinds = KINDS[axis]
+    text = section(repository / "docs" / name, title)
+    rows = [row.strip("| ").split(" | ") for row in text.splitlines() if row.startswith("| ")]
+    cells = [row[-1] for row in rows if row[0] == axis and "`" in row[-1]] or [
+        row[0] for row in rows if row[0].startswith("`")
+    ]
+    named = re.findall("`([^`]+)`", " ".join(cells))
+    assert sorted(named) == sorted(kinds), f"docs/{name}, below '{title}', lists them"
