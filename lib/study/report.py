@@ -19,7 +19,7 @@ class Report(Section):
         default_factory=dict, description="Figures by name, each as SVG, PNG and PDF."
     )
     analyses: dict[Name, AnyAnalysis] = Field(
-        default_factory=dict, description="Analyses of what models do inside, by name; each gives a table and a figure."
+        default_factory=dict, description="Analyses of the models by name; each gives a table and a figure."
     )
     reference: str | None = Field(None, description="Model that the others are compared with.")
     baseline: str | None = Field(None, description="Model without a training loop that all others should surpass.")
