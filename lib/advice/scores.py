@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from lib.results.published import published_runs
+from lib.results.printed_values import published_runs
 from lib.results.quantities import QUANTITIES
 from lib.results.records import load_runs
 from lib.workflow.plan import Plan

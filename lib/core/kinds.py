@@ -1,4 +1,4 @@
-"""Mechanisms, backbones, tasks, tables and figures: axes whose kinds are found by name, each in a folder of its own.
+"""Mechanisms, backbones, tasks, tables, figures and analyses: axes whose kinds are found by name in a folder.
 
 A kind is a package of its axis' folder with one module per part (`lib/attention/lsh/parameters.py`, `mechanism.py`), or
 a single module that holds all parts (`lib/results/tables/stage.py`). Its part `parameters` defines `class Parameters`

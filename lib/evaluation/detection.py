@@ -1,4 +1,4 @@
-"""How well probabilities tell one class, the positive one, from all others, at one threshold and at all.
+"""How well probabilities separate one class, the positive one, from all others: at one threshold and at all.
 
 n documents.
 """

@@ -1,4 +1,4 @@
-"""Metrics of a finished prediction, for encoders and baseline alike. What is predicted on is not its matter.
+"""Metrics of finished predictions, the same for encoders and the baseline.
 
 n documents, or labelled tokens of documents; C classes.
 """

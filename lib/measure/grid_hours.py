@@ -21,7 +21,7 @@ from lib.measure.steps import measured_now
 from lib.measure.study_steps import Stages, candidates, find_stages, model_steps
 from lib.measure.tables import COLUMNS
 from lib.measure.token_lengths import spread_evenly, typical_lengths
-from lib.results.published import published_runs
+from lib.results.printed_values import published_runs
 from lib.study.configuration import Layer, load_study, merged, read_layers
 from lib.workflow.plan import Plan
 

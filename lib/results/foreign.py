@@ -37,9 +37,9 @@ NEEDED = ["run", "stage", "dataset", "attention", "seed", "epochs", "peak_gpu_me
 OPTIONAL = ["num_hashes", "chunk_size", "mask_within_chunks", "nb_features", "batch_size", "grad_accum_steps"]
 OPTIONAL += ["learning_rate", "starts_from", *VARIANTS]
 """Columns in which a run may have none."""
-WHOLE = ["seed", "epochs", "num_hashes", "chunk_size", "nb_features", "batch_size", "grad_accum_steps"]
-WHOLE += ["freeze_n_layers"]
-"""Columns of whole numbers, which a column with gaps may hold as others."""
+INTEGERS = ["seed", "epochs", "num_hashes", "chunk_size", "nb_features", "batch_size", "grad_accum_steps"]
+INTEGERS += ["freeze_n_layers"]
+"""Columns of integers, which a column with gaps may hold as floats."""
 EPOCHS = ["train/epoch", "eval/epoch", "test/epoch"]
 METRICS = {
     "train/avg_epoch_loss": "train_loss",
@@ -61,7 +61,7 @@ def import_runs(runs: str | Path, history: str | Path, out: str | Path, hardware
 
     Scores are those of the epoch with the best macro-F1 on validation; of a run that classifies nothing, of the last
     epoch. Times are the wall time of the whole run, evaluations included, as no others are recorded. What foreign
-    records do not tell, such as numbers of weights and tokens, is null in ours.
+    records lack, such as numbers of weights and tokens, is null in ours.
 
     Args:
         runs: Parquet file with one row per run: `NEEDED` and `OPTIONAL`. `ATTENTION` says which of them its
@@ -70,7 +70,7 @@ def import_runs(runs: str | Path, history: str | Path, out: str | Path, hardware
         history: Parquet file with rows for each run and epoch: `run`, `elapsed_s`, `train/epoch`, `train/<metric>`,
             and `eval/` (validation) and `test/` likewise; metrics are shares, not per cent.
         out: folder of the results.
-        hardware: what the runs were made on, which their records do not tell.
+        hardware: what the runs were made on, which their records lack.
 
     Returns:
         Folders of the records.
@@ -112,7 +112,7 @@ def _table(path: str | Path, needed: Sequence[str], optional: Sequence[str]) -> 
     """Return the table in a Parquet file, with null columns for what it may leave out."""
     try:
         table = pd.read_parquet(path)
-        table = table.astype({name: "Int64" for name in WHOLE if name in table})
+        table = table.astype({name: "Int64" for name in INTEGERS if name in table})
     except (OSError, ValueError, TypeError) as error:
         raise DataError(f"{path}: cannot be read ({error}). Expected a Parquet file of run records.") from error
     if missing := [name for name in needed if name not in table]:

@@ -45,12 +45,13 @@ class ResultParameters(KindParameters):
     )
 
     def stages_passed(self) -> list[str]:
-        """Return the stages that every model shown passes; their runs are read."""
-        return []
+        """Return the stages that every model shown passes, and whose runs are read: those of a field `stage`."""
+        stages: str | list[str] = getattr(self, "stage", [])
+        return [stages] if isinstance(stages, str) else stages
 
     def stages_added(self) -> list[str]:
-        """Return the stages whose runs are read as well, of models that pass them."""
-        return []
+        """Return the stages whose runs are read as well, of models that pass them: those of a field `time`."""
+        return getattr(self, "time", [])
 
     @check
     def _models_are_of_runs(self) -> Iterator[str]:

@@ -1,21 +1,23 @@
-"""Predictions of finished runs."""
+"""Predictions of finished runs: one by one, by group of documents, and side by side as statistics compare them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
 from lib.core.errors import DataError
-from lib.core.files import read_mapping
+from lib.core.files import atomic_path, read_mapping
 from lib.core.record import CONFIG, PREDICTIONS
+from lib.evaluation.statistics import Paired, PairedPredictions, PairedSpans
 
 SPANS = ["true_positives", "false_positives", "false_negatives"]
 """Numbers of characters, which a run that finds spans leaves of every document."""
 
 
 def finds_spans(folder: str | Path) -> bool:
-    """Whether a run found spans; not if its predictions cannot be read, which whoever loads them is told."""
+    """Whether a run found spans; not if its predictions cannot be read, which loading them reports."""
     try:
         return set(SPANS) <= set(pq.read_schema(Path(folder) / PREDICTIONS).names)
     except (OSError, ValueError):
@@ -69,7 +71,7 @@ def load_items(folder: str | Path, columns: Sequence[str] = ()) -> pd.DataFrame:
 
 
 def class_names(folder: str | Path) -> list[str]:
-    """Return the names of the classes that a run told apart, in the order of their numbers.
+    """Return the names of a run's classes, in the order of their numbers.
 
     Raises:
         ConfigError: its settings cannot be read.
@@ -80,3 +82,89 @@ def class_names(folder: str | Path) -> list[str]:
         return list(read_mapping(path)["labels"])
     except (KeyError, TypeError) as error:
         raise DataError(f"{path}: names no classes ({error!r}). Repeat the run.") from error
+
+
+def accuracy_by_group(grid: pd.DataFrame) -> pd.DataFrame:
+    """Return the accuracy on test in percent of every row and group of documents, such as their distance or length.
+
+    The accuracy of a group is the share of right ones among the labelled items of all its documents: the documents
+    themselves, or their labelled tokens.
+
+    Args:
+        grid: runs, as `Scope.grid` gives them.
+
+    Returns:
+        `mean` and standard deviation `std` over the seeds (NaN with one seed), by `dataset`, `row` and `group`.
+
+    Raises:
+        DataError: a run has no predictions by group.
+    """
+    shares = {}
+    for run in grid.itertuples():
+        items = load_items(run.folder, ["group"])
+        right = items["label"] == items["prediction"]
+        shares[run.dataset, run.row, run.seed] = right.groupby(items["group"]).mean()
+    percent = 100 * pd.concat(shares, names=["dataset", "row", "seed"])
+    return percent.groupby(["dataset", "row", "group"]).agg(["mean", "std"])
+
+
+def paired_predictions(grid: pd.DataFrame) -> Paired:
+    """Return what runs predicted on the test documents of one dataset, models in the order of the grid's rows.
+
+    Args:
+        grid: runs on one dataset, as `Scope.grid` gives them.
+
+    Raises:
+        DataError: a run has no predictions, or other test documents or labels than the first.
+    """
+    folders = grid.sort_values("seed", kind="stable").groupby("row", sort=False)["folder"].agg(list)
+    folders = folders.reindex(grid["row"].unique())
+    in_order = [Path(folder) for of_seeds in zip(*folders, strict=True) for folder in of_seeds]
+    if finds_spans(in_order[0]):
+        runs = _alike(in_order, _spans)
+        counts = np.reshape([run[SPANS].to_numpy().T for run in runs], (-1, len(folders), 3, len(runs[0])))
+        return PairedSpans(list(folders.index), counts[:, :, 0], counts[:, :, 1] + counts[:, :, 2])
+    runs = _alike(in_order, lambda folder: load_items(folder, ["id"]).set_index("id").sort_index(kind="stable"))
+    return PairedPredictions(
+        models=list(folders.index),
+        labels=runs[0]["label"].to_numpy(),
+        predictions=np.reshape([run["prediction"].to_numpy() for run in runs], (-1, len(folders), len(runs[0]))),
+        documents=pd.factorize(runs[0].index)[0],
+        classes=len(class_names(in_order[0])),
+    )
+
+
+def write_submission(folder: str | Path, target: str | Path) -> None:
+    """Write the spans that a run found in its test documents as the UNLP 2025 shared task takes them.
+
+    Args:
+        folder: of the run.
+        target: CSV to appear; `trigger_words` is the text of a list of pairs, `[(0, 12), (27, 46)]`, or `[]`.
+
+    Raises:
+        DataError: the run's predictions cannot be read, or are no spans.
+    """
+    documents = load_predictions(folder, ["id", "prediction"])
+    if not finds_spans(folder):
+        raise DataError(f"{Path(folder) / PREDICTIONS}: holds no spans. Expected those of a run of span_detection.")
+    spans = [str([tuple(span.tolist()) for span in found]) for found in documents["prediction"]]
+    with atomic_path(target) as partial:
+        pd.DataFrame({"id": documents["id"], "trigger_words": spans}).to_csv(partial, index=False)
+
+
+def _spans(folder: Path) -> pd.DataFrame:
+    """Return the counts of a run by document, and its true spans as text, which can be compared."""
+    documents = load_predictions(folder, ["id", "label", *SPANS]).set_index("id").sort_index()
+    return documents.assign(label=[str([span.tolist() for span in spans]) for spans in documents["label"]])
+
+
+def _alike(folders: Sequence[Path], read: Callable[[Path], pd.DataFrame]) -> list[pd.DataFrame]:
+    """Return what is read of each run, all of the same documents with the same labels."""
+    runs = [read(folder) for folder in folders]
+    for folder, run in zip(folders, runs, strict=True):
+        if not run["label"].equals(runs[0]["label"]):
+            raise DataError(
+                f"{folder / PREDICTIONS}: other test documents, or other labels, than those of {folders[0]}. "
+                "Expected the same, which alone can be compared. Run again whichever is older than its data."
+            )
+    return runs

@@ -1,6 +1,9 @@
 """The numbers of a run that tables and figures show, and how."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+F1_NAMES = {"f1_macro": "F1", "f1": "F1 of characters"}
+"""Metrics that are the F1 of a run (over classes, or over characters in spans), and what tables call them."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +27,16 @@ class Quantity:
         name, bracket, unit = self.label.partition(" [")
         return f"{name} {words}{bracket}{unit}".replace("[%]", "[points]")
 
+    def of(self, score: str) -> "Quantity":
+        """Return it under the name of the metric that `score` is, if it shows the score."""
+        if not self.source.endswith("_score") or score == "f1_macro":
+            return self
+        return replace(
+            self,
+            name=self.name.replace("f1_macro", "f1_characters"),
+            label=self.label.replace(F1_NAMES["f1_macro"], F1_NAMES[score]),
+        )
+
     @property
     def smaller_is_better(self) -> bool:
         """Whether it is a cost or a loss."""
@@ -35,10 +48,8 @@ QUANTITIES = {
     "minutes": Quantity("seconds_per_epoch", "minutes_per_epoch", "time [min/epoch]", 1 / 60, 3, 2),
     "total_minutes": Quantity("training_seconds", "minutes", "time [min]", 1 / 60, 2, 2),
     "loss": Quantity("train_loss", "loss", "loss", 1, 3, 3, score=True),
-    "f1": Quantity("test_f1_macro", "f1_macro_percent", "F1 [%]", 100, 2, 2, score=True),
-    "validation_f1": Quantity(
-        "eval_f1_macro", "validation_f1_macro_percent", "validation F1 [%]", 100, 2, 2, score=True
-    ),
+    "f1": Quantity("test_score", "f1_macro_percent", "F1 [%]", 100, 2, 2, score=True),
+    "validation_f1": Quantity("eval_score", "validation_f1_macro_percent", "validation F1 [%]", 100, 2, 2, score=True),
     "accuracy": Quantity("test_accuracy", "accuracy_percent", "accuracy [%]", 100, 2, 2, score=True),
     "sequence_accuracy": Quantity(
         "test_sequence_accuracy", "sequence_accuracy_percent", "sequence accuracy [%]", 100, 2, 2, score=True

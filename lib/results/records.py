@@ -2,24 +2,30 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from lib.core.errors import DataError
 from lib.core.record import GEOMETRY, HISTORY, NUMERICAL, RUN, read_record
 from lib.core.search_space import variant_name
+from lib.results.quantities import F1_NAMES
 
+SPLITS = ("eval", "test")
+SCORES = {f"{split}_score": " or ".join(f"{split}_{name}" for name in F1_NAMES) for split in SPLITS}
+"""Columns of scores, and the metrics that they hold."""
 KEY = ["stage", "model", "dataset", "variant", "seed"]
 
 
 def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
     """Return one row per run: the fields of its record, each metric under its own name, weights as `parameters_*`.
 
-    F1 of characters in spans (`test_f1`, `eval_f1`) also stands in the columns of macro-F1, the score of other runs.
-    `variant` is the name of the run's variant. `training_seconds` is `seconds`, and missing without a training loop;
-    so are `trained_parameters`, the weights that train, and `trained_share` of all.
+    `score` names the metric that is the F1 of the run, one of `lib.results.quantities.F1_NAMES`; `test_score` and
+    `eval_score` (validation) are its values. `variant` is the name of the run's variant. `training_seconds` is
+    `seconds`, and missing without a training loop; so are `trained_parameters`, the weights that train, and
+    `trained_share` of all.
 
     Raises:
         DataError: records are missing or damaged (all of them are named), or two belong to the same run.
@@ -40,14 +46,24 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
             "trained_parameters": trained if record.epochs else None,
             "trained_share": trained / record.parameters["total"] if record.epochs and trained else None,
         }
-        scores = {f"{name}_macro": record.metrics[name] for name in ("eval_f1", "test_f1") if name in record.metrics}
-        rows.append({"folder": str(folder), **fields, **training, **parameters, **record.metrics, **scores})
+        rows.append(
+            {"folder": str(folder), **fields, **training, **parameters, **record.metrics, **_scores(record.metrics)}
+        )
     if problems:
         raise DataError("\n".join(problems))
     runs = pd.DataFrame(rows)
     if rows and (twice := runs[runs.duplicated(KEY, keep=False)]["folder"].tolist()):
         raise DataError(f"{', '.join(twice)}: records of the same run. Expected one each; name every run once.")
     return runs
+
+
+def _scores(metrics: Mapping[str, float | None]) -> dict[str, Any]:
+    """Return the metric that is the F1 of a run, and its values, as far as it has any."""
+    for name in F1_NAMES:
+        found = {f"{split}_score": metrics[each] for split in SPLITS if (each := f"{split}_{name}") in metrics}
+        if found:
+            return {"score": name, **found}
+    return {}
 
 
 def versions_note(files: Iterable[str | Path]) -> str | None:
@@ -60,13 +76,13 @@ def versions_note(files: Iterable[str | Path]) -> str | None:
     for record in [read_record(Path(file).parent) for file in files if Path(file).name == RUN]:
         for package in models.keys() & record.versions:
             models[package].setdefault(record.versions[package], {})[record.model] = None
-    told = [
+    differing = [
         f"{package} {version} ({', '.join(names)})"
         for package, versions in models.items()
         if len(versions) > 1
         for version, names in versions.items()
     ]
-    return f"The runs were made with different versions: {', '.join(told)}." if told else None
+    return f"The runs were made with different versions: {', '.join(differing)}." if differing else None
 
 
 def load_histories(runs: pd.DataFrame) -> pd.DataFrame:
@@ -151,8 +167,8 @@ def select_grid(
     problems += [f"{_name(stage, *key)}: {count} records" for key, count in Counter(keys).items() if count > 1]
     trained = grid["epochs"].fillna(1) > 0 if "epochs" in grid else True
     for column in columns:
-        empty = grid.loc[grid[column].isna() & trained, cell]
-        problems += [f"{_name(stage, *key)}: no value of {column}" for key in empty.itertuples(index=False)]
+        empty, called = grid.loc[grid[column].isna() & trained, cell], SCORES.get(column, column)
+        problems += [f"{_name(stage, *key)}: no value of {called}" for key in empty.itertuples(index=False)]
     if problems:
         raise DataError(
             f"the grid of {stage} has holes: {'; '.join(problems)}. Expected one complete record for each model, "

@@ -1,4 +1,4 @@
-"""What a table or figure is about: whose runs, on what data. The workflow tells it; see `Plan.scope`."""
+"""What a table or figure is about: whose runs, on what data. The workflow passes it on; see `Plan.scope`."""
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from lib.core.search_space import Setting, variant_name
+from lib.results.quantities import Quantity, quantity
 from lib.results.records import load_geometries, load_histories, load_runs, select_grid
 
 
@@ -69,6 +70,12 @@ class Scope:
         """The rows without the baseline."""
         return [model for model in self.models if model != self.baseline]
 
+    def quantity(self, column: str, stage: str) -> Quantity:
+        """Return what tables call `column`, as it is of the runs of a stage: F1 may be that of characters."""
+        runs = self.runs
+        scores = set(runs.loc[runs["stage"] == stage, "score"].dropna()) if "score" in runs else set()
+        return quantity(column).of(scores.pop() if len(scores) == 1 else "f1_macro")
+
     def grid(self, stage: str, columns: Iterable[str] = (), models: Sequence[str] | None = None) -> pd.DataFrame:
         """Return the runs of a stage for every row, dataset, variant and seed, with the row under `row`.
 
@@ -113,7 +120,7 @@ class Scope:
 
 
 def scope(fields: Mapping[str, Any], files: Sequence[str | Path]) -> Scope:
-    """Return the scope that `fields` of JSON, which keeps no order of keys, tell: `stages` are pairs, in order.
+    """Return the scope of `fields` from JSON, which keeps no order of keys: `stages` are pairs, in order.
 
     So are the settings of each variant.
     """

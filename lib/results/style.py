@@ -8,14 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.style
+import numpy as np
+import pandas as pd
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from lib.core.files import atomic_path
 
 STYLE = Path(__file__).with_suffix(".mplstyle")
 BASELINE_COLOUR = "0.35"
+BEHIND: dict[str, Any] = {"color": BASELINE_COLOUR, "zorder": 1.5}
+"""Of lines that stand behind those of models."""
+POINT: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.5}
 MARKERS = "os^Dv<>P"
 LINES = ("-", "--", "-.", ":")
 PANEL_INCHES = (3.5, 3.3)
@@ -23,7 +29,7 @@ PANELS = 4
 """Panels beside each other, at most."""
 
 
-def looks(families: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+def colours_and_markers(families: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Give each model a colour, by its family, and a marker, by its place within the family.
 
     Args:
@@ -34,27 +40,27 @@ def looks(families: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """
     order = list(dict.fromkeys(families.values()))
     members: Counter[str] = Counter()
-    look = {}
+    found = {}
     for model, family in families.items():
-        look[model] = f"C{order.index(family)}", MARKERS[members[family] % len(MARKERS)]
+        found[model] = f"C{order.index(family)}", MARKERS[members[family] % len(MARKERS)]
         members[family] += 1
-    return look
+    return found
 
 
-def line_looks(families: Mapping[str, str], baseline: str | None = None) -> dict[str, dict[str, Any]]:
-    """Return how each model's line is drawn, as arguments of `Axes.plot`: labelled, and with the looks of the model.
+def line_styles(families: Mapping[str, str], baseline: str | None = None) -> dict[str, dict[str, Any]]:
+    """Return how each model's line is drawn, as arguments of `Axes.plot`, label and name included.
 
-    Members of a family also differ in the style of the line, so that they can be told apart where markers are dense.
-    The baseline is grey, and takes no look from the others.
+    Members of a family also differ in the style of the line, which shows where markers are dense.
+    The baseline is grey, and takes no colour from the others.
 
     Args:
         families: models, in order, each with its family.
         baseline: the one of them that is the baseline, if any.
     """
-    look = looks({model: family for model, family in families.items() if model != baseline})
+    chosen = colours_and_markers({model: family for model, family in families.items() if model != baseline})
     styles = {
         model: {"color": colour, "marker": marker, "linestyle": LINES[MARKERS.index(marker) % len(LINES)]}
-        for model, (colour, marker) in look.items()
+        for model, (colour, marker) in chosen.items()
     }
     grey = {"color": BASELINE_COLOUR, "marker": "X", "linestyle": ":"}
     shared = {"linewidth": 1.1, "markersize": 4.5, "markeredgecolor": "white", "markeredgewidth": 0.4}
@@ -72,10 +78,38 @@ def panel_grid(number: int, inches: tuple[float, float]) -> tuple[Figure, list[A
     return figure, panels[:number]
 
 
+def name_above(axes: Axes, x: float, name: str) -> None:
+    """Write what stands at `x` above a panel."""
+    place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "xytext": (0, 2), "textcoords": "offset points"}
+    axes.annotate(name, (x, 1), **place, ha="center", fontsize=7, color=BASELINE_COLOUR)
+
+
+def draw_histogram(
+    axes: Axes, lengths: np.ndarray | pd.Series, edges: np.ndarray, place: int, name: str, label: str
+) -> None:
+    """Draw which share of the documents is how long, as the outline number `place` of its panel."""
+    shares = 100 * np.histogram(lengths, edges)[0] / max(1, len(lengths))
+    style: dict[str, Any] = {"color": f"C{place}", "linestyle": LINES[place % len(LINES)], "linewidth": 1.2}
+    axes.stairs(shares, edges, **style, label=label, gid=name)
+
+
+def label_histogram(axes: Axes, lengths: str, unit: str, width: int) -> None:
+    """Label a panel of histograms of documents, whose bins are `width` units wide."""
+    axes.set(xlabel=lengths, ylabel=f"documents [% per {width} {unit}{'s' * (width > 1)}]")
+    axes.set_xlim(left=0)
+    axes.set_ylim(bottom=0)
+    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), borderaxespad=5, fontsize=7)  # below the axis' label
+
+
+def legend_entry(label: str, **style: Any) -> Line2D:
+    """Return a line for a legend that is drawn nowhere else."""
+    return Line2D([], [], label=label, **style)
+
+
 def legend_beside(figure: Figure, handles: Sequence[Artist], labels: Sequence[str]) -> None:
     """Put a legend to the right of the panels, and widen the figure by its width."""
     legend = figure.legend(handles, labels, loc="outside right upper")
-    figure.draw_without_rendering()  # tells how wide the legend is
+    figure.draw_without_rendering()  # so that the legend has a width
     figure.set_figwidth(figure.get_figwidth() + legend.get_window_extent().width / figure.dpi)
 
 

@@ -53,7 +53,7 @@ def _load(dataset: str, row: str, folder: Path, best: int) -> Trials:
         space = SPACE.validate_python(tuning.get("space"))
     except ValidationError as error:
         raise DataError(
-            f"{folder / CONFIG}: tells no tuning ({error}). Delete the run's folder and run it again."
+            f"{folder / CONFIG}: has no tuning ({error}). Delete the run's folder and run it again."
         ) from error
     try:
         found = pd.read_csv(folder / TRIALS, dtype=str, keep_default_na=False)  # a listed value may be called null
@@ -66,7 +66,7 @@ def _load(dataset: str, row: str, folder: Path, best: int) -> Trials:
         raise DataError(
             f"{folder / TRIALS}: not a table of trials ({error}). Delete the run's folder and run it again."
         ) from error
-    score = next((each for each in QUANTITIES.values() if each.source == name), quantity(name))
+    score = QUANTITIES["validation_f1"] if name == "eval_f1_macro" else quantity(name)
     frame = found.rename(columns={name: "score"})
     frame["score"] *= score.factor
     frame["best"] = frame["number"] == best

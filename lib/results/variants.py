@@ -5,6 +5,7 @@ import pandas as pd
 from lib.core.errors import DataError
 from lib.core.search_space import Setting, short_name, variant_name
 from lib.results.quantities import Quantity, quantity
+from lib.results.records import SCORES
 from lib.results.scope import Scope
 
 EQUAL_DECIMALS = 9
@@ -23,9 +24,8 @@ def variant_scores(scope: Scope, stage: str, score: Quantity) -> pd.DataFrame:
     """
     grid = scope.grid(stage, [score.source])
     if silent := sorted(set(grid.loc[grid[score.source].isna(), "row"])):
-        raise DataError(
-            f"{stage}: {', '.join(silent)} has no {score.source}. Name models that have it, or another score."
-        )
+        called = SCORES.get(score.source, score.source)
+        raise DataError(f"{stage}: {', '.join(silent)} has no {called}. Name models that have it, or another score.")
     names = [variant_name(settings) for settings in scope.variants[stage]]
     order = pd.MultiIndex.from_product([scope.stages[stage], scope.models, names], names=["dataset", "row", "variant"])
     found = score.factor * grid.groupby(list(order.names))[score.source].agg(["mean", "std"]).reindex(order)

@@ -372,9 +372,10 @@ def _lengths_are_in_reach(graph: Graph) -> Iterator[str]:
         reach = graph.backbone_at(model, stage).longest()
         for entry in graph.experiment.stages[stage].data:
             if reach is not None and (tokens := graph.corpus(entry).max_tokens) > reach:
+                backbone, _ = graph.names_at(model, stage)
                 yield (
-                    f"backbones.{graph.names_at(model, stage)[0]}: positions reach {reach} tokens, but {entry} has "
-                    f"max_tokens = {tokens}. Raise max_position_embeddings, or use rope or sinusoidal positions"
+                    f"backbones.{backbone}: reads {reach} tokens at most in {model}, but {entry} has max_tokens = "
+                    f"{tokens}. Lower it, raise max_position_embeddings, or choose other positions or another mechanism"
                 )
 
 

@@ -6,10 +6,10 @@ Names lead somewhere and runs can be derived here (`lib.study.names`, `lib.study
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from lib.analysis.parameters import AnalysisParameters
 from lib.results.parameters import ResultParameters
 from lib.study.graph import Graph
 from lib.study.relations import SEARCHED
-from lib.study.report import Analysis
 
 if TYPE_CHECKING:
     from lib.study.study import Study
@@ -24,18 +24,18 @@ def unshowable(study: "Study") -> Iterator[str]:
             yield from (f"{place}{problem}" for problem in relation(study, settings))
 
 
-def analysed_dataset(graph: Graph, analysis: Analysis) -> str:
+def analysed_dataset(graph: Graph, analysis: AnalysisParameters) -> str:
     """Return the entry of the stage's `data` that an analysis reads: that named, or the only one."""
     return analysis.dataset or next(iter(graph.experiment.stages[analysis.stage].data))
 
 
-def analysed_models(graph: Graph, analysis: Analysis) -> list[str]:
+def analysed_models(graph: Graph, analysis: AnalysisParameters) -> list[str]:
     """Return the models of an analysis, in order: those named, or all that it is able to look at."""
     passing = [model for model, stage in graph.passages if stage == analysis.stage]
     return analysis.models or [model for model in passing if _obstacle(graph, analysis, model) is None]
 
 
-def _obstacle(graph: Graph, analysis: Analysis, model: str) -> str | None:
+def _obstacle(graph: Graph, analysis: AnalysisParameters, model: str) -> str | None:
     """Return why an analysis cannot look at a model that passes its stage; None = it can."""
     stage, dataset = analysis.stage, analysed_dataset(graph, analysis)
     backbone = graph.backbone_at(model, stage)
@@ -46,8 +46,8 @@ def _obstacle(graph: Graph, analysis: Analysis, model: str) -> str | None:
         return f"{model} does not train at {stage}, which therefore leaves no model of it"
     if lacking := graph.work(model, stage, dataset).lack_of_model:
         return f"{model} cannot be looked at, since {stage} {lacking}"
-    if analysis.kind == "gradients" and reach is not None and analysis.length > reach:
-        return f"positions of {model} reach {reach} tokens, but length = {analysis.length}"
+    if reach is not None and analysis.tokens_needed is not None and analysis.tokens_needed > reach:
+        return f"{model} reads {reach} tokens at most, but length = {analysis.tokens_needed}"
     return None
 
 
@@ -64,7 +64,7 @@ def _analyses(study: "Study") -> Iterator[str]:
         if search := study.experiment.stages[stage].search:
             yield f"{place}.stage: {stage} has {search}, {SEARCHED[search]}. Name another stage"
         dataset = analysed_dataset(graph, analysis)
-        if analysis.kind == "embeddings" and dataset in study.experiment.corpora:
+        if analysis.needs_labels and dataset in study.experiment.corpora:
             yield f"{place}.dataset: {dataset} has no labels, by which states could be told apart. Name a dataset"
         obstacles = [text for model in passing if (text := _obstacle(graph, analysis, model))]
         if analysis.models:

@@ -18,7 +18,7 @@ from transformers.trainer_callback import ExportableState
 from lib.backbones.parameters import BACKBONES
 from lib.backbones.projections import AttentionLayer, Projections, gradient_norm
 from lib.core.randomness import derive_seed
-from lib.evaluation.geometry import Form, Measures, largest_move, measure, upper_triangle_share
+from lib.evaluation.attention_geometry import Form, Measures, largest_move, measure, upper_triangle_share
 from lib.study.geometry import Geometry
 from lib.study.run import RunSettings
 from lib.training.scoring import load_split

@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import models_json_schema
 
+from lib.analysis.parameters import ANALYSES
 from lib.attention.parameters import MECHANISMS
 from lib.backbones.parameters import BACKBONES
 from lib.core.files import write_text
@@ -32,7 +33,9 @@ from lib.tasks.parameters import TASKS
 TEMPLATE = Path(__file__).with_suffix(".md")
 STUDY_KEYS, RUN_KEYS = "<!-- keys of a study -->", "<!-- keys of a run -->"
 
-AXES: dict[type[BaseModel], Axis[Any]] = {axis.base: axis for axis in (MECHANISMS, BACKBONES, TASKS, TABLES, FIGURES)}
+AXES: dict[type[BaseModel], Axis[Any]] = {
+    axis.base: axis for axis in (MECHANISMS, BACKBONES, TASKS, TABLES, FIGURES, ANALYSES)
+}
 SHARED = ("task", "recipe")
 """Keys of a stage that are laid below those of each entry of its `data`."""
 PLACEHOLDERS = {"data": "<dataset>", "files": "<part>", "ground_truth": "<part>", "changes": "<stage>"}

@@ -29,6 +29,7 @@ SILENT = frozenset(
         "lib.core.errors",  # classes of errors
         "lib.core.files",  # reads settings, writes files whole
         "lib.core.record",  # describes a finished run and names its files
+        "lib.analysis.parameters",  # settings of analyses; those of a kind are reached by its modules
         "lib.attention.parameters",  # settings of mechanisms; those that a run uses are roots of their own
         "lib.backbones.parameters",
         "lib.tasks.parameters",

@@ -1,9 +1,11 @@
 """What comes out of a study: what each table, figure and analysis shows, what it is made from, and by which code."""
 
 import functools
+import itertools
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from lib.analysis.parameters import ANALYSES
 from lib.attention.parameters import MECHANISMS
 from lib.core.identity import RunId
 from lib.core.kinds import Axis
@@ -168,7 +170,7 @@ class Report:
         """Return what an analysis computes: its kind, and the settings that its kind reads."""
         settings = self.study.report.analyses[name]
         options = settings.options
-        if settings.kind == "embeddings":
+        if settings.needs_labels:
             dataset = analysed_dataset(self.study.graph, settings)
             options |= {"labels": self.study.experiment.datasets[dataset].labels}
         return {"kind": settings.kind, "options": options}
@@ -190,10 +192,10 @@ class Report:
 
     def analysis_code(self, name: str) -> str:
         """Return the digest of the code that an analysis executes; that of its models counts in their runs."""
-        kind = self.study.report.analyses[name].kind
-        tried = ("favor", "lsh") if kind == "approximation" else ()  # whatever the models have
-        modules = [MECHANISMS.module(mechanism, part) for mechanism in tried for part in ("mechanism", "parameters")]
-        return code_digest("scripts/analyse.py", f"lib.analysis.{kind}", *modules)
+        settings = self.study.report.analyses[name]
+        parts = itertools.product(settings.tries, ("mechanism", "parameters"))
+        modules = [MECHANISMS.module(mechanism, part) for mechanism, part in parts]
+        return code_digest("scripts/analyse.py", ANALYSES.module(settings.kind, "computation"), *modules)
 
     def analysis_look(self, name: str) -> dict[str, Any]:
         """Return how an analysis is shown: its kind, and models with their families, which colour them."""

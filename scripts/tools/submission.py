@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.results.submission import write_submission
+from lib.results.predictions import write_submission
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -10,7 +10,7 @@ from killing import attempt, killed_at
 from peft import LoraConfig, inject_adapter_in_model
 from pydantic import ValidationError
 
-from lib.evaluation.geometry import Form, measure
+from lib.evaluation.attention_geometry import Form, measure
 from lib.training import run as training_run
 from lib.training.geometry import COLUMNS, GeometryRecorder, geometry_recorder
 from lib.training.run import train

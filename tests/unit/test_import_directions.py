@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lib.analysis.parameters import ANALYSES
 from lib.attention.parameters import MECHANISMS
 from lib.backbones.parameters import BACKBONES
 from lib.results.parameters import FIGURES, TABLES
@@ -23,10 +24,18 @@ ALLOWED = {
     "evaluation": {"core"},
     "tasks": {"core", "data", "evaluation", "backbones"},
     "results": {"core", "attention", "evaluation"},  # of attention the settings only
-    "study": {"core", "attention", "backbones", "data", "tasks", "results"},  # their settings only, without torch
+    "study": {
+        "core",
+        "analysis",
+        "attention",
+        "backbones",
+        "data",
+        "tasks",
+        "results",
+    },  # their settings only, without torch
     "training": {"core", "attention", "data", "evaluation", "backbones", "tasks", "study"},
-    "analysis": {"core", "attention", "backbones", "data", "tasks", "study", "training"},
-    "workflow": {"core", "attention", "backbones", "data", "tasks", "results", "study"},
+    "analysis": {"core", "attention", "backbones", "results"},  # of results the style of figures, and tables
+    "workflow": {"core", "analysis", "attention", "backbones", "data", "tasks", "results", "study"},
     "advice": {
         "core",
         "data",
@@ -43,6 +52,7 @@ AXES = {
     "tasks": TASKS,
     "results/tables": TABLES,
     "results/figures": FIGURES,
+    "analysis": ANALYSES,
 }
 # What the Snakefile's process imports, or may import.
 WITHOUT_TORCH = {
@@ -50,6 +60,7 @@ WITHOUT_TORCH = {
     "study": ["*.py"],
     "results": ["*.py"],
     "workflow": ["*.py"],
+    "analysis": ["parameters.py", "figure.py", "table.py", "__init__.py"],
     "attention": ["parameters.py"],
     "backbones": ["parameters.py", "contract.py", "__init__.py"],
     "tasks": ["parameters.py", "contract.py", "__init__.py"],
@@ -129,7 +140,10 @@ def test_a_kind_is_imported_by_nobody(room):
     """They are found by name, so that editing one makes no other's runs stale."""
     kinds = AXES[room].kinds()
     assert kinds
-    programs = [ROOT / "scripts" / f"{name}.py" for name in ("train", "evaluate", "table", "figure")]
+    programs = [
+        ROOT / "scripts" / f"{name}.py"
+        for name in ("train", "evaluate", "table", "figure", "analyse", "analysis_figure")
+    ]
     for file in [*(ROOT / "lib").rglob("*.py"), *programs]:
         for kind in kinds:
             own = (ROOT / "lib" / room / kind) in file.parents

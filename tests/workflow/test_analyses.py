@@ -62,10 +62,10 @@ def test_a_setting_concerns_its_own_analysis_alone(looked_at):
 
 
 EDITS = {
-    "what computes a kind": (
-        "lib/analysis/heads.py", "LOCAL_DISTANCE = 0.5", ["analysis_heads", "figure_heads"],
+    "the thresholds of a kind": (
+        "lib/analysis/heads/parameters.py", "LOCAL_DISTANCE = 0.5", ["analysis_heads", "figure_heads"],
     ),
-    "what draws": ("lib/results/analyses.py", "TICKS = 40", [f"figure_{name}" for name in ANALYSES]),
+    "what draws a kind": ("lib/analysis/attention_maps/figure.py", "TICKS = 40", ["figure_maps"]),
 }  # fmt: skip
 
 

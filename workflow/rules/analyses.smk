@@ -1,9 +1,8 @@
-"""Looks into trained models: what is seen is computed once, and drawn from its table alone."""
+"""Analyses of trained models: each is computed once, and drawn from its table alone."""
 
-ANALYSES = list(plan.study.report.analyses)
+from lib.analysis.parameters import ANALYSES
 
-
-for name in ANALYSES:
+for name, analysis in plan.study.report.analyses.items():
 
     rule:
         name:
@@ -36,14 +35,14 @@ for name in ANALYSES:
         output:
             html=report(
                 plan.paths.table(name, "html"),
-                caption=caption(name, plan.study.report.analyses[name].kind),
+                caption=caption(name, analysis.kind),
                 category="Analyses",
                 labels={"analysis": name, "shown as": "table"},
             ),
             summary=[plan.paths.table(name, suffix) for suffix in ("md", "tex")],
             svg=report(
                 plan.paths.figure(name),
-                caption=caption(name, plan.study.report.analyses[name].kind),
+                caption=caption(name, analysis.kind),
                 category="Analyses",
                 labels={"analysis": name, "shown as": "figure"},
             ),
@@ -53,10 +52,10 @@ for name in ANALYSES:
         localrule: True
         params:
             name=name,
-            look=as_json(plan.report.analysis_look(name)),
-            code=code_digest("scripts/analysis_figure.py"),
+            analysis=as_json(plan.report.analysis_look(name)),
+            code=code_digest("scripts/analysis_figure.py", ANALYSES.module(analysis.kind, "figure")),
         message:
             "figure {params.name}"
         shell:
-            "{PYTHON:q} scripts/analysis_figure.py --look {params.look:q} --table {input} --summary {output.html} {output.summary}"
+            "{PYTHON:q} scripts/analysis_figure.py --analysis {params.analysis:q} --table {input} --summary {output.html} {output.summary}"
             " --out {output.svg} {output.others} > {log} 2>&1"

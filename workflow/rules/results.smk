@@ -3,6 +3,12 @@
 from lib.results.parameters import FIGURES, TABLES
 
 CAPTIONS = Path(workflow.basedir) / "report"
+RESULTS = [
+    # Browsers show HTML, and offer CSV as a download.
+    ("table", TABLES, plan.report.tables, plan.paths.table, ["html", "csv", "md", "tex"]),
+    ("figure", FIGURES, plan.report.figures, plan.paths.figure, ["svg", "png", "pdf"]),
+]
+"""What makes them (`scripts/<noun>.py`), their kinds, what each shows, their paths, and formats, the report's first."""
 
 
 def caption(name, kind):
@@ -10,58 +16,33 @@ def caption(name, kind):
     return next((str(path) for path in (CAPTIONS / f"{name}.rst", CAPTIONS / f"{kind}.rst") if path.exists()), None)
 
 
-for name, table in plan.report.tables.items():
+for noun, axis, results, place, (reported, *others) in RESULTS:
 
-    rule:
-        name:
-            f"table_{name}".replace("-", "_").replace(".", "_")
-        input:
-            plan.report.inputs(table["scope"]),
-        output:
-            # Browsers show HTML, and offer CSV as a download.
-            html=report(
-                plan.paths.table(name, "html"),
-                caption=caption(name, table["settings"]["kind"]),
-                category="Tables",
-                labels={"table": name},
-            ),
-            others=[plan.paths.table(name, suffix) for suffix in ("csv", "md", "tex")],
-        log:
-            plan.paths.log(f"tables/{name}"),
-        localrule: True
-        params:
-            name=name,
-            table=as_json(table),
-            code=plan.report.code(TABLES, table),
-        message:
-            "table {params.name}"
-        shell:
-            "{PYTHON:q} scripts/table.py --table {params.table:q} --records {input} --out {output} > {log} 2>&1"
+    for name, shown in results.items():
 
-
-for name, figure in plan.report.figures.items():
-
-    rule:
-        name:
-            f"figure_{name}".replace("-", "_").replace(".", "_")
-        input:
-            plan.report.inputs(figure["scope"]),
-        output:
-            svg=report(
-                plan.paths.figure(name),
-                caption=caption(name, figure["settings"]["kind"]),
-                category="Figures",
-                labels={"figure": name},
-            ),
-            others=[plan.paths.figure(name, suffix) for suffix in ("png", "pdf")],
-        log:
-            plan.paths.log(f"figures/{name}"),
-        localrule: True
-        params:
-            name=name,
-            figure=as_json(figure),
-            code=plan.report.code(FIGURES, figure),
-        message:
-            "figure {params.name}"
-        shell:
-            "{PYTHON:q} scripts/figure.py --figure {params.figure:q} --records {input} --out {output} > {log} 2>&1"
+        rule:
+            name:
+                f"{noun}_{name}".replace("-", "_").replace(".", "_")
+            input:
+                plan.report.inputs(shown["scope"]),
+            output:
+                reported=report(
+                    place(name, reported),
+                    caption=caption(name, shown["settings"]["kind"]),
+                    category=f"{noun.capitalize()}s",
+                    labels={noun: name},
+                ),
+                others=[place(name, suffix) for suffix in others],
+            log:
+                plan.paths.log(f"{noun}s/{name}"),
+            localrule: True
+            params:
+                name=name,
+                noun=noun,
+                shown=as_json(shown),
+                code=plan.report.code(axis, shown),
+            message:
+                "{params.noun} {params.name}"
+            shell:
+                "{PYTHON:q} scripts/{params.noun}.py --{params.noun} {params.shown:q} --records {input} --out {output}"
+                " > {log} 2>&1"

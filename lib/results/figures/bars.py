@@ -1,6 +1,6 @@
 """What each model costs or reaches, as ordered bars."""
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import matplotlib.style
 import pandas as pd
@@ -9,14 +9,14 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from lib.results.parameters import FigureParameters
-from lib.results.quantities import QUANTITIES, Quantity, quantity
+from lib.results.quantities import QUANTITIES, Quantity
 from lib.results.scope import Scope
-from lib.results.style import BASELINE_COLOUR, STYLE, looks
+from lib.results.style import BASELINE_COLOUR, STYLE, colours_and_markers
 
 WIDTH_INCHES = 3.6
 BAR_INCHES = 0.2
 HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "++++", "oooo")
-"""By family, so that they can be told apart in grey."""
+"""By family, so that bars differ in grey, too."""
 
 
 class Parameters(FigureParameters):
@@ -32,10 +32,6 @@ class Parameters(FigureParameters):
         description="Quantity of each run that is drawn, with the names of table columns.",
     )
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def draw(settings: Parameters, scope: Scope) -> Figure:
     """Draw one bar per model, the least on top, a row of panels for each quantity and a panel for each dataset.
@@ -43,11 +39,9 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     Bars are means over the seeds, with a line of one standard deviation to either side where there is more than one
     seed, and their figures beside them. What a model without a training loop does not have is a dash. The kind of
     memory is named: on the axis if all have the same, else at each bar.
-
-    Raises:
-        DataError: a run is missing, incomplete or there twice.
     """
-    quantities, datasets = [quantity(column) for column in settings.columns], scope.stages[settings.stage]
+    datasets = scope.stages[settings.stage]
+    quantities = [scope.quantity(column, settings.stage) for column in settings.columns]
     grid = scope.grid(settings.stage, [each.source for each in quantities])
     height = BAR_INCHES * len(scope.models) + 0.9
     with matplotlib.style.context(STYLE):
@@ -62,7 +56,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
 
 
 def _draw_bars(axes: Axes, shown: Quantity, runs: pd.DataFrame, scope: Scope) -> None:
-    look = looks({row: scope.families[row] for row in scope.trained})
+    styles = colours_and_markers({row: scope.families[row] for row in scope.trained})
     families = list(dict.fromkeys(scope.families[row] for row in scope.trained))
     bars = (shown.factor * runs.groupby("row")[shown.source].agg(["mean", "std"])).sort_values("mean")
     label, kinds = shown.label, runs.groupby("row")["peak_memory_kind"].first().str.replace("gpu", "GPU")
@@ -71,20 +65,13 @@ def _draw_bars(axes: Axes, shown: Quantity, runs: pd.DataFrame, scope: Scope) ->
         label = f"peak {kinds.iloc[0]} {label}"
     for place, (row, bar) in enumerate(bars.iterrows()):
         colour, hatch = BASELINE_COLOUR, ""
-        if row in look:
-            colour, hatch = look[row][0], HATCHES[families.index(scope.families[row]) % len(HATCHES)]
+        if row in styles:
+            colour, hatch = styles[row][0], HATCHES[families.index(scope.families[row]) % len(HATCHES)]
         missing = pd.isna(bar["mean"])
-        drawn = axes.barh(
-            place,
-            0 if missing else bar["mean"],
-            xerr=None if pd.isna(bar["std"]) else bar["std"],
-            color=colour,
-            hatch=hatch,
-            edgecolor="white",
-            linewidth=0,
-            error_kw={"ecolor": "0.5", "elinewidth": 1},
-            gid=row,
-        )
+        line = {"ecolor": "0.5", "elinewidth": 1}
+        error: dict[str, Any] = {"xerr": None if pd.isna(bar["std"]) else bar["std"], "error_kw": line}
+        fill: dict[str, Any] = {"color": colour, "hatch": hatch, "edgecolor": "white", "linewidth": 0}
+        drawn = axes.barh(place, 0 if missing else bar["mean"], **error, **fill, gid=row)
         figure = "-" if missing else f"{bar['mean']:,.{shown.decimals}f}"
         axes.bar_label(drawn, [figure if of_one_kind else f"{figure} {kinds[row]}"], padding=2, fontsize=7)
     axes.set_yticks(range(len(bars)), list(bars.index))

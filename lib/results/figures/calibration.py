@@ -14,7 +14,7 @@ from lib.core.errors import DataError
 from lib.results.parameters import FigureParameters
 from lib.results.predictions import load_predictions
 from lib.results.scope import Scope
-from lib.results.style import BASELINE_COLOUR, STYLE, line_looks
+from lib.results.style import BEHIND, STYLE, line_styles
 
 PANEL_INCHES = (3.5, 4.3)
 LEGEND_LINE_INCHES = 0.16
@@ -30,10 +30,6 @@ class Parameters(FigureParameters):
     kind: Literal["calibration"]
     stage: str = Field(description="Stage whose predictions are drawn.")
     bins: int = Field(10, ge=2, description="Number of equally wide intervals of confidence.")
-
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
 
 
 class Calibration(NamedTuple):
@@ -53,15 +49,12 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     A point stands at the mean confidence of its bin; what is below the diagonal is overconfident. Points are of the
     documents of all seeds together. The legend has the expected calibration error: with several seeds its mean, and
     their standard deviation.
-
-    Raises:
-        DataError: a run is missing or there twice, or has no predictions with probabilities.
     """
     grid, datasets = scope.grid(settings.stage), scope.stages[settings.stage]
-    look = line_looks(scope.families, scope.baseline)
+    styles = line_styles(scope.families, scope.baseline)
     with matplotlib.style.context(STYLE):
         width, height = PANEL_INCHES
-        height += LEGEND_LINE_INCHES * len(look)
+        height += LEGEND_LINE_INCHES * len(styles)
         figure = Figure(figsize=(width * len(datasets), height), layout="constrained")
         panels = figure.subplots(
             2, len(datasets), squeeze=False, sharex="col", sharey="row", gridspec_kw={"height_ratios": [3, 1]}
@@ -69,8 +62,8 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
         for (above, below), dataset in zip(panels.T, datasets, strict=True):
             above.set_title(dataset)
             runs = grid[grid["dataset"] == dataset].groupby("row")["folder"]
-            found = {row: _calibration(list(runs.get_group(row)), settings.bins) for row in look}
-            _draw_models(above, below, found, look)
+            found = {row: _calibration(list(runs.get_group(row)), settings.bins) for row in styles}
+            _draw_models(above, below, found, styles)
         panels[0, 0].set(ylabel="test accuracy [%]", ylim=(-3, 103))
         panels[1, 0].set_ylabel("documents [%]")
         panels[1, 0].set_ylim(bottom=0)
@@ -97,23 +90,16 @@ def _calibration(folders: list[str], bins: int) -> Calibration:
 
 
 def _draw_models(
-    above: Axes, below: Axes, found: Mapping[str, Calibration], look: Mapping[str, dict[str, Any]]
+    above: Axes, below: Axes, found: Mapping[str, Calibration], styles: Mapping[str, dict[str, Any]]
 ) -> None:
-    above.plot([0, 100], [0, 100], color=BASELINE_COLOUR, linewidth=0.8, gid="diagonal", zorder=1.5)
+    above.plot([0, 100], [0, 100], linewidth=0.8, gid="diagonal", **BEHIND)
     handles, labels = [], []
     for row, (table, _, errors) in found.items():
-        confidence, style = 100 * table["confidence"], look[row]
+        confidence, style = 100 * table["confidence"], styles[row]
         handles += above.plot(confidence, 100 * table["accuracy"], **style)
         below.plot(confidence, 100 * table["documents"] / table["documents"].sum(), **style)
         spread = f" ± {errors.std(ddof=1):.1f}" if len(errors) > 1 else ""
         labels.append(f"{row}: {errors.mean():.1f}{spread}")
     below.set(xlabel="confidence [%]", xlim=(min(each.least for each in found.values()) - 2, 102))
-    below.legend(
-        handles,
-        labels,
-        title="expected calibration error [%]",
-        title_fontsize=8,
-        loc="upper center",
-        bbox_to_anchor=(0.5, 0),
-        borderaxespad=4.5,  # below the axis' label
-    )
+    place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 0), "borderaxespad": 4.5}  # below the axis
+    below.legend(handles, labels, title="expected calibration error [%]", title_fontsize=8, **place)

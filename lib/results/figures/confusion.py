@@ -36,10 +36,6 @@ class Parameters(FigureParameters):
     kind: Literal["confusion"]
     stage: str = Field(description="Stage whose predictions are drawn.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def draw(settings: Parameters, scope: Scope) -> Figure:
     """Draw a matrix per model: rows are true classes, columns predicted ones.

@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Iterator
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import matplotlib.style
 import pandas as pd
@@ -13,10 +13,19 @@ from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.core.sections import check
-from lib.results.geometry import LABELS, OF_WEIGHTS, Measure, Per, Weights, at_ends, geometry_values, over_layers
+from lib.results.geometry_values import (
+    LABELS,
+    OF_WEIGHTS,
+    GeometryParameters,
+    Measure,
+    Weights,
+    at_ends,
+    geometry_values,
+    over_layers,
+)
 from lib.results.parameters import FigureParameters
 from lib.results.scope import Scope
-from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, legend_beside, line_looks, panel_grid
+from lib.results.style import BASELINE_COLOUR, BEHIND, PANEL_INCHES, STYLE, legend_beside, line_styles, panel_grid
 
 RANDOM = "random matrices"
 NOTE_CHARACTERS = 15
@@ -25,17 +34,10 @@ SHADE = 0.3
 """Of all bands together, so that lines can be seen through many; a single one has half of it at most."""
 
 
-class Parameters(FigureParameters):
+class Parameters(GeometryParameters, FigureParameters):
     """A measure of attention by optimiser step, one line per model, one panel per dataset."""
 
-    needs_training: ClassVar[bool] = True
-    needs_geometry: ClassVar[bool] = True
-
     kind: Literal["geometry"]
-    stage: str | list[str] = Field(
-        description="Stage whose training is drawn; it needs a section `geometry`. If several are named, each model "
-        "shows the one that it passes."
-    )
     measure: Measure = Field(
         description="Drawn quantity: `symmetry` or `directionality` of the weights for queries and keys, "
         "`upper_triangle`, the share of squared attention weights on later tokens, or `gradient_norm` of these "
@@ -46,18 +48,6 @@ class Parameters(FigureParameters):
         description="The model's weights (`merged`), their change by LoRA (`delta`), or the product of LoRA's own "
         "matrices (`adapter`).",
     )
-    positions: list[int] = Field(
-        [0], min_length=1, description="Measured positions of keys relative to queries; several are averaged."
-    )
-    per: Per = Field("layer", description="Mean and band are over layers, or over all heads of all layers.")
-
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage] if isinstance(self.stage, str) else []
-
-    def stages_added(self) -> list[str]:
-        """See the base."""
-        return [] if isinstance(self.stage, str) else self.stage
 
     @check
     def _what_is_set_does_something(self) -> Iterator[str]:
@@ -93,7 +83,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     if settings.measure in OF_WEIGHTS:
         random = geometry_values(scope, list(scope.stages), settings.measure, source="random", **chosen)
     drawn = curves.index.unique("row")
-    look = line_looks({row: scope.families[row] for row in scope.models if row in drawn})
+    styles = line_styles({row: scope.families[row] for row in scope.models if row in drawn})
     named = dict.fromkeys(dataset for of_stage in scope.stages.values() for dataset in of_stage)
     datasets = [dataset for dataset in named if dataset in curves.index.unique("dataset")]
     with matplotlib.style.context(STYLE):
@@ -102,9 +92,9 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
             axes.set_title(dataset)
             if len(random):
                 _draw_random(axes, random.loc[dataset])
-            for row, style in look.items():
+            for row, style in styles.items():
                 if (dataset, row) in curves.index.droplevel("step"):
-                    _draw_curve(axes, curves.loc[(dataset, row)], style, min(SHADE / 2, SHADE / len(look)))
+                    _draw_curve(axes, curves.loc[(dataset, row)], style, min(SHADE / 2, SHADE / len(styles)))
             axes.set_xlabel("optimiser step")
             axes.set_ylabel(_label(settings))
             axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
@@ -112,7 +102,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
             wrapped = textwrap.fill(note, int(NOTE_CHARACTERS * figure.get_figwidth()), break_on_hyphens=False)
             figure.supxlabel(wrapped, x=0.01, ha="left", fontsize=7, color=BASELINE_COLOUR)
         handles = {line.get_label(): line for axes in panels for line in axes.lines}
-        names = [*look, *([RANDOM] if RANDOM in handles else [])]
+        names = [*styles, *([RANDOM] if RANDOM in handles else [])]
         legend_beside(figure, [handles[name] for name in names], names)
     return figure
 
@@ -135,11 +125,10 @@ def _draw_curve(axes: Axes, curve: pd.DataFrame, style: dict[str, Any], shade: f
 
 
 def _draw_random(axes: Axes, values: pd.Series) -> None:
-    behind: dict[str, Any] = {"color": BASELINE_COLOUR, "zorder": 1.5}  # the lines of models
-    axes.axhline(values.mean(), linestyle="--", linewidth=1, label=RANDOM, gid=RANDOM, **behind)
+    axes.axhline(values.mean(), linestyle="--", linewidth=1, label=RANDOM, gid=RANDOM, **BEHIND)
     if len(values) > 1:
         for edge in (values.mean() - values.std(), values.mean() + values.std()):
-            axes.axhline(edge, linestyle=":", linewidth=0.8, **behind)
+            axes.axhline(edge, linestyle=":", linewidth=0.8, **BEHIND)
 
 
 def _note(settings: Parameters, scope: Scope) -> str | None:

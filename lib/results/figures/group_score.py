@@ -11,10 +11,10 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from lib.core.sections import Fraction
-from lib.results.groups import accuracy_by_group
 from lib.results.parameters import FigureParameters
+from lib.results.predictions import accuracy_by_group
 from lib.results.scope import Scope
-from lib.results.style import BASELINE_COLOUR, STYLE, legend_beside, line_looks
+from lib.results.style import BEHIND, STYLE, legend_beside, line_styles, name_above
 
 PANEL_INCHES = (4.2, 3.3)
 SPREAD = 0.3
@@ -38,10 +38,6 @@ class Parameters(FigureParameters):
         None, description="Greatest number in the training documents, drawn as a vertical line."
     )
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def draw(settings: Parameters, scope: Scope) -> Figure:
     """Draw accuracy on test by group, one panel per dataset.
@@ -49,36 +45,23 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     Lines are means over the seeds; a bar spans one standard deviation to either side where there is more than one seed.
     The axis of the number is logarithmic where its greatest is more than ten times its least. Groups with names stand
     beside each other without lines between them.
-
-    Raises:
-        DataError: a run is missing or there twice, or has no predictions by group.
     """
     datasets = scope.stages[settings.stage]
     scores = accuracy_by_group(scope.grid(settings.stage))
     chance, trained_to = settings.chance, settings.trained_to
     with matplotlib.style.context(STYLE):
         width, height = PANEL_INCHES
-        behind: dict[str, Any] = {"color": BASELINE_COLOUR, "zorder": 1.5}  # the lines of models
         figure = Figure(figsize=(width * len(datasets), height), layout="constrained")
         panels = figure.subplots(1, len(datasets), squeeze=False, sharey=True)[0]
         for axes, dataset in zip(panels, datasets, strict=True):
             axes.set_title(dataset, pad=None if trained_to is None else 14)  # above the name of the line
             axes.set_xlabel(settings.label or scope.groups[dataset])
-            _draw_groups(axes, scores.loc[dataset], line_looks(scope.families), scope.group_names.get(dataset))
+            _draw_groups(axes, scores.loc[dataset], line_styles(scope.families), scope.group_names.get(dataset))
             if chance is not None:
-                axes.axhline(100 * chance, linestyle="--", linewidth=1, label="chance", **behind)
+                axes.axhline(100 * chance, linestyle="--", linewidth=1, label="chance", **BEHIND)
             if trained_to is not None:
-                axes.axvline(trained_to, linewidth=0.8, **behind)
-                axes.annotate(
-                    f"trained to {trained_to:g}",
-                    (trained_to, 1),
-                    xycoords=("data", "axes fraction"),
-                    xytext=(0, 2),
-                    textcoords="offset points",
-                    ha="center",
-                    fontsize=7,
-                    color=BASELINE_COLOUR,
-                )
+                axes.axvline(trained_to, linewidth=0.8, **BEHIND)
+                name_above(axes, trained_to, f"trained to {trained_to:g}")
         low, high = panels[0].get_ylim()
         panels[0].set(ylabel="test accuracy [%]", ylim=(max(low, -3), min(high, 103)))  # bars may pass 0 and 100
         legend_beside(figure, *panels[0].get_legend_handles_labels())
@@ -86,15 +69,15 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
 
 
 def _draw_groups(
-    axes: Axes, scores: pd.DataFrame, look: Mapping[str, dict[str, Any]], names: Sequence[str] | None
+    axes: Axes, scores: pd.DataFrame, styles: Mapping[str, dict[str, Any]], names: Sequence[str] | None
 ) -> None:
     """Draw a line for each model; its points stand a little beside their group, so that no bar covers another."""
     groups = scores.index.unique("group").sort_values().to_numpy()
     logarithmic = not names and groups[0] > 0 and groups[-1] > 10 * groups[0]
     places = np.log(groups) if logarithmic else groups
-    ranks = np.arange(len(look)) - (len(look) - 1) / 2
-    shifts = SPREAD * np.diff(places).min(initial=places[-1] - places[0]) * ranks / len(look)
-    for shift, (model, style) in zip(shifts, look.items(), strict=True):
+    ranks = np.arange(len(styles)) - (len(styles) - 1) / 2
+    shifts = SPREAD * np.diff(places).min(initial=places[-1] - places[0]) * ranks / len(styles)
+    for shift, (model, style) in zip(shifts, styles.items(), strict=True):
         line = scores.loc[model]
         x = np.exp(places + shift) if logarithmic else places + shift
         axes.plot(x, line["mean"], **style | ({"linestyle": "none"} if names else {}))

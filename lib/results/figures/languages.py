@@ -25,11 +25,7 @@ class Parameters(FigureParameters):
 
 
 def draw(settings: Parameters, scope: Scope) -> Figure:
-    """Draw which share of the documents of all splits is in which language (ISO 639).
-
-    Raises:
-        DataError: a description is missing or damaged.
-    """
+    """Draw which share of the documents of all splits is in which language (ISO 639)."""
     with matplotlib.style.context(STYLE):
         figure, panels = panel_grid(len(scope.descriptions), PANEL_INCHES)
         for axes, (dataset, file) in zip(panels, scope.descriptions.items(), strict=True):

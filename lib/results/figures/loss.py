@@ -13,7 +13,7 @@ from lib.core.errors import DataError
 from lib.results.parameters import FigureParameters
 from lib.results.records import KEY
 from lib.results.scope import Scope
-from lib.results.style import PANEL_INCHES, STYLE, legend_beside, line_looks, panel_grid
+from lib.results.style import PANEL_INCHES, STYLE, legend_beside, line_styles, panel_grid
 
 LABELS = {"train_loss": "training loss [nats]", "eval_loss": "validation loss [nats]"}
 """What columns are called; any other as it is, but for its split."""
@@ -36,10 +36,6 @@ class Parameters(FigureParameters):
         "epochs", description="Horizontal axis: epochs, or minutes of training without evaluations."
     )
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def draw(settings: Parameters, scope: Scope) -> Figure:
     """Draw a column of the histories at every evaluation, one panel per dataset.
@@ -54,13 +50,13 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     label = LABELS.get(settings.column, settings.column.replace("eval_", "validation ").replace("_", " "))
     curves = _curves(settings, scope)
     drawn = curves.index.unique("row")
-    look = line_looks({row: scope.families[row] for row in scope.models if row in drawn})
+    styles = line_styles({row: scope.families[row] for row in scope.models if row in drawn})
     datasets = [dataset for dataset in scope.stages[settings.stage] if dataset in curves.index.unique("dataset")]
     with matplotlib.style.context(STYLE):
         figure, panels = panel_grid(len(datasets), PANEL_INCHES)
         for axes, dataset in zip(panels, datasets, strict=True):
             axes.set_title(dataset)
-            for row, style in look.items():
+            for row, style in styles.items():
                 if (dataset, row) in curves.index.droplevel("epoch"):
                     _draw_curve(axes, curves.loc[(dataset, row)], style)
             axes.set_xlabel("epoch" if settings.against == "epochs" else "training time [min]")
@@ -71,7 +67,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
             if values.max() > WIDE * values.min() > 0:
                 axes.set_yscale("log")
         handles = {line.get_label(): line for axes in panels for line in axes.lines}
-        legend_beside(figure, [handles[row] for row in look], list(look))
+        legend_beside(figure, [handles[row] for row in styles], list(styles))
     return figure
 
 
@@ -96,8 +92,8 @@ def _curves(settings: Parameters, scope: Scope) -> pd.DataFrame:
 
 def _evaluated(epochs: pd.Series) -> list[float]:
     """Return the epochs at which there are values, or should be: between whole ones, all are meant."""
-    whole = (epochs % 1 == 0).all()
-    return [*range(int(epochs.min()), int(epochs.max()) + 1)] if whole else sorted(set(epochs))
+    at_ends = (epochs % 1 == 0).all()
+    return [*range(int(epochs.min()), int(epochs.max()) + 1)] if at_ends else sorted(set(epochs))
 
 
 def _require(present: pd.Series, stage: str, problem: str) -> None:

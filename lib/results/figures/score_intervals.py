@@ -11,10 +11,10 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 from pydantic import Field
 
 from lib.evaluation.statistics import interval
-from lib.results.paired import paired_predictions
 from lib.results.parameters import FigureParameters
+from lib.results.predictions import paired_predictions
 from lib.results.scope import Scope
-from lib.results.style import BASELINE_COLOUR, STYLE, looks
+from lib.results.style import BASELINE_COLOUR, BEHIND, POINT, STYLE, colours_and_markers
 
 PANEL_WIDTH, ROW_HEIGHT, MARGINS = 3.5, 0.22, 1.0
 """Inches."""
@@ -31,43 +31,30 @@ class Parameters(FigureParameters):
     confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence of the intervals.")
     resamples: int = Field(10_000, ge=1000, description="Resamples of the bootstrap.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def draw(settings: Parameters, scope: Scope) -> Figure:
     """Draw F1 on test, the mean over seeds, with its interval, one panel per dataset, best model first.
 
     The intervals are those of a bootstrap over documents and, with more than one seed, over seeds. The baseline is a
     dashed line, with its interval as a band.
-
-    Raises:
-        DataError: a run is missing, or has no predictions or other test documents than the others.
     """
     datasets, baseline = scope.stages[settings.stage], scope.baseline
-    look = looks({row: scope.families[row] for row in scope.trained})
-    grid = scope.grid(settings.stage, models=[*look, *([baseline] if baseline else [])])
+    styles = colours_and_markers({row: scope.families[row] for row in scope.trained})
+    f1 = scope.quantity("f1", settings.stage)
+    grid = scope.grid(settings.stage, models=[*styles, *([baseline] if baseline else [])])
     with matplotlib.style.context(STYLE):
-        size = PANEL_WIDTH * len(datasets), MARGINS + ROW_HEIGHT * len(look)
+        size = PANEL_WIDTH * len(datasets), MARGINS + ROW_HEIGHT * len(styles)
         figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(wspace=0.04))  # names stand between the panels
         panels = figure.subplots(1, len(datasets), squeeze=False)[0]
         for axes, dataset in zip(panels, datasets, strict=True):
             scores = _scores(grid[grid["dataset"] == dataset], dataset, settings)
             axes.set_title(dataset)
-            axes.set_xlabel(f"test F1 [%], {100 * settings.confidence:g} % interval")
-            _draw_models(axes, scores.loc[[*look]].sort_values("score", ascending=False, kind="stable"), look)
+            axes.set_xlabel(f"test {f1.label}, {100 * settings.confidence:g} % interval")
+            _draw_models(axes, scores.loc[[*styles]].sort_values("score", ascending=False, kind="stable"), styles)
             if baseline in scores.index:
                 score, low, high = scores.loc[baseline]
                 axes.axvspan(low, high, color=BASELINE_COLOUR, alpha=0.12, linewidth=0)
-                axes.axvline(
-                    score,
-                    color=BASELINE_COLOUR,
-                    linestyle="--",
-                    linewidth=1,
-                    label=f"baseline ({baseline})",
-                    zorder=1.5,
-                )
+                axes.axvline(score, linestyle="--", linewidth=1, label=f"baseline ({baseline})", **BEHIND)
         if drawn := panels[0].get_legend_handles_labels()[0]:
             figure.legend(handles=drawn, loc="outside lower right")
     return figure
@@ -80,21 +67,12 @@ def _scores(grid: pd.DataFrame, dataset: str, settings: Parameters) -> pd.DataFr
     return 100 * pd.DataFrame({"score": paired.f1().mean(axis=0), "low": low, "high": high}, index=paired.models)
 
 
-def _draw_models(axes: Axes, scores: pd.DataFrame, look: Mapping[str, tuple[str, str]]) -> None:
+def _draw_models(axes: Axes, scores: pd.DataFrame, styles: Mapping[str, tuple[str, str]]) -> None:
     """Draw a point with its interval for each model, the first one on top, and name it beside the axis."""
     for place, (model, (score, low, high)) in enumerate(scores.iterrows()):
-        colour, marker = look[model]
+        colour, marker = styles[model]
         axes.hlines(place, low, high, color=colour, linewidth=1.2)
-        axes.plot(
-            score,
-            place,
-            color=colour,
-            marker=marker,
-            markersize=4.5,
-            markeredgecolor="white",
-            markeredgewidth=0.5,
-            gid=model,
-        )
+        axes.plot(score, place, color=colour, marker=marker, markersize=4.5, gid=model, **POINT)
     axes.set_yticks(range(len(scores)), scores.index)
     axes.set_ylim(len(scores) - 0.3, -0.7)
     axes.grid(axis="y", visible=False)

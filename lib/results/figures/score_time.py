@@ -1,7 +1,7 @@
 """A score against the training time that it cost."""
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import matplotlib.style
 import numpy as np
@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
+from lib.results.costs import front
 from lib.results.parameters import FigureParameters
-from lib.results.pareto import front
-from lib.results.quantities import Quantity, quantity
+from lib.results.quantities import Quantity
 from lib.results.scope import Scope
-from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, looks
+from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, POINT, STYLE, colours_and_markers
 
 LABELS = {
     "textsize": 7,
@@ -38,14 +38,6 @@ class Parameters(FigureParameters):
     column: str = Field("f1", description="The score, as in the columns of tables.")
     time: list[str] = Field(min_length=1, description="Stages whose training times are added up.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
-    def stages_added(self) -> list[str]:
-        """See the base."""
-        return self.time
-
 
 def draw(settings: Parameters, scope: Scope) -> Figure:
     """Draw a score against the minutes of training that a dataset cost, one panel per dataset.
@@ -53,51 +45,40 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     Times are means over the seeds; a bar spans one standard deviation of the score to either side where there is more
     than one seed. The baseline is a dashed line. A stepped line joins the Pareto front: no other model has at least as
     good a score in at most as much time.
-
-    Raises:
-        DataError: a run is missing, incomplete or there twice.
     """
-    score, datasets, baseline = quantity(settings.column), scope.stages[settings.stage], scope.baseline
+    score = scope.quantity(settings.column, settings.stage)
+    datasets, baseline = scope.stages[settings.stage], scope.baseline
     drawn = [*scope.trained, *([baseline] if baseline else [])]
     grid = scope.grid(settings.stage, [score.source], drawn)
     minutes = scope.totals("training_seconds", settings.time, scope.trained).groupby(["dataset", "row"]).mean() / 60
     scores = score.factor * grid.groupby(["dataset", "row"])[score.source].agg(["mean", "std"]).fillna(0)
-    look = looks({row: scope.families[row] for row in scope.trained})
+    styles = colours_and_markers({row: scope.families[row] for row in scope.trained})
     with matplotlib.style.context(STYLE):
-        width, height = PANEL_INCHES
-        figure = Figure(figsize=(width * len(datasets), height), layout="constrained")
+        size = PANEL_INCHES[0] * len(datasets), PANEL_INCHES[1]
+        figure = Figure(figsize=size, layout="constrained")
         panels = figure.subplots(1, len(datasets), squeeze=False)[0]
         for axes, dataset in zip(panels, datasets, strict=True):
             axes.set_title(dataset)
             axes.set_xlabel(f"training time, {' + '.join(settings.time)} [min]")
             if baseline:
-                axes.axhline(
-                    scores.loc[(dataset, baseline), "mean"], color=BASELINE_COLOUR, linestyle="--", linewidth=1
-                )
-            _draw_models(axes, minutes[dataset], scores.loc[dataset], look)
+                height = scores.loc[(dataset, baseline), "mean"]
+                axes.axhline(height, color=BASELINE_COLOUR, linestyle="--", linewidth=1)
+            _draw_models(axes, minutes[dataset], scores.loc[dataset], styles)
             axes.margins(x=0.22, y=0.15)
         panels[0].set_ylabel(f"test {score.label}")
         figure.draw_without_rendering()  # lays the panels out, which names are placed in
         figure.set_layout_engine("none")
         for axes, dataset in zip(panels, datasets, strict=True):
-            corners = _draw_front(axes, minutes[dataset], scores.loc[dataset, "mean"], list(look), score)
-            _label(axes, minutes[dataset], scores.loc[dataset], look, baseline, corners)
+            corners = _draw_front(axes, minutes[dataset], scores.loc[dataset, "mean"], list(styles), score)
+            _label(axes, minutes[dataset], scores.loc[dataset], styles, baseline, corners)
     return figure
 
 
-def _draw_models(axes: Axes, minutes: pd.Series, scores: pd.DataFrame, look: Mapping[str, tuple[str, str]]) -> None:
-    for model, (colour, marker) in look.items():
-        axes.errorbar(
-            minutes[model],
-            scores.loc[model, "mean"],
-            yerr=scores.loc[model, "std"] or None,
-            color=colour,
-            marker=marker,
-            markeredgecolor="white",
-            markeredgewidth=0.5,
-            elinewidth=0.8,
-            gid=model,
-        )
+def _draw_models(axes: Axes, minutes: pd.Series, scores: pd.DataFrame, styles: Mapping[str, tuple[str, str]]) -> None:
+    for model, (colour, marker) in styles.items():
+        mean, deviation = scores.loc[model, ["mean", "std"]]
+        bar: dict[str, Any] = {"yerr": deviation or None, "elinewidth": 0.8}
+        axes.errorbar(minutes[model], mean, **bar, color=colour, marker=marker, gid=model, **POINT)
 
 
 def _draw_front(
@@ -118,34 +99,24 @@ def _label(
     axes: Axes,
     minutes: pd.Series,
     scores: pd.DataFrame,
-    look: Mapping[str, tuple[str, str]],
+    styles: Mapping[str, tuple[str, str]],
     baseline: str | None,
     corners: tuple[np.ndarray, np.ndarray],
 ) -> None:
     """Name the baseline and each point, where the name covers no point, no bar, no line and no other name."""
     import textalloc
 
-    models = list(look)
+    models = list(styles)
     x, y, spread = (column[models].to_numpy() for column in (minutes, scores["mean"], scores["std"]))
     radius = matplotlib.rcParams["lines.markersize"] / 2 * axes.figure.dpi / 72  # pixels
     names, at = models, [*zip(x, y, strict=True)]
-    colours = lines = [colour for colour, _ in look.values()]
+    colours = lines = [colour for colour, _ in styles.values()]
     x_lines, y_lines = [*zip(x, x, strict=True), corners[0]], [*zip(y - spread, y + spread, strict=True), corners[1]]
     if baseline:
         edges, height = axes.get_xlim(), scores.loc[baseline, "mean"]
         names, at = [f"baseline ({baseline})", *names], [(edges[1], height), *at]
         colours, lines = [BASELINE_COLOUR, *colours], ["none", *lines]
         x_lines, y_lines = [edges, *x_lines], [(height, height), *y_lines]
-    textalloc.allocate(
-        axes,
-        *zip(*at, strict=True),
-        names,
-        x_scatter=x,
-        y_scatter=y,
-        scatter_sizes=[radius] * len(models),
-        x_lines=x_lines,
-        y_lines=y_lines,
-        textcolor=colours,
-        linecolor=lines,
-        **LABELS,
-    )
+    points = {"x_scatter": x, "y_scatter": y, "scatter_sizes": [radius] * len(models)}
+    taken = {"x_lines": x_lines, "y_lines": y_lines, **points}
+    textalloc.allocate(axes, *zip(*at, strict=True), names, **taken, textcolor=colours, linecolor=lines, **LABELS)

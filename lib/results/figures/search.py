@@ -14,7 +14,6 @@ from pydantic import Field
 
 from lib.core.search_space import spelled
 from lib.results.parameters import FigureParameters
-from lib.results.quantities import quantity
 from lib.results.scope import Scope
 from lib.results.style import STYLE
 from lib.results.variants import searched, variant_scores
@@ -37,21 +36,14 @@ class Parameters(FigureParameters):
     stage: str = Field(description="Stage with `variants`; the last two of its settings span the maps.")
     column: str = Field("validation_f1", description="The score, as in the columns of tables; the highest is the best.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def draw(settings: Parameters, scope: Scope) -> Figure:
     """Draw a score of every variant, one column of maps per dataset with a scale of its own.
 
     Means over the seeds, with a standard deviation below them where there is more than one seed. The best of a dataset,
     and model if there are several, has a frame. A single setting makes maps of one row.
-
-    Raises:
-        DataError: a run is missing or there twice, or lacks the score.
     """
-    score, datasets = quantity(settings.column), scope.stages[settings.stage]
+    score, datasets = scope.quantity(settings.column, settings.stage), scope.stages[settings.stage]
     scores, values = variant_scores(scope, settings.stage, score), searched(scope, settings.stage)
     *outer, (x_name, x_values) = values.items()
     y_name, y_values = outer.pop() if outer else ("", [""])

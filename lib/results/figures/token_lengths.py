@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from lib.core.errors import DataError
 from lib.results.parameters import FigureParameters
 from lib.results.scope import Scope
-from lib.results.style import BASELINE_COLOUR, LINES, STYLE, panel_grid
+from lib.results.style import BASELINE_COLOUR, STYLE, draw_histogram, label_histogram, name_above, panel_grid
 
 PANEL_INCHES = (3.5, 3.5)
 BINS = 40
@@ -91,30 +91,10 @@ def _draw_parts(axes: Axes, parts: list[Part]) -> None:
     width = -(-longest // BINS) or 1
     edges = np.arange(longest + 0.5, -width, -width)[::-1]  # the last bin ends with the longest document
     for place, part in enumerate(parts):
-        shares = 100 * np.histogram(part.lengths, edges)[0] / max(1, len(part.lengths))
         cut = "" if part.at_limit is None else f", {100 * part.at_limit:.0f} % at {part.limit:,} tokens"
-        axes.stairs(
-            shares,
-            edges,
-            color=f"C{place}",
-            linestyle=LINES[place % len(LINES)],
-            linewidth=1.2,
-            label=f"{part.name.replace('_', ' ')}: {len(part.lengths):,} documents{cut}",
-            gid=part.name,
-        )
+        label = f"{part.name.replace('_', ' ')}: {len(part.lengths):,} documents{cut}"
+        draw_histogram(axes, part.lengths, edges, place, part.name, label)
     for limit in sorted({part.limit for part in parts}):
         axes.axvline(limit, color=BASELINE_COLOUR, linestyle="--", linewidth=0.8, zorder=0)
-        axes.annotate(
-            f"{limit:,}",
-            (limit, 1),
-            xycoords=("data", "axes fraction"),
-            xytext=(0, 2),
-            textcoords="offset points",
-            ha="center",
-            fontsize=7,
-            color=BASELINE_COLOUR,
-        )
-    axes.set(xlabel="tokens, after the cut", ylabel=f"documents [% per {width} token{'s' * (width > 1)}]")
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), borderaxespad=5, fontsize=7)  # below the axis' label
+        name_above(axes, limit, f"{limit:,}")
+    label_histogram(axes, "tokens, after the cut", "token", width)

@@ -12,7 +12,7 @@ from pydantic import Field
 from lib.core.search_space import Dimension, short_name, spelled
 from lib.results.parameters import FigureParameters
 from lib.results.scope import Scope
-from lib.results.style import PANEL_INCHES, STYLE, legend_beside, looks, panel_grid
+from lib.results.style import PANEL_INCHES, STYLE, colours_and_markers, legend_beside, panel_grid
 from lib.results.trials import load_trials
 
 BEST = "best so far"
@@ -29,10 +29,6 @@ class Parameters(FigureParameters):
     kind: Literal["trials"]
     stage: str = Field(description="Stage with `tuning`.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def draw(settings: Parameters, scope: Scope) -> Figure:
     """Draw the score of every trial by its number and against each of its settings, in the colour of its model.
@@ -40,13 +36,10 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     The line is the best score so far, a ring the best of all. Pruned trials are crosses, at the score of their last
     evaluation; one that diverged is a triangle at the lower edge. Scales are logarithmic where the space
     is.
-
-    Raises:
-        DataError: a run is missing, there twice or damaged.
     """
     searches = load_trials(scope, settings.stage)
     space, score = searches[0].space, searches[0].score
-    look = looks({row: scope.families.get(row, row) for row in scope.models})
+    styles = colours_and_markers({row: scope.families.get(row, row) for row in scope.models})
     with matplotlib.style.context(STYLE):
         figure, (by_trial, *panels) = panel_grid(1 + len(space), PANEL_INCHES)
         by_trial.set(xlabel="trial", ylabel=score.label)
@@ -55,7 +48,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
             axes.set(xlabel=short_name(place).replace("_", " "), ylabel=score.label)
             _set_scale(axes, dimension)
         for search in searches:
-            colour, _ = look[search.row]
+            colour, _ = styles[search.row]
             name = f" ({search.row})" if len(searches) > 1 else ""
             frame = search.frame
             _reach(by_trial, 0, len(frame) - 1)

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from lib.results.parameters import FigureParameters
 from lib.results.scope import Scope
-from lib.results.style import LINES, PANEL_INCHES, STYLE, panel_grid
+from lib.results.style import PANEL_INCHES, STYLE, draw_histogram, label_histogram, panel_grid
 from lib.results.texts import load_texts
 
 BINS = 40
@@ -29,11 +29,7 @@ class Parameters(FigureParameters):
 
 
 def draw(settings: Parameters, scope: Scope) -> Figure:
-    """Draw which share of the documents of each split has how many words.
-
-    Raises:
-        DataError: a description is missing or damaged.
-    """
+    """Draw which share of the documents of each split has how many words."""
     with matplotlib.style.context(STYLE):
         figure, panels = panel_grid(len(scope.descriptions), PANEL_INCHES)
         for axes, (dataset, file) in zip(panels, scope.descriptions.items(), strict=True):
@@ -48,16 +44,6 @@ def _draw_splits(axes: Axes, texts: pd.DataFrame, share: float) -> None:
     edges = np.arange(-0.5, longest + width + 0.5, width)
     for place, (split, words) in enumerate(texts.groupby("split", sort=False, observed=True)["words"]):
         beyond = (words > edges[-1]).sum()
-        axes.stairs(
-            100 * np.histogram(words, edges)[0] / len(words),
-            edges,
-            color=f"C{place}",
-            linestyle=LINES[place],
-            linewidth=1.2,
-            label=f"{split}: {len(words):,} documents" + (f", {beyond:,} longer" if beyond else ""),
-            gid=split,
-        )
-    axes.set(xlabel="words", ylabel=f"documents [% per {width} word{'s' * (width > 1)}]")
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 0), borderaxespad=5, fontsize=7)  # below the axis' label
+        label = f"{split}: {len(words):,} documents" + (f", {beyond:,} longer" if beyond else "")
+        draw_histogram(axes, words, edges, place, str(split), label)
+    label_histogram(axes, "words", "word", width)

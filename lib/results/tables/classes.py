@@ -7,7 +7,7 @@ from pydantic import Field
 
 from lib.results.parameters import TableParameters
 from lib.results.predictions import class_names, load_items
-from lib.results.published import note, published_classes
+from lib.results.printed_values import note, published_classes
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -25,19 +25,12 @@ class Parameters(TableParameters):
     stage: str = Field(description="Stage whose runs it shows.")
     models: list[str] = Field(min_length=1, max_length=1, description="The model.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return precision, recall and F1 on test in percent: one row per class, then accuracy and macro average.
 
     With more than one seed these are means. Beside what the study published stands its value, if the report asks for
     it.
-
-    Raises:
-        DataError: a run has no predictions, or no names of classes.
     """
     grid = scope.grid(settings.stage)
     reports = [_class_scores(folder) for folder in grid["folder"]]

@@ -44,10 +44,6 @@ class Parameters(TableParameters):
         None, description="Grams of CO2 equivalent per kWh of the electricity used."
     )
 
-    def stages_added(self) -> list[str]:
-        """See the base."""
-        return self.time
-
     @check
     def _rates_have_what_they_need(self) -> Iterator[str]:
         if self.currency is None and any(each.price_per_hour is not None for each in self.rates.values()):
@@ -61,9 +57,6 @@ def make(settings: Parameters, scope: Scope) -> Table:
 
     Hours on different hardware are never added up. Price, energy and carbon have columns as far as `settings` give
     what they follow from; hardware without a rate leaves them empty.
-
-    Raises:
-        DataError: a run is missing, incomplete or there twice.
     """
     runs = pd.concat(scope.grid(stage, ["seconds"]) for stage in settings.time).fillna({"hardware": "unknown"})
     together = runs.drop_duplicates("folder").assign(row="all")

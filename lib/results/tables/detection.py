@@ -33,10 +33,6 @@ class Parameters(TableParameters):
     stage: str = Field(description="Stage whose runs it shows.")
     positive: str | None = Field(None, description="The class to detect; null = the last one.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return scores of detection on test in percent: one row per model.

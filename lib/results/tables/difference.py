@@ -22,10 +22,6 @@ class Parameters(TableParameters):
     stage: str = Field(description="Stage whose runs it shows.")
     columns: list[str] = Field(["f1"], min_length=1, description="The scores, as in the columns of tables.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
     @check
     def _columns_are_scores(self) -> Iterator[str]:
         for column in self.columns:
@@ -38,11 +34,8 @@ def make(settings: Parameters, scope: Scope) -> Table:
 
     With more than one seed these are means; a difference is taken between runs of the same seed, so that its standard
     deviation is that of paired runs. A model's difference from itself is left empty.
-
-    Raises:
-        DataError: a run is missing, incomplete or there twice.
     """
-    quantities = [quantity(column) for column in settings.columns]
+    quantities = [scope.quantity(column, settings.stage) for column in settings.columns]
     others = [model for model in (scope.reference, scope.baseline) if model and model in scope.owners[settings.stage]]
     rows = list(dict.fromkeys([*scope.models, *others]))
     grid = scope.grid(settings.stage, [each.source for each in quantities], rows)
@@ -58,9 +51,9 @@ def make(settings: Parameters, scope: Scope) -> Table:
                 label = f"{dataset} {each.difference_label(f'against {other}')}"
                 difference = scores.drop(index=other) - scores.loc[other]
                 shown[f"{name}_against_{other}"] = (difference, Column(label, each.decimals, signed=True))
-            for column, (values, look) in shown.items():
+            for column, (values, form) in shown.items():
                 frame[column] = values.mean(axis=1).reindex(scope.models).to_numpy()
-                printed[column] = look
+                printed[column] = form
                 if several_seeds:
                     frame[f"{column}_sd"] = values.std(axis=1).reindex(scope.models).to_numpy()
     return Table(frame, printed)

@@ -32,10 +32,6 @@ class Parameters(TableParameters):
     )
     threshold: Fraction = Field(0.01, description="Share below which languages are summed up as `other`.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return error rates on test in percent: one row per model, one column per part of the documents.

@@ -1,13 +1,13 @@
 """The geometry of attention before and after a training: a row per model and kind of weights."""
 
 import itertools
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.results.geometry import OF_WEIGHTS, Per, Weights, at_ends, geometry_values
+from lib.results.geometry_values import OF_WEIGHTS, GeometryParameters, Weights, at_ends, geometry_values
 from lib.results.parameters import TableParameters
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
@@ -26,37 +26,16 @@ COLUMNS = {
 """What the columns are called; those that no row has a value in are left out."""
 
 
-class Parameters(TableParameters):
+class Parameters(GeometryParameters, TableParameters):
     """A row per model, dataset and kind of weights: first and last symmetry and directionality."""
 
-    needs_training: ClassVar[bool] = True
-    needs_geometry: ClassVar[bool] = True
-
     kind: Literal["geometry"]
-    stage: str | list[str] = Field(
-        description="Stage whose training it shows; it needs a section `geometry`. If several are named, each model "
-        "shows the one that it passes."
-    )
     weights: list[Weights] = Field(
         ["merged", "delta"],
         min_length=1,
         description="The model's weights (`merged`), their change by LoRA (`delta`), the product of LoRA's own "
         "matrices (`adapter`); a model without LoRA has only `merged`.",
     )
-    positions: list[int] = Field(
-        [0], min_length=1, description="Measured positions of keys relative to queries; several are averaged."
-    )
-    per: Per = Field(
-        "layer", description="Means and deviations are taken over layers, or over all heads of all layers."
-    )
-
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage] if isinstance(self.stage, str) else []
-
-    def stages_added(self) -> list[str]:
-        """See the base."""
-        return [] if isinstance(self.stage, str) else self.stage
 
 
 def make(settings: Parameters, scope: Scope) -> Table:

@@ -5,8 +5,8 @@ from typing import ClassVar, Literal
 import pandas as pd
 from pydantic import Field
 
-from lib.results.groups import accuracy_by_group
 from lib.results.parameters import TableParameters
+from lib.results.predictions import accuracy_by_group
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -29,19 +29,12 @@ class Parameters(TableParameters):
         "models", description="What the rows stand for; the others are columns. Groups with long names suit rows."
     )
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return accuracy on test in percent: one row per model, one column per group of documents, ascending, or turned.
 
     With more than one seed these are means, with a standard deviation beside them. Groups are called by what their
     number is, `distance_16`, `distance_32`, unless they have names.
-
-    Raises:
-        DataError: a run is missing or there twice, or has no predictions by group.
     """
     (dataset,) = scope.stages[settings.stage]
     group, names = settings.label or scope.groups[dataset], scope.group_names.get(dataset)

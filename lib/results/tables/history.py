@@ -21,10 +21,6 @@ class Parameters(TableParameters):
     stage: str = Field(description="Stage whose runs it shows.")
     column: str = Field("train_loss", description="Column of the history, such as `train_loss` or `eval_f1_macro`.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return a column of the history by epoch and model, unscaled.
@@ -45,8 +41,8 @@ def make(settings: Parameters, scope: Scope) -> Table:
         )
     cells = epochs.groupby(["epoch", "row"])[settings.column]
     means, deviations = cells.mean().unstack("row"), cells.std().unstack("row")
-    whole = (means.index % 1 == 0).all()
-    frame, columns = pd.DataFrame({"epoch": means.index}), {"epoch": Column("epoch", 0 if whole else 2)}
+    decimals = 0 if (means.index % 1 == 0).all() else 2
+    frame, columns = pd.DataFrame({"epoch": means.index}), {"epoch": Column("epoch", decimals)}
     label = settings.column.replace("_", " ")
     for model in [model for model in scope.models if model in means]:
         frame[model], columns[model] = means[model].to_numpy(), Column(f"{model} {label}", 4)

@@ -31,19 +31,12 @@ class Parameters(TableParameters):
     kind: Literal["parameters"]
     stage: str = Field(description="Stage whose models are counted, with the head of its task.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return the number of weights of each model, frozen ones included, by part and in all; `trained` with adapters.
 
     A part that no model has makes no column, and one that a model does not have, or its record does not count, is left
     empty. The seed changes no number.
-
-    Raises:
-        DataError: a run is missing, does not count its weights, or is there twice.
     """
     sources = {part: f"parameters_{part}" for part in PARTS}
     grid = scope.grid(settings.stage, [sources["total"]]).reindex(columns=["row", *sources.values()])

@@ -7,14 +7,14 @@ from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.evaluation.statistics import interval
-from lib.results.paired import paired_predictions
+from lib.results.costs import dominance, front
 from lib.results.parameters import TableParameters
-from lib.results.pareto import dominance, front
+from lib.results.predictions import paired_predictions
 from lib.results.quantities import QUANTITIES
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
-F1, MINUTES, MEMORY = (QUANTITIES[name] for name in ("f1", "total_minutes", "memory"))
+MINUTES, MEMORY = QUANTITIES["total_minutes"], QUANTITIES["memory"]
 ENDS = ("low", "high")
 
 
@@ -41,14 +41,6 @@ class Parameters(TableParameters):
         """See the base."""
         return self.intervals
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
-    def stages_added(self) -> list[str]:
-        """See the base."""
-        return self.time
-
 
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return F1, minutes of training and peak memory, and whether they are on the front: a row per dataset and model.
@@ -60,27 +52,28 @@ def make(settings: Parameters, scope: Scope) -> Table:
         DataError: a run is missing or incomplete, or its memory is of another kind than that of the others.
     """
     rows = scope.trained
-    scores = scope.grid(settings.stage, [F1.source], rows)
+    f1 = scope.quantity("f1", settings.stage)
+    scores = scope.grid(settings.stage, [f1.source], rows)
     used = pd.concat(scope.grid(stage, [MEMORY.source], rows) for stage in settings.time)
     seconds = scope.totals(MINUTES.source, settings.time, rows)
     frames = []
     for dataset in scope.stages[settings.stage]:
         here = scores[scores["dataset"] == dataset]
-        f1 = here.groupby("row")[F1.source]
+        of_seeds = f1.factor * here.groupby("row")[f1.source].agg(["mean", "std"])
         costs = {MINUTES: seconds[dataset].groupby("row").mean(), MEMORY: _peaks(used[used["dataset"] == dataset])}
-        frame = pd.DataFrame({"dataset": dataset, F1.name: F1.factor * f1.mean()}, index=pd.Index(rows, name="model"))
-        frame[f"{F1.name}_sd"] = F1.factor * f1.std()
+        frame = pd.DataFrame({"dataset": dataset, f1.name: of_seeds["mean"]}, index=pd.Index(rows, name="model"))
+        frame[f"{f1.name}_sd"] = of_seeds["std"]
         if settings.intervals:
             paired = paired_predictions(here)
             ends = interval(paired.resampled_f1(dataset, resamples=settings.resamples), settings.confidence)
             for name, end in zip(ENDS, ends, strict=True):
-                frame[name] = pd.Series(F1.factor * end, index=paired.models)
+                frame[name] = pd.Series(f1.factor * end, index=paired.models)
         for each, values in costs.items():
             frame[each.name] = each.factor * values
-        frames.append(_with_front(frame).reset_index())
+        frames.append(_with_front(frame, f1.name).reset_index())
     frame = pd.concat(frames, ignore_index=True)
     percent = f"{100 * settings.confidence:g} %"
-    columns = {each.name: Column(each.label, each.decimals) for each in (F1, MINUTES, MEMORY)}
+    columns = {each.name: Column(each.label, each.decimals) for each in (f1, MINUTES, MEMORY)}
     columns |= {"low": Column(f"{percent} interval from", 2), "high": Column("to", 2)} if settings.intervals else {}
     shown = frame.dropna(axis="columns", how="all")  # deviations of a single seed
     return Table(shown[["dataset", *shown.columns.drop("dataset")]], columns, _note(settings))
@@ -98,23 +91,23 @@ def _peaks(used: pd.DataFrame) -> pd.Series:
     return used.groupby(["row", "seed"])[MEMORY.source].max().groupby("row").mean()
 
 
-def _with_front(frame: pd.DataFrame) -> pd.DataFrame:
+def _with_front(frame: pd.DataFrame, f1: str) -> pd.DataFrame:
     """Return `frame` with who is on the front, who dominates others, and whose F1 lies in a neighbour's interval."""
-    costs = pd.concat([-frame[F1.name], frame[[MINUTES.name, MEMORY.name]]], axis=1)
+    costs = pd.concat([-frame[f1], frame[[MINUTES.name, MEMORY.name]]], axis=1)
     members, dominated = front(costs), dominance(costs)
     frame = frame.assign(
         front=["yes" if model in members else "no" for model in frame.index],
         dominated_by=[", ".join(each for each in members if dominated.loc[model, each]) for model in frame.index],
     )
     if "low" in frame:
-        ranks = frame.loc[members, F1.name].rank(method="first")
+        ranks = frame.loc[members, f1].rank(method="first")
         frame["f1_within_interval_of"] = [
             ", ".join(
                 each
                 for each in members
                 if model in members
                 and abs(ranks[each] - ranks[model]) == 1
-                and frame.loc[each, "low"] <= frame.loc[model, F1.name] <= frame.loc[each, "high"]
+                and frame.loc[each, "low"] <= frame.loc[model, f1] <= frame.loc[each, "high"]
             )
             for model in frame.index
         ]

@@ -6,9 +6,9 @@ from typing import ClassVar, Literal, TypeAlias
 import pandas as pd
 from pydantic import Field
 
+from lib.results.costs import dominance
 from lib.results.parameters import TableParameters
-from lib.results.pareto import dominance
-from lib.results.published import MACHINE, NOTES, note, published
+from lib.results.printed_values import MACHINE, NOTES, note, published
 from lib.results.quantities import QUANTITIES
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
@@ -21,6 +21,7 @@ TOGETHER = ("tapt", "finetune")
 """Stages whose costs the study takes together."""
 Facts: TypeAlias = pd.DataFrame
 """A row per number: the columns of `PLACE`, `value` and `hardware`."""
+NOTHING = pd.DataFrame(columns=[*PLACE, "value", "hardware"])
 
 
 class Parameters(TableParameters):
@@ -43,9 +44,6 @@ def make(settings: Parameters, scope: Scope) -> Table:
 
     Ours are means over the seeds. `agrees` says whether ours is the printed number when it is rounded as that. Where
     it depends on the machine and ours is not of the study's kind, there is neither that nor a difference or ratio.
-
-    Raises:
-        DataError: a record is missing or damaged.
     """
     study = scope.published
     assert study is not None  # the report was checked
@@ -96,11 +94,10 @@ def _ours(scope: Scope) -> Facts:
     grid = rows.merge(scope.runs, on=["stage", "model"]).drop(columns="model").rename(columns={"row": "model"})
     grid["hardware"] = grid["hardware"].fillna("unknown")
     searched = grid["variant"] != ""
-    measured = [
-        _facts(grid[~searched], QUANTITIES[name].name, QUANTITIES[name].source, QUANTITIES[name].factor)
-        for name in MEASURED
-    ]
-    totals = pd.concat(measured, ignore_index=True)
+    by_score = grid[~searched].groupby(grid["score"].fillna("f1_macro"), sort=False)
+    shown = [(runs, QUANTITIES[name].of(score)) for name in MEASURED for score, runs in by_score]
+    measured = [_facts(runs, each.name, each.source, each.factor) for runs, each in shown]
+    totals = pd.concat([NOTHING, *measured], ignore_index=True)
     return pd.concat(
         [
             totals,
@@ -116,7 +113,7 @@ def _ours(scope: Scope) -> Facts:
 def _facts(grid: pd.DataFrame, quantity: str, source: str, factor: float, item: str | None = None) -> Facts:
     """Return the mean over the seeds of a column of the runs; nothing where no run has a value."""
     if source not in grid:
-        return pd.DataFrame(columns=[*PLACE, "value", "hardware"])
+        return NOTHING
     cells = grid.groupby(["stage", "dataset", "model"])
     facts = pd.DataFrame({"value": factor * cells[source].mean(), "hardware": cells["hardware"].agg(_all)})
     return facts.reset_index().assign(item=item, quantity=quantity)
@@ -135,7 +132,7 @@ def _wide(totals: Facts, quantity: str, stages: Sequence[str], how: Literal["sum
 
 def _tidy(values: pd.DataFrame, totals: Facts, stage: str, quantity: str) -> Facts:
     if values.empty:
-        return pd.DataFrame(columns=[*PLACE, "value", "hardware"])
+        return NOTHING
     hardware = totals.groupby(["dataset", "model"])["hardware"].agg(_all).rename("hardware")
     tidy = values.rename_axis(columns="model").stack().rename("value").reset_index()
     return tidy.join(hardware, on=["dataset", "model"]).assign(stage=stage, item=None, quantity=quantity)

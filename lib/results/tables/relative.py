@@ -7,9 +7,9 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.sections import check
+from lib.results.costs import COSTS, CostName, relative_cost
 from lib.results.parameters import TableParameters
 from lib.results.quantities import quantity
-from lib.results.relative import COSTS, CostName, relative_cost
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -48,9 +48,6 @@ def make(settings: Parameters, scope: Scope) -> Table:
     """Return by how many per cent the cost of each model is above the reference's, for each group and dataset.
 
     A column bears the names of the stages that work on its dataset, where there are several groups.
-
-    Raises:
-        DataError: a run is missing, incomplete or there twice.
     """
     models = [model for model in scope.models if model != scope.reference]
     label = quantity(settings.column).label.partition(" [")[0]

@@ -6,9 +6,8 @@ import pandas as pd
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from lib.core.sections import Section
+from lib.results.costs import relative_cost
 from lib.results.parameters import TableParameters
-from lib.results.quantities import quantity
-from lib.results.relative import relative_cost
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -32,7 +31,7 @@ class Margin(Section):
 
 
 class Parameters(TableParameters):
-    """One row per model and dataset: quality, cost and stability, each met, not met, or not to be told."""
+    """One row per model and dataset: quality, cost and stability, each met, not met, or without a verdict."""
 
     beside: ClassVar[tuple[Literal["reference"], Literal["baseline"]]] = ("reference", "baseline")
 
@@ -54,29 +53,18 @@ class Parameters(TableParameters):
     spread: NonNegativeFloat = Field(1, description="Maximum points between the best and the worst seed.")
     seeds: int = Field(3, ge=2, description="Minimum number of seeds to show stability.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
-    def stages_added(self) -> list[str]:
-        """See the base."""
-        return self.time
-
 
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return the figures of each model on each dataset, with a verdict on quality, cost and stability.
 
-    Scores are means over the seeds. Where there are several datasets, a row `all` tells what is met on every one. What
-    the records cannot tell has no verdict: without a baseline, without costs to compare (see `relative_cost`), or with
+    Scores are means over the seeds. Where there are several datasets, a row `all` says what is met on every one. There
+    is no verdict where records do not suffice: without a baseline or costs to compare (see `relative_cost`), or with
     too few seeds, unless these lie too far apart already.
-
-    Raises:
-        DataError: a run is missing, incomplete or there twice.
 
     Source:
         Requirements WNF-1 and WNF-2 of the study (sections 1.6.1 and 1.6.2).
     """
-    score, figures = quantity(settings.column), _figures(settings, scope)
+    score, figures = scope.quantity(settings.column, settings.stage), _figures(settings, scope)
     met = _verdicts(settings, scope, figures)
     models, datasets = scope.trained, list(scope.stages[settings.stage])
     words = met.apply(lambda verdicts: verdicts.astype(object).map(WORDS).fillna(UNKNOWN))
@@ -104,9 +92,9 @@ def make(settings: Parameters, scope: Scope) -> Table:
 
 
 def _figures(settings: Parameters, scope: Scope) -> pd.DataFrame:
-    """Return the figures that verdicts rest on, by `model` and `dataset`; NaN where the records do not tell."""
+    """Return the figures that verdicts rest on, by `model` and `dataset`; NaN where the records do not suffice."""
     assert scope.reference is not None  # the study was checked
-    score, models = quantity(settings.column), scope.trained
+    score, models = scope.quantity(settings.column, settings.stage), scope.trained
     compared = [model for model in models if model != scope.reference]
     rows = dict.fromkeys([*models, scope.reference, *filter(None, [scope.baseline])])
     grid = scope.grid(settings.stage, [score.source], list(rows))
@@ -133,7 +121,7 @@ def _figures(settings: Parameters, scope: Scope) -> pd.DataFrame:
 
 
 def _verdicts(settings: Parameters, scope: Scope, figures: pd.DataFrame) -> pd.DataFrame:
-    """Return whether each requirement is met, missing where that cannot be told; by `model` and `dataset`."""
+    """Return whether each requirement is met, missing where the records do not suffice; by `model` and `dataset`."""
     models = figures.index.get_level_values("model")
     is_reference = pd.Series(models == scope.reference, figures.index)
     margins = settings.above_baseline

@@ -7,7 +7,6 @@ from pydantic import Field
 
 from lib.core.search_space import short_name
 from lib.results.parameters import TableParameters
-from lib.results.quantities import quantity
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 from lib.results.variants import variant_scores
@@ -24,20 +23,13 @@ class Parameters(TableParameters):
     stage: str = Field(description="Stage with `variants`.")
     column: str = Field("validation_f1", description="The score, as in the columns of tables; the highest is the best.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return one row per variant, and model if there are several: its settings, and its score on each dataset.
 
     With more than one seed these are means, with a standard deviation beside them.
-
-    Raises:
-        DataError: a run is missing or there twice, or lacks the score.
     """
-    score = quantity(settings.column)
+    score = scope.quantity(settings.column, settings.stage)
     scores = variant_scores(scope, settings.stage, score)
     rows = [
         {"model": model, **{short_name(name): value for name, value in variant.items()}}

@@ -7,7 +7,6 @@ from pydantic import Field
 
 from lib.core.search_space import short_name, variant_name
 from lib.results.parameters import TableParameters
-from lib.results.quantities import quantity
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 from lib.results.variants import variant_scores
@@ -27,21 +26,14 @@ class Parameters(TableParameters):
     stage: str = Field(description="Stage with `variants`.")
     column: str = Field("validation_f1", description="The score, as in the columns of tables; the highest is the best.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return one row per dataset, and model if there are several: the best settings, their score, lead and seeds.
 
     With more than one seed the score is a mean, with a standard deviation beside it. The lead is missing where there is
     one variant only.
-
-    Raises:
-        DataError: a run is missing or there twice, or lacks the score.
     """
-    score, stage = quantity(settings.column), settings.stage
+    score, stage = scope.quantity(settings.column, settings.stage), settings.stage
     variants = {variant_name(variant): variant for variant in scope.variants[stage]}
     seeds = scope.grid(stage).groupby("dataset")["seed"].nunique()
     rows = []

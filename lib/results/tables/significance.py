@@ -17,8 +17,8 @@ from lib.evaluation.statistics import (
     mcnemar_test,
     smallest_difference,
 )
-from lib.results.paired import paired_predictions
 from lib.results.parameters import TableParameters
+from lib.results.predictions import paired_predictions
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -39,16 +39,12 @@ class Parameters(TableParameters):
     )
     resamples: int = Field(10_000, ge=1000, description="Resamples of the bootstrap.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return for each dataset, model, and reference or baseline: F1 difference in points, interval, tests, result.
 
     The interval is that of a paired bootstrap over documents and, with more than one seed, over seeds. McNemar's exact
-    test is of which documents are right; of spans, which are hardly ever right as a whole, the test is that of the
+    test is of which documents are right; of spans, which are rarely right as a whole, the test is that of the
     bootstrap. Holm's correction is over all rows. A model is `better` or `worse` if the interval excludes 0 and the
     corrected test rejects, both to the same side. Reference and baseline are compared once. The note says how small a
     difference each test set can show, by McNemar's test.
@@ -101,7 +97,7 @@ def _pairs(scope: Scope, stage: str) -> list[tuple[str, str]]:
 
 
 def _compared(paired: Paired, pairs: Sequence[tuple[str, str]], dataset: str, settings: Parameters) -> pd.DataFrame:
-    """Return one row per pair: its difference, interval and test, and the share of documents that tell it apart.
+    """Return one row per pair: difference, interval, test, and the share of documents that only one of them gets right.
 
     `tested` is the difference that the test is of.
     """

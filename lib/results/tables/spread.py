@@ -7,7 +7,6 @@ from pydantic import Field
 
 from lib.core.search_space import short_name, variant_name
 from lib.results.parameters import TableParameters
-from lib.results.quantities import quantity
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -22,10 +21,6 @@ class Parameters(TableParameters):
     stage: str = Field(description="Stage whose runs it shows.")
     column: str = Field("f1", description="The score, as in the columns of tables.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return the greatest and the least score over the seeds, their difference, and how many seeds, of each model.
@@ -33,11 +28,8 @@ def make(settings: Parameters, scope: Scope) -> Table:
     Of a stage with variants, these are rows of their own, each with its settings.
 
     With a single seed the difference is left empty.
-
-    Raises:
-        DataError: a run is missing, incomplete or there twice.
     """
-    score = quantity(settings.column)
+    score = scope.quantity(settings.column, settings.stage)
     grid = scope.grid(settings.stage, [score.source])
     variants = scope.variants.get(settings.stage, [{}])
     rows = pd.MultiIndex.from_product([scope.models, map(variant_name, variants)])

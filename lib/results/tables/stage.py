@@ -8,8 +8,8 @@ from pydantic import Field
 
 from lib.core.sections import check
 from lib.results.parameters import TableParameters
-from lib.results.published import note, published_runs
-from lib.results.quantities import QUANTITIES, Quantity, quantity
+from lib.results.printed_values import note, published_runs
+from lib.results.quantities import QUANTITIES
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -28,10 +28,6 @@ class Parameters(TableParameters):
         "`sequence_accuracy`, `parameters`, `trained` (weights), `trained_share`, `epochs`, or a metric of the record.",
     )
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage] if isinstance(self.stage, str) else self.stage
-
     @check
     def _stages_are_distinct(self) -> Iterator[str]:
         if len(set(stages := self.stages_passed())) < len(stages):
@@ -42,10 +38,9 @@ class Parameters(TableParameters):
         if isinstance(self.columns, dict) and set(self.columns) != set(stages := self.stages_passed()):
             yield f"columns are of {', '.join(self.columns)}, not of {', '.join(stages)}. Give each stage its columns"
 
-    def quantities(self, stage: str) -> list[Quantity]:
+    def columns_of(self, stage: str) -> list[str]:
         """Return what it shows of the runs of a stage."""
-        columns = self.columns[stage] if isinstance(self.columns, dict) else self.columns
-        return [quantity(column) for column in columns]
+        return self.columns[stage] if isinstance(self.columns, dict) else self.columns
 
 
 def make(settings: Parameters, scope: Scope) -> Table:
@@ -55,11 +50,8 @@ def make(settings: Parameters, scope: Scope) -> Table:
     Beside memory, `memory_kind` says what kind was measured, `gpu` or `resident`; beside what the study published
     stands its value, if the report asks for it. Columns bear the names of datasets (one stage), of stages (several,
     each with one dataset) or of both; with several quantities, theirs as well.
-
-    Raises:
-        DataError: a run is missing, incomplete or there twice.
     """
-    shown = {stage: settings.quantities(stage) for stage in scope.stages}
+    shown = {stage: [scope.quantity(each, stage) for each in settings.columns_of(stage)] for stage in scope.stages}
     quantities = list(dict.fromkeys(each for of_stage in shown.values() for each in of_stage))
     grid = pd.concat(scope.grid(stage, [each.source for each in of_stage]) for stage, of_stage in shown.items())
     cells = grid.groupby(["row", "stage", "dataset"])

@@ -23,9 +23,6 @@ def make(settings: Parameters, scope: Scope) -> Table:
 
     `words_p95` is the number that 95 % of the documents do not exceed. `repeated` counts documents with the same text
     as an earlier one of their split; `near_copies` is the share with a near copy in training.
-
-    Raises:
-        DataError: a description is missing or damaged.
     """
     descriptions = {dataset: load_texts(file) for dataset, file in scope.descriptions.items()}
     rows = [

@@ -29,9 +29,6 @@ def make(settings: Parameters, scope: Scope) -> Table:
         settings: nothing to set.
         scope: whose files hold `{split: {documents, mean, std, median, min, max}}` as JSON, the statistics of no
             documents null.
-
-    Raises:
-        DataError: a file is missing or lacks a figure.
     """
     rows = []
     for (corpus, tokenizer), path in zip(scope.tokenised, scope.files, strict=True):

@@ -25,17 +25,9 @@ class Parameters(TableParameters):
     kind: Literal["trials"]
     stage: str = Field(description="Stage with `tuning`.")
 
-    def stages_passed(self) -> list[str]:
-        """See the base."""
-        return [self.stage]
-
 
 def make(settings: Parameters, scope: Scope) -> Table:
-    """Return one row per trial, with dataset and model where there are several.
-
-    Raises:
-        DataError: a run is missing, there twice or damaged.
-    """
+    """Return one row per trial, with dataset and model where there are several."""
     searches = load_trials(scope, settings.stage)
     score = searches[0].score
     rows = pd.concat([each.frame.assign(dataset=each.dataset, model=each.row) for each in searches], ignore_index=True)

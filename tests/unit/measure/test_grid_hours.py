@@ -9,7 +9,7 @@ from lib.core.errors import DataError
 from lib.measure import estimates
 from lib.measure import grid_hours as module
 from lib.measure.grid_hours import described, grid_hours, summary, training_lengths
-from lib.results.published import published_runs
+from lib.results.printed_values import published_runs
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.plan import Plan
 

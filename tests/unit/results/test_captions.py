@@ -2,16 +2,15 @@
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import get_args
 
 import pytest
 from docutils.core import publish_string
 from jinja2 import Environment, StrictUndefined
 from studies import SMALL, changed
 
+from lib.analysis.parameters import ANALYSES
 from lib.results.parameters import FIGURES, TABLES
 from lib.study.configuration import load_study, read_layers
-from lib.study.report import Analysis
 from lib.workflow.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -22,7 +21,7 @@ BENCH = {
     "attention_cost", "attention_time", "attention_memory", "training_cost", "favor_error", "lsh_recall",
     "sequence_cost", "sequence_time", "memory_cost", "memory_length", "adaptation_cost",
 }  # fmt: skip
-KINDS = {*TABLES.kinds(), *FIGURES.kinds(), *get_args(Analysis.model_fields["kind"].annotation)}
+KINDS = {*TABLES.kinds(), *FIGURES.kinds(), *ANALYSES.kinds()}
 
 
 def rendered(path, study):

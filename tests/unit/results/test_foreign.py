@@ -198,7 +198,7 @@ def test_every_gap_in_a_history_is_named(bring, tmp_path):
 
 
 def test_a_missing_column_is_named(bring, tmp_path):
-    with pytest.raises(DataError, match=r"runs.parquet: has no column attention, epochs. Expected"):
+    with pytest.raises(DataError, match=r"runs.parquet: .*attention, epochs"):
         bring(
             {key: value for key, value in PRETRAINED.items() if key not in ("attention", "epochs")},
             history=rows_of(PRETRAINED),
@@ -207,5 +207,5 @@ def test_a_missing_column_is_named(bring, tmp_path):
 
 def test_runs_that_are_there_are_not_replaced(bring):
     bring(PRETRAINED)
-    with pytest.raises(DataError, match="out/runs: exists"):
+    with pytest.raises(DataError, match="out/runs"):
         bring(PRETRAINED)

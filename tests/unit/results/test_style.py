@@ -4,17 +4,17 @@ from defusedxml import minidom
 from matplotlib.figure import Figure
 
 from lib.core.errors import ProjectError
-from lib.results.style import MARKERS, STYLE, looks, save_figure
+from lib.results.style import MARKERS, STYLE, colours_and_markers, save_figure
 
 
 def test_a_family_is_what_the_study_says():
-    given = looks({"sdpa": "sdpa", "sdpa-then-favor": "favor", "favor-m64": "favor"})
+    given = colours_and_markers({"sdpa": "sdpa", "sdpa-then-favor": "favor", "favor-m64": "favor"})
     assert given == {"sdpa": ("C0", "o"), "sdpa-then-favor": ("C1", "o"), "favor-m64": ("C1", "s")}
 
 
 def test_markers_of_a_large_family_begin_again():
     models = [f"m{number}" for number in range(len(MARKERS) + 1)]
-    given = list(looks(dict.fromkeys(models, "one")).values())
+    given = list(colours_and_markers(dict.fromkeys(models, "one")).values())
     assert [marker for _, marker in given] == [*MARKERS, MARKERS[0]]
     assert {colour for colour, _ in given} == {"C0"}
 

@@ -51,10 +51,10 @@ def test_scores_are_those_of_each_variant_in_order(tmp_path):
 
 def test_a_missing_variant_and_a_missing_score_are_named(tmp_path):
     files = write(tmp_path, [(0.9,), (0.8,), (0.7,)])
-    with pytest.raises(DataError, match="search/sdpa/imdb/freeze_layers-1/seed-0: no record"):
+    with pytest.raises(DataError, match="search/sdpa/imdb/freeze_layers-1/seed-0"):
         best_settings(scope(FIELDS, files[:2]))
     write_run(tmp_path, "search", "sdpa", "imdb", variant=VARIANTS[1], eval_f1_macro=None)
-    with pytest.raises(DataError, match="search/sdpa/imdb/freeze_layers-0/seed-0: no value of eval_f1_macro"):
+    with pytest.raises(DataError, match="search/sdpa/imdb/freeze_layers-0/seed-0.*eval_f1_macro"):
         best_settings(scope(FIELDS, files))
 
 
@@ -63,7 +63,7 @@ def test_a_model_that_is_not_scored_on_validation_is_named(tmp_path):
         write_run(tmp_path, "search", "sdpa", "imdb", variant=variant, epochs=0, eval_f1_macro=None) / "run.json"
         for variant in VARIANTS
     ]
-    with pytest.raises(DataError, match="search: sdpa has no eval_f1_macro"):
+    with pytest.raises(DataError, match="search: sdpa .*eval_f1_macro"):
         best_settings(scope(FIELDS, files))
 
 
@@ -77,7 +77,7 @@ def test_a_variant_that_is_no_longer_searched_does_not_count(tmp_path):
 
 def test_the_same_variant_twice_is_refused(tmp_path):
     files = write(tmp_path, [(0.9,), (0.8,), (0.7,)])
-    with pytest.raises(DataError, match="records of the same run"):
+    with pytest.raises(DataError, match="seed-"):
         best_settings(scope(FIELDS, [*files, files[0]]))
 
 

@@ -379,7 +379,7 @@ BAD = {
     ),
     "a word of no analysis": (
         [("report/analyses/x", {"kind": "embeddings", "stage": "finetune", "dataset": "imdb"})],
-        "report.analyses.x: an analysis of kind 'embeddings' needs a word",
+        "report.analyses.x.word: missing. Add it",
     ),
     "an odd number of features to try": (
         [("report/analyses/x", {"kind": "approximation", "stage": "pretrain", "features": [64, 15]})],
@@ -532,22 +532,22 @@ IDLE = {
     ),
     "a length of maps": (
         [("report/analyses/x", {"kind": "attention_maps", "stage": "tapt", "dataset": "imdb", "length": 99})],
-        "report.analyses.x: length = 99 does nothing in an analysis of kind 'attention_maps'",
+        "report.analyses.x.length: unknown key. Remove it or correct its spelling",
     ),
     "documents of one document's maps, and a word": (
         [("report/analyses/x", {"kind": "attention_maps", "stage": "pretrain", "documents": 9, "word": "bank"})],
-        "(?s)documents = 9 does nothing in an.*word = bank does nothing in an analysis of kind 'attention_maps'",
+        "(?s)analyses.x.documents: unknown key.*analyses.x.word: unknown key",
     ),
     "a window of maps, and features of heads": (
         [
             ("report/analyses/x", {"kind": "attention_maps", "stage": "pretrain", "window": 2}),
             ("report/analyses/y", {"kind": "heads", "stage": "pretrain", "features": [8], "hashes": [1]}),
         ],
-        r"(?s)window = 2 does nothing in an.*features = \[8\] does nothing in an.*hashes = \[1\] does nothing in an",
+        "(?s)x.window: unknown key.*y.features: unknown key.*y.hashes: unknown key",
     ),
     "a document of many, and where tokens come from": (
         [("report/analyses/x", {"kind": "heads", "stage": "pretrain", "document": 1, "tokens": "documents"})],
-        "(?s)document = 1 does nothing in an.*tokens = documents does nothing in an analysis of kind 'heads'",
+        "(?s)analyses.x.document: unknown key.*analyses.x.tokens: unknown key",
     ),
     "a mechanism of what takes none": (
         [("experiment/models/tfidf/mechanism", "sdpa")],
@@ -770,7 +770,7 @@ GRAPH = {
                 ENCODER | {"position_embedding_type": "learned", "max_position_embeddings": 64},
             )
         ],
-        "backbones.encoder: positions reach 64 tokens, but imdb has max_tokens = 128. Raise max_position_embeddings",
+        "backbones.encoder: reads 64 tokens at most in sdpa, but imdb has max_tokens = 128. Lower it",
     ),
     "no recipe": (
         [("experiment/stages/tapt/recipe", DELETE)],
@@ -1224,7 +1224,7 @@ ROUNDS = {
             "experiment/stages/bare",
             {"task": {"kind": "masked_lm"}, "data": {"imdb": {}}},
         ),
-        "backbones.short: positions reach 64 tokens, but arxiv has max_tokens = 128": (
+        "backbones.short: reads 64 tokens at most in short, but arxiv has max_tokens = 128": (
             "experiment/backbones/short",
             ENCODER | {"position_embedding_type": "learned", "max_position_embeddings": 64},
         ),

@@ -5,6 +5,7 @@ import jsonschema
 import pytest
 import yaml
 
+from lib.analysis.parameters import ANALYSES
 from lib.attention.parameters import MECHANISMS
 from lib.backbones.parameters import BACKBONES
 from lib.data.generators import options_class
@@ -42,6 +43,7 @@ PLACES = {
     TASKS: "experiment.stages.<name>.task",
     TABLES: "report.tables.<name>",
     FIGURES: "report.figures.<name>",
+    ANALYSES: "report.analyses.<name>",
 }
 
 

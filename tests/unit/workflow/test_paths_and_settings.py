@@ -10,6 +10,7 @@ import pytest
 from studies import DELETE, SMALL, study
 from transformers import AutoTokenizer
 
+from lib.analysis.parameters import ANALYSES
 from lib.core.errors import ConfigError, DataError
 from lib.core.identity import RunId
 from lib.data.tokenizer import TextTokenizer
@@ -84,9 +85,9 @@ def test_runs_of_a_stage_with_geometry_measure_it_where_there_are_queries_and_ke
 def test_runs_that_measure_nothing_do_not_depend_on_what_measures():
     modules = ["lib.tasks.masked_lm.task", "lib.backbones.encoder.backbone"]
     found = {place.split(":")[0] for place in reached("scripts/train.py", *modules)}
-    assert not found & {"lib.training.geometry", "lib.evaluation.geometry", "lib.backbones.projections"}
+    assert not found & {"lib.training.geometry", "lib.evaluation.attention_geometry", "lib.backbones.projections"}
     found = {place.split(":")[0] for place in reached("scripts/train.py", *modules, "lib.training.geometry")}
-    assert found >= {"lib.training.geometry", "lib.evaluation.geometry", "lib.backbones.projections"}
+    assert found >= {"lib.training.geometry", "lib.evaluation.attention_geometry", "lib.backbones.projections"}
 
 
 def test_geometry_needs_a_training():
@@ -837,14 +838,16 @@ def test_an_analysis_depends_on_the_code_of_its_kind_and_no_run_on_any():
     assert (
         made.report.analysis_code("maps") == made.report.analysis_code("others") != made.report.analysis_code("senses")
     )
-    names = ("approximation", "attention_maps", "embeddings", "gradients", "heads")
-    kinds = {kind: f"lib.analysis.{kind}" for kind in names}
-    for kind, module in kinds.items():
-        found = {definition.split(":")[0] for definition in reached("scripts/analyse.py", module)}
-        assert found & set(kinds.values()) == {module}, kind
-        assert not {name for name in found if name.startswith("lib.results")}, "drawing"
-    drawing = {definition.split(":")[0] for definition in reached("scripts/analysis_figure.py")}
-    assert not {name for name in drawing if name.startswith(("lib.analysis", "lib.backbones", "lib.training"))}
+    for kind in ANALYSES.kinds():
+        computing, drawing = (
+            {definition.split(":")[0] for definition in reached(program, ANALYSES.module(kind, part))}
+            for program, part in (("scripts/analyse.py", "computation"), ("scripts/analysis_figure.py", "figure"))
+        )
+        others = {f"lib.analysis.{other}" for other in ANALYSES.kinds() if other != kind}
+        assert not {name for name in computing | drawing if ".".join(name.split(".")[:3]) in others}
+        assert not {name for name in computing if name.startswith("lib.results") or name.endswith(".figure")}
+        assert not {name for name in drawing if name.startswith(("lib.backbones", "lib.training"))}
+        assert ANALYSES.module(kind, "computation") not in drawing
     for program in ("train", "evaluate"):
         assert not [name for name in reached(f"scripts/{program}.py") if name.startswith("lib.analysis")]
 
@@ -853,8 +856,8 @@ def test_an_analysis_that_tries_mechanisms_depends_on_their_code(monkeypatch):
     made = analyses(near={"kind": "approximation", "stage": "pretrain", "models": ["sdpa"]}, maps=MAPS)
     monkeypatch.setattr("lib.workflow.plan.code_digest", lambda *modules: modules)
     tried = [f"lib.attention.{kind}.{part}" for kind in ("favor", "lsh") for part in ("mechanism", "parameters")]
-    assert made.report.analysis_code("near") == ("scripts/analyse.py", "lib.analysis.approximation", *tried)
-    assert made.report.analysis_code("maps") == ("scripts/analyse.py", "lib.analysis.attention_maps")
+    assert made.report.analysis_code("near") == ("scripts/analyse.py", "lib.analysis.approximation.computation", *tried)
+    assert made.report.analysis_code("maps") == ("scripts/analyse.py", "lib.analysis.attention_maps.computation")
 
 
 def test_raw_files_by_source(tmp_path, monkeypatch):

@@ -79,7 +79,7 @@ def test_families_differ_in_colour_and_hatch_and_the_baseline_is_grey(tmp_path):
 
 def test_a_hole_is_named(tmp_path):
     folders = write(tmp_path)
-    with pytest.raises(DataError, match="finetune/favor-m64/imdb/seed-0: no record"):
+    with pytest.raises(DataError, match="finetune/favor-m64/imdb/seed-0"):
         drawn(folders[:-1])
-    with pytest.raises(DataError, match="finetune/sdpa/imdb/seed-0: no value of eval_f2"):
+    with pytest.raises(DataError, match="finetune/sdpa/imdb/seed-0.*eval_f2"):
         drawn(folders, columns=["eval_f2"])

@@ -128,9 +128,9 @@ def test_what_the_model_computes_has_no_random_matrices(tmp_path):
 
 def test_what_was_not_measured_is_named(tmp_path):
     folder = write(tmp_path, "llama", *rows_of({0: [0.1]}))
-    with pytest.raises(DataError, match=r"positions: 8 were not measured at tapt. Known: 0. Name some"):
+    with pytest.raises(DataError, match=r"positions: 8 .*tapt.*: 0"):
         drawn([folder], positions=[0, 8])
-    with pytest.raises(DataError, match="no run of tapt has symmetry of weights 'delta' per layer.*need LoRA"):
+    with pytest.raises(DataError, match="tapt .*symmetry.*'delta'"):
         drawn([folder], weights="delta")
 
 

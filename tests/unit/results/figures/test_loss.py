@@ -115,11 +115,11 @@ def test_a_wide_range_is_logarithmic(tmp_path, last, scale):
 def test_what_is_missing_is_named(tmp_path):
     folders = [write(tmp_path, "sdpa", [3.0, 2.0]), write(tmp_path, "lsh-h2-c64", [3.0, 2.0], seconds=[60, ""])]
     models = ["sdpa", "lsh-h2-c64"]
-    with pytest.raises(DataError, match="finetune/lsh-h2-c64/imdb/seed-0: no seconds of some epoch"):
+    with pytest.raises(DataError, match="finetune/lsh-h2-c64/imdb/seed-0.*seconds"):
         drawn(folders, models, against="minutes")
-    with pytest.raises(DataError, match=r"sdpa/imdb/seed-0.*: no value of eval_los\. Name another column"):
+    with pytest.raises(DataError, match=r"sdpa/imdb/seed-0.*eval_los\b"):
         drawn(folders, models, column="eval_los")
-    with pytest.raises(DataError, match="finetune/favor-m64/imdb/seed-0: no record"):
+    with pytest.raises(DataError, match="finetune/favor-m64/imdb/seed-0"):
         drawn(folders, [*models, "favor-m64"])
 
 

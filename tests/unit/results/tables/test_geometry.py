@@ -65,5 +65,5 @@ def test_models_of_several_stages_stand_in_one_table(tmp_path):
 
 def test_a_table_without_any_of_the_weights_is_refused(tmp_path):
     folders = [write_geometry(write_run(tmp_path, "tapt", "full", "imdb"), *rows(0.5, 0.0))]
-    with pytest.raises(DataError, match="no run of tapt has measured weights adapter"):
+    with pytest.raises(DataError, match="tapt.*adapter"):
         table(folders, ["full"], weights=["adapter"])

@@ -66,5 +66,5 @@ def test_a_row_per_number(folders):
 
 
 def test_a_missing_run_is_named(folders):
-    with pytest.raises(DataError, match="finetune/lstm/recall/seed-1: no record"):
+    with pytest.raises(DataError, match="finetune/lstm/recall/seed-1"):
         table(folders, ["sdpa", "lstm"])

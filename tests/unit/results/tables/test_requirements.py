@@ -148,7 +148,7 @@ def test_the_figures_and_limits_stand_beside_the_verdicts(results):
 def test_rows_may_leave_the_reference_out_and_missing_runs_are_named(results):
     table = make(parsed(), results({"sdpa": 0.9, "lsh": 0.9}, models=["lsh"]))
     assert table.frame["model"].tolist() == ["lsh"]
-    with pytest.raises(DataError, match="finetune/sdpa/imdb/seed-0: no record"):
+    with pytest.raises(DataError, match="finetune/sdpa/imdb/seed-0"):
         make(parsed(), results({"lsh": 0.9}))
 
 

@@ -1,4 +1,4 @@
-"""A word's contextual states beside its static embedding: whether they tell apart the classes of the documents."""
+"""A word's contextual states beside its static embedding: whether they separate the classes of the documents."""
 
 from collections.abc import Iterator, Sequence
 
@@ -12,7 +12,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from lib.analysis.subjects import Subject
+from lib.analysis.subject import Subject
 from lib.core.errors import ConfigError, DataError
 from lib.core.randomness import derive_seed
 
@@ -42,7 +42,7 @@ def analyse(subject: Subject, *, documents: int, word: str, labels: Sequence[str
     """
     if "label" not in subject.tokens.column_names:
         raise DataError(
-            f"{subject.run.dataset}: its documents have no label each, by which states could be told apart. Choose "
+            f"{subject.dataset}: its documents have no label each, by which states could be told apart. Choose "
             "another dataset."
         )
     tokenizer, model = subject.tokenizer, subject.trained()
@@ -55,7 +55,7 @@ def analyse(subject: Subject, *, documents: int, word: str, labels: Sequence[str
     counts = {labels[label]: int((senses == label).sum()) for label in sorted(set(senses))}
     if len(counts) < 2 or min(counts.values()) < FOLDS:
         raise DataError(
-            f"word = {word!r}: documents of {subject.run.dataset} with it by class: {counts}. Expected at least "
+            f"word = {word!r}: documents of {subject.dataset} with it by class: {counts}. Expected at least "
             f"{FOLDS} of two classes or more. Choose another word, or read more documents."
         )
     states = [
@@ -67,7 +67,7 @@ def analyse(subject: Subject, *, documents: int, word: str, labels: Sequence[str
     frames = []
     for name, vectors in (("static", static), ("contextual", contextual)):
         places = PCA(2).fit_transform(vectors) if name == "contextual" else np.zeros((len(found), 2))
-        silhouette, accuracy = separation(vectors, senses, subject.run.seed)
+        silhouette, accuracy = separation(vectors, senses, subject.seed)
         columns = {
             "representation": name,
             "word": word,
@@ -83,7 +83,7 @@ def analyse(subject: Subject, *, documents: int, word: str, labels: Sequence[str
 
 
 def separation(vectors: np.ndarray, labels: np.ndarray, seed: int) -> tuple[float, float]:
-    """Return how well vectors tell labels apart.
+    """Return how well vectors separate labels.
 
     Args:
         vectors: [n, D].

@@ -1,11 +1,13 @@
-"""What runs measured of attention's geometry: values by layer or head, and their means for tables and figures."""
+"""What runs measured of attention's geometry, for the table and the figure of kind `geometry`: settings and values."""
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import pandas as pd
+from pydantic import Field
 
 from lib.core.errors import DataError
+from lib.results.parameters import ResultParameters
 from lib.results.records import KEY
 from lib.results.scope import Scope
 
@@ -21,9 +23,35 @@ LABELS = {
     "upper_triangle": "attention to later tokens\n(share of squared weights)",
     "gradient_norm": "gradient norm",
 }
-WHOLE = "all"
+WHOLE_LAYER = "all"
 """In place of a head, in rows of whole layers."""
 CELL = ["dataset", "row", "step"]
+
+
+class GeometryParameters(ResultParameters):
+    """Settings that the table and the figure share."""
+
+    needs_training: ClassVar[bool] = True
+    needs_geometry: ClassVar[bool] = True
+
+    stage: str | list[str] = Field(
+        description="Stage whose training is shown; it needs a section `geometry`. Of several, each model shows the "
+        "one that it passes."
+    )
+    positions: list[int] = Field(
+        [0], min_length=1, description="Positions of keys from queries, as measured; the mean over several."
+    )
+    per: Per = Field(
+        "layer", description="What means and deviations are over: whole layers, or all heads of all layers."
+    )
+
+    def stages_passed(self) -> list[str]:
+        """See the base."""
+        return [self.stage] if isinstance(self.stage, str) else []
+
+    def stages_added(self) -> list[str]:
+        """See the base."""
+        return [] if isinstance(self.stage, str) else self.stage
 
 
 def geometry_values(
@@ -56,7 +84,7 @@ def geometry_values(
     grid = pd.concat(scope.grid(stage) for stage in stages)
     rows = grid[["row", *KEY]].merge(scope.geometries, on=KEY)
     rows = rows[
-        (rows["source"] == source) & (rows["weights"] == weights) & ((rows["head"] == WHOLE) == (per == "layer"))
+        (rows["source"] == source) & (rows["weights"] == weights) & ((rows["head"] == WHOLE_LAYER) == (per == "layer"))
     ]
     if measure in (*OF_WEIGHTS, "bound"):
         if missing := sorted(set(positions) - set(rows["position"])) if len(rows) else []:

@@ -1,8 +1,8 @@
 import pandas as pd
 import pytest
 
-from lib.results.pareto import dominance, front
-from lib.results.published import published_runs
+from lib.results.costs import dominance, front
+from lib.results.printed_values import published_runs
 
 COSTS = pd.DataFrame(
     {"error": [1, 2, 2, 1, 3], "minutes": [5, 3, 3, 6, 2], "memory": [4, 4, 4, 4, 9]}, index=["a", "b", "c", "d", "e"]

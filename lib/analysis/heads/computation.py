@@ -10,11 +10,8 @@ import numpy as np
 import pandas as pd
 import torch
 
-from lib.analysis.subjects import Subject
-
-GLOBAL_ENTROPY = 0.9
-LOCAL_DISTANCE = 0.5
-POSITIONAL_AGREEMENT = 0.5
+from lib.analysis.heads.parameters import GLOBAL_ENTROPY, LOCAL_DISTANCE, POSITIONAL_AGREEMENT
+from lib.analysis.subject import Subject
 
 MEANS = (
     "entropy", "entropy_share", "distance", "previous", "next", "first", "itself", "special", "near", "far",

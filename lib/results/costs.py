@@ -1,4 +1,4 @@
-"""What models cost in per cent of the reference."""
+"""What models cost: in per cent of the reference, and which are worth it (the Pareto front)."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -57,3 +57,23 @@ def relative_cost(scope: Scope, column: CostName, stages: Sequence[str], models:
         ways = made.groupby(key)[cost.like].agg(lambda way: "; ".join(sorted(set(way)))).unstack("row")
         percent = percent.where(ways.eq(ways[scope.reference], axis=0))
     return percent.reindex(columns=list(models))
+
+
+def dominance(costs: pd.DataFrame) -> pd.DataFrame:
+    """Return whether each row is dominated by each column; the front is the rows without any.
+
+    A model dominates another if it costs no more in any respect, and less in one. Equal ones do not dominate each
+    other.
+
+    Args:
+        costs: one row per model, one column per respect, smaller being better.
+    """
+    values = costs.to_numpy(dtype=float)  # [M, D]
+    theirs, ours = values[None], values[:, None]
+    dominated = (theirs <= ours).all(axis=-1) & (theirs < ours).any(axis=-1)
+    return pd.DataFrame(dominated, index=costs.index, columns=costs.index)
+
+
+def front(costs: pd.DataFrame) -> list:
+    """Return the rows of `costs`, as `dominance` takes them, that no other dominates."""
+    return costs.index[~dominance(costs).any(axis=1)].tolist()

@@ -1,7 +1,7 @@
 """What attention is like as a geometry: how symmetric, led by queries or by keys, looking back or ahead.
 
-The score of a state x as a query and a state y as a key is x' W y, a form with W [D, D] = left' right. Whoever has the
-factors knows all that is measured here, and W itself is formed only where the factors are the larger of the two.
+The score of a state x as a query and a state y as a key is x' W y, a form with W [D, D] = left' right. All that is
+measured here follows from the factors; W itself is formed only where the factors are the larger of the two.
 
 Shapes: F forms at once, such as those of heads, k their rank, D width of a state, N tokens.
 """

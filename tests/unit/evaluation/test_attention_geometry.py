@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lib.evaluation.geometry import Form, largest_move, measure, upper_triangle_share
+from lib.evaluation.attention_geometry import Form, largest_move, measure, upper_triangle_share
 
 seeds = st.integers(0, 2**31)
 

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib.analysis.heads import GLOBAL_ENTROPY, LOCAL_DISTANCE
+from lib.analysis.heads.parameters import GLOBAL_ENTROPY, LOCAL_DISTANCE
+from lib.analysis.parameters import ANALYSES
+from lib.analysis.table import read_analysis
 from lib.core.errors import DataError
-from lib.results.analyses import BOUNDARIES, FIGURES, read_analysis, summary
-from lib.study.report import Analysis
 
 PROGRAM = Path(__file__).resolve().parents[3] / "scripts/analysis_figure.py"
 FAMILIES = {"sdpa": "sdpa", "favor-m64": "favor"}
@@ -99,16 +99,20 @@ FRAMES = {
 }  # fmt: skip
 
 
+def draw(kind, frame, families=FAMILIES):
+    return ANALYSES.load(kind, "figure").draw(frame, families)
+
+
 def titles(figure):
     return [axes.get_title("left") for axes in figure.axes if axes.axison]
 
 
 def test_every_kind_of_analysis_is_drawn():
-    assert set(FIGURES) == set(Analysis.model_fields["kind"].annotation.__args__) == set(FRAMES)
+    assert set(ANALYSES.kinds()) == set(FRAMES)
 
 
 def test_one_map_per_model_stands_above_the_other_of_its_model():
-    figure = FIGURES["attention_maps"](maps(), FAMILIES)
+    figure = draw("attention_maps", maps())
     *grid, bar = figure.axes
     assert [axes.get_title("left") for axes in grid] == ["sdpa\nlayer 0, head 0", "favor-m64\nlayer 0, head 0", "", ""]
     for axes, expected in zip(grid, [BEFORE, BEFORE, AFTER, AFTER], strict=True):
@@ -122,7 +126,7 @@ def test_one_map_per_model_stands_above_the_other_of_its_model():
 
 def test_models_of_several_layers_have_rows_of_their_own():
     frame = pd.concat([maps(layers=2, models=["sdpa"]), maps(models=["favor-m64"])])
-    *grid, _ = FIGURES["attention_maps"](frame, FAMILIES).axes
+    *grid, _ = draw("attention_maps", frame).axes
     shown = [axes.get_title("left") if axes.axison else None for axes in grid]
     assert shown == [
         "sdpa\nlayer 0, head 0", "sdpa\nlayer 1, head 0", "", "", "favor-m64\nlayer 0, head 0", None, "", None,
@@ -134,7 +138,7 @@ def test_models_of_several_layers_have_rows_of_their_own():
 
 def test_faint_maps_share_a_scale_up_to_their_greatest_weight():
     frame = maps()
-    *grid, _ = FIGURES["attention_maps"](frame.assign(weight=frame["weight"] / 4), FAMILIES).axes
+    *grid, _ = draw("attention_maps", frame.assign(weight=frame["weight"] / 4)).axes
     assert {axes.images[0].get_clim() for axes in grid} == {(0, 0.25)}
 
 
@@ -143,13 +147,17 @@ def test_long_documents_name_some_of_their_tokens():
     rows = [(query, key, f"t{query}", float(query == key)) for query, key in itertools.product(places, repeat=2)]
     frame = pd.DataFrame(rows, columns=["query", "key", "query_token", "weight"])
     frame = pd.concat(frame.assign(model="sdpa", when=when, layer=0, head=0) for when in ("before", "after"))
-    axes = FIGURES["attention_maps"](frame, {"sdpa": "sdpa"}).axes[0]
+    axes = draw("attention_maps", frame, {"sdpa": "sdpa"}).axes[0]
     assert [label.get_text() for label in axes.get_yticklabels()] == [f"t{place}" for place in range(0, 100, 3)]
 
 
+def is_of_a_head(line):
+    return ", " in str(line.get_gid())
+
+
 def test_heads_are_points_and_positional_ones_filled():
-    figure = FIGURES["heads"](heads(), FAMILIES)
-    points = {line.get_gid(): line for line in figure.axes[0].lines if ", " in str(line.get_gid())}
+    figure = draw("heads", heads())
+    points = {line.get_gid(): line for line in figure.axes[0].lines if is_of_a_head(line)}
     drawn = {gid: line.get_xydata().tolist() for gid, line in points.items() if len(line.get_xydata())}
     assert drawn == {
         "sdpa, positional": [[0.1, 0.6]],
@@ -162,7 +170,7 @@ def test_heads_are_points_and_positional_ones_filled():
 
 
 def test_what_heads_look_at_is_divided_by_layer_and_compared_with_equal_weights():
-    figure = FIGURES["heads"](heads(), FAMILIES)
+    figure = draw("heads", heads())
     bars = figure.axes[1]
     assert [label.get_text() for label in bars.get_yticklabels()] == [
         "sdpa, layer 0", "favor-m64, layer 0", "equal weights",
@@ -180,7 +188,7 @@ def lines(axes):
 
 
 def test_norms_errors_and_recall_stand_before_and_after_training():
-    figure = FIGURES["approximation"](approximation(), FAMILIES)
+    figure = draw("approximation", approximation())
     (norms, later), (errors, better), (recall, _) = np.reshape(figure.axes, (3, 2))
     assert titles(figure) == ["before training", "after training", "", "", "", ""]
     medians = [line.get_ydata().tolist() for line in norms.lines if line.get_gid() == "sdpa"]
@@ -199,11 +207,13 @@ def test_norms_errors_and_recall_stand_before_and_after_training():
 
 
 def test_the_boundaries_drawn_are_those_that_name_the_heads():
-    assert BOUNDARIES == {"global": GLOBAL_ENTROPY, "local": LOCAL_DISTANCE}
+    upright, level = [line.get_xydata() for line in draw("heads", heads()).axes[0].lines if not is_of_a_head(line)]
+    assert upright[:, 0].tolist() == [GLOBAL_ENTROPY] * 2
+    assert level.tolist() == [[0, LOCAL_DISTANCE], [GLOBAL_ENTROPY, LOCAL_DISTANCE]]
 
 
 def test_gradients_are_lines_from_distance_1_on():
-    figure = FIGURES["gradients"](gradients(), FAMILIES)
+    figure = draw("gradients", gradients())
     assert titles(figure) == ["before training", "after training"]
     for axes in figure.axes:
         assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
@@ -214,17 +224,17 @@ def test_gradients_are_lines_from_distance_1_on():
 
 
 def test_a_gradient_that_vanishes_leaves_the_others_their_scale():
-    axes = FIGURES["gradients"](gradients(factor=1e-8), FAMILIES).axes[0]
+    axes = draw("gradients", gradients(factor=1e-8)).axes[0]
     assert axes.get_ylim() == (1e-12, 1)
     assert [line.get_ydata().tolist() for line in axes.lines] == [[1e-8, 1e-12, 1e-12, 1e-12]] * 2
 
 
 def test_gradients_that_stay_are_not_magnified():
-    assert FIGURES["gradients"](gradients(factor=0.99), FAMILIES).axes[0].get_ylim()[0] == 0.1
+    assert draw("gradients", gradients(factor=0.99)).axes[0].get_ylim()[0] == 0.1
 
 
 def test_a_word_has_one_static_place_and_a_contextual_one_per_document():
-    figure = FIGURES["embeddings"](embeddings(), FAMILIES)
+    figure = draw("embeddings", embeddings())
     assert titles(figure) == ["static embedding, every model", "sdpa", "favor-m64"]
     static, sdpa, _ = figure.axes
     assert {tuple(point) for line in static.lines for point in line.get_xydata()} == {(0, 0)}
@@ -283,7 +293,7 @@ def test_a_word_has_one_static_place_and_a_contextual_one_per_document():
     ],
 )
 def test_summaries(kind, lines):
-    text = summary(kind, FRAMES[kind]()).to_markdown()
+    text = ANALYSES.load(kind, "figure").summarise(FRAMES[kind]()).to_markdown()
     assert [line for line in lines if line not in text] == [], text
     models = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith(("| sdpa", "| favor"))]
     assert models == sorted(models, reverse=True), "models keep their order"
@@ -292,9 +302,9 @@ def test_summaries(kind, lines):
 @pytest.mark.parametrize("kind", FRAMES)
 def test_the_program_draws_from_the_table_alone(kind, tmp_path):
     FRAMES[kind]().to_csv(tmp_path / "table.csv", index=False)
-    look = json.dumps({"kind": kind, "families": list(FAMILIES.items())})
+    analysis = json.dumps({"kind": kind, "families": list(FAMILIES.items())})
     summaries = [str(tmp_path / f"table.{suffix}") for suffix in ("md", "tex")]
-    arguments = ["--look", look, "--table", str(tmp_path / "table.csv"), "--summary", *summaries]
+    arguments = ["--analysis", analysis, "--table", str(tmp_path / "table.csv"), "--summary", *summaries]
     main = runpy.run_path(str(PROGRAM))["main"]
     for name in ("one", "two"):
         main([*arguments, "--out", *(str(tmp_path / f"{name}.{suffix}") for suffix in ("svg", "png", "pdf"))])
@@ -317,5 +327,5 @@ def test_words_that_look_like_numbers_or_nothing_stay_words(tmp_path):
 
 
 def test_a_table_that_is_not_there(tmp_path):
-    with pytest.raises(DataError, match=r"gone.csv: cannot be read.*repeat it"):
+    with pytest.raises(DataError, match=r"gone.csv"):
         read_analysis(tmp_path / "gone.csv")

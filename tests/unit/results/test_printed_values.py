@@ -5,8 +5,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-import lib.results.published as results_published
-from lib.results.published import NOTES, note, published, published_classes, published_runs
+import lib.results.printed_values as results_published
+from lib.results.printed_values import NOTES, note, published, published_classes, published_runs
 from lib.study.configuration import load_study, read_layers
 from lib.study.report import Report
 

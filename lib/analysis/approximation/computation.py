@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from lib.analysis.subjects import Subject
+from lib.analysis.subject import Subject
 from lib.attention.approximation_error import chunk_numbers, relative_error, window_mass
 from lib.attention.contract import Attention
 from lib.attention.parameters import MECHANISMS

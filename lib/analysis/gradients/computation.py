@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from lib.analysis.subjects import Subject
+from lib.analysis.subject import Subject
 from lib.core.errors import DataError
 from lib.core.randomness import derive_seed
 
@@ -36,7 +36,7 @@ def analyse(subject: Subject, *, documents: int, tokens: str, length: int) -> pd
     frames = []
     for when, model in subject.models():
         # In double precision, or what vanishes would be zero long before its time.
-        norms = gradient_norms(model.double(), ids, subject.run.seed)
+        norms = gradient_norms(model.double(), ids, subject.seed)
         shown = list(distances(length))
         frame = pd.DataFrame({"when": when, "distance": shown, "sequences": len(ids)})
         frame["gradient_norm"] = [float(norms[distance]) for distance in shown]
@@ -86,7 +86,7 @@ def distances(length: int) -> Iterator[int]:
 def _drawn(subject: Subject, count: int, length: int) -> Tensor:
     """Return token ids [count, length], drawn from the vocabulary without the special tokens."""
     ordinary = torch.tensor(sorted({*range(len(subject.tokenizer))} - {*subject.tokenizer.all_special_ids}))
-    generator = torch.Generator().manual_seed(derive_seed("tokens", subject.run.seed))
+    generator = torch.Generator().manual_seed(derive_seed("tokens", subject.seed))
     return ordinary[torch.randint(len(ordinary), (count, length), generator=generator)]
 
 

@@ -3,7 +3,7 @@
 import pandas as pd
 import torch
 
-from lib.analysis.subjects import Subject
+from lib.analysis.subject import Subject
 from lib.core.errors import ConfigError
 
 LONGEST = 128

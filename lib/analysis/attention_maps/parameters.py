@@ -1,0 +1,17 @@
+"""Settings of attention maps."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, NonNegativeInt
+
+from lib.analysis.parameters import AnalysisParameters
+from lib.backbones.parameters import Ability
+
+
+class Parameters(AnalysisParameters):
+    """Who attends to whom in one document, before and after training. Before means first weights."""
+
+    needs: ClassVar[Ability] = "attention_maps"
+
+    kind: Literal["attention_maps"]
+    document: NonNegativeInt = Field(0, description="Which document of test (of a corpus: held-out), counted from 0.")

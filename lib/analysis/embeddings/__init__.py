@@ -1,0 +1,1 @@
+"""A word's contextual states beside its static embedding."""

@@ -1,0 +1,1 @@
+"""How much of a gradient arrives from how far."""

@@ -1,0 +1,25 @@
+"""Settings of the analysis of gradients."""
+
+from typing import Literal
+
+from pydantic import Field, PositiveInt
+
+from lib.analysis.parameters import AnalysisParameters
+
+
+class Parameters(AnalysisParameters):
+    """How much of a gradient arrives from how far, before and after training. Before means first weights."""
+
+    kind: Literal["gradients"]
+    documents: PositiveInt = Field(200, description="How many sequences are read, at most.")
+    tokens: Literal["random", "documents"] = Field(
+        "random",
+        description="Sequences of tokens drawn from the vocabulary, or the last tokens of those documents of test that "
+        "have `length`.",
+    )
+    length: int = Field(256, ge=3, description="Tokens of a sequence.")
+
+    @property
+    def tokens_needed(self) -> int:
+        """See the base."""
+        return self.length

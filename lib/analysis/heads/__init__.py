@@ -1,0 +1,1 @@
+"""What each attention head does, over many documents."""

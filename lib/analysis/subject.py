@@ -1,0 +1,61 @@
+"""The model that is analysed, as it was drawn and as it was trained, and the documents that it reads."""
+
+import copy
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from datasets import Dataset
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from lib.core.errors import DataError
+
+BEFORE, AFTER = "before", "after"
+"""First weights, and those that the run left."""
+
+
+class Subject(NamedTuple):
+    """The model of a finished run with a training loop, and the documents that it reads."""
+
+    name: str
+    """Row of the tables."""
+    dataset: str
+    seed: int
+    tokenizer: PreTrainedTokenizerBase
+    tokens: Dataset
+    """`id`, `input_ids`, `length` and, if labelled, `label`."""
+    drawn: PreTrainedModel
+    """With the weights that are drawn first, whatever the run starts from."""
+    load_trained: Callable[[PreTrainedModel], object]
+    """Puts the weights that the run left into a model."""
+
+    def models(self) -> Iterator[tuple[str, PreTrainedModel]]:
+        """Yield `BEFORE` with a model as it was drawn, then `AFTER` with the same object as it was trained."""
+        model = copy.deepcopy(self.drawn).eval()
+        yield BEFORE, model
+        self.load_trained(model)
+        yield AFTER, model
+
+    def trained(self) -> PreTrainedModel:
+        """Return the model as it was trained."""
+        *_, (_, model) = self.models()
+        return model
+
+    def documents(self, count: int, length: int) -> list[list[int]]:
+        """Return the token ids of the first documents that have two tokens or more, at most `count`.
+
+        What is longer than `length` is cut as the tokeniser cuts: a [SEP] at the end stays there.
+
+        Raises:
+            DataError: no document has two tokens.
+        """
+        places = [place for place, found in enumerate(self.tokens["length"][:]) if found > 1][:count]
+        if not places:
+            raise DataError(
+                f"{self.dataset}: no document has two tokens, which could attend to each other. Check the dataset."
+            )
+        texts = self.tokens.select(places)["input_ids"][:]
+        end = self.tokenizer.sep_token_id
+        return [
+            ids if len(ids) <= length else [*ids[: length - 1], ids[-1] if ids[-1] == end else ids[length - 1]]
+            for ids in texts
+        ]

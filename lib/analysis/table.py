@@ -1,0 +1,25 @@
+"""The table that an analysis leaves: a column `model`, then those that the computation of its kind describes."""
+
+from pathlib import Path
+
+import pandas as pd
+
+from lib.core.errors import DataError
+
+TEXT_COLUMNS = ["query_token", "key_token", "document", "label", "word"]
+TIMES = {"before": "before training", "after": "after training"}
+"""Values of the column `when`, and what figures call them."""
+
+
+def read_analysis(table: str | Path) -> pd.DataFrame:
+    """Return the table of an analysis; words such as `null` and `007` stay words.
+
+    Raises:
+        DataError: the file cannot be read.
+    """
+    try:
+        return pd.read_csv(table, keep_default_na=False, na_values=[""], dtype=dict.fromkeys(TEXT_COLUMNS, str))
+    except (OSError, ValueError) as error:
+        raise DataError(
+            f"{table}: cannot be read ({error}). Expected the CSV file of an analysis; repeat it."
+        ) from error
