@@ -129,7 +129,7 @@ class Training:
         backbone = BACKBONES.load(case.backbone.kind, "backbone").Backbone(case.backbone, seed=0)
         self.model = self.task.model(backbone.config(self.tokenizer, self.task.model_options())).to(case.device)
         set_kernels(self.model, case.kernels)
-        self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=True)  # as the Trainer's
+        self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=True)  # as in a training
         self.device = torch.device(case.device)
         self.dtype = DTYPES[case.precision]
         self.collate = self.task.collator(self.tokenizer)
@@ -174,7 +174,7 @@ class Training:
         self.optimiser.zero_grad()
 
     def _loss(self, examples: Sequence[Mapping[str, Any]]) -> torch.Tensor:
-        batch = known_beforehand(self.collate(examples), scored=self.scored)  # as the Trainer does
+        batch = known_beforehand(self.collate(examples), scored=self.scored)  # as in a training
         batch = {name: tensor.to(self.device) for name, tensor in batch.items()}
         cast: AbstractContextManager = torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32)
         with cast:

@@ -93,7 +93,7 @@ class Training:
         self.case = case
         self.model = _model(case).to(case.device).train()
         set_kernels(self.model, case.kernels)
-        on_gpu = case.device == "cuda"  # there, as the Trainer's
+        on_gpu = case.device == "cuda"  # there, as in a training
         self.optimiser = torch.optim.AdamW(self.model.parameters(), lr=1e-5, fused=on_gpu or None)
         scored = case.work == "mlm" and case.mechanism is not None
         self.batches = [

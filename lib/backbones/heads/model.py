@@ -16,7 +16,7 @@ class TaskModel(PreTrainedModel):
     """
 
     backbone_class: ClassVar[type[PreTrainedModel]]
-    # The losses are sums divided by num_items_in_batch, so the Trainer must not divide them again.
+    # The losses are sums divided by num_items_in_batch, so transformers' own Trainer must not divide them again.
     accepts_loss_kwargs = True
 
     def __init__(self, config: BackboneConfig) -> None:
