@@ -11,7 +11,7 @@ from killing import attempt, kill, killed_at, killed_in
 from lib.core.errors import RunError
 from lib.core.record import read_record
 from lib.study.run import Start
-from lib.training.checkpoints import Progress, last_checkpoint, take_over
+from lib.training.checkpoints import Progress, last_checkpoint, seal, take_over
 from lib.training.folders import RunFolders
 from lib.training.run import train
 from lib.training.trainer import Trainer
@@ -86,6 +86,13 @@ def test_a_file_outside_a_checkpoint_is_no_part_of_it(killed, taken_over):
     manifest = killed / "checkpoint-9" / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"optimizer.pt"', '"../../../stolen.pt"'))
     assert taken_over() == "checkpoint-8"
+
+
+def test_a_checkpoint_of_another_format_is_passed_over(killed, taken_over, caplog):
+    (killed / "checkpoint-9" / "state.json").rename(killed / "checkpoint-9" / "trainer_state.json")
+    seal(killed / "checkpoint-9")
+    assert taken_over() == "checkpoint-8"
+    assert f"{killed / 'checkpoint-9'}: passed over" in caplog.text
 
 
 def test_a_run_whose_last_checkpoint_is_damaged_goes_on_from_the_one_before(run, killed, undisturbed, tmp_path, caplog):
