@@ -47,7 +47,8 @@ class History:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """Take up what `state` returned."""
-        vars(self).update(state)
+        for name, value in state.items():
+            setattr(self, name, value)
 
     def add_loss(self, loss: torch.Tensor) -> None:
         """Add a micro-batch's share of an optimiser step's loss; stays on the device, without waiting for it."""
