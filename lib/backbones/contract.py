@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy as np
     import pandas as pd
     from numpy.typing import ArrayLike
-    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
+    from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
     from lib.backbones.parameters import Precision
 
@@ -85,9 +85,8 @@ class TokenBackbone(ABC):
             RunError: a package is missing.
         """
 
-    def callbacks(self, model: PreTrainedModel) -> list[TrainerCallback]:
-        """Return what is to happen to `model` while it trains."""
-        return []
+    def set_step(self, model: PreTrainedModel, step: int) -> None:  # noqa: B027 most backbones never change
+        """Hear that an optimiser step is about to begin, counted from 0."""
 
 
 class TextBackbone(ABC):

@@ -128,7 +128,7 @@ class RandomTraining(TrainedModel):
         task = TASKS.load(case.task.kind, "task").Task(case.task, labels=labels, seed=0)
         backbone = BACKBONES.load(case.backbone.kind, "backbone").Backbone(case.backbone, seed=0)
         model = task.model(backbone.config(self.tokenizer, task.model_options()))
-        super().__init__(model, case.device, DTYPES[case.precision], case.kernels, fused=True)  # as the Trainer's
+        super().__init__(model, case.device, DTYPES[case.precision], case.kernels, fused=True)  # as in a training
         self.collate = task.collator(self.tokenizer)
         self.scored = "scored" in inspect.signature(self.model.forward).parameters
         self.generator = np.random.default_rng(0)
@@ -165,7 +165,7 @@ class RandomTraining(TrainedModel):
         super().update()
 
     def _batch(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        batch = known_beforehand(self.collate(examples), scored=self.scored)  # as the Trainer does
+        batch = known_beforehand(self.collate(examples), scored=self.scored)  # as in a training
         return {name: tensor.to(self.device) for name, tensor in batch.items()}
 
 

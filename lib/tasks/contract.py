@@ -95,7 +95,7 @@ class Task(ABC):
 
         Args:
             tokens: the split, in the order of `output`.
-            output: what the Trainer predicted.
+            output: what was predicted.
         """
         raise TypeError(f"{type(self).__name__} predicts nothing, yet its parameters say `predicts`")
 

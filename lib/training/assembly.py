@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
-from transformers.trainer_utils import set_seed
+from transformers import PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
 from lib.attention.contract import set_kernels
 from lib.backbones.contract import TokenBackbone

@@ -1,8 +1,8 @@
 """Working checkpoints: written whole, recognised when damaged, taken over from the attempts before.
 
-The Trainer passes over a missing or foreign file in silence: it starts at step 0, with a new optimiser or with other
-random numbers, or it forgets the best model. So every checkpoint holds a manifest of its files, written last, and a
-training reads none but its own: those that it wrote, and copies that agree with their manifest.
+Every checkpoint holds a manifest of its files, written last, and a training reads none but its own: those that it
+wrote, and copies that agree with their manifest. Besides `model.safetensors` it holds the states of optimiser, schedule
+and random numbers, and `state.json`: progress and history.
 """
 
 import contextlib
@@ -11,44 +11,134 @@ import logging
 import math
 import re
 import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import TrainingArguments
-from transformers.trainer import TRAINER_STATE_NAME
-from transformers.trainer_pt_utils import safe_globals
-from transformers.trainer_utils import PREFIX_CHECKPOINT_DIR
+from safetensors import SafetensorError
 
 from lib.core.attempts import remove
 from lib.core.errors import RunError, UnpicklingError
 from lib.core.files import atomic_path, file_digest, sync, write_json
+from lib.study.recipe import Recipe
 from lib.training import ranks
 from lib.training.folders import TRACKERS, RunFolders
+from lib.training.interruptions import died_of_worker
 
 logger = logging.getLogger(__name__)
 
 RANDOM_STATES = "rng_state*.pth"
 """Of the random numbers, one per process."""
-NAME = re.compile(rf"{PREFIX_CHECKPOINT_DIR}-(\d+)")
+STATE = "state.json"
+NAME = re.compile(r"checkpoint-(\d+)")
 MANIFEST = "manifest.json"
 """File in a checkpoint: the SHA-256 of every other file in it, by name."""
+BESIDE = ".partial"
+"""Folder, in that of the checkpoints, in which one is being written."""
 KEPT = 2
 """The last checkpoints that stay, besides that of the best model."""
+
+
+@dataclass
+class Progress:
+    """How far a training is."""
+
+    step: int = 0
+    """Optimiser steps done."""
+    epoch: float = 0.0
+    """Passes over the training documents."""
+    tokens: int = 0
+    """Real tokens seen."""
+    best_score: float | None = None
+    """Of the best evaluation so far, if the best model is kept."""
+    best_step: int | None = None
+
+    def note(self, score: float, greater_is_better: bool) -> None:
+        """Remember an evaluation of this step if it is the best one; what is no finite number never is."""
+        worst = -math.inf if greater_is_better else math.inf
+        best = worst if self.best_score is None else self.best_score
+        if score > best if greater_is_better else score < best:
+            self.best_score, self.best_step = score, self.step
 
 
 class DamagedError(RunError):
     """A checkpoint is not whole."""
 
 
-def checkpoint_folder(work: str | Path, step: int) -> Path:
+def checkpoint_folder(work: str | Path, step: int | None) -> Path:
     """Return where the checkpoint of `step` is, in the folder of an attempt."""
-    return Path(work) / f"{PREFIX_CHECKPOINT_DIR}-{step}"
+    return Path(work) / f"checkpoint-{step}"
 
 
 def last_checkpoint(work: str | Path) -> Path | None:
     """Return the newest checkpoint in the folder of this process's own attempt."""
     return max(_sealed(Path(work)), key=_step, default=None)
+
+
+@contextlib.contextmanager
+def writing(work: Path, progress: Progress) -> Iterator[Path]:
+    """Let a checkpoint be written in the folder yielded; then put it in its place, and remove those it supersedes.
+
+    Args:
+        work: folder of the checkpoints.
+        progress: of the training.
+
+    Raises:
+        RunError: it cannot be written.
+    """
+    place = checkpoint_folder(work, progress.step)
+    beside = work / BESIDE / place.name
+    try:
+        beside.mkdir(parents=True, exist_ok=True)
+        yield beside
+        ranks.wait()
+        if not ranks.index():
+            seal(beside)
+            remove(place)
+            beside.rename(place)
+            rotate(work, progress.best_step)
+    except (OSError, RuntimeError, SafetensorError) as error:
+        if died_of_worker(error):  # says so whatever is under way
+            raise
+        raise RunError(
+            f"{place}: cannot be written ({error}). Expected a folder with write permission and free space. The "
+            "next start of this run goes on from the checkpoint before."
+        ) from error
+    finally:
+        if not ranks.index():
+            shutil.rmtree(work / BESIDE, ignore_errors=True)
+    ranks.wait()
+
+
+def save_random_states(checkpoint: Path) -> None:
+    """Save torch's global random state, from which this process draws dropout."""
+    states = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        states["cuda"] = torch.cuda.get_rng_state()
+    torch.save(states, checkpoint / _random_states_file())
+
+
+def load_random_states(checkpoint: Path) -> None:
+    """Take up the random state of this process."""
+    states = load_tensors(checkpoint / _random_states_file())
+    torch.set_rng_state(states["cpu"])
+    if "cuda" in states and torch.cuda.is_available():
+        torch.cuda.set_rng_state(states["cuda"])
+
+
+def _random_states_file() -> str:
+    return RANDOM_STATES.replace("*", f"_{ranks.index()}" if ranks.count() > 1 else "")
+
+
+def load_tensors(path: Path) -> Any:
+    """Return tensors and numbers that `torch.save` has written.
+
+    Raises:
+        UnpicklingError: there is something else, which could run code.
+    """
+    return torch.load(path, map_location="cpu", weights_only=True)  # noqa: TID251
 
 
 def seal(checkpoint: Path) -> None:
@@ -90,11 +180,11 @@ def take_over(folders: RunFolders) -> None:
         newest = max(found, key=_step)
         tried.add(newest)
         try:
-            best = read_state(newest).get("best_global_step")
+            best = read_state(newest)["progress"]["best_step"]
             if best not in (None, _step(newest)):
                 copy_checkpoint(checkpoint_folder(newest.parent, best), checkpoint_folder(folders.work, best))
             copy_checkpoint(newest, checkpoint_folder(folders.work, _step(newest)))
-        except (DamagedError, FileNotFoundError, ValueError) as error:
+        except (DamagedError, FileNotFoundError, ValueError, KeyError) as error:
             logger.warning("%s: passed over (%s)", newest, error)
         else:
             logger.info("%s: taken over", newest)
@@ -124,25 +214,23 @@ def copy_checkpoint(source: Path, target: Path) -> None:
         if found := fault(partial):
             raise DamagedError(f"{source}: {found}")
         _refuse_code(partial)
-        # The best model's path is that of the attempt it was copied from.
-        best = read_state(partial).get("best_global_step")
-        change_state(partial, best_model_checkpoint=best and str(checkpoint_folder(target.parent, best)))
 
 
 def _refuse_code(checkpoint: Path) -> None:
-    """Refuse a checkpoint with a pickle that the Trainer will not load, before it has loaded half of the rest.
+    """Refuse a checkpoint with a pickle of more than tensors and numbers, before half of it has been loaded.
 
     Raises:
         DamagedError: there is one.
     """
     for path in sorted([*checkpoint.glob("*.pt"), *checkpoint.glob("*.pth")]):
         try:
-            with safe_globals():
-                # As the Trainer will, but numbers stay on the disk.
-                torch.load(path, map_location="cpu", weights_only=True, mmap=True)  # noqa: TID251
+            load_tensors(path)
         except (UnpicklingError, RuntimeError, EOFError) as error:
             first = str(error).splitlines()[0]
-            raise DamagedError(f"{path.name} holds more than tensors and numbers ({first})") from error
+            raise DamagedError(
+                f"{path.name} holds more than tensors and numbers ({first}), which is not loaded, since it could run "
+                "code. Take another checkpoint, or delete this one."
+            ) from error
 
 
 def rotate(work: Path, best: int | None) -> None:
@@ -152,13 +240,12 @@ def rotate(work: Path, best: int | None) -> None:
             remove(checkpoint)
 
 
-def check_start(checkpoint: Path, args: TrainingArguments, steps: int | None) -> None:
+def check_start(checkpoint: Path, recipe: Recipe) -> None:
     """Refuse a start from the training state of another run that is not whole, or has had all steps.
 
     Args:
         checkpoint: folder given as the start.
-        args: the run's arguments.
-        steps: of the run's recipe; None = those of all epochs.
+        recipe: of the run.
 
     Raises:
         RunError: the checkpoint is not whole, or there is nothing left to train.
@@ -168,11 +255,12 @@ def check_start(checkpoint: Path, args: TrainingArguments, steps: int | None) ->
             f"{checkpoint}: {found}. Expected a whole working checkpoint, since start.load_only_model_state is false; "
             "set it to true to take the weights alone, or give another checkpoint."
         )
+    _refuse_code(checkpoint)
     refuse_other_number(checkpoint, "set start.load_only_model_state to true to take the weights alone")
-    state = read_state(checkpoint)
+    progress = read_state(checkpoint)["progress"]
     for unit, trained, limit in (
-        ("epochs", state.get("epoch") or 0, args.num_train_epochs),
-        ("steps", state.get("global_step") or 0, steps or math.inf),
+        ("epochs", progress["epoch"], recipe.epochs),
+        ("steps", progress["step"], recipe.steps or math.inf),
     ):
         if trained >= limit:
             raise RunError(
@@ -201,14 +289,23 @@ def refuse_other_number(checkpoint: Path, remedy: str) -> None:
         )
 
 
+def write_state(checkpoint: Path, progress: Progress, others: dict[str, Any]) -> None:
+    """Write the progress of a training, and what `others` say by name, to a checkpoint."""
+    state = {"progress": asdict(progress)} | others
+    (checkpoint / STATE).write_text(json.dumps(state), encoding="utf-8")
+
+
 def read_state(checkpoint: Path) -> dict[str, Any]:
-    """Return the Trainer's state in a checkpoint."""
-    return json.loads((checkpoint / TRAINER_STATE_NAME).read_text(encoding="utf-8"))
+    """Return what `write_state` has written."""
+    return json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
 
 
-def change_state(checkpoint: Path, **changes: object) -> None:
-    """Change the Trainer's state in a checkpoint, and seal it again."""
-    write_json(checkpoint / TRAINER_STATE_NAME, read_state(checkpoint) | changes)
+def forget_best(checkpoint: Path) -> None:
+    """Let whoever goes on from a checkpoint compare with no earlier evaluations, and seal it again."""
+    state = read_state(checkpoint)
+    progress = Progress(**state.pop("progress"))
+    progress.best_score = progress.best_step = None
+    write_state(checkpoint, progress, state)
     seal(checkpoint)
 
 
@@ -223,8 +320,8 @@ def _step(checkpoint: Path) -> int:
 
 def _manifest(checkpoint: Path) -> dict[str, str]:
     manifest = json.loads((checkpoint / MANIFEST).read_text(encoding="utf-8"))
-    if not isinstance(manifest, dict) or TRAINER_STATE_NAME not in manifest:
-        raise ValueError(f"no {TRAINER_STATE_NAME} in it")
+    if not isinstance(manifest, dict) or STATE not in manifest:
+        raise ValueError(f"no {STATE} in it")
     if outside := [name for name in manifest if not (checkpoint / name).resolve().is_relative_to(checkpoint.resolve())]:
         raise ValueError(f"{outside[0]} is not in it")
     return manifest

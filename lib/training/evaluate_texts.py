@@ -1,5 +1,6 @@
 """Evaluation of a backbone that reads texts and does its task by itself, after one fit at most."""
 
+import platform
 import time
 
 import pandas as pd
@@ -7,11 +8,12 @@ import pyarrow.parquet as pq
 
 from lib.backbones.parameters import BACKBONES
 from lib.core.errors import DataError
+from lib.core.memory import resident_peak_mb
 from lib.study.run import RunSettings
 from lib.tasks.parameters import TASKS
 from lib.training.evaluate import Evaluated
 from lib.training.folders import RunFolders
-from lib.training.record import evaluation_record
+from lib.training.record import Machine, run_record
 
 
 def evaluate(run: RunSettings, folders: RunFolders) -> Evaluated:
@@ -30,7 +32,9 @@ def evaluate(run: RunSettings, folders: RunFolders) -> Evaluated:
     except DataError as error:
         raise DataError(f"{run.data['train']}: {error}") from error
     seconds = time.perf_counter() - start
-    return Evaluated(evaluation_record(run, folders, seconds, {"total": backbone.weights}, metrics), predictions)
+    machine = Machine("cpu", platform.machine(), ["scikit-learn", "numpy", "scipy"], resident_peak_mb())
+    record = run_record(run, folders.parents, machine, {"total": backbone.weights}, metrics, seconds)
+    return Evaluated(record, predictions)
 
 
 def _read(path: str, classes: int) -> pd.DataFrame:

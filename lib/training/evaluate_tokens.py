@@ -7,9 +7,9 @@ from lib.study.run import RunSettings
 from lib.training.assembly import assemble
 from lib.training.evaluate import Evaluated
 from lib.training.folders import RunFolders
-from lib.training.record import count_parameters, evaluation_record
+from lib.training.predictor import Predictor, longest_document
+from lib.training.record import count_parameters, run_record
 from lib.training.scoring import load_split, predict_splits
-from lib.training.trainer import KeyedTrainer, evaluation_arguments, longest_evaluated
 
 
 def evaluate(run: RunSettings, folders: RunFolders) -> Evaluated:
@@ -23,13 +23,9 @@ def evaluate(run: RunSettings, folders: RunFolders) -> Evaluated:
     task, backbone, tokenizer, model = assemble(run)
     backbone.load_weights(model, run.start.checkpoint, with_head=run.task.trains_on is not None)
     splits = {split: load_split(run.data[split], sort=True) for split in ("validation", "test")}
-    trainer = KeyedTrainer(
-        task=task,
-        model=model,
-        args=evaluation_arguments(work=str(folders.work), run=run, longest=longest_evaluated(splits)),
-        data_collator=task.collator(tokenizer),
-    )
+    predictor = Predictor(run, task, model, tokenizer, longest_document(splits.values()))
     start = time.perf_counter()
-    metrics, predictions = predict_splits(trainer, splits)
+    metrics, predictions = predict_splits(predictor, splits)
     seconds = time.perf_counter() - start
-    return Evaluated(evaluation_record(run, folders, seconds, count_parameters(model), metrics, trainer), predictions)
+    record = run_record(run, folders.parents, predictor.machine, count_parameters(model), metrics, seconds)
+    return Evaluated(record, predictions)

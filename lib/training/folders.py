@@ -21,12 +21,11 @@ from typing import Self
 import yaml
 
 from lib.core.attempts import TRASH, Heartbeat, attempts, remove, sweep
-from lib.core.errors import RunError
+from lib.core.errors import DataError, RunError
 from lib.core.files import explained, read_mapping, sync, write_text
-from lib.core.record import CONFIG, RUN, differing_files, missing_files, read_record
+from lib.core.record import CONFIG, RUN, Parent, differing_files, digest_of, missing_files, read_record
 from lib.study.run import RunSettings
 from lib.training import ranks
-from lib.training.record import parents_of
 
 logger = logging.getLogger(__name__)
 
@@ -309,3 +308,23 @@ def _is_finished(folder: Path) -> bool:
     if gone := missing_files(folder, read_record(folder)):
         logger.warning("%s: no finished run, since it has lost %s; it is made again", folder, ", ".join(gone))
     return not gone
+
+
+def parents_of(run: RunSettings) -> dict[str, Parent]:
+    """Return what `run` starts from: data by split, tokeniser, weights.
+
+    Raises:
+        DataError: one of them cannot be read.
+    """
+    places: dict[str, Path] = {split: Path(folder) for split, folder in run.data.items()}
+    if run.tokenizer is not None:
+        places["tokenizer"] = Path(run.tokenizer)
+    if run.start is not None:
+        places["start"] = Path(run.start.checkpoint)
+    try:
+        return {name: Parent(path=str(path), digest=digest_of(path)) for name, path in places.items()}
+    except OSError as error:
+        raise DataError(
+            f"{error.filename}: cannot be read ({error.strerror}). Expected an input of this run; make it again, or "
+            "correct the path in the settings."
+        ) from error

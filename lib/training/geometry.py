@@ -6,14 +6,13 @@ It counts in the digests of runs that measure, and of no others: see `OPTIONAL` 
 import logging
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import torch
-from transformers import PreTrainedModel, TrainerCallback
-from transformers.trainer_callback import ExportableState
+from transformers import PreTrainedModel
 
 from lib.backbones.parameters import BACKBONES
 from lib.backbones.projections import AttentionLayer, Projections, gradient_norm
@@ -21,8 +20,10 @@ from lib.core.randomness import derive_seed
 from lib.evaluation.attention_geometry import Form, Measures, largest_move, measure, upper_triangle_share
 from lib.study.geometry import Geometry
 from lib.study.run import RunSettings
+from lib.training import ranks
+from lib.training.observers import Observer
 from lib.training.scoring import load_split
-from lib.training.trainer import KeyedTrainer
+from lib.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)
 
@@ -42,43 +43,44 @@ positions also `upper_triangle`, see `upper_triangle_share`, as a mean over the 
 the layer's projections at the last step, as the optimiser gets it: clipped."""
 
 
-class GeometryRecorder(TrainerCallback, ExportableState):
-    """Keep rows of measurements, through interruptions; all arguments are as JSON keeps them, since checkpoints do.
+class GeometryRecorder(Observer):
+    """Keep rows of measurements, through interruptions.
 
     Args:
-        settings: of `Geometry`.
+        settings: what is measured.
         backbone: kind of the backbone.
         seed: of the run, for random projections.
         documents: token ids of the documents whose maps are measured.
     """
 
-    def __init__(
-        self, settings: Mapping[str, Any], backbone: str, seed: int, documents: Sequence[Sequence[int]]
-    ) -> None:
-        self.settings = Geometry.model_validate(settings)
+    def __init__(self, settings: Geometry, backbone: str, seed: int, documents: Sequence[Sequence[int]]) -> None:
+        self.settings = settings
         self.backbone, self.seed, self.documents = backbone, seed, documents
         self.rows: list[list[Any]] = []
         self._gradients: list[float] = []
 
-    def state(self) -> dict[str, Any]:
-        """Return what a checkpoint must hold."""
-        arguments = {"settings": self.settings.model_dump(mode="json"), "backbone": self.backbone, "seed": self.seed}
-        return {"args": arguments | {"documents": self.documents}, "attributes": {"rows": self.rows}}
+    def state(self) -> list[list[Any]]:
+        """Return the rows."""
+        return self.rows
 
-    def on_train_begin(self, args, state, control, model, **kwargs):
+    def restore(self, state: list[list[Any]]) -> None:
+        """Go on behind the rows of a checkpoint."""
+        self.rows = state
+
+    def began(self, trainer: Trainer) -> None:
         """Measure first weights."""
-        if state.is_world_process_zero and not self.rows:
-            self._measure(model, state.global_step, args)
+        if not (ranks.index() or self.rows):
+            self._measure(trainer)
 
-    def on_pre_optimizer_step(self, args, state, control, model, **kwargs):
+    def has_gradients(self, trainer: Trainer) -> None:
         """Measure the gradients of a step after which the weights are measured; the optimiser drops them."""
-        if state.is_world_process_zero and self._is_due(state.global_step + 1, state.max_steps):
-            self._gradients = [gradient_norm(layer) for layer in self._layers(model)]
+        if not ranks.index() and self._is_due(trainer.progress.step + 1, trainer.steps):
+            self._gradients = [gradient_norm(layer) for layer in self._layers(trainer.model)]
 
-    def on_step_end(self, args, state, control, model, **kwargs):
+    def stepped(self, trainer: Trainer) -> None:
         """Measure the weights."""
-        if state.is_world_process_zero and self._is_due(state.global_step, state.max_steps):
-            self._measure(model, state.global_step, args)
+        if not ranks.index() and self._is_due(trainer.progress.step, trainer.steps):
+            self._measure(trainer)
 
     def _is_due(self, step: int, last: int) -> bool:
         return step % self.settings.every == 0 or step == last
@@ -87,10 +89,10 @@ class GeometryRecorder(TrainerCallback, ExportableState):
         return BACKBONES.load(self.backbone, "projections").attention_layers(model)
 
     @torch.no_grad()
-    def _measure(self, model: PreTrainedModel, step: int, args: Any) -> None:
+    def _measure(self, trainer: Trainer) -> None:
         """Add the rows of a step."""
-        began, first = time.perf_counter(), not self.rows
-        shares, layers = self._upper_triangles(model, args), self._layers(model)
+        start, first, step = time.perf_counter(), not self.rows, trainer.progress.step
+        shares, layers = self._upper_triangles(trainer), self._layers(trainer.model)
         for number, layer in enumerate(layers):
             projections = Projections.read(layer)
             gradient = self._gradients[number] if self._gradients else math.nan
@@ -107,7 +109,7 @@ class GeometryRecorder(TrainerCallback, ExportableState):
                 for weights, position, head, measured in self._measured(drawn):
                     self._add([step, "random", weights, position, draw, head, *measured, math.nan, math.nan])
         self._gradients = []
-        logger.info("geometry of step %d: %.2f s", step, time.perf_counter() - began)
+        logger.info("geometry of step %d: %.2f s", step, time.perf_counter() - start)
 
     def _add(self, row: list[Any]) -> None:
         self.rows.append([None if isinstance(value, float) and math.isnan(value) else value for value in row])
@@ -128,23 +130,24 @@ class GeometryRecorder(TrainerCallback, ExportableState):
                     for head, values in enumerate(torch.stack([*found, bound]).T.tolist()):
                         yield weights, position, WHOLE if whole else str(head), values
 
-    def _upper_triangles(self, model: PreTrainedModel, args: Any) -> list[torch.Tensor]:
+    def _upper_triangles(self, trainer: Trainer) -> list[torch.Tensor]:
         """Return by layer the mean share of each head over the documents [H]; nothing without documents."""
         if not self.documents:
             return []
-        trained, device = model.training, next(model.parameters()).device
+        model, device = trainer.model, trainer.device
+        was_training, in_bf16 = model.training, trainer.run.precision == "bf16"
         model.eval()
         totals: list[torch.Tensor] = []
         try:
             for ids in self.documents:
-                with torch.autocast(device.type, dtype=torch.bfloat16, enabled=args.bf16):
+                with torch.autocast(device.type, dtype=torch.bfloat16, enabled=in_bf16):
                     maps = BACKBONES.load(self.backbone, "projections").attention_maps(
                         model, torch.tensor([ids], device=device)
                     )
                 shares = [upper_triangle_share(each) for each in maps]
                 totals = [total + share for total, share in zip(totals, shares, strict=True)] if totals else shares
         finally:
-            model.train(trained)
+            model.train(was_training)
         return [total / len(self.documents) for total in totals]
 
 
@@ -157,11 +160,9 @@ def geometry_recorder(run: RunSettings) -> GeometryRecorder:
         tokens = load_split(run.data["validation"])
         places = [place for place, length in enumerate(tokens["length"][:]) if length > 1][: settings.documents]
         texts = [ids[: settings.length] for ids in tokens.select(places)["input_ids"][:]]
-    return GeometryRecorder(settings.model_dump(mode="json"), run.backbone.kind, run.seed, texts)
+    return GeometryRecorder(settings, run.backbone.kind, run.seed, texts)
 
 
-def write_geometry(trainer: KeyedTrainer, file: str | Path) -> None:
+def write_geometry(recorder: GeometryRecorder, file: str | Path) -> None:
     """Write what was measured during a training as a table with `COLUMNS`."""
-    # Another object after a resume, hence looked up.
-    recorder = next(each for each in trainer.callback_handler.callbacks if isinstance(each, GeometryRecorder))
     pd.DataFrame(recorder.rows, columns=list(COLUMNS)).to_csv(file, index=False)

@@ -3,61 +3,61 @@
 import time
 from datetime import UTC, datetime, timedelta
 
-from transformers import TrainerCallback
-
+from lib.training import ranks
 from lib.training.folders import RunFolders
-from lib.training.trainer import KeyedTrainer
+from lib.training.observers import Observer
+from lib.training.trainer import Trainer
 
 SECONDS = 5.0
 """At most every so often, besides evaluations and checkpoints."""
 
 
-class Heartbeats(TrainerCallback):
+class Heartbeats(Observer):
     """Write the heartbeat of a training, and end it where another process has taken its run over.
 
     Args:
-        trainer: of the training; this is added to its callbacks.
         folders: of the run.
     """
 
-    def __init__(self, trainer: KeyedTrainer, folders: RunFolders):
-        self.trainer, self.folders = trainer, folders
-        self.began = self.beaten = time.monotonic()
+    def __init__(self, folders: RunFolders):
+        self.folders = folders
+        self.start = self.last = time.monotonic()
         self.first = 0
 
-    def on_train_begin(self, args, state, control, **kwargs):
+    def began(self, trainer: Trainer) -> None:
         """Beat, and start the clock."""
-        self.began, self.first = time.monotonic(), state.global_step
-        self._beat(args, state)
+        self.start, self.first = time.monotonic(), trainer.progress.step
+        self._beat(trainer)
 
-    def on_step_end(self, args, state, control, **kwargs):
+    def stepped(self, trainer: Trainer) -> None:
         """Beat if it is time."""
-        if time.monotonic() - self.beaten >= SECONDS:
-            self._beat(args, state)
+        if time.monotonic() - self.last >= SECONDS:
+            self._beat(trainer)
 
-    def on_prediction_step(self, args, state, control, **kwargs):
+    def predicted_batch(self, trainer: Trainer) -> None:
         """Beat if it is time, since evaluations may be long."""
-        self.on_step_end(args, state, control)
+        self.stepped(trainer)
 
-    def on_evaluate(self, args, state, control, **kwargs):
+    def evaluated(self, trainer: Trainer) -> None:
         """Beat."""
-        self._beat(args, state)
+        self._beat(trainer)
 
-    def on_save(self, args, state, control, **kwargs):
+    def saved(self, trainer: Trainer) -> None:
         """Beat."""
-        self._beat(args, state)
+        self._beat(trainer)
 
-    def _beat(self, args, state) -> None:
-        if not state.is_world_process_zero:
+    def _beat(self, trainer: Trainer) -> None:
+        if ranks.index():
             return
-        self.beaten = time.monotonic()
-        steps = state.global_step - self.first
-        seconds = (self.beaten - self.began) / steps * (state.max_steps - state.global_step) if steps else None
+        self.last = time.monotonic()
+        progress = trainer.progress
+        steps = progress.step - self.first
+        seconds = (self.last - self.start) / steps * (trainer.steps - progress.step) if steps else None
         self.folders.beat(
-            step=state.global_step,
-            steps=state.max_steps,
-            epoch=float(state.epoch or 0),
-            epochs=float(args.num_train_epochs),
+            step=progress.step,
+            steps=trainer.steps,
+            epoch=progress.epoch,
+            epochs=float(trainer.recipe.epochs),
             ends=None if seconds is None else datetime.now(UTC) + timedelta(seconds=seconds),
-            **self.trainer.recorder.under_way(state),
+            **trainer.history.under_way(progress.tokens),
         )

@@ -9,9 +9,10 @@ from types import FrameType, TracebackType
 from typing import Any, Self
 
 from accelerate.utils.memory import should_reduce_batch_size
-from transformers import TrainingArguments
 
 from lib.core.errors import RunError
+from lib.study.execution import Training
+from lib.training import ranks
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
 """What Slurm and Snakemake end a job with, and what Slurm can warn with before (`--signal`)."""
@@ -100,13 +101,13 @@ def explained_size() -> Iterator[None]:
 
 @contextlib.contextmanager
 def explained_failures(
-    args: TrainingArguments, micro_batch_tokens: int, longest: int, interruption: Interruption
+    execution: Training, micro_batch: int, longest: int, interruption: Interruption
 ) -> Iterator[None]:
     """Say of what ends the training in this context what a user can do.
 
     Args:
-        args: the run's arguments.
-        micro_batch_tokens: the run's setting.
+        execution: how the run is executed.
+        micro_batch: documents that a process takes at once.
         longest: the longest training document, in tokens.
         interruption: a signal that has come.
 
@@ -118,29 +119,28 @@ def explained_failures(
         yield
     except RuntimeError as error:
         if should_reduce_batch_size(error):
-            held = args.per_device_train_batch_size
-            now = f"{held} documents of up to {longest} tokens at once (execution.training.micro_batch_tokens"
+            now = f"{micro_batch} documents of up to {longest} tokens at once (execution.training.micro_batch_tokens"
             first = str(error).splitlines()[0]
-            if held == 1:
+            if micro_batch == 1:
                 raise OutOfMemoryError(
                     f"out of memory ({first}), with 1 document of up to {longest} tokens at once. Expected it to fit: "
                     "cut documents shorter (max_tokens), take a smaller backbone or precision bf16, or a device with "
                     "more memory.",
                     fitting=None,
                 ) from error
-            fitting = held // 2 * longest
+            fitting = micro_batch // 2 * longest
             raise OutOfMemoryError(
-                f"out of memory ({first}), with {now}: {micro_batch_tokens}). Lower it to {fitting}, or set "
+                f"out of memory ({first}), with {now}: {execution.micro_batch_tokens}). Lower it to {fitting}, or set "
                 "execution.training.auto_micro_batch to true, which does so by itself. The batch that is learnt from "
                 "stays the same. The next start goes on from the last checkpoint.",
-                fitting=fitting if args.world_size == 1 else None,
+                fitting=fitting if ranks.count() == 1 else None,
             ) from error
         if died_of_worker(error):
             if interruption.is_wanted:  # which the workers heard, too
                 interruption.leave()
             raise RunError(
                 f"a process that prepares batches died ({str(error).splitlines()[0]}). Expected "
-                f"execution.training.workers = {args.dataloader_num_workers} to live: mostly memory did not suffice. "
+                f"execution.training.workers = {execution.workers} to live: mostly memory did not suffice. "
                 "Raise execution.job.mem_mb, or lower the workers. The next start goes on from the last checkpoint."
             ) from error
         raise

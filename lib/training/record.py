@@ -8,88 +8,76 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-import pandas as pd
-
-from lib.attention.contract import mechanisms
-from lib.core.errors import DataError
 from lib.core.files import file_digest, write_json
-from lib.core.memory import resident_peak_mb
-from lib.core.record import RUN, Parent, RunRecord, digest_of
+from lib.core.record import RUN, Parent, RunRecord
 from lib.study.run import RunSettings
 from lib.training import ranks
 
-if TYPE_CHECKING:  # a run that does not train needs none of these
+if TYPE_CHECKING:  # a run that reads texts needs neither
     from torch import nn
     from transformers import PreTrainedModel
 
-    from lib.training.folders import RunFolders
-    from lib.training.trainer import KeyedTrainer
+
+class Machine(NamedTuple):
+    """What a run was computed by, and with how much memory."""
+
+    device: str
+    hardware: str
+    packages: Sequence[str]
+    """Those whose versions may change its numbers."""
+    peak_memory_mb: float
+    gpu: str | None = None
+    """Name of the GPU; None = a CPU."""
+    kernels: Literal["torch", "triton"] | None = None
+    """What its mechanism computed with, if it has a choice."""
 
 
-def training_record(
+def run_record(
     run: RunSettings,
-    folders: RunFolders,
-    trainer: KeyedTrainer,
-    history: pd.DataFrame,
-    metrics: Mapping[str, float | None],
+    parents: Mapping[str, Parent],
+    machine: Machine,
     parameters: Mapping[str, int],
+    metrics: Mapping[str, float | None],
+    seconds: float,
+    *,
+    epochs: float = 0,
+    steps: int = 0,
+    tokens: int = 0,
 ) -> RunRecord:
-    """Return the record of a finished training.
+    """Return the record of a finished run.
 
     Args:
         run: the run's settings.
-        folders: of the run.
-        trainer: after training.
-        history: one row per evaluation.
-        metrics: scores of the model kept.
+        parents: what it started from.
+        machine: what it was computed by.
         parameters: numbers of weights.
+        metrics: scores of the model kept.
+        seconds: wall time of the training loop, or of the evaluation if there was none.
+        epochs: passes over the training documents; 0 = there was no training loop.
+        steps: optimiser steps.
+        tokens: seen in training.
     """
-    seconds = float(history["seconds"].sum())
-    epochs = trainer.recorder.rows[-1]["epoch"]
-    tokens = int(trainer.state.num_input_tokens_seen)
     return RunRecord(
-        **_described(run, folders, trainer),
-        processes=ranks.count(),
+        **run.model_dump(include={"stage", "model", "dataset", "variant", "seed", "precision"}),
+        task=run.task.kind,
+        parents=dict(parents),
         parameters=dict(parameters),
         epochs=epochs,
-        steps=trainer.state.global_step,
+        steps=steps,
         tokens=tokens,
         seconds=seconds,
-        seconds_per_epoch=seconds / epochs,
-        tokens_per_second=tokens / seconds,
-        metrics=dict(metrics),
-    )
-
-
-def evaluation_record(
-    run: RunSettings,
-    folders: RunFolders,
-    seconds: float,
-    parameters: Mapping[str, int],
-    metrics: Mapping[str, float | None],
-    trainer: KeyedTrainer | None = None,
-) -> RunRecord:
-    """Return the record of a run without a training loop.
-
-    Args:
-        run: the run's settings.
-        folders: of the run.
-        seconds: wall time of the evaluation.
-        parameters: numbers of weights.
-        metrics: scores.
-        trainer: what predicted; None = a backbone that reads texts.
-    """
-    return RunRecord(
-        **_described(run, folders, trainer),
-        parameters=dict(parameters),
-        epochs=0,
-        steps=0,
-        tokens=0,
-        seconds=seconds,
-        seconds_per_epoch=None,
-        tokens_per_second=None,
+        seconds_per_epoch=seconds / epochs if epochs else None,
+        tokens_per_second=tokens / seconds if epochs else None,
+        peak_memory_mb=machine.peak_memory_mb,
+        peak_memory_kind="gpu" if machine.gpu else "resident",
+        device=machine.device,
+        hardware=machine.hardware,
+        kernels=machine.kernels,
+        processes=ranks.count(),
+        versions={"python": platform.python_version()} | {package: version(package) for package in machine.packages},
+        git_commit=_git_commit(),
         metrics=dict(metrics),
     )
 
@@ -104,66 +92,6 @@ def write_record(record: RunRecord, folder: Path, code: str | None) -> None:
     """
     files = {str(path.relative_to(folder)): file_digest(path) for path in sorted(folder.rglob("*")) if path.is_file()}
     write_json(folder / RUN, record.model_copy(update={"code": code, "files": files}).model_dump(mode="json"))
-
-
-def ordered_history(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return one row per evaluation, the columns in one order; a resumed run has them as its checkpoint stored them."""
-    history = pd.DataFrame(list(rows))
-    names = ("epoch", "step", "seconds", "tokens_per_second", "peak_memory_mb", "train_loss")
-    first = [*names, *sorted(name for name in history if name.startswith("learning_rate"))]
-    return history[[*first, *sorted(set(history) - set(first))]]
-
-
-def _described(run: RunSettings, folders: RunFolders, trainer: KeyedTrainer | None) -> dict[str, Any]:
-    """Return the fields that say what the run was, from what, by which versions, where, and with how much memory."""
-    if trainer is None:
-        packages = ["scikit-learn", "numpy", "scipy"]
-        memory = resident_peak_mb()
-        gpu, device, hardware, kernels = None, "cpu", platform.machine(), None
-    else:
-        packages = ["torch", "transformers", "datasets", "tokenizers", "accelerate"]
-        memory = trainer.recorder.measured_peak()
-        gpu, device = trainer.gpu, str(trainer.args.device)
-        hardware = gpu or f"{platform.machine()}, {trainer.threads} threads"
-        kernels = next((mechanism.computed_by for mechanism in mechanisms(trainer.model)), None)
-        packages += ["triton"] if kernels == "triton" else []
-    return {
-        "stage": run.stage,
-        "model": run.model,
-        "dataset": run.dataset,
-        "variant": run.variant,
-        "seed": run.seed,
-        "task": run.task.kind,
-        "parents": folders.parents,
-        "peak_memory_mb": memory,
-        "peak_memory_kind": "gpu" if gpu else "resident",
-        "precision": run.precision,
-        "device": device,
-        "hardware": hardware,
-        "kernels": kernels,
-        "versions": {"python": platform.python_version()} | {package: version(package) for package in packages},
-        "git_commit": _git_commit(),
-    }
-
-
-def parents_of(run: RunSettings) -> dict[str, Parent]:
-    """Return what `run` starts from: data by split, tokeniser, weights.
-
-    Raises:
-        DataError: one of them cannot be read.
-    """
-    places: dict[str, Path] = {split: Path(folder) for split, folder in run.data.items()}
-    if run.tokenizer is not None:
-        places["tokenizer"] = Path(run.tokenizer)
-    if run.start is not None:
-        places["start"] = Path(run.start.checkpoint)
-    try:
-        return {name: Parent(path=str(path), digest=digest_of(path)) for name, path in places.items()}
-    except OSError as error:
-        raise DataError(
-            f"{error.filename}: cannot be read ({error.strerror}). Expected an input of this run; make it again, or "
-            "correct the path in the settings."
-        ) from error
 
 
 def count_parameters(model: PreTrainedModel) -> dict[str, int]:

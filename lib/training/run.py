@@ -3,29 +3,27 @@
 import gc
 import logging
 import shutil
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import torch
+from accelerate.utils import send_to_device
 from datasets import Dataset
-from safetensors.torch import load_model
-from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
-from transformers.utils import SAFE_WEIGHTS_NAME
+from transformers import PreTrainedTokenizerBase
 from transformers.utils.logging import disable_progress_bar
 
 from lib.core.errors import RunError
 from lib.core.record import GEOMETRY, HISTORY, MODEL, PREDICTIONS
-from lib.data.tokens import TokenDataset
 from lib.study.run import RunSettings
 from lib.training import ranks
 from lib.training.assembly import assemble
-from lib.training.callbacks import Freezing, TimedCheckpoints, quality_figures
 from lib.training.checkpoints import (
-    change_state,
     check_start,
     checkpoint_folder,
+    forget_best,
     last_checkpoint,
     refuse_other_number,
     take_over,
@@ -35,10 +33,12 @@ from lib.training.folders import RunFolders
 from lib.training.geometry import geometry_recorder, write_geometry
 from lib.training.heartbeats import Heartbeats
 from lib.training.interruptions import Interruption, OutOfMemoryError, explained_failures, explained_size
-from lib.training.record import count_parameters, ordered_history, training_record, write_record
+from lib.training.observers import Observer
+from lib.training.optimisation import trained
+from lib.training.record import count_parameters, run_record, write_record
 from lib.training.scoring import load_split, predict_splits
-from lib.training.trackers import close_trackers, place_trackers, report_final
-from lib.training.trainer import KeyedTrainer, longest_evaluated, trained, training_arguments
+from lib.training.trackers import Trackers
+from lib.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ def train(
     out: str | Path,
     work: str | Path | None = None,
     code: str | None = None,
-    callbacks: Sequence[TrainerCallback] = (),
+    observers: Sequence[Observer] = (),
 ) -> None:
     """Train `run` and leave its record, with predictions if its task makes any, in `out`.
 
@@ -58,7 +58,7 @@ def train(
         work: folder under which working checkpoints are kept, until some time after the run; None = beside `out`, and
             removed with it.
         code: digest of the code that the run executes, for its record.
-        callbacks: called by the Trainer before its own; they change no number.
+        observers: are told of what happens.
 
     Raises:
         ProjectError: the data, the start or the folders do not allow the run, a signal has come, or memory did not
@@ -72,23 +72,19 @@ def train(
             return
         take_over(folders)
         fitting = run.execution.micro_batch_tokens
-        while (smaller := _try(run, folders, interruption, fitting, callbacks)) is not None:
+        while (smaller := _try(run, folders, interruption, observers, fitting)) is not None:
             fitting = smaller
             gc.collect()
             torch.cuda.empty_cache()
 
 
 def _try(
-    run: RunSettings,
-    folders: RunFolders,
-    interruption: Interruption,
-    fitting: int,
-    callbacks: Sequence[TrainerCallback],
+    run: RunSettings, folders: RunFolders, interruption: Interruption, observers: Sequence[Observer], fitting: int
 ) -> int | None:
     """Train with `fitting` tokens at once; return how many to try next, None if they fitted."""
     execution = run.execution.model_copy(update={"micro_batch_tokens": fitting})
     try:
-        _train(run.model_copy(update={"execution": execution}), folders, interruption, callbacks)
+        _train(run.model_copy(update={"execution": execution}), folders, interruption, observers)
     except OutOfMemoryError as error:
         if error.fitting is None or not execution.auto_micro_batch:
             raise
@@ -98,14 +94,12 @@ def _try(
 
 
 @explained_size()
-def _train(
-    run: RunSettings, folders: RunFolders, interruption: Interruption, listeners: Sequence[TrainerCallback]
-) -> None:
+def _train(run: RunSettings, folders: RunFolders, interruption: Interruption, observers: Sequence[Observer]) -> None:
     """Train, predict and publish."""
     recipe = run.recipe
     assert recipe is not None  # its caller has looked
-    place_trackers(run.execution, folders.trackers)
-    task, backbone, tokenizer, model = assemble(run)
+    parts = assemble(run)
+    _, backbone, tokenizer, model = parts
     if recipe.lora is not None:
         from lib.backbones.adapters import Adapters, targets  # peft takes seconds to import
 
@@ -123,117 +117,103 @@ def _train(
         adapters = Adapters(model, recipe.lora, seed=run.seed, start=run.start.checkpoint if run.start else None)
         parameters["trainable"] = sum(parameter.numel() for parameter in trained(model).values())
 
-    keep = recipe.keep or [run.task.keeps]
-    checkpoints = TimedCheckpoints(run.execution.checkpoint_minutes, interruption)
-    callbacks = [*listeners, checkpoints, *backbone.callbacks(model)]
-    if recipe.frozen_epochs:
-        callbacks.append(Freezing(recipe.freeze_layers, recipe.freezes_embeddings, recipe.frozen_epochs))
-    if run.geometry:
-        callbacks.append(geometry_recorder(run))
-    trainer = KeyedTrainer(
-        task=task,
-        model=model,
-        args=training_arguments(
-            work=str(folders.work),
-            run=run,
-            recipe=recipe,
-            longest=max(lengths),
-            longest_evaluated=longest_evaluated({name: split for name, split in splits.items() if name != "train"}),
-            best=(task.best, task.greater_is_better) if "best" in keep else None,
-        ),
-        lengths=lengths,
-        recipe=recipe,
-        train_dataset=TokenDataset(splits["train"]),
-        eval_dataset=TokenDataset(splits["validation"]),
-        data_collator=task.collator(tokenizer),
-        callbacks=callbacks,
-    )
-    trainer.add_callback(Heartbeats(trainer, folders))
-    with explained_failures(trainer.args, run.execution.micro_batch_tokens, max(lengths), interruption):
-        _fit(trainer, run)
+    recorder = geometry_recorder(run) if run.geometry else None
+    trackers = None if ranks.index() else Trackers(run, folders.trackers)
+    watching = [observer for observer in (recorder, trackers) if observer]
+    trainer = Trainer(run, parts, splits, folders.work, interruption, [*observers, *watching, Heartbeats(folders)])
+    with explained_failures(run.execution, trainer.micro_batch, max(lengths), interruption):
+        _fit(trainer)
         # All processes of a training predict; one of them writes.
-        staged = folders.stage() if trainer.is_world_process_zero() else None
-        row = _keep(trainer, keep, staged and staged / MODEL, adapters.save if adapters else model.save_pretrained)
+        staged = None if ranks.index() else folders.stage()
+        row = _keep(trainer, staged and staged / MODEL, adapters.save if adapters else model.save_pretrained)
         if adapters:
             adapters.merge()
-        metrics, predictions = _scores(trainer, run, splits, row)
+        metrics, predictions = _scores(trainer, splits, row)
     ranks.wait()  # until none reads the working folder any more
-    if staged is None:
+    if staged is None or trackers is None:
         return
     _save_tokenizer(tokenizer, run, staged / MODEL, longest=max(lengths))
     if predictions is not None:
         predictions.to_parquet(staged / PREDICTIONS, index=False)
-    history = ordered_history(trainer.recorder.rows)
+    history = trainer.history.table()
     history.to_csv(staged / HISTORY, index=False)
-    if run.geometry:
-        write_geometry(trainer, staged / GEOMETRY)
-    record = training_record(run, folders, trainer, history, metrics, parameters)
-    report_final(trainer, record)
-    close_trackers(trainer)
+    if recorder is not None:
+        write_geometry(recorder, staged / GEOMETRY)
+    record = run_record(
+        run,
+        folders.parents,
+        trainer.machine,
+        parameters,
+        metrics,
+        float(history["seconds"].sum()),
+        epochs=trainer.history.rows[-1]["epoch"],
+        steps=trainer.progress.step,
+        tokens=trainer.progress.tokens,
+    )
+    trackers.close(trainer, record)
     write_record(record, staged, folders.code)
     folders.publish(staged)
 
 
-def _fit(trainer: KeyedTrainer, run: RunSettings) -> None:
+def _fit(trainer: Trainer) -> None:
     """Train from the last working checkpoint if there is one, else from the run's start."""
-    checkpoint = last_checkpoint(trainer.args.output_dir)
+    start = trainer.run.start
+    checkpoint = last_checkpoint(trainer.work)
     if checkpoint is not None:
         refuse_other_number(checkpoint, f"delete {checkpoint.parents[1]} to begin anew")
-    elif run.start is not None and not run.start.load_only_model_state:
-        checkpoint = Path(run.start.checkpoint)
-        check_start(checkpoint, trainer.args, run.recipe.steps if run.recipe else None)
+    elif start is not None and not start.load_only_model_state:
+        checkpoint = Path(start.checkpoint)
+        check_start(checkpoint, trainer.recipe)
     if checkpoint is not None:
         logger.info("resuming from %s", checkpoint)
-    if trainer.args.disable_tqdm:
+    if not sys.stderr.isatty():
         disable_progress_bar()
-    trainer.train(resume_from_checkpoint=checkpoint)
-    if checkpoint is not None and checkpoint.name == checkpoint_folder("", trainer.state.global_step).name:
+    trainer.train(checkpoint)
+    if checkpoint is not None and checkpoint.name == checkpoint_folder("", trainer.progress.step).name:
         # No step was left, and not every task evaluates after training; but the record says what computes a pass.
-        batch = next(iter(trainer.get_eval_dataloader()))
-        trainer.prediction_step(trainer.model, batch, prediction_loss_only=True)
+        batch = next(iter(trainer.loader(trainer.validation, trainer.eval_batch_size, range(len(trainer.validation)))))
+        trainer.prediction_step(send_to_device(batch, trainer.device))
 
 
-def _keep(
-    trainer: KeyedTrainer, keep: Sequence[str], folder: Path | None, save: Callable[[Path], object]
-) -> dict[str, Any]:
+def _keep(trainer: Trainer, folder: Path | None, save: Callable[[Path], object]) -> dict[str, Any]:
     """Save what is kept of a training, leave the first model of it in the trainer, and return its row of the history.
 
     Args:
         trainer: after training; its model is the best one if that is kept, else the last.
-        keep: what to keep, in order.
         folder: of the run's model; what comes second lies in folders of their names inside it. None saves nothing.
         save: saves the trainer's model to a folder.
     """
-    model: PreTrainedModel = trainer.accelerator.unwrap_model(trainer.model)
+    keep = trainer.recipe.keep or [trainer.run.task.keeps]
     models = [name for name in keep if name != "state"]
-    last = checkpoint_folder(trainer.args.output_dir, trainer.state.global_step)
-    rows = {"best": trainer.kept_row, "last": trainer.recorder.rows[-1]}
-    checkpoints = {"best": trainer.state.best_model_checkpoint, "last": last}
+    steps = {"best": trainer.progress.best_step, "last": trainer.progress.step}
     for name in reversed(models):
         if len(models) > 1:
-            lacks_frozen = trainer.recipe is not None and trainer.recipe.lora is not None
-            load_model(model, Path(checkpoints[name]) / SAFE_WEIGHTS_NAME, strict=not lacks_frozen)
+            trainer.load_weights(checkpoint_folder(trainer.work, steps[name]))
         if folder is not None:
             save(folder if name == models[0] else folder / name)
     if "state" in keep and folder is not None:
-        shutil.copytree(last, folder / "state")
+        shutil.copytree(checkpoint_folder(trainer.work, steps["last"]), folder / "state")
         # Whoever goes on from here compares with no earlier evaluations: their models are not kept.
-        change_state(folder / "state", best_metric=None, best_global_step=None, best_model_checkpoint=None)
-    return rows[models[0]]
+        forget_best(folder / "state")
+    return trainer.history.row_of(steps[models[0]])
 
 
 def _scores(
-    trainer: KeyedTrainer, run: RunSettings, splits: Mapping[str, Dataset], row: dict[str, Any]
+    trainer: Trainer, splits: Mapping[str, Dataset], row: dict[str, Any]
 ) -> tuple[dict[str, float | None], pd.DataFrame | None]:
     """Return the figures of the record, and the predictions if the task makes any; the `row` kept gets its test."""
-    metrics: dict[str, float | None] = {"train_loss": min(each["train_loss"] for each in trainer.recorder.rows)}
-    if trainer.args.load_best_model_at_end:
-        metrics["best_epoch"] = trainer.kept_row["epoch"]
-    if not run.task.predicts:
-        return metrics | quality_figures(row, "eval"), None
+    metrics: dict[str, float | None] = {"train_loss": min(each["train_loss"] for each in trainer.history.rows)}
+    if trainer.keeps_best:
+        metrics["best_epoch"] = trainer.history.row_of(trainer.progress.best_step)["epoch"]
+    if not trainer.run.task.predicts:
+        return metrics | _named(row, "eval_"), None
     scores, predictions = predict_splits(trainer, splits)
-    row.update(quality_figures(scores, "test"))
+    row.update(_named(scores, "test_"))
     return metrics | scores, predictions
+
+
+def _named(figures: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {name: value for name, value in figures.items() if name.startswith(prefix)}
 
 
 def _save_tokenizer(tokenizer: PreTrainedTokenizerBase, run: RunSettings, folder: Path, longest: int) -> None:

@@ -7,8 +7,7 @@ import pandas as pd
 from datasets import Dataset
 
 from lib.data.tokens import TokenDataset, load_tokens
-from lib.training.callbacks import quality_figures
-from lib.training.trainer import KeyedTrainer
+from lib.training.predictor import Predictor
 
 
 def load_split(folder: str, *, sort: bool = False) -> Dataset:
@@ -20,19 +19,17 @@ def load_split(folder: str, *, sort: bool = False) -> Dataset:
     return tokens
 
 
-def predict_splits(
-    trainer: KeyedTrainer, splits: Mapping[str, Dataset]
-) -> tuple[dict[str, float | None], pd.DataFrame]:
+def predict_splits(predictor: Predictor, splits: Mapping[str, Dataset]) -> tuple[dict[str, float | None], pd.DataFrame]:
     """Return the scores (`eval_*` of validation, `test_*`) and the predictions, one row per document.
 
     Args:
-        trainer: with the model and its task.
+        predictor: with the model and its task.
         splits: `validation` and `test`.
     """
     metrics: dict[str, float | None] = {}
     frames = []
     for split, prefix in (("validation", "eval"), ("test", "test")):
-        output = trainer.predict(TokenDataset(splits[split]), metric_key_prefix=prefix)
-        frames.append(trainer.task.predictions(splits[split], output).assign(split=split))
-        metrics |= quality_figures(output.metrics, prefix)
+        output = predictor.predict(TokenDataset(splits[split]), prefix)
+        frames.append(predictor.task.predictions(splits[split], output).assign(split=split))
+        metrics |= output.metrics
     return metrics, pd.concat(frames, ignore_index=True)

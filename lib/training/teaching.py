@@ -1,7 +1,6 @@
 """What a trained model teaches: its scores of the training documents, beside the tokens that another one reads."""
 
 import logging
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,8 +12,8 @@ from lib.core.files import atomic_path
 from lib.data.tokens import TokenDataset, load_tokens
 from lib.study.run import RunSettings
 from lib.training.assembly import assemble
+from lib.training.predictor import Predictor
 from lib.training.scoring import load_split
-from lib.training.trainer import KeyedTrainer, evaluation_arguments
 
 logger = logging.getLogger(__name__)
 
@@ -36,14 +35,8 @@ def teach(run: RunSettings, model: str | Path, tokens: str | Path, target: str |
     task, backbone, tokenizer, teacher = assemble(run)
     backbone.load_weights(teacher, model, with_head=True)
     documents = load_split(run.data["train"], sort=True)
-    with tempfile.TemporaryDirectory() as work:
-        trainer = KeyedTrainer(
-            task=task,
-            model=teacher,
-            args=evaluation_arguments(work=work, run=run, longest=max(documents["length"])),
-            data_collator=task.collator(tokenizer),
-        )
-        logits = trainer.predict(TokenDataset(documents)).predictions
+    predictor = Predictor(run, task, teacher, tokenizer, max(documents["length"]))
+    logits = predictor.predict(TokenDataset(documents), "test").predictions
     if not np.isfinite(logits).all():
         raise RunError(f"{model}: scores that are not finite numbers. Train the teacher anew, in fp32 or bf16.")
     taught = with_logits(load_tokens(tokens), documents["id"][:], logits)

@@ -1,62 +1,97 @@
-"""TensorBoard and Weights & Biases: where they write, what they hear at the end. Nothing here changes a figure."""
+"""TensorBoard and Weights & Biases: what they hear of a training. They change no number."""
 
 import importlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
-
-from transformers import Trainer
-from transformers.integrations import TensorBoardCallback
+from typing import Any
 
 from lib.core.record import RunRecord
-from lib.study.execution import Training
 from lib.study.run import RunSettings
+from lib.training.observers import Observer
+from lib.training.trainer import Trainer
+
+PARTS = {"eval_": "eval/", "test_": "test/", "train_": "train/"}
+"""Sections that trackers show figures in, by what the figures' names begin with."""
 
 
-def place_trackers(execution: Training, out: Path) -> None:
-    """Tell the trackers, which read the environment, to keep their files beside the results.
+class Trackers(Observer):
+    """Tell the trackers that the settings name every row of the history, and the figures of the end.
 
-    To be called before a Trainer is made. What the user's environment says about Weights & Biases already, stands.
+    What the user's environment says about Weights & Biases already, stands.
 
     Args:
-        execution: how the run is executed.
-        out: folder of the results.
+        run: settings of the run.
+        folder: in which they keep their files, beside the results.
     """
-    if execution.report_to:
-        out.mkdir(parents=True, exist_ok=True)
-    if "tensorboard" in execution.report_to:
-        os.environ["TENSORBOARD_LOGGING_DIR"] = str(out / "tensorboard")
-    if "wandb" in execution.report_to:
-        os.environ.setdefault("WANDB_DIR", str(out))
-        os.environ.setdefault("WANDB_PROJECT", execution.wandb_project)
-        if execution.wandb_entity:
-            os.environ.setdefault("WANDB_ENTITY", execution.wandb_entity)
+
+    def __init__(self, run: RunSettings, folder: Path) -> None:
+        self.run, self.folder = run, folder
+        self.writer: Any = None
+        self.wandb: Any = None
+
+    def began(self, trainer: Trainer) -> None:
+        """Open the trackers, and tell them the settings of the run."""
+        execution, settings = self.run.execution, self.run.model_dump(mode="json")
+        if execution.report_to:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        if "tensorboard" in execution.report_to:
+            tensorboard = importlib.import_module("torch.utils.tensorboard")
+            self.writer = tensorboard.SummaryWriter(self.folder / "tensorboard")
+            self.writer.add_text("run", self.run.model_dump_json(indent=2))
+            self.writer.add_text("model", trainer.model.config.to_json_string())
+        if "wandb" in execution.report_to:
+            os.environ.setdefault("WANDB_DIR", str(self.folder))
+            self.wandb = importlib.import_module("wandb").init(
+                project=os.environ.get("WANDB_PROJECT", execution.wandb_project),
+                entity=os.environ.get("WANDB_ENTITY", execution.wandb_entity),
+                name=run_name(self.run),
+                config={"run": settings, "model": trainer.model.config.to_dict()},
+            )
+            self.wandb.define_metric("train/global_step")
+            self.wandb.define_metric("*", step_metric="train/global_step", step_sync=True)
+
+    def evaluated(self, trainer: Trainer) -> None:
+        """Tell them the last row of the history."""
+        extra = {"grad_norm": trainer.grad_norm, "tokens": trainer.progress.tokens}
+        self.tell(trainer.history.rows[-1] | extra, trainer.progress.step)
+
+    def tell(self, figures: Mapping[str, Any], step: int) -> None:
+        """Tell them figures of an optimiser step."""
+        named = {_place(name): value for name, value in figures.items() if name != "step" and value is not None}
+        if self.writer is not None:
+            for name, value in named.items():
+                self.writer.add_scalar(name, value, step)
+            self.writer.flush()
+        if self.wandb is not None:
+            self.wandb.log(named | {"train/global_step": step})
+
+    def close(self, trainer: Trainer, record: RunRecord) -> None:
+        """Tell what is known only at the end: test, speed, memory; write all, before the results are published.
+
+        Args:
+            trainer: after training.
+            record: of the run.
+        """
+        tested = {name: value for name, value in record.metrics.items() if name.startswith("test_")}
+        speed = {
+            "seconds_per_epoch": record.seconds_per_epoch,
+            "mean_tokens_per_second": record.tokens_per_second,
+            "peak_memory_mb": record.peak_memory_mb,
+        }
+        self.tell(tested | speed, trainer.progress.step)
+        if self.writer is not None:
+            self.writer.close()
+        if self.wandb is not None:
+            self.wandb.finish()
+
+
+def _place(name: str) -> str:
+    """Return where a tracker shows a figure."""
+    prefix = next((prefix for prefix in PARTS if name.startswith(prefix)), "")
+    return PARTS.get(prefix, "train/") + name.removeprefix(prefix)
 
 
 def run_name(run: RunSettings) -> str:
     """Return the name under which trackers show `run`."""
     return run.execution.run_name.format(stage=run.stage, model=run.model, dataset=run.dataset, seed=run.seed)
-
-
-def report_final(trainer: Trainer, record: RunRecord) -> None:
-    """Tell the trackers what is known only at the end: the test metrics, and the speed and memory of the whole run.
-
-    Args:
-        trainer: after training and testing.
-        record: the run's record.
-    """
-    tested = {name: value for name, value in record.metrics.items() if name.startswith("test_") and value is not None}
-    speed = {
-        "seconds_per_epoch": record.seconds_per_epoch,
-        "mean_tokens_per_second": record.tokens_per_second,
-        "peak_memory_mb": record.peak_memory_mb,
-    }
-    trainer.log(tested | speed)
-
-
-def close_trackers(trainer: Trainer) -> None:
-    """Let the trackers write all they have, so that their files are whole before the results are published."""
-    for callback in trainer.callback_handler.callbacks:
-        if isinstance(callback, TensorBoardCallback):
-            callback.on_train_end(trainer.args, trainer.state, trainer.control)
-    if "wandb" in trainer.args.report_to:
-        importlib.import_module("wandb").finish()

@@ -22,7 +22,6 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 from optuna.study import StudyDirection
 from optuna.trial import TrialState
-from transformers import TrainerCallback, TrainerState
 
 from lib.core.attempts import remove
 from lib.core.errors import RunError
@@ -35,8 +34,10 @@ from lib.study.run import RunSettings
 from lib.study.tuning import TunedRun, Tuning
 from lib.tasks.parameters import TASKS
 from lib.training.folders import RunFolders
+from lib.training.observers import Observer
 from lib.training.record import write_record
 from lib.training.run import train
+from lib.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)
 
@@ -163,7 +164,7 @@ def _run_trial(run: TunedRun, trial: optuna.Trial, score: str, scratch: Path) ->
     reports, folder = Reports(trial, score), scratch / "run"
     try:
         if not (folder / RUN).exists():  # else it was killed between the trial's end and the journal's line
-            train(settings, folder, scratch / "work", callbacks=[reports])
+            train(settings, folder, scratch / "work", observers=[reports])
         record = read_record(folder)
         reports.report(pd.read_csv(folder / HISTORY, float_precision="round_trip")[score])
         state, effort = "complete", record.model_dump(include=set(EFFORT))
@@ -184,7 +185,7 @@ def _run_trial(run: TunedRun, trial: optuna.Trial, score: str, scratch: Path) ->
         trial.study.tell(trial, state=TrialState.PRUNED)
 
 
-class Reports(TrainerCallback):
+class Reports(Observer):
     """Tell a trial its score at every evaluation, and end it where its study's pruner says so.
 
     Evaluations count, not steps, which batches of another size make fewer.
@@ -197,7 +198,7 @@ class Reports(TrainerCallback):
     def __init__(self, trial: optuna.Trial, score: str):
         self.trial, self.score = trial, score
         self.reported = 0
-        self.state = TrainerState()
+        self.trainer: Trainer | None = None
 
     def report(self, scores: Iterable[float]) -> None:
         """Report those of the scores, one per evaluation, that have not been reported yet."""
@@ -207,31 +208,34 @@ class Reports(TrainerCallback):
 
     def effort(self) -> dict[str, float]:
         """Return what a training that was ended took, as a record has it; time and memory up to its last evaluation."""
-        epochs = round(float(self.state.epoch or 0), 6)
-        rows = [entry for entry in self.state.log_history if "seconds" in entry]
+        if self.trainer is None:
+            return dict.fromkeys(EFFORT, 0)
+        progress, rows = self.trainer.progress, self.trainer.history.rows
+        epochs = round(progress.epoch, 6)
         return {
             "epochs": int(epochs) if epochs.is_integer() else epochs,
-            "steps": self.state.global_step,
-            "tokens": int(self.state.num_input_tokens_seen),
+            "steps": progress.step,
+            "tokens": progress.tokens,
             "seconds": sum(row["seconds"] for row in rows),
             "peak_memory_mb": max((row["peak_memory_mb"] for row in rows), default=0.0),
         }
 
-    def on_train_begin(self, args, state, control, **kwargs):
-        """Keep the training's state, which tells its effort."""
-        self.state = state
+    def began(self, trainer: Trainer) -> None:
+        """Keep the training, which knows its effort."""
+        self.trainer = trainer
 
-    def on_evaluate(self, args, state, control, metrics, **kwargs):
+    def evaluated(self, trainer: Trainer) -> None:
         """Report the score, of a resumed training also those before.
 
         Raises:
             optuna.TrialPruned: the trial need not go on.
             RunError: it has diverged in the last steps, after which the training's own loss was not looked at.
         """
-        if not all(math.isfinite(value) for value in metrics.values() if isinstance(value, float)):
-            raise RunError(f"the evaluation at step {state.global_step} is no finite number.", diverged=True)
-        self.report(entry[self.score] for entry in state.log_history if self.score in entry)
-        if state.global_step < state.max_steps and self.trial.should_prune():
+        rows = trainer.history.rows
+        if not all(math.isfinite(value) for value in rows[-1].values() if isinstance(value, float)):
+            raise RunError(f"the evaluation at step {trainer.progress.step} is no finite number.", diverged=True)
+        self.report(row[self.score] for row in rows)
+        if trainer.progress.step < trainer.steps and self.trial.should_prune():
             raise optuna.TrialPruned
 
 

@@ -143,14 +143,14 @@ def resumed_experiment(experiments: str | Path, stage: str, name: str, resumed: 
 
 def _is_whole(checkpoint: Path) -> bool:
     """Whether a checkpoint has all that a training goes on from; the training itself looks more closely."""
-    files = ("model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json")
+    files = ("model.safetensors", "optimizer.pt", "scheduler.pt", "state.json")
     if not all((checkpoint / name).is_file() and (checkpoint / name).stat().st_size for name in files):
         return False
     try:
-        state = json.loads((checkpoint / "trainer_state.json").read_text(encoding="utf-8"))
-    except ValueError:
+        step = json.loads((checkpoint / "state.json").read_text(encoding="utf-8"))["progress"]["step"]
+    except (ValueError, KeyError, TypeError):
         return False
-    return f"checkpoint-{state.get('global_step')}" == checkpoint.name
+    return f"checkpoint-{step}" == checkpoint.name
 
 
 def _new_folder(experiments: str | Path, stage: str, name: str) -> Path:

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 
-from lib.training import callbacks
+from lib.training.trainer import Trainer
 
 
 class Killed(BaseException):
@@ -28,14 +28,14 @@ def killed_in(owner, name):
 @contextmanager
 def killed_at(step):
     """Kill the run of this block before an optimiser step."""
-    begin = callbacks.KeyedDraws.on_step_begin
+    train_on = Trainer.training_step
 
-    def kill_there(self, args, state, control, **kwargs):
-        if state.global_step == step:
+    def kill_there(self, *arguments):
+        if self.progress.step == step:
             raise Killed
-        begin(self, args, state, control, **kwargs)
+        return train_on(self, *arguments)
 
-    with patch.object(callbacks.KeyedDraws, "on_step_begin", kill_there), pytest.raises(Killed):
+    with patch.object(Trainer, "training_step", kill_there), pytest.raises(Killed):
         yield
 
 

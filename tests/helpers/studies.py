@@ -115,3 +115,52 @@ def study(*changes: Change, layers: Sequence[tuple[str, dict[str, Any]]] = ()) -
     """Return the small study with changes below `experiment`, and then `layers` over it."""
     values = changed(SMALL, *((f"experiment/{place}", value) for place, value in changes))
     return load_study([("small.yaml", values), *layers])
+
+
+def searching(search, *, seeds, mechanisms, documents, epochs, report, **encoder):
+    """Return a study that stands alone: a stage that searches for settings, and a fine-tuning that takes the best.
+
+    Args:
+        search: the stage that searches, by its name, without its task and data.
+        seeds: of all stages that name none.
+        mechanisms: of the models, besides TF-IDF.
+        documents: of the generated dataset.
+        epochs: of the fine-tuning, and of the search if it says nothing else.
+        report: tables and figures.
+        encoder: further settings of the encoder.
+    """
+    recipe = {"epochs": epochs, "learning_rate": 1e-3, "min_lr_ratio": 0.5, "batch_size": 16}
+    common = {"task": {"kind": "sequence_classification"}, "recipe": recipe, "data": {"imdb": {}}}
+    (name, stage), *_ = search.items()
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+    return {
+        "experiment": {
+            "seeds": seeds,
+            "precision": "fp32",
+            "mechanisms": mechanisms,
+            "backbones": {"encoder": {"kind": "encoder", **sizes, **encoder}, "tfidf": {"kind": "tfidf"}},
+            "tokenizers": {"wordpiece": {"source": "trained", "corpus": "imdb", "vocab_size": 300}},
+            "datasets": {
+                "imdb": {
+                    "source": "generated",
+                    "generated": {"documents": documents},
+                    "labels": ["negative", "positive"],
+                    "max_tokens": 48,
+                }
+            },
+            "stages": {
+                name: common | stage | {"recipe": recipe | stage.get("recipe", {})},
+                "finetune": common | {"settings_from": name},
+            },
+            "models": {
+                "tfidf": {"backbone": "tfidf"},
+                **{mechanism: {"backbone": "encoder", "mechanism": mechanism} for mechanism in mechanisms},
+            },
+        },
+        "report": report,
+        "execution": {
+            "results": "results/demo",
+            "training": {"device": "cpu", "workers": 0},
+            "job": {"gpu": 0, "cpus_per_task": 1, "mem_mb": 2_000},
+        },
+    }

@@ -21,9 +21,10 @@ from lib.core.attempts import read_heartbeat
 from lib.core.errors import RunError
 from lib.core.preloaded import THREADS
 from lib.core.record import read_record
+from lib.training import run as training_run
 from lib.training import trainer as module
 from lib.training.run import train
-from lib.training.trainer import KeyedTrainer
+from lib.training.trainer import Trainer
 
 ROOT = Path(__file__).resolve().parents[2]
 OFTEN = {"checkpoint_minutes": 1e-6}
@@ -74,14 +75,14 @@ def test_a_signal_makes_a_checkpoint_and_ends_the_run(number, step, run, undistu
     """Also in the last step of an epoch: after the evaluation, whose row would be lost."""
     rarely = run.model_copy(update={"execution": run.execution.model_copy(update={"checkpoint_minutes": 60.0})})
     with monkeypatch.context() as context:
-        train_on = KeyedTrainer.training_step
+        train_on = Trainer.training_step
 
-        def warn(self, *arguments, **options):
-            if self.state.global_step == step:
+        def warn(self, *arguments):
+            if self.progress.step == step:
                 os.kill(os.getpid(), number)
-            return train_on(self, *arguments, **options)
+            return train_on(self, *arguments)
 
-        context.setattr(KeyedTrainer, "training_step", warn)
+        context.setattr(Trainer, "training_step", warn)
         with pytest.raises(RunError, match=f"ended by {number.name}. The last checkpoint is whole"):
             train(rarely, tmp_path / "out")
     left = attempt(tmp_path / "out")
@@ -96,7 +97,7 @@ def test_a_signal_makes_a_checkpoint_and_ends_the_run(number, step, run, undistu
 
 def test_a_signal_while_a_run_predicts_ends_it_at_once(run, undisturbed, tmp_path, monkeypatch):
     with monkeypatch.context() as context:
-        context.setattr(KeyedTrainer, "predict", lambda *arguments, **options: os.kill(os.getpid(), signal.SIGTERM))
+        context.setattr(training_run, "predict_splits", lambda *arguments: os.kill(os.getpid(), signal.SIGTERM))
         with pytest.raises(RunError, match="ended by SIGTERM"):
             train(run, tmp_path / "out")
     train(run, tmp_path / "out")
@@ -149,18 +150,18 @@ def test_a_disk_that_is_full_ends_in_a_message_and_the_run_goes_on(start, run, u
 
 
 def test_a_worker_that_dies_ends_in_a_message(run, tmp_path, monkeypatch):
-    step = KeyedTrainer.training_step
+    step = Trainer.training_step
     others = psutil.Process().children()
     workers = []
 
-    def kill_worker(self, *arguments, **options):
-        if self.state.global_step == EPOCH + 2 and not workers:
+    def kill_worker(self, *arguments):
+        if self.progress.step == EPOCH + 2 and not workers:
             workers.extend(process for process in psutil.Process().children() if process not in others)
             workers[0].kill()
         time.sleep(0.05)
-        return step(self, *arguments, **options)
+        return step(self, *arguments)
 
-    monkeypatch.setattr(KeyedTrainer, "training_step", kill_worker)
+    monkeypatch.setattr(Trainer, "training_step", kill_worker)
     run = run.model_copy(update={"execution": run.execution.model_copy(update={"workers": 1})})
     with pytest.raises(
         RunError, match="a process that prepares batches died .*Raise execution.job.mem_mb, or lower the workers"
@@ -173,18 +174,18 @@ def test_a_worker_that_dies_ends_in_a_message(run, tmp_path, monkeypatch):
 def test_numbers_that_are_none_end_the_training_with_the_documents(where, run, corpus, tmp_path, monkeypatch):
     seen = []
 
-    def spoil(self, model, inputs, *arguments, **options):
-        if self.state.global_step == EPOCH + 2 and self.non_finite == 0:
-            seen.append(inputs["input_ids"].shape[0])
+    def spoil(self, batch, number):
+        if self.progress.step == EPOCH + 2 and self.non_finite == 0:
+            seen.append(batch["input_ids"].shape[0])
             if where == "gradients":
-                next(model.parameters()).register_hook(lambda gradient: gradient * float("inf"))
+                next(self.model.parameters()).register_hook(lambda gradient: gradient * float("inf"))
             else:
                 with torch.no_grad():
-                    next(model.parameters()).fill_(float("nan"))
-        return step(self, model, inputs, *arguments, **options)
+                    next(self.model.parameters()).fill_(float("nan"))
+        return step(self, batch, number)
 
-    step = KeyedTrainer.training_step
-    monkeypatch.setattr(KeyedTrainer, "training_step", spoil)
+    step = Trainer.training_step
+    monkeypatch.setattr(Trainer, "training_step", spoil)
     monkeypatch.setattr(module, "NON_FINITE_STEPS", 4)
     rarely = run.model_copy(update={"execution": run.execution.model_copy(update={"checkpoint_minutes": 60.0})})
     with pytest.raises(RunError, match=rf"no finite numbers since step {EPOCH + 3}, 4 in a row.*lower") as raised:
@@ -196,15 +197,15 @@ def test_numbers_that_are_none_end_the_training_with_the_documents(where, run, c
 
 
 def test_weights_that_are_no_numbers_are_not_saved(run, tmp_path, monkeypatch):
-    step = KeyedTrainer.training_step
+    step = Trainer.training_step
 
-    def spoil(self, model, inputs, *arguments, **options):
-        if self.state.global_step == EPOCH + 2:
+    def spoil(self, batch, number):
+        if self.progress.step == EPOCH + 2:
             with torch.no_grad():
-                next(model.parameters()).fill_(float("nan"))
-        return step(self, model, inputs, *arguments, **options)
+                next(self.model.parameters()).fill_(float("nan"))
+        return step(self, batch, number)
 
-    monkeypatch.setattr(KeyedTrainer, "training_step", spoil)
+    monkeypatch.setattr(Trainer, "training_step", spoil)
     with pytest.raises(RunError, match=rf"no finite numbers since step {EPOCH + 3}, 1 in a row"):
         train(run, tmp_path / "out")
     assert max(int(path.name.split("-")[1]) for path in attempt(tmp_path / "out").glob("checkpoint-*")) == EPOCH + 2
@@ -215,15 +216,15 @@ class Memory:
 
     def __init__(self, monkeypatch, documents, step=0):
         self.tried = []
-        train_on = KeyedTrainer.training_step
+        train_on = Trainer.training_step
 
-        def allocate(trainer, model, inputs, *arguments, **options):
-            self.tried.append(len(inputs["input_ids"]))
-            if len(inputs["input_ids"]) > documents and trainer.state.global_step >= step:
+        def allocate(trainer, batch, number):
+            self.tried.append(len(batch["input_ids"]))
+            if len(batch["input_ids"]) > documents and trainer.progress.step >= step:
                 raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 MiB.")
-            return train_on(trainer, model, inputs, *arguments, **options)
+            return train_on(trainer, batch, number)
 
-        monkeypatch.setattr(KeyedTrainer, "training_step", allocate)
+        monkeypatch.setattr(Trainer, "training_step", allocate)
 
 
 def test_memory_that_does_not_suffice_ends_in_a_message(run, tmp_path, monkeypatch):

@@ -3,30 +3,27 @@
 import pytest
 import torch
 
-from lib.training import callbacks
+from lib.training.observers import Observer
 from lib.training.run import train
 
 EPOCHS = 4
 
 
 @pytest.fixture
-def weights_by_epoch(monkeypatch, tmp_path):
+def weights_by_epoch(tmp_path):
     """Train a run and return all its weights at each epoch's beginning and at the end of the last one."""
 
     def weights(run):
         seen = []
-        freeze = callbacks.Freezing.on_epoch_begin
 
-        def watch(self, args, state, control, model, **kwargs):
-            seen.append({name: weight.detach().clone() for name, weight in model.named_parameters()})
-            freeze(self, args, state, control, model, **kwargs)
+        class Watch(Observer):
+            def began(self, trainer):
+                seen.append({name: weight.detach().clone() for name, weight in trainer.model.named_parameters()})
 
-        def last(self, args, state, control, model, **kwargs):
-            seen.append({name: weight.detach().clone() for name, weight in model.named_parameters()})
+            def evaluated(self, trainer):
+                self.began(trainer)
 
-        monkeypatch.setattr(callbacks.Freezing, "on_epoch_begin", watch)
-        monkeypatch.setattr(callbacks.Freezing, "on_train_end", last)
-        train(run, tmp_path / "out")
+        train(run, tmp_path / "out", observers=[Watch()])
         return seen
 
     return weights

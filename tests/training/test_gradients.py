@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from lib.training.observers import Observer
 from lib.training.run import train
-from lib.training.trainer import KeyedTrainer
+from lib.training.trainer import Trainer
 
 DROPOUTS = {"embedding_dropout": 0.0, "mlp_dropout": 0.0, "attention_output_dropout": 0.0}
 
@@ -19,25 +20,21 @@ def gradients_of_first_step(monkeypatch, tmp_path):
 
     def gradients(run):
         found, micro_batches = {}, []
-        step, begin = KeyedTrainer.training_step, KeyedTrainer.train
+        step = Trainer.training_step
 
-        def count(self, *arguments, **options):
+        def count(self, *arguments):
             micro_batches.append(1)
-            return step(self, *arguments, **options)
+            return step(self, *arguments)
 
-        def train_until_the_step(self, **options):
-            def stop(*arguments, **options):
-                found.update({name: weight.grad.clone() for name, weight in self.model.named_parameters()})
+        class Stop(Observer):
+            def has_gradients(self, trainer):
+                found.update({name: weight.grad.clone() for name, weight in trainer.model.named_parameters()})
                 raise Stopped
 
-            self.callback_handler.callbacks[0].on_pre_optimizer_step = stop
-            return begin(self, **options)
-
         with monkeypatch.context() as context:
-            context.setattr(KeyedTrainer, "training_step", count)
-            context.setattr(KeyedTrainer, "train", train_until_the_step)
+            context.setattr(Trainer, "training_step", count)
             with pytest.raises(Stopped):
-                train(run, tmp_path / "out")
+                train(run, tmp_path / "out", observers=[Stop()])
         return found, len(micro_batches)
 
     return gradients

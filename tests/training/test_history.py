@@ -9,8 +9,8 @@ from killing import attempt, killed_at
 
 from lib.core.record import read_record
 from lib.data.tokens import load_tokens
-from lib.training.callbacks import HistoryRecorder
 from lib.training.run import train
+from lib.training.trainer import Trainer
 
 
 def history(folder):
@@ -21,13 +21,13 @@ def history(folder):
 def optimiser_rates(monkeypatch):
     """The optimiser's own learning rates at each epoch's end, group by group."""
     seen = []
-    write = HistoryRecorder.on_epoch_end
+    evaluate = Trainer._evaluate
 
-    def watch(self, args, state, control, **kwargs):
-        seen.append({group["lr"] for group in kwargs["optimizer"].param_groups})
-        write(self, args, state, control, **kwargs)
+    def watch(self):
+        seen.append({group["lr"] for group in self.optimizer.param_groups})
+        evaluate(self)
 
-    monkeypatch.setattr(HistoryRecorder, "on_epoch_end", watch)
+    monkeypatch.setattr(Trainer, "_evaluate", watch)
     return seen
 
 
@@ -91,8 +91,8 @@ def test_speed_and_memory_of_each_epoch_survive_a_kill_in_its_middle(run_of, cor
     run = run_of("pretrain", execution={"checkpoint_minutes": 1e-6})
     with killed_at(192 // 32 + 3):
         train(run, tmp_path / "out")
-    state = attempt(tmp_path / "out") / "checkpoint-9" / "trainer_state.json"
-    before = json.loads(state.read_text())["stateful_callbacks"]["HistoryRecorder"]["attributes"]["seconds"]
+    state = attempt(tmp_path / "out") / "checkpoint-9" / "state.json"
+    before = json.loads(state.read_text())["history"]["seconds"]
     train(run, tmp_path / "out")
     rows, tokens = history(tmp_path / "out"), sum(load_tokens(corpus / "tokens" / "train")["length"])
     assert (rows["tokens_per_second"] * rows["seconds"]).tolist() == pytest.approx([tokens, tokens])

@@ -11,10 +11,10 @@ from killing import attempt, kill, killed_at, killed_in
 from lib.core.errors import RunError
 from lib.core.record import read_record
 from lib.study.run import Start
-from lib.training.checkpoints import last_checkpoint, take_over
+from lib.training.checkpoints import Progress, last_checkpoint, seal, take_over
 from lib.training.folders import RunFolders
 from lib.training.run import train
-from lib.training.trainer import KeyedTrainer
+from lib.training.trainer import Trainer
 
 STEPS_AN_EPOCH = 192 // 32
 KILLED_AT = STEPS_AN_EPOCH + 3
@@ -58,7 +58,7 @@ def taken_over(run, tmp_path):
     return take
 
 
-FILES = ["model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", "trainer_state.json", "manifest.json"]
+FILES = ["model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", "state.json", "manifest.json"]
 
 
 @pytest.mark.parametrize("part", FILES)
@@ -88,6 +88,13 @@ def test_a_file_outside_a_checkpoint_is_no_part_of_it(killed, taken_over):
     assert taken_over() == "checkpoint-8"
 
 
+def test_a_checkpoint_of_another_format_is_passed_over(killed, taken_over, caplog):
+    (killed / "checkpoint-9" / "state.json").rename(killed / "checkpoint-9" / "trainer_state.json")
+    seal(killed / "checkpoint-9")
+    assert taken_over() == "checkpoint-8"
+    assert f"{killed / 'checkpoint-9'}: passed over" in caplog.text
+
+
 def test_a_run_whose_last_checkpoint_is_damaged_goes_on_from_the_one_before(run, killed, undisturbed, tmp_path, caplog):
     (killed / "checkpoint-9" / "optimizer.pt").write_bytes(b"")
     caplog.set_level(logging.INFO)
@@ -100,15 +107,16 @@ def test_a_run_whose_last_checkpoint_is_damaged_goes_on_from_the_one_before(run,
 def test_the_best_model_of_an_earlier_attempt_is_kept(run, killed, undisturbed, tmp_path, monkeypatch):
     """Its path is another one now, and its evaluation is not made again."""
     loaded = []
-    load = KeyedTrainer._load_best_model
+    load = Trainer.load_weights
 
-    def note(self):
-        loaded.append(self.state.best_model_checkpoint)
-        load(self)
+    def note(self, checkpoint):
+        loaded.append(str(checkpoint))
+        load(self, checkpoint)
 
-    monkeypatch.setattr(KeyedTrainer, "_load_best_model", note)
+    monkeypatch.setattr(Trainer, "load_weights", note)
     train(run, tmp_path / "out")
-    (best,) = loaded
+    resumed, best = loaded
+    assert resumed.endswith("checkpoint-9")
     assert best.endswith("checkpoint-6") == (read_record(undisturbed).metrics["best_epoch"] == 1)
     assert str(killed) not in best
     assert_alike(undisturbed, tmp_path / "out")
@@ -123,7 +131,7 @@ def test_a_start_from_the_training_state_of_another_run_goes_on_exactly(run, kil
 
 
 def test_the_best_model_must_be_known_at_the_end(run, tmp_path, monkeypatch):
-    monkeypatch.setattr(KeyedTrainer, "_determine_best_metric", lambda *arguments, **options: False)
+    monkeypatch.setattr(Progress, "note", lambda *arguments: None)
     with pytest.raises(RunError, match=r"no evaluation had a finite f1_macro"):
         train(run, tmp_path / "out")
     assert not (tmp_path / "out").exists()
@@ -132,13 +140,13 @@ def test_the_best_model_must_be_known_at_the_end(run, tmp_path, monkeypatch):
 def test_every_checkpoint_holds_the_rows_of_its_finished_epochs(run, tmp_path, monkeypatch):
     """A resume from an epoch's last step would never write that epoch's row."""
     saved = []
-    save = KeyedTrainer._save_checkpoint
+    save = Trainer.save
 
-    def note(self, *arguments):
-        saved.append((self.state.global_step, len(self.recorder.rows)))
-        save(self, *arguments)
+    def note(self):
+        saved.append((self.progress.step, len(self.history.rows)))
+        save(self)
 
-    monkeypatch.setattr(KeyedTrainer, "_save_checkpoint", note)
+    monkeypatch.setattr(Trainer, "save", note)
     train(run, tmp_path / "out")
     assert saved == [(step, step // STEPS_AN_EPOCH) for step in range(1, 2 * STEPS_AN_EPOCH + 1)]
 
@@ -149,7 +157,7 @@ def test_a_run_killed_after_its_last_epoch_only_leaves_its_record(keep, run, tmp
     with killed_in(RunFolders, "publish"):
         train(run, tmp_path / "out")
     with monkeypatch.context() as context:
-        context.setattr(KeyedTrainer, "training_step", kill)
+        context.setattr(Trainer, "training_step", kill)
         train(run, tmp_path / "out")
     train(run, tmp_path / "undisturbed")
     assert_alike(tmp_path / "undisturbed", tmp_path / "out")

@@ -16,9 +16,9 @@ from lib.data.tokenizing import StoredTexts, tokenize_dataset
 from lib.data.tokens import load_tokens
 from lib.evaluation.spans import character_counts, span_metrics
 from lib.study.run import RunSettings
+from lib.training import run as training_run
 from lib.training.evaluate import evaluate
 from lib.training.run import train
-from lib.training.trainer import KeyedTrainer
 
 SIZES = {"train": 240, "validation": 30, "test": 30}
 
@@ -116,7 +116,7 @@ def test_a_trained_model_is_evaluated_as_it_is(trained, tmp_path):
 
 def test_a_killed_detection_ends_as_if_it_had_not_been(posts, trained, tmp_path):
     """The threshold and what a document's windows found are no part of a checkpoint."""
-    with killed_in(KeyedTrainer, "predict"):
+    with killed_in(training_run, "predict_splits"):
         train(detector(posts), tmp_path / "out")
     train(detector(posts), tmp_path / "out")
     assert read_record(tmp_path / "out").metrics == read_record(trained).metrics

@@ -13,7 +13,7 @@ from lib.data.tokens import load_tokens
 from lib.study.run import Start
 from lib.training.folders import RunFolders
 from lib.training.run import train
-from lib.training.trainer import KeyedTrainer
+from lib.training.trainer import Trainer
 
 STEPS_AN_EPOCH = 192 // 32
 SPEED = ["seconds", "tokens_per_second", "peak_memory_mb"]
@@ -119,13 +119,13 @@ def test_how_documents_are_held_at_a_time_moves_no_row(run_of, tmp_path):
 def test_every_checkpoint_holds_the_rows_before_it(recipe, expected, run_of, tmp_path, monkeypatch):
     """A resume from a step that was evaluated would never write that row."""
     saved = {}
-    save = KeyedTrainer._save_checkpoint
+    save = Trainer.save
 
-    def note(self, *arguments):
-        saved[self.state.global_step] = len(self.recorder.rows)
-        save(self, *arguments)
+    def note(self):
+        saved[self.progress.step] = len(self.history.rows)
+        save(self)
 
-    monkeypatch.setattr(KeyedTrainer, "_save_checkpoint", note)
+    monkeypatch.setattr(Trainer, "save", note)
     train(run_of("pretrain", recipe=recipe, execution={"checkpoint_minutes": 1e-6}), tmp_path / "out")
     last = max(expected)
     assert saved.keys() >= set(expected)
@@ -139,7 +139,7 @@ def test_a_run_killed_after_its_last_step_trains_no_further(keep, run_of, tmp_pa
     with killed_in(RunFolders, "publish"):
         train(run, tmp_path / "out")
     with monkeypatch.context() as context:
-        context.setattr(KeyedTrainer, "training_step", kill)
+        context.setattr(Trainer, "training_step", kill)
         train(run, tmp_path / "out")
     train(run, tmp_path / "undisturbed")
     assert_alike(tmp_path / "undisturbed", tmp_path / "out")

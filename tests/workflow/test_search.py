@@ -5,59 +5,26 @@ import json
 import pandas as pd
 import pytest
 import yaml
+from studies import searching
 
 from lib.core.record import read_record
 
-RECIPE = {"epochs": 2, "learning_rate": 1e-3, "min_lr_ratio": 0.5, "batch_size": 16}
 # No adaptation, and settings of which one learns and the others cannot.
-STUDY = {
-    "experiment": {
-        "seeds": [1],
-        "precision": "fp32",
-        "mechanisms": {"sdpa": {"kind": "sdpa"}, "favor-m16": {"kind": "favor", "nb_features": 16}},
-        "backbones": {
-            "encoder": {
-                "kind": "encoder",
-                "hidden_size": 32,
-                "num_hidden_layers": 1,
-                "num_attention_heads": 2,
-                "intermediate_size": 32,
-                "initializer_range": 0.1,
-            },
-            "tfidf": {"kind": "tfidf"},
-        },
-        "tokenizers": {"wordpiece": {"source": "trained", "corpus": "imdb", "vocab_size": 300}},
-        "datasets": {
-            "imdb": {
-                "source": "generated",
-                "generated": {"documents": 300},
-                "labels": ["negative", "positive"],
-                "max_tokens": 48,
-            }
-        },
-        "stages": {
-            "search": {
-                "models": ["sdpa"],
-                "seeds": [3],
-                "variants": {"recipe.learning_rate": [1e-7, 5e-3], "recipe.freeze_embeddings": [False]},
-                "task": {"kind": "sequence_classification"},
-                "recipe": RECIPE | {"epochs": 4},
-                "data": {"imdb": {}},
-            },
-            "finetune": {
-                "settings_from": "search",
-                "task": {"kind": "sequence_classification"},
-                "recipe": RECIPE,
-                "data": {"imdb": {}},
-            },
-        },
-        "models": {
-            "tfidf": {"backbone": "tfidf"},
-            "sdpa": {"backbone": "encoder", "mechanism": "sdpa"},
-            "favor-m16": {"backbone": "encoder", "mechanism": "favor-m16"},
-        },
+STUDY = searching(
+    {
+        "search": {
+            "models": ["sdpa"],
+            "seeds": [3],
+            "variants": {"recipe.learning_rate": [1e-7, 5e-3], "recipe.freeze_embeddings": [False]},
+            "recipe": {"epochs": 4},
+        }
     },
-    "report": {
+    seeds=[1],
+    mechanisms={"sdpa": {"kind": "sdpa"}, "favor-m16": {"kind": "favor", "nb_features": 16}},
+    documents=300,
+    epochs=2,
+    initializer_range=0.1,
+    report={
         "tables": {
             "search": {"kind": "search", "stage": "search"},
             "search_best": {"kind": "search_best", "stage": "search"},
@@ -65,12 +32,7 @@ STUDY = {
         },
         "figures": {"search": {"kind": "search", "stage": "search"}},
     },
-    "execution": {
-        "results": "results/demo",
-        "training": {"device": "cpu", "workers": 0},
-        "job": {"gpu": 0, "cpus_per_task": 1, "mem_mb": 2_000},
-    },
-}
+)
 BEST = "results/demo/search/search/imdb.json"
 
 

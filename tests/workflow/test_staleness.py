@@ -36,7 +36,7 @@ HARMLESS = {
         ("lib/backbones/encoder/parameters.py", "Encoder blocks.", "Number of encoder blocks."),
     ],
     "the wording of an error": [
-        ("lib/training/trainer.py", "torch sees no GPU", "there is no GPU"),
+        ("lib/training/predictor.py", "torch sees no GPU", "there is no GPU"),
         ("lib/backbones/loading.py", "weights do not fit", "weights differ"),
         ("lib/attention/favor/mechanism.py", "so it cannot drop any", "so there are none to drop"),
         ("lib/data/padding.py", "have no token", "are without a token"),

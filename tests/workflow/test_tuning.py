@@ -5,58 +5,28 @@ import json
 import pandas as pd
 import pytest
 import yaml
+from studies import searching
 
 from lib.core.record import read_record
 
-RECIPE = {"epochs": 1, "learning_rate": 1e-3, "min_lr_ratio": 0.5, "batch_size": 16}
-STUDY = {
-    "experiment": {
-        "seeds": [1, 2],
-        "precision": "fp32",
-        "mechanisms": {"sdpa": {"kind": "sdpa"}},
-        "backbones": {
-            "encoder": {
-                "kind": "encoder",
-                "hidden_size": 32,
-                "num_hidden_layers": 1,
-                "num_attention_heads": 2,
-                "intermediate_size": 32,
-            },
-            "tfidf": {"kind": "tfidf"},
-        },
-        "tokenizers": {"wordpiece": {"source": "trained", "corpus": "imdb", "vocab_size": 300}},
-        "datasets": {
-            "imdb": {
-                "source": "generated",
-                "generated": {"documents": 200},
-                "labels": ["negative", "positive"],
-                "max_tokens": 48,
-            }
-        },
-        "stages": {
-            "tune": {
-                "models": ["sdpa"],
-                "tuning": {
-                    "trials": 3,
-                    "space": {
-                        "recipe.learning_rate": {"low": 1e-4, "high": 1e-2, "log": True},
-                        "task.classifier_dropout": {"values": [0.0, 0.2]},
-                    },
+STUDY = searching(
+    {
+        "tune": {
+            "models": ["sdpa"],
+            "tuning": {
+                "trials": 3,
+                "space": {
+                    "recipe.learning_rate": {"low": 1e-4, "high": 1e-2, "log": True},
+                    "task.classifier_dropout": {"values": [0.0, 0.2]},
                 },
-                "task": {"kind": "sequence_classification"},
-                "recipe": RECIPE,
-                "data": {"imdb": {}},
             },
-            "finetune": {
-                "settings_from": "tune",
-                "task": {"kind": "sequence_classification"},
-                "recipe": RECIPE,
-                "data": {"imdb": {}},
-            },
-        },
-        "models": {"tfidf": {"backbone": "tfidf"}, "sdpa": {"backbone": "encoder", "mechanism": "sdpa"}},
+        }
     },
-    "report": {
+    seeds=[1, 2],
+    mechanisms={"sdpa": {"kind": "sdpa"}},
+    documents=200,
+    epochs=1,
+    report={
         "tables": {
             "trials": {"kind": "trials", "stage": "tune"},
             "hours": {"kind": "compute", "time": ["tune", "finetune"]},
@@ -64,12 +34,7 @@ STUDY = {
         },
         "figures": {"trials": {"kind": "trials", "stage": "tune"}},
     },
-    "execution": {
-        "results": "results/demo",
-        "training": {"device": "cpu", "workers": 0},
-        "job": {"gpu": 0, "cpus_per_task": 1, "mem_mb": 2_000},
-    },
-}
+)
 BEST = "results/demo/search/tune/imdb.json"
 
 

@@ -20,7 +20,7 @@ class TaskModel(PreTrainedModel):
     """The class of transformers that makes a model with this head from a configuration."""
     backbone_class: ClassVar[type[PreTrainedModel]]
     """The model without a head; its instance stands under the name `base_model_prefix`."""
-    # The losses are sums divided by num_items_in_batch, so the Trainer must not divide them again.
+    # The losses are sums divided by num_items_in_batch, so transformers' own Trainer must not divide them again.
     accepts_loss_kwargs = True
 
     def __init__(self, config: BackboneConfig) -> None:

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback
+from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from lib.backbones import contract
 from lib.backbones.architecture import is_published
@@ -11,7 +11,6 @@ from lib.backbones.parameters import Precision
 from lib.backbones.pretrained.families import FAMILIES
 from lib.backbones.pretrained.hub_weights import load_published
 from lib.backbones.pretrained.model import PretrainedBackboneModel
-from lib.backbones.pretrained.opening import Opening
 from lib.backbones.pretrained.parameters import Parameters
 from lib.backbones.pretrained.probe import probe
 from lib.backbones.pretrained.quantization import quantize
@@ -45,10 +44,17 @@ class Backbone(contract.TokenBackbone):
         if self.parameters.quantized:
             quantize(model, precision)
 
-    def callbacks(self, model: PreTrainedModel) -> list[TrainerCallback]:
-        """See `lib.backbones.contract.TokenBackbone.callbacks`: gradual attention opens."""
-        steps = self.parameters.opening_steps
-        return [] if steps is None else [Opening(model.base_model, steps)]
+    def set_step(self, model: PreTrainedModel, step: int) -> None:
+        """See `lib.backbones.contract.TokenBackbone.set_step`: gradual attention opens evenly.
+
+        A token sees itself, all tokens before it and, at first, none after it; then ever more of the nearest ones.
+
+        Source:
+            MAGNET (Khosla et al., 2025) and the authors of llm2vec (BehnamGhader et al., 2024) ask whether that spares
+            a decoder a shock.
+        """
+        if self.parameters.opening_steps is not None:
+            model.base_model.opened = min(1.0, step / self.parameters.opening_steps)
 
     def load_weights(self, model: PreTrainedModel, folder: str | Path, *, with_head: bool = False) -> None:
         """See `lib.backbones.contract.TokenBackbone.load_weights`."""

@@ -48,4 +48,4 @@ def quantize(model: PreTrainedModel, precision: Precision) -> None:
         # Some CPUs would evaluate in a format of their own, which then stays and has no gradient.
         small.support_avx512bf16_for_cpu = False
         backbone.set_submodule(name, small)
-    model.is_loaded_in_4bit = True  # what peft and the Trainer ask a model
+    model.is_loaded_in_4bit = True  # what peft and accelerate ask a model

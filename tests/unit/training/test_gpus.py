@@ -1,21 +1,12 @@
-"""A process uses one GPU, whatever it sees, and each of several its own."""
+"""Each of the processes of a training uses a GPU of its own."""
 
 import os
 
 import pytest
 import torch
-from transformers import TrainingArguments
 
 from lib.core.errors import RunError
 from lib.training import ranks
-from lib.training.trainer import Arguments
-
-
-def test_two_visible_gpus_do_not_double_the_batch(tmp_path, monkeypatch):
-    monkeypatch.setattr(TrainingArguments, "n_gpu", property(lambda self: 2))
-    options = {"output_dir": str(tmp_path), "use_cpu": True, "per_device_train_batch_size": 8}
-    assert TrainingArguments(**options).train_batch_size == 16
-    assert Arguments(**options).train_batch_size == Arguments(**options).eval_batch_size == 8
 
 
 @pytest.mark.parametrize(

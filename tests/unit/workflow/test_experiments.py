@@ -11,7 +11,7 @@ from lib.core.errors import ConfigError
 from lib.core.record import CONFIG, MODEL, RUN
 from lib.study.run import RunSettings
 
-CHECKPOINT = ("model.safetensors", "optimizer.pt", "scheduler.pt", "trainer_state.json")
+CHECKPOINT = ("model.safetensors", "optimizer.pt", "scheduler.pt", "state.json")
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def checkpoint(tmp_path, name, step, *, without=None, cut=None, state_of=None):
     folder.mkdir(parents=True)
     for file in CHECKPOINT:
         (folder / file).write_text("something")
-    (folder / "trainer_state.json").write_text(json.dumps({"global_step": state_of or step}))
+    (folder / "state.json").write_text(json.dumps({"progress": {"step": state_of or step}}))
     if without:
         (folder / without).unlink()
     if cut:

@@ -2,10 +2,11 @@
 
 import pytest
 import torch
-from transformers import AutoModel, TrainerControl, TrainerState
+from transformers import AutoModel
 
+from lib.backbones.pretrained.backbone import Backbone
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
-from lib.backbones.pretrained.opening import Opening
+from lib.backbones.pretrained.parameters import Parameters
 
 SIZES = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "head_dim": 4}
 FAMILIES = {
@@ -61,9 +62,10 @@ def test_padding_changes_nothing(family):
 
 
 def test_it_opens_evenly_over_the_steps():
-    model = build("llama")
-    opening, found = Opening(model, 4), []
+    model, found = build("llama"), []
+    settings = {"kind": "pretrained", "architecture": SIZES | {"model_type": "llama"}, "attention": "gradual"}
+    backbone = Backbone(Parameters.model_validate(settings | {"opening_steps": 4}), seed=1)
     for step in (0, 1, 2, 3, 4, 9):
-        opening.on_step_begin(None, TrainerState(global_step=step), TrainerControl())
+        backbone.set_step(model, step)
         found.append(model.opened)
     assert found == [0, 0.25, 0.5, 0.75, 1, 1]

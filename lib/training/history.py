@@ -1,0 +1,141 @@
+"""The history of a training: one row of figures per evaluation, kept through interruptions."""
+
+import logging
+import math
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import pandas as pd
+import torch
+
+from lib.core.errors import RunError
+from lib.core.memory import resident_peak_mb
+from lib.training import ranks
+
+logger = logging.getLogger(__name__)
+
+
+class History:
+    """Rows of figures of the training since the evaluation before, each completed by its evaluation.
+
+    Args:
+        multipliers: factor on the learning rate by part of the model, as the optimiser's groups name it. Each part has
+            a column of its own if any factor is not 1.
+    """
+
+    def __init__(self, multipliers: Mapping[str, float]) -> None:
+        self.multipliers = multipliers
+        self.rows: list[dict[str, Any]] = []
+        self.seconds = 0.0
+        self.loss: float | torch.Tensor = 0.0
+        self.steps = 0
+        self.tokens_before = 0
+        self.peak_memory_mb = 0.0
+        self._running_since: float | None = None
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint must hold."""
+        return {
+            "rows": self.rows,
+            "seconds": self._elapsed(),
+            "loss": float(self.loss),
+            "steps": self.steps,
+            "tokens_before": self.tokens_before,
+            "peak_memory_mb": self.measured_peak(),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take up what `state` returned."""
+        for name, value in state.items():
+            setattr(self, name, value)
+
+    def add_loss(self, loss: torch.Tensor) -> None:
+        """Add a micro-batch's share of an optimiser step's loss; stays on the device, without waiting for it."""
+        self.loss = self.loss + loss
+
+    def under_way(self, tokens: int) -> dict[str, float | None]:
+        """Return the mean loss and the speed since the last row; of that row before the first step after it.
+
+        Args:
+            tokens: seen in training so far.
+        """
+        if self.steps:
+            speed = (tokens - self.tokens_before) / self._elapsed()
+            return {"loss": float(self.loss) / self.steps, "tokens_per_second": speed}
+        row = self.rows[-1] if self.rows else {}
+        return {"loss": row.get("train_loss"), "tokens_per_second": row.get("tokens_per_second")}
+
+    def measured_peak(self) -> float:
+        """Return the highest memory so far, in MiB, of the training and the attempts before, see `peak_memory_mb`."""
+        self.peak_memory_mb = max(self.peak_memory_mb, peak_memory_mb())
+        return self.peak_memory_mb
+
+    def start_clock(self) -> None:
+        """Count the time from now on, if it is not counted already."""
+        if self._running_since is None:
+            self._running_since = time.perf_counter()
+
+    def add_row(self, step: int, epoch: float, tokens: int, rates: Mapping[str, float]) -> None:
+        """Begin a row, which an evaluation is to complete, and stop the clock.
+
+        Args:
+            step: optimiser steps done.
+            epoch: passes over the training documents.
+            tokens: seen in training.
+            rates: learning rate by part of the model.
+
+        Raises:
+            RunError: the mean loss since the last row is no finite number.
+        """
+        loss = float(self.loss) / max(self.steps, 1)
+        if not math.isfinite(loss):
+            raise RunError(
+                f"the training loss up to step {step} is {loss}; expected a finite number. Lower the "
+                "learning rate, or use precision bf16 or fp32.",
+                diverged=True,
+            )
+        seconds = self._elapsed()
+        self.peak_memory_mb = ranks.largest(self.measured_peak())
+        # The recipe's own rate: that of a part with the multiplier 1, or what a part's would be with it.
+        part = max(rates, key=lambda name: (self.multipliers[name] == 1, self.multipliers[name]))
+        rate = rates[part] / self.multipliers[part] if self.multipliers[part] else 0.0
+        row = {
+            "epoch": int(epoch) if epoch.is_integer() else round(epoch, 6),
+            "step": step,
+            "seconds": seconds,
+            "tokens_per_second": (tokens - self.tokens_before) / seconds,
+            "peak_memory_mb": self.peak_memory_mb,
+            "train_loss": loss,
+            "learning_rate": rate,
+        }
+        if any(multiplier != 1 for multiplier in self.multipliers.values()):
+            row |= {f"learning_rate_{name}": rates[name] for name in rates}
+        self.rows.append(row)
+        self.tokens_before = tokens
+        self.seconds, self.loss, self.steps, self._running_since = 0.0, 0.0, 0, None
+
+    def complete_row(self, metrics: Mapping[str, Any]) -> None:
+        """Add the scores of its evaluation to the last row."""
+        self.rows[-1].update(metrics)
+        logger.info(", ".join(f"{key} {value:.6g}" for key, value in self.rows[-1].items()))
+
+    def row_of(self, step: int | None) -> dict[str, Any]:
+        """Return the row of the evaluation after an optimiser step."""
+        return next(row for row in self.rows if row["step"] == step)
+
+    def table(self) -> pd.DataFrame:
+        """Return one row per evaluation, the columns in one order, whether the training was resumed or not."""
+        history = pd.DataFrame(self.rows)
+        names = ("epoch", "step", "seconds", "tokens_per_second", "peak_memory_mb", "train_loss")
+        first = [*names, *sorted(name for name in history if name.startswith("learning_rate"))]
+        return history[[*first, *sorted(set(history) - set(first))]]
+
+    def _elapsed(self) -> float:
+        running = time.perf_counter() - self._running_since if self._running_since is not None else 0.0
+        return self.seconds + running
+
+
+def peak_memory_mb() -> float:
+    """Return the highest memory of this process, in MiB: GPU memory on a GPU, resident memory on a CPU."""
+    return torch.cuda.max_memory_allocated() / 2**20 if torch.cuda.is_initialized() else resident_peak_mb()

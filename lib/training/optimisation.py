@@ -1,0 +1,113 @@
+"""The optimiser of a recipe, the schedule of its learning rate, and the weights that stand still at first."""
+
+import importlib
+import math
+from typing import Any
+
+from torch import nn
+from torch.optim import AdamW, Optimizer
+from torch.optim.lr_scheduler import LRScheduler, OneCycleLR
+from transformers import PreTrainedModel, get_cosine_with_min_lr_schedule_with_warmup
+from transformers.trainer_pt_utils import get_parameter_names
+
+from lib.core.errors import RunError
+from lib.core.packages import require
+from lib.study.recipe import Recipe
+
+UNDECAYED = [r"bias", r"layernorm", r"rmsnorm", r"(?:^|\.)norm(?:$|\.)", r"_norm(?:$|\.)"]
+"""Patterns in the names of weights that do not decay: biases and norms."""
+ONE_CYCLE_RISE = 25.0
+"""By how much a one-cycle learning rate rises to its peak; torch's default."""
+
+
+def trained(model: nn.Module) -> dict[str, nn.Parameter]:
+    """Return the weights of `model` that train, by name."""
+    return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+
+
+def multipliers(recipe: Recipe) -> dict[str, float]:
+    """Return the factor on the learning rate of each part of a model."""
+    return {"backbone": recipe.backbone_lr_multiplier, "head": recipe.head_lr_multiplier}
+
+
+def make_optimizer(model: PreTrainedModel, recipe: Recipe) -> Optimizer:
+    """Return AdamW over all weights that train, with weight decay where it belongs and each one's learning rate.
+
+    Raises:
+        RunError: a part that has a learning rate of its own has no weights that train, or a package is missing.
+    """
+    decayed = set(get_parameter_names(model, [nn.LayerNorm], UNDECAYED))
+    backbone = f"{model.base_model_prefix}."
+    groups: dict[tuple[str, float], list[nn.Parameter]] = {}
+    for name, parameter in trained(model).items():
+        decay = recipe.weight_decay if name in decayed else 0.0
+        groups.setdefault(("backbone" if name.startswith(backbone) else "head", decay), []).append(parameter)
+    factors = multipliers(recipe)
+    for part, multiplier in factors.items():
+        if multiplier != 1 and part not in {found for found, _ in groups}:
+            raise RunError(
+                f"recipe.{part}_lr_multiplier: {multiplier:g} does nothing, since the {part} has no weights of "
+                "its own that train. Leave it out."
+            )
+    parts = [
+        {"params": parameters, "weight_decay": decay, "lr": recipe.learning_rate * factors[part], "part": part}
+        for (part, decay), parameters in groups.items()
+    ]
+    options: dict[str, Any] = {"lr": recipe.learning_rate, "betas": (0.9, 0.999), "eps": 1e-8}
+    if recipe.optimizer == "adamw":
+        return AdamW(parts, fused=True, **options)
+    require("bitsandbytes", f"recipe.optimizer: {recipe.optimizer}")
+    optim = importlib.import_module("bitsandbytes").optim
+    for module in model.modules():
+        if isinstance(module, nn.Embedding):
+            optim.GlobalOptimManager.get_instance().register_module_override(module, "weight", {"optim_bits": 32})
+    return optim.AdamW(parts, optim_bits=8, **options)
+
+
+def warmup_steps(recipe: Recipe, steps: int) -> int:
+    """Return in how many of its optimiser steps a training warms up."""
+    return math.ceil(steps * recipe.warmup_ratio)
+
+
+def make_schedule(optimizer: Optimizer, recipe: Recipe, steps: int) -> LRScheduler:
+    """Return the schedule of the learning rate.
+
+    Args:
+        optimizer: with the peak of each group's rate.
+        recipe: of the run.
+        steps: optimiser steps of the whole training.
+
+    Source:
+        Smith and Topin 2018, "Super-Convergence", for `one_cycle`; torch's own, with its defaults.
+    """
+    if recipe.schedule == "cosine":
+        return get_cosine_with_min_lr_schedule_with_warmup(
+            optimizer, warmup_steps(recipe, steps), steps, min_lr_rate=recipe.min_lr_ratio
+        )
+    lowest = recipe.min_lr_ratio * ONE_CYCLE_RISE  # as a share of the first rate
+    return OneCycleLR(
+        optimizer,
+        max_lr=[group["lr"] for group in optimizer.param_groups],
+        total_steps=steps,
+        pct_start=recipe.warmup_ratio,
+        div_factor=ONE_CYCLE_RISE,
+        final_div_factor=1 / lowest if lowest else math.inf,
+    )
+
+
+def freeze(model: PreTrainedModel, recipe: Recipe, epoch: int) -> None:
+    """Keep the lowest blocks, the embeddings, or both, from training in the first epochs.
+
+    The optimiser has to hold all weights before: it is built of those that train.
+
+    Args:
+        model: of the run.
+        recipe: which parts stand still, and for how many epochs.
+        epoch: that begins, counted from 0.
+    """
+    if not recipe.frozen_epochs:
+        return
+    encoder = model.base_model
+    embeddings = [encoder.embeddings] if recipe.freezes_embeddings else []
+    for module in [*encoder.layers[: recipe.freeze_layers], *embeddings]:
+        module.requires_grad_(epoch >= recipe.frozen_epochs)

@@ -1,0 +1,206 @@
+"""A model on its device, in the precision of its run, and what it predicts for a split, batch by batch."""
+
+import functools
+import inspect
+import platform
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
+from accelerate.utils import send_to_device
+from datasets import Dataset
+from torch.utils.data import DataLoader
+from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase, set_seed
+from transformers.trainer_pt_utils import EvalLoopContainer
+from transformers.trainer_utils import PredictionOutput, denumpify_detensorize
+
+from lib.attention.contract import mechanisms
+from lib.backbones.parameters import Precision
+from lib.core.errors import RunError
+from lib.core.randomness import derive_seed
+from lib.data.labels import IGNORED
+from lib.data.padding import known_beforehand
+from lib.data.tokens import TokenDataset
+from lib.study.run import RunSettings
+from lib.tasks.contract import Collator, Task
+from lib.training import ranks
+from lib.training.history import peak_memory_mb
+from lib.training.observers import Observer
+from lib.training.record import Machine
+
+Batch = dict[str, torch.Tensor]
+
+PACKAGES = ("torch", "transformers", "datasets", "tokenizers", "accelerate")
+SPLITS = {"eval": "validation", "test": "test"}
+"""Splits by what their scores begin with."""
+
+
+class Predictor:
+    """A model that predicts. The processes of one training share its batches.
+
+    Args:
+        run: settings of the run.
+        task: what is learnt; it scores what the model predicts.
+        model: with its task's head.
+        tokenizer: of the run.
+        longest: tokens of the longest document that is evaluated.
+        observers: are told of every batch.
+
+    Raises:
+        RunError: the device or the precision is not to be had here.
+    """
+
+    def __init__(
+        self,
+        run: RunSettings,
+        task: Task,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        longest: int,
+        observers: Iterable[Observer] = (),
+    ) -> None:
+        check_device(run.execution.device, run.precision)
+        self.run, self.task = run, task
+        self.observers = list(observers)
+        self.eval_batch_size = max(1, run.execution.micro_batch_tokens // longest)
+        scored = "scored" in inspect.signature(model.forward).parameters
+        self._collator = functools.partial(_collated, task.collator(tokenizer), scored)
+        # The precision of the run before in this process, whose state accelerate keeps, may have been another one.
+        AcceleratorState._reset_state(reset_partial_state=True)
+        self.accelerator = Accelerator(
+            cpu=run.execution.device == "cpu" or not torch.accelerator.is_available(),
+            mixed_precision=run.precision if run.precision in ("bf16", "fp16") else "no",
+        )
+        self.model: PreTrainedModel = self.accelerator.prepare_model(model)
+        self.model.config.use_cache = False  # nothing is generated while it trains
+        # Dropout draws from torch's global state; that of every process is another.
+        set_seed(derive_seed("dropout", run.seed, ranks.index()) % 2**32 if ranks.index() else run.seed)
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the model."""
+        return next(self.model.parameters()).device
+
+    @property
+    def peak_memory_mb(self) -> float:
+        """The highest memory so far, in MiB."""
+        return peak_memory_mb()
+
+    @property
+    def machine(self) -> Machine:
+        """What the run is computed by."""
+        gpu = torch.cuda.get_device_name() if self.device.type == "cuda" else None
+        kernels = next((mechanism.computed_by for mechanism in mechanisms(self.model)), None)
+        return Machine(
+            device=str(self.device),
+            hardware=gpu or f"{platform.machine()}, {torch.get_num_threads()} threads",
+            packages=[*PACKAGES, *(["triton"] if kernels == "triton" else [])],
+            peak_memory_mb=self.peak_memory_mb,
+            gpu=gpu,
+            kernels=kernels,
+        )
+
+    def tell(self, event: str, *news: Any) -> None:
+        """Call a method of every observer."""
+        for observer in self.observers:
+            getattr(observer, event)(self, *news)
+
+    def loader(self, tokens: TokenDataset, batch_size: int, order: Iterable[Any]) -> DataLoader[Batch]:
+        """Return the batches of a split, on the host.
+
+        Args:
+            tokens: the split.
+            batch_size: documents at once.
+            order: keys of the documents.
+        """
+        return DataLoader(
+            tokens,
+            batch_size=batch_size,
+            sampler=order,
+            collate_fn=self._collator,
+            num_workers=self.run.execution.workers,
+            pin_memory=self.device.type == "cuda",
+        )
+
+    def predict(self, tokens: TokenDataset, prefix: str) -> PredictionOutput:
+        """Return predictions and labels of all documents of a split, and its scores.
+
+        Each process predicts every so many-th batch, and all of them score all documents.
+
+        Args:
+            tokens: the split.
+            prefix: what the names of its scores begin with: `eval` (validation) or `test`.
+        """
+        self.task.begin(SPLITS[prefix], tokens.tokens)
+        self.model.eval()
+        size = self.eval_batch_size
+        own = [place for place in range(len(tokens)) if place // size % ranks.count() == ranks.index()]
+        found = []
+        for batch in self.loader(tokens, size, own):
+            found.append(self.prediction_step(send_to_device(batch, self.accelerator.device)))
+            self.tell("predicted_batch")
+        if ranks.count() > 1:
+            found = ranks.in_turns(send_to_device(found, "cpu"))
+        losses: list[torch.Tensor] = []
+        predictions, labels = (EvalLoopContainer(do_nested_concat=True, padding_index=IGNORED) for _ in range(2))
+        for loss, predicted, label in found:
+            if loss is not None:
+                losses.append(loss.repeat(len(label)))  # the mean is over documents
+            predictions.add(predicted)
+            labels.add(label)
+        scored = EvalPrediction(predictions=predictions.get_arrays(), label_ids=labels.get_arrays())
+        scores = {"loss": torch.cat(losses).float().cpu().numpy().mean().item()} if losses else {}
+        scores |= denumpify_detensorize(self.task.metrics(scored))
+        metrics = {f"{prefix}_{name}": value for name, value in scores.items()}
+        return PredictionOutput(scored.predictions, scored.label_ids, metrics)
+
+    @torch.no_grad()
+    def prediction_step(self, batch: Batch) -> tuple[torch.Tensor | None, Any, torch.Tensor]:
+        """Return the loss of a batch, what is kept of the outputs, and of the labels, as the task says."""
+        found = self.task.prediction_step(self.model, batch)
+        if found is not None:
+            return found
+        outputs = self.model(**batch, num_items_in_batch=items([batch]))
+        return outputs.loss, outputs.logits, batch["labels"]
+
+
+def items(batches: Iterable[Batch]) -> torch.Tensor | int:
+    """Return the number of labels in batches over which their loss is a mean."""
+    return sum(batch["labels"].ne(IGNORED).sum() for batch in batches)
+
+
+def _collated(collator: Collator, scored: bool, examples: Sequence[Mapping[str, Any]]) -> Batch:
+    """Return the batch of a process's examples, of which there may be none, see `known_beforehand`."""
+    return known_beforehand(collator(examples), scored=scored) if examples else {}
+
+
+def longest_document(splits: Iterable[Dataset]) -> int:
+    """Return the tokens of the longest document in `splits`."""
+    return max(max(split["length"][:]) for split in splits)
+
+
+def check_device(device: str, precision: Precision | None) -> None:
+    """Refuse what the machine cannot do.
+
+    Args:
+        device: `cpu`, `cuda` or `auto`.
+        precision: of the run.
+
+    Raises:
+        RunError: the device or the precision is not to be had here.
+    """
+    has_gpu = torch.cuda.is_available()
+    if device == "cuda" and not has_gpu:
+        raise RunError(
+            "execution.training.device is 'cuda', but torch sees no GPU. Expected one; use 'auto' or 'cpu', or ask "
+            "for a GPU (execution.job.gpu)."
+        )
+    if precision == "fp16" and (device == "cpu" or not has_gpu):
+        raise RunError("experiment.precision is 'fp16', which needs a GPU. Use 'bf16' or 'fp32' on a CPU.")
+    if precision == "bf16" and device != "cpu" and has_gpu and not torch.cuda.is_bf16_supported():
+        raise RunError(
+            f"experiment.precision is 'bf16', which {torch.cuda.get_device_name()} cannot do. Expected a GPU with "
+            "bf16; use 'fp16' or 'fp32' on this one, or execution.training.device 'cpu'."
+        )

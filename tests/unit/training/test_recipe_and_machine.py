@@ -1,0 +1,95 @@
+"""What the recipe and the machine make of a training: its batches, its optimiser, its device."""
+
+import pytest
+import torch
+from pydantic import ValidationError
+from transformers import BertConfig, BertForMaskedLM
+
+from lib.core import packages
+from lib.core.errors import RunError
+from lib.data.samplers import micro_batch_size
+from lib.study.execution import Training
+from lib.study.recipe import Recipe
+from lib.study.run import RunSettings
+from lib.training.optimisation import make_optimizer, warmup_steps
+from lib.training.predictor import check_device
+from lib.training.trackers import run_name
+
+
+def recipe(**changes):
+    return Recipe.model_validate({"epochs": 1, "learning_rate": 1e-3, "min_lr_ratio": 0.1, "batch_size": 8} | changes)
+
+
+@pytest.mark.parametrize(
+    ("batch_size", "longest", "tokens", "expected"),
+    [
+        (64, 512, 32_768, 64),
+        (64, 4096, 32_768, 8),
+        (16, 16_384, 32_768, 2),
+        (10, 100, 750, 5),
+        (8, 512, 100, 1),
+        (10**9, 512, 1024, 2),
+    ],
+)
+def test_the_micro_batch_is_the_largest_divisor_that_fits(batch_size, longest, tokens, expected):
+    assert micro_batch_size(batch_size, longest, tokens) == expected
+
+
+def test_the_warm_up_is_a_share_of_the_steps_up_to_all_of_them():
+    assert [warmup_steps(recipe(warmup_ratio=share), 24) for share in (0.0, 1e-9, 0.1, 0.5, 1.0)] == [0, 1, 3, 12, 24]
+
+
+def test_bf16_on_a_gpu_without_it_says_so(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda: False)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "Old GPU")
+    with pytest.raises(RunError, match="'bf16', which Old GPU cannot do. Expected.*'fp16' or 'fp32'"):
+        check_device("auto", "bf16")
+    check_device("cpu", "bf16")
+
+
+def test_what_needs_a_gpu_says_so_without_one(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(RunError, match="device is 'cuda', but torch sees no GPU"):
+        check_device("cuda", "fp32")
+    with pytest.raises(RunError, match="'fp16', which needs a GPU"):
+        check_device("auto", "fp16")
+    check_device("auto", "bf16")
+
+
+def test_the_optimiser_is_that_of_the_recipe(monkeypatch):
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1}
+    model = BertForMaskedLM(BertConfig(vocab_size=9, **sizes))
+    plain = make_optimizer(model, recipe(weight_decay=0.5, head_lr_multiplier=2.0))
+    assert type(plain) is torch.optim.AdamW
+    names = {id(parameter): name for name, parameter in model.named_parameters()}
+    for group in plain.param_groups:
+        found = [names[id(parameter)] for parameter in group["params"]]
+        assert all(("bias" in name or "LayerNorm" in name) == (group["weight_decay"] == 0) for name in found)
+        assert all(name.startswith("bert.") == (group["lr"] == 1e-3) for name in found)
+    monkeypatch.setattr(packages, "find_spec", lambda name: None)
+    with pytest.raises(RunError, match="recipe.optimizer: adamw_8bit needs the package bitsandbytes"):
+        make_optimizer(model, recipe(optimizer="adamw_8bit"))
+
+
+def test_trackers_show_the_name_that_the_settings_spell():
+    def named(**execution):
+        return run_name(
+            RunSettings(
+                stage="pretrain",
+                model="sdpa",
+                dataset="wikipedia",
+                seed=1,
+                task={"kind": "masked_lm"},
+                backbone={"kind": "encoder"},
+                tokenizer="tokenizer",
+                data={"train": "train", "validation": "validation"},
+                recipe=recipe(),
+                execution=execution,
+            )
+        )
+
+    assert named() == "pretrain/sdpa/wikipedia/seed-1"
+    assert named(run_name="{model} ({seed})") == "sdpa (1)"
+    with pytest.raises(ValidationError, match=r"'\{modle\}' cannot be filled in"):
+        Training(run_name="{modle}")
