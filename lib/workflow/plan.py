@@ -16,7 +16,7 @@ from lib.study.runs import Run, as_json
 from lib.study.study import Study
 from lib.tasks.parameters import TASKS
 from lib.workflow.corpora import Corpora
-from lib.workflow.digests import code_digest
+from lib.workflow.digests import OPTIONAL, code_digest
 from lib.workflow.paths import Paths
 from lib.workflow.report import Report
 from lib.workflow.resources import SHORTEST_MINUTES, training_minutes
@@ -145,6 +145,8 @@ class Plan:
         # The backbone's model for a task is made through transformers' Auto classes, which no import names.
         if BACKBONES.has(backbone.kind, head := task.head or task.kind):
             modules.append(_module(BACKBONES, backbone.kind, head))
+        if run.reads_tokens:
+            modules += sorted(OPTIONAL.get(modules[0], ()))
         if run.trains:
             modules += ["lib.study.run", "lib.study.recipe"]
             if run.work.recipe and run.work.recipe.lora:

@@ -50,18 +50,18 @@ def made(imported):
     """Every table of the study by name, its figures being made as well, and the seconds that it took."""
     layers = read_layers([ROOT / "config/imported.yaml"])
     plan = Plan(load_study([*layers, ("test", {"execution": {"results": str(imported[0])}})]))
-    plan.check_imported()
+    plan.check()
     begin, tables = time.process_time(), {}
-    for name, shown in plan.tables.items():
+    for name, shown in plan.report.tables.items():
         settings = TABLES.parse(shown["settings"])
-        given = scope(json.loads(as_json(shown["scope"])), plan.result_inputs(shown))
+        given = scope(json.loads(as_json(shown["scope"])), plan.report.inputs(shown["scope"]))
         tables[name] = TABLES.load(settings.kind, "table").make(settings, given)
-        tables[name].write([plan.table(name, suffix) for suffix in ("csv", "md", "tex")])
-    for name, shown in plan.figures.items():
+        tables[name].write([plan.paths.table(name, suffix) for suffix in ("csv", "md", "tex")])
+    for name, shown in plan.report.figures.items():
         settings = FIGURES.parse(shown["settings"])
-        given = scope(json.loads(as_json(shown["scope"])), plan.result_inputs(shown))
+        given = scope(json.loads(as_json(shown["scope"])), plan.report.inputs(shown["scope"]))
         figure = FIGURES.load(settings.kind, "figure").draw(settings, given)
-        save_figure(figure, [plan.figure(name, suffix) for suffix in ("svg", "png", "pdf")])
+        save_figure(figure, [plan.paths.figure(name, suffix) for suffix in ("svg", "png", "pdf")])
     return tables, time.process_time() - begin
 
 

@@ -1,15 +1,14 @@
 """Pages lead to what exists: links, anchors, files, and every kind that the code finds."""
 
 import re
-from typing import get_args
 
 import pytest
 
+from lib.analysis.parameters import ANALYSES
 from lib.attention.parameters import MECHANISMS
 from lib.backbones.parameters import BACKBONES
 from lib.data.generators import generators
 from lib.results.parameters import FIGURES, TABLES
-from lib.study.report import Analysis
 from lib.tasks.parameters import TASKS
 
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
@@ -100,7 +99,7 @@ KINDS = {
     "task": ("layout.md", "What can be exchanged", TASKS.kinds()),
     "table": ("tables_and_figures.md", "Tables", TABLES.kinds()),
     "figure": ("tables_and_figures.md", "Figures", FIGURES.kinds()),
-    "analysis": ("tables_and_figures.md", "Analyses", list(get_args(Analysis.model_fields["kind"].annotation))),
+    "analysis": ("tables_and_figures.md", "Analyses", ANALYSES.kinds()),
     "generator": ("add_dataset.md", "Generate a corpus", generators()),
 }
 

@@ -93,9 +93,8 @@ def test_measuring_shares_only_the_style_of_figures_and_published_hours_with_the
     shared = {f"lib.results.style{name}" for name in ("", ".MARKERS", ".STYLE")}
     for file in (ROOT / "lib" / "measure").rglob("*.py"):
         found = {name for name in imported_modules(file) if name.startswith("lib.results.")}
-        hours = (
-            {"lib.results.published", "lib.results.published.published_runs"} if file.stem == "grid_hours" else set()
-        )
+        hours = {f"lib.results.printed_values{name}" for name in ("", ".published_runs")}
+        hours = hours if file.stem == "grid_hours" else set()
         assert found <= shared | hours, file
 
 
@@ -193,8 +192,8 @@ def test_what_a_plan_needs_runs_without_torch_and_statistics():
         "from lib.workflow.plan import Plan\n"
         "plan = Plan(load_study(read_layers(['config/config.yaml'])))\n"
         "for run in plan.runs: plan.code(run), plan.data(run), plan.start(run)\n"
-        "for table in plan.report.tables.values(): plan.report.inputs(table), plan.report.code(TABLES, table)\n"
-        "for figure in plan.report.figures.values(): plan.report.inputs(figure), plan.report.code(FIGURES, figure)\n"
+        "for axis, results in ((TABLES, plan.report.tables), (FIGURES, plan.report.figures)):\n"
+        "    for result in results.values(): plan.report.inputs(result['scope']), plan.report.code(axis, result)\n"
         "assert len(plan.report.tables) > 5\n"
         "for axis in (TABLES, FIGURES):\n"
         "    for kind in axis.kinds(): axis.load(kind, 'parameters')\n"

@@ -443,7 +443,7 @@ def test_a_task_a_backbone_a_table_and_a_figure_are_one_new_file_each(repository
 
     experiment["stages"]["judge"]["task"]["factor"] = 3.0
     project.configure(values, "extended.yaml")
-    assert project.stale("extended.yaml")["train_and_predict"] == 2
+    assert project.stale("extended.yaml")["train"] == 2
     experiment["models"]["encoder"]["backbone"] = "wrods"
     experiment["stages"]["judge"]["task"]["facter"] = 3.0
     values["report"]["tables"]["ranks"]["stages"] = ["judge"]

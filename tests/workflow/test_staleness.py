@@ -18,14 +18,14 @@ from lib.results.parameters import FIGURES, TABLES
 from lib.workflow.digests import code_digest
 from lib.workflow.plan import Plan
 plan = Plan(load_study(read_layers(["config/config.yaml"])))
-making = {"/".join(map(str, key)): [plan.run_settings(key), plan.run_code(key)] for key in plan.runs}
+making = {"/".join(map(str, run.id)): [run.settings, plan.code(run)] for run in plan.runs}
 others = {
     f"prepare {name}": [dataset.preparation.model_dump_json(), code_digest("scripts/prepare_dataset.py")]
     for name, dataset in plan.experiment.datasets.items()
 }
-for axis, results in (("table", plan.tables), ("figure", plan.figures)):
+for axis, results in (("table", plan.report.tables), ("figure", plan.report.figures)):
     for name, result in results.items():
-        others[f"{axis} {name}"] = [result, plan.result_code(TABLES if axis == "table" else FIGURES, result)]
+        others[f"{axis} {name}"] = [result, plan.report.code(TABLES if axis == "table" else FIGURES, result)]
 print(json.dumps([making, others]))
 """
 ALL = "all"

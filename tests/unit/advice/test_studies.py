@@ -28,7 +28,7 @@ def own_study(model="favor-m64", **changes):
 def written(repository, name, **changes):
     """The file, and the study that it makes, read as a user would read it."""
     layers = read_layers([repository / "config" / name])
-    body = own_study(**changes).write(layers, find_stages(load_study(layers).experiment), name)
+    body = own_study(**changes).write(layers, find_stages(load_study(layers).graph), name)
     path = repository / "config" / name
     values = yaml.safe_load(body)
     assert values.pop("extends") == name
@@ -69,13 +69,16 @@ def test_texts_without_labels_are_only_adapted_to(repository, name):
 
 
 def test_recipes_are_those_of_the_nearest_length(repository):
-    grid = load_study(read_layers([repository / "config" / "config.yaml"])).experiment
+    grid = load_study(read_layers([repository / "config" / "config.yaml"])).graph
     assert [template(grid, "finetune", limit) for limit in (512, 1024, 4096, 16_384)] == [
         "imdb", "imdb", "hyperpartisan", "arxiv",
     ]  # fmt: skip
     assert recipe(grid, "tapt", 512).epochs == 15
     _, made = written(repository, "config.yaml", limit=16_384)
-    assert made.experiment.stages["finetune"].data["texts"].recipe == grid.stages["finetune"].data["arxiv"].recipe
+    assert (
+        made.experiment.stages["finetune"].data["texts"].recipe
+        == grid.experiment.stages["finetune"].data["arxiv"].recipe
+    )
     assert made.experiment.stages["tapt"].data["texts"].recipe.batch_size == 2
 
 
@@ -86,7 +89,7 @@ def test_tables_and_figures_stay_as_far_as_they_are_possible(repository):
     own = changed(SMALL, ("report/tables/one", {"kind": "classes", "stage": "finetune", "models": ["sdpa"]}),
                   ("report/tables/all", {"stage": "finetune", "columns": ["f1"]}))  # fmt: skip
     layers = [("small.yaml", own)]
-    body = own_study().write(layers, find_stages(load_study(layers).experiment), "small.yaml")
+    body = own_study().write(layers, find_stages(load_study(layers).graph), "small.yaml")
     assert yaml.safe_load(body)["report"]["tables"] == {"one": None}
 
 
@@ -101,7 +104,7 @@ def test_stages_that_are_left_out_are_not_skipped_either():
     again = {"start": "finetune", "task": {"kind": "sequence_classification"}, "data": {"imdb": {}}}
     own = changed(SMALL, ("experiment/stages/again", again), ("experiment/models/favor-m64/skip", ["again"]))
     layers = [("small.yaml", own)]
-    body = own_study().write(layers, find_stages(load_study(layers).experiment), "small.yaml")
+    body = own_study().write(layers, find_stages(load_study(layers).graph), "small.yaml")
     made = load_study([*layers, ("texts.yaml", {k: v for k, v in yaml.safe_load(body).items() if k != "extends"})])
     assert list(made.experiment.stages) == ["pretrain", "tapt", "finetune"]
     assert made.experiment.models["favor-m64"].skip == []
@@ -110,15 +113,15 @@ def test_stages_that_are_left_out_are_not_skipped_either():
 def test_texts_of_the_same_name_are_an_error():
     layers = [("small.yaml", changed(SMALL, ("experiment/datasets/texts", SMALL["experiment"]["datasets"]["imdb"])))]
     with pytest.raises(ConfigError, match="the study has texts called 'texts'"):
-        own_study().write(layers, find_stages(load_study(layers).experiment), "small.yaml")
+        own_study().write(layers, find_stages(load_study(layers).graph), "small.yaml")
 
 
 def test_a_study_without_both_stages_is_an_error(repository):
     toy = load_study(read_layers([repository / "config" / "toy.yaml"]))
     with pytest.raises(ConfigError, match="no stage of sequence_classification that starts from one of masked_lm"):
-        find_stages(toy.experiment)
+        find_stages(toy.graph)
 
 
 def test_only_models_on_tokens_are_compared():
-    experiment = study().experiment
-    assert candidates(experiment, find_stages(experiment)) == ["sdpa", "lsh-h2-c64", "favor-m64"]
+    graph = study().graph
+    assert candidates(graph, find_stages(graph)) == ["sdpa", "lsh-h2-c64", "favor-m64"]

@@ -22,7 +22,7 @@ def plan(tmp_path, repository):
 
 
 def write_statistics(plan, entry, **splits):
-    path = Path(plan.token_lengths(entry, "wordpiece"))
+    path = Path(plan.paths.token_lengths(entry, "wordpiece"))
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps(splits))
 

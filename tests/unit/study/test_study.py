@@ -1037,7 +1037,7 @@ GRAPH = {
             ("experiment/backbones/encoder/position_embedding_type", "learned"),
             ("experiment/backbones/encoder/max_position_embeddings", 128),
         ],
-        "report.analyses.x.models: positions of favor-m64 reach 128 tokens, but length = 256",
+        "report.analyses.x.models: favor-m64 reads 128 tokens at most, but length = 256",
     ),
     "a deviation at no stage": (
         [("experiment/models/sdpa/deviations", {"tune": {"recipe": {"epochs": 3}}})],

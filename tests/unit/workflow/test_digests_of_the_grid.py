@@ -26,13 +26,14 @@ def programs():
     """Arguments of `code_digest` of everything that the grid makes."""
     named = {(f"scripts/{name}.py",) for name in ("prepare_dataset", "tokenize_dataset", "tokenize_corpus")}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lib.workflow.plan.code_digest", lambda *places: named.add(places))
+        for module in ("plan", "report"):
+            patch.setattr(f"lib.workflow.{module}.code_digest", lambda *places: named.add(places))
         plan = Plan(load_study(read_layers(["config/config.yaml"])))
         for run in plan.runs:
-            plan.run_code(run)
-        for axis, results in ((TABLES, plan.tables), (FIGURES, plan.figures)):
+            plan.code(run)
+        for axis, results in ((TABLES, plan.report.tables), (FIGURES, plan.report.figures)):
             for result in results.values():
-                plan.result_code(axis, result)
+                plan.report.code(axis, result)
     return sorted(named)
 
 

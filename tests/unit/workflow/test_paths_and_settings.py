@@ -36,7 +36,7 @@ def key(stage, model, dataset="imdb", seed=1):
 
 
 def runs_of(made, stage):
-    return [(run.model, run.dataset, run.seed) for run in made.runs if run.id.stage == stage]
+    return [(run.id.model, run.id.dataset, run.id.seed) for run in made.runs if run.id.stage == stage]
 
 
 def test_there_is_one_run_per_stage_model_data_and_seed():
@@ -45,7 +45,7 @@ def test_there_is_one_run_per_stage_model_data_and_seed():
     assert runs_of(made, "pretrain") == [(model, "wikipedia", seed) for model in trained for seed in (1, 2)]
     assert len(runs_of(made, "tapt")) == 3 * 2 * 2
     assert len(runs_of(made, "finetune")) == 4 * 2 * 2
-    assert len(set(made.runs)) == len(made.runs)
+    assert len({run.id for run in made.runs}) == len(made.runs)
     assert made.run(key("finetune", "sdpa")).trains
     assert not made.run(key("finetune", "tfidf")).trains
     assert [made.run(key(stage, "sdpa")).predicts for stage in STAGES] == [False, False, True]
@@ -74,7 +74,6 @@ def test_runs_of_a_stage_with_geometry_measure_it_where_there_are_queries_and_ke
     assert json.loads(made.run(measured).settings)["geometry"] == {
         "every": 50, "positions": [0], "documents": 8, "length": 128,
     }  # fmt: skip
-    assert made.record(measured, "geometry")["geometry"].endswith("finetune/sdpa/imdb/seed-1/geometry.csv")
     assert made.code(made.run(measured)) != without.code(without.run(measured))
     for other in others:
         assert not made.run(other).measures
@@ -101,16 +100,17 @@ def test_geometry_needs_a_training():
         plan(("stages/score", stage))
 
 
-def test_seeds_as_snakemake_gives_them_name_the_same_run():
+def test_a_run_is_found_by_the_path_that_a_rule_makes():
     made = plan()
-    assert made.paths.folder(key("tapt", "sdpa", seed="2")) == made.paths.folder(key("tapt", "sdpa", seed=2))
-    assert made.run(key("tapt", "sdpa", seed="2")).settings == made.run(key("tapt", "sdpa", seed=2)).settings
+    assert made.run_at("tapt/sdpa/imdb/seed-2") is made.run(key("tapt", "sdpa", seed=2))
+    with pytest.raises(ConfigError, match="tapt/sdpa/imdb/seed-3: no run of this study"):
+        made.run_at("tapt/sdpa/imdb/seed-3")
 
 
 def test_a_skipped_stage_is_passed_over():
     made = plan(("models/sdpa/skip", ["tapt"]))
     assert made.start(made.run(key("finetune", "sdpa"))) == [f"{FIRST}/pretrain/sdpa/wikipedia/seed-1/model"]
-    assert not [run for run in made.runs if run.id.model == "sdpa" and run.stage == "tapt"]
+    assert not [run for run in made.runs if run.id.model == "sdpa" and run.id.stage == "tapt"]
 
 
 def test_a_model_from_scratch_starts_from_nothing():
@@ -395,7 +395,9 @@ def test_a_tokeniser_is_made_as_the_study_says(repository, tmp_path, settings, t
 
 def test_a_published_tokeniser_is_made_from_its_folder(repository, tmp_path):
     hub = {"algorithm": "published", "source": "hub", "repository": "a/b", "revision": "0" * 40}
-    assert plan(("tokenizers/wordpiece", hub)).tokenizer_sources("wordpiece") == ["resources/tokenizers/wordpiece"]
+    assert plan(("tokenizers/wordpiece", hub)).corpora.tokenizer_sources("wordpiece") == [
+        "resources/tokenizers/wordpiece"
+    ]
     TextTokenizer.train_bytes(tmp_path / "there", ["Noon!", "Noon!"])
     local = {"algorithm": "published", "source": "local", "path": str(tmp_path / "there")}
     made = plan(("tokenizers/wordpiece", local))
@@ -405,7 +407,7 @@ def test_a_published_tokeniser_is_made_from_its_folder(repository, tmp_path):
     found, expected = (TextTokenizer.load(tmp_path / name).encode_ragged(["Noon!"], 9) for name in ("out", "there"))
     assert found == expected
     masked = plan(("tokenizers/wordpiece", local | {"mask_token": "<a new one>"}))
-    options = shlex.split(" ".join(masked.tokenizer_options("wordpiece")))
+    options = shlex.split(" ".join(masked.corpora.tokenizer_options("wordpiece")))
     program([*options, source, "--out", str(tmp_path / "masked")])
     assert TextTokenizer.load(tmp_path / "masked").backend.mask_token == "<a new one>"
 
@@ -436,17 +438,17 @@ def test_a_runs_settings_are_its_slice_of_the_configuration():
 
 
 def test_a_run_without_training_has_no_settings_of_training():
-    settings = json.loads(plan().run_settings(key("finetune", "tfidf")))
+    settings = json.loads(plan().run(key("finetune", "tfidf")).settings)
     assert not {"recipe", "precision", "max_tokens"} & set(settings)
     changed = plan(("precision", "bf16"), ("stages/finetune/recipe/epochs", 9), ("datasets/imdb/max_tokens", 64))
-    assert json.loads(changed.run_settings(key("finetune", "tfidf"))) == settings
+    assert json.loads(changed.run(key("finetune", "tfidf")).settings) == settings
 
 
 def test_the_settings_of_a_run_hold_no_path():
     moved = {"execution": {"results": "elsewhere/deep", "resources": "/somewhere"}}
-    for first, second in zip(plan().runs, Plan(study(layers=[("moved.yaml", moved)])).runs, strict=True):
-        assert plan().run_settings(first) == Plan(study(layers=[("moved.yaml", moved)])).run_settings(second)
-    settings = " ".join(plan().run_settings(run) for run in plan().runs)
+    settings = [run.settings for run in plan().runs]
+    assert settings == [run.settings for run in Plan(study(layers=[("moved.yaml", moved)])).runs]
+    settings = " ".join(settings)
     assert "results" not in settings
     assert "/" not in settings
 
@@ -478,10 +480,10 @@ def test_only_what_a_run_reads_changes_its_settings():
 
     def touched(*changes):
         before, after = plan(), plan(*changes)
-        return {run[:3] for run in before.runs if before.run(run).settings != after.run(run).settings}
+        return {run.id[:3] for run in before.runs if run.settings != after.run(run.id).settings}
 
     assert touched(("mechanisms/lsh-h2-c64/mask_within_chunks", True)) == {
-        run[:3] for run in plan().runs if run.model == "lsh-h2-c64"
+        run.id[:3] for run in plan().runs if run.id.model == "lsh-h2-c64"
     }
     assert touched(("stages/tapt/data/imdb", {"recipe": {"epochs": 9}})) == {
         ("tapt", model, "imdb") for model in ("sdpa", "lsh-h2-c64", "favor-m64")
@@ -493,45 +495,43 @@ def test_only_what_a_run_reads_changes_its_settings():
 
 def test_the_programs_accept_what_the_plan_gives_them():
     made = plan(SWAP, *PROBE)
-    assert {run.stage for run in made.runs} == {*STAGES, "probe"}
+    assert {run.id.stage for run in made.runs} == {*STAGES, "probe"}
     for run in made.runs:
-        settings = json.loads(made.run(run).settings) | {
-            "data": made.data(made.run(run)),
-            "execution": json.loads(made.execution),
-        }
-        if made.tokenizer(made.run(run)):
-            settings["tokenizer"] = made.tokenizer(made.run(run))[0]
-        if made.start(made.run(run)):
-            settings["start"] = {"checkpoint": made.start(made.run(run))[0]}
+        settings = json.loads(run.settings) | {"data": made.data(run), "execution": json.loads(made.execution)}
+        if made.tokenizer(run):
+            settings["tokenizer"] = made.tokenizer(run)[0]
+        if made.start(run):
+            settings["start"] = {"checkpoint": made.start(run)[0]}
         parsed = RunSettings.model_validate(settings)
-        assert (parsed.trains, parsed.reads_tokens) == (made.run(run).trains, made.run(run).reads_tokens)
-        assert set(parsed.data) == set(parsed.task.splits) - ({"train"} if run.stage == "probe" else set())
+        assert (parsed.trains, parsed.reads_tokens) == (run.trains, run.reads_tokens)
+        assert set(parsed.data) == set(parsed.task.splits) - ({"train"} if run.id.stage == "probe" else set())
 
 
 def test_train_and_evaluate_run_different_code():
     """The digest of a run is that of its own program, task, backbone and mechanism."""
     made = plan(SWAP)
-    digests = {run[:2]: made.code(made.run(run)) for run in made.runs}
+    digests = {run.id[:2]: made.code(run) for run in made.runs}
     assert len(set(digests.values())) == 3 + 3 + 1  # masked language models, classifiers, the baseline
     assert digests["pretrain", "sdpa"] == digests["tapt", "sdpa"] != digests["finetune", "sdpa"]
     assert digests["finetune", "swap"] == digests["finetune", "favor-m64"]
 
 
 def test_only_runs_with_adapters_depend_on_their_code():
-    made, run = plan(("stages/tapt/recipe/lora", {"r": 8})), key("tapt", "sdpa")
-    assert made.code(made.run(run)) != plan().run_code(run)
-    assert made.code(made.run(key("pretrain", "sdpa"))) == plan().run_code(run)
+    made, without, run = plan(("stages/tapt/recipe/lora", {"r": 8})), plan(), key("tapt", "sdpa")
+    assert made.code(made.run(run)) != without.code(without.run(run))
+    assert made.code(made.run(key("pretrain", "sdpa"))) == without.code(without.run(run))
 
 
 def test_files_of_a_record():
     made = plan()
     run = key("finetune", "sdpa")
     folder = f"{FIRST}/finetune/sdpa/imdb/seed-1"
-    assert made.record(run) == {"config": f"{folder}/config.yaml", "run": f"{folder}/run.json"}
-    assert made.record(run, "history", "predictions")["predictions"] == f"{folder}/predictions.parquet"
-    assert made.records("pretrain", "tapt") == [
-        f"{made.paths.folder(run)}/run.json" for run in made.runs if run.id.stage in ("pretrain", "tapt")
-    ]
+    files = [made.paths.config(run), made.paths.record(run), made.paths.model(run)]
+    assert files == [f"{folder}/config.yaml", f"{folder}/run.json", f"{folder}/model"]
+
+
+def records(made, *stages):
+    return [made.paths.record(run.id) for run in made.runs if run.id.stage in stages]
 
 
 REPORT = {
@@ -561,7 +561,7 @@ def test_tables_name_what_they_show_and_read():
     ]
     lengths = made.report.tables["lengths"]
     assert lengths["scope"]["tokenised"] == [(corpus, "wordpiece") for corpus in ("wikipedia", "imdb", "arxiv")]
-    assert made.report.inputs(lengths) == [
+    assert made.report.inputs(lengths["scope"]) == [
         f"results/data/{corpus}/tokens/wordpiece/token_lengths.json" for corpus in ("wikipedia", "imdb", "arxiv")
     ]
 
@@ -678,7 +678,7 @@ def test_a_figure_groups_models_by_family_and_reads_all_its_stages():
     assert scope["stages"] == [["tapt", ["imdb", "arxiv"]], ["finetune", ["imdb", "arxiv"]]]
     assert scope["baseline"] == "tfidf"
     assert [list(scope["owners"][stage]) for stage in ("tapt", "finetune")] == [list(families)[1:], list(families)]
-    assert made.report.inputs(made.report.figures["f1_time"]["scope"]) == made.records("tapt", "finetune")
+    assert made.report.inputs(made.report.figures["f1_time"]["scope"]) == records(made, "tapt", "finetune")
 
 
 SCORE_TIME = {"kind": "score_time", "stage": "finetune", "time": ["finetune"]}
@@ -704,7 +704,7 @@ def test_the_reference_is_the_row_of_its_runs(monkeypatch):
     monkeypatch.setattr(TABLES.load("stage", "parameters").Parameters, "beside", ("reference", "baseline"))
     twin = ("models/twin", {"backbone": "encoder", "mechanism": "sdpa"})
     table = {"stage": "tapt", "columns": ["loss"], "models": ["favor-m64"]}
-    scope = reported(twin, tables={"loss": table}, reference="twin").tables["loss"]["scope"]
+    scope = reported(twin, tables={"loss": table}, reference="twin").report.tables["loss"]["scope"]
     assert (scope["models"], scope["reference"], scope["baseline"]) == (["favor-m64"], "sdpa", None)
     assert scope["owners"] == {"tapt": {"favor-m64": "favor-m64", "sdpa": "sdpa"}}
 
@@ -746,7 +746,7 @@ def test_scores_by_group_are_one_table_per_dataset_and_one_figure():
         "published": None,
         "variants": {},
     }
-    assert made.report.inputs(shown) == made.records("finetune")
+    assert made.report.inputs(shown["scope"]) == records(made, "finetune")
 
 
 def test_a_table_of_groups_on_one_dataset_bears_its_own_name():
@@ -766,7 +766,7 @@ def test_the_programs_read_the_scopes_of_the_plan():
     """As JSON with sorted keys, whose order of models and stages they keep."""
     made = Plan(study(layers=[("report.yaml", REPORT)]))
     for shown in (made.report.tables["f1"], made.report.tables["lengths"], made.report.figures["f1_time"]):
-        built = read_scope(json.loads(as_json(shown))["scope"], made.report.inputs(shown))
+        built = read_scope(json.loads(as_json(shown))["scope"], made.report.inputs(shown["scope"]))
         assert list(built.models) == shown["scope"]["models"]
         assert [list(item) for item in built.stages.items()] == shown["scope"]["stages"]
         assert list(built.families.items()) == list(shown["scope"].get("families", {}).items())
@@ -799,8 +799,9 @@ def analyses(*changes, **entries):
 def test_an_analysis_looks_at_the_models_that_it_can_with_the_first_seed():
     made = analyses(maps=MAPS, senses=SENSES | {"models": ["favor-m64", "sdpa"]})
     trained = ["sdpa", "lsh-h2-c64", "favor-m64"]
-    assert made.report.analysed("maps") == [key("pretrain", model) for model in trained]
-    assert made.report.analysed("senses") == [key("finetune", model, "arxiv") for model in ("favor-m64", "sdpa")]
+    assert [run.id for run in made.report.analysed("maps")] == [key("pretrain", model) for model in trained]
+    senses = [key("finetune", model, "arxiv") for model in ("favor-m64", "sdpa")]
+    assert [run.id for run in made.report.analysed("senses")] == senses
     families = [["sdpa", "sdpa"], ["lsh-h2-c64", "lsh"], ["favor-m64", "favor"]]
     assert json.loads(json.dumps(made.report.analysis_look("maps"))) == {"kind": "attention_maps", "families": families}
 
@@ -817,7 +818,7 @@ def test_an_analysis_computes_by_the_settings_of_its_kind():
 
 def test_models_that_share_a_run_are_looked_at_once():
     made = analyses(SWAP, maps=MAPS | {"models": ["swap", "sdpa"]})
-    assert made.report.analysed("maps") == [key("pretrain", "sdpa")]
+    assert [run.id for run in made.report.analysed("maps")] == [key("pretrain", "sdpa")]
 
 
 def test_an_analysis_reads_what_its_runs_left_and_documents_that_none_was_trained_on():
@@ -826,7 +827,6 @@ def test_an_analysis_reads_what_its_runs_left_and_documents_that_none_was_traine
     assert made.report.analysis_inputs("senses") == {
         "configs": [f"{run}/config.yaml"],
         "records": [f"{run}/run.json"],
-        "models": [f"{run}/model"],
         "tokenizers": ["results/tokenizers/wordpiece"],
         "tokens": ["results/data/arxiv/tokens/wordpiece/test"],
     }
@@ -854,7 +854,7 @@ def test_an_analysis_depends_on_the_code_of_its_kind_and_no_run_on_any():
 
 def test_an_analysis_that_tries_mechanisms_depends_on_their_code(monkeypatch):
     made = analyses(near={"kind": "approximation", "stage": "pretrain", "models": ["sdpa"]}, maps=MAPS)
-    monkeypatch.setattr("lib.workflow.plan.code_digest", lambda *modules: modules)
+    monkeypatch.setattr("lib.workflow.report.code_digest", lambda *modules: modules)
     tried = [f"lib.attention.{kind}.{part}" for kind in ("favor", "lsh") for part in ("mechanism", "parameters")]
     assert made.report.analysis_code("near") == ("scripts/analyse.py", "lib.analysis.approximation.computation", *tried)
     assert made.report.analysis_code("maps") == ("scripts/analyse.py", "lib.analysis.attention_maps.computation")
@@ -916,7 +916,7 @@ def test_a_corpus_has_the_generator_that_it_names_or_that_bears_its_name():
 def test_the_code_of_a_generated_corpus_is_that_of_its_generator(monkeypatch):
     made = plan()
     named = []
-    monkeypatch.setattr("lib.workflow.plan.code_digest", lambda *places: named.append(places))
+    monkeypatch.setattr("lib.workflow.corpora.code_digest", lambda *places: named.append(places))
     made.corpora.generator_code("wikipedia")
     assert named == [("scripts/generate_corpus.py", "lib.data.generated.wikipedia")]
     definitions = reached(*named[0])
@@ -945,8 +945,8 @@ def test_what_comes_after_an_augmentation_reads_what_it_leaves():
     for name in ("finetune", "tapt"):  # paths and settings of the others stay as they were, and settings of all runs
         assert made.data(made.run(key(name, "sdpa", "arxiv"))) == without.data(without.run(key(name, "sdpa", "arxiv")))
     for run in made.runs:
-        assert made.run(run).settings == without.run(run).settings
-        assert made.code(made.run(run)) == without.code(without.run(run))
+        assert run.settings == without.run(run.id).settings
+        assert made.code(run) == without.code(without.run(run.id))
     imdb = made.experiment.datasets["imdb"], without.experiment.datasets["imdb"]
     assert imdb[0].preparation == imdb[1].preparation
 
@@ -973,7 +973,7 @@ def test_sources_of_an_augmentation(tmp_path, monkeypatch):
 def test_the_code_of_an_augmentation_is_that_of_its_ways(monkeypatch):
     named = []
     made = plan(("datasets/imdb/augmentation", AUGMENTATION | {"by": "synonyms"}))
-    monkeypatch.setattr("lib.workflow.plan.code_digest", lambda *places: named.append(places))
+    monkeypatch.setattr("lib.workflow.corpora.code_digest", lambda *places: named.append(places))
     made.corpora.augmentation_code("imdb")
     definitions = reached(*named[0])
     assert {"lib.data.augmentation.synonyms:Rewriter", "lib.data.augmentation.augmenting:augment_dataset"} <= set(
@@ -982,16 +982,20 @@ def test_the_code_of_an_augmentation_is_that_of_its_ways(monkeypatch):
     assert not [name for name in definitions if name.startswith("lib.data.augmentation.masked_lm")]
 
 
+def minutes(made, run):
+    return made.minutes(made.run(run))
+
+
 def test_minutes_follow_from_work_and_scale():
     scaled = {"execution": {"job": {"runtime_scale": 3}}}
     run = key("pretrain", "sdpa")
     long = ("stages/pretrain/recipe/epochs", 2000)
-    assert plan(long).minutes(run) > plan().minutes(run) >= 15
-    assert Plan(study(long, layers=[("slow.yaml", scaled)])).minutes(run) == pytest.approx(
-        3 * plan(long).minutes(run), abs=2
+    assert minutes(plan(long), run) > minutes(plan(), run) >= 15
+    assert minutes(Plan(study(long, layers=[("slow.yaml", scaled)])), run) == pytest.approx(
+        3 * minutes(plan(long), run), abs=2
     )
 
 
 def test_no_job_asks_for_less_time_than_it_takes_to_start_and_to_be_warned():
     scaled = {"execution": {"job": {"runtime_scale": 0.001}}}
-    assert Plan(study(layers=[("fast.yaml", scaled)])).minutes(key("pretrain", "sdpa")) == SHORTEST_MINUTES
+    assert minutes(Plan(study(layers=[("fast.yaml", scaled)])), key("pretrain", "sdpa")) == SHORTEST_MINUTES

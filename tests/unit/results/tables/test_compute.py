@@ -80,14 +80,14 @@ def with_report(**tables):
 
 def test_every_model_that_passes_one_of_the_stages_is_a_row():
     plan = Plan(with_report(hours={"kind": "compute", "time": ["pretrain", "tapt", "finetune"]}))
-    scope = plan.tables["hours"]["scope"]
+    scope = plan.report.tables["hours"]["scope"]
     assert scope["models"] == ["tfidf", "sdpa", "lsh-h2-c64", "favor-m64"]
     assert scope["families"]["tfidf"] == "tfidf"
     assert scope["owners"]["tapt"].keys() == {"sdpa", "lsh-h2-c64", "favor-m64"}
-    files = plan.result_inputs(plan.tables["hours"])
+    files = plan.report.inputs(scope)
     assert len(files) == len(set(files)) == 2 * (3 + 6 + 8)
     pretrain = Plan(with_report(hours={"kind": "compute", "time": ["pretrain"]}))
-    assert pretrain.tables["hours"]["scope"]["models"] == ["sdpa", "lsh-h2-c64", "favor-m64"]
+    assert pretrain.report.tables["hours"]["scope"]["models"] == ["sdpa", "lsh-h2-c64", "favor-m64"]
 
 
 def test_a_model_that_passes_none_of_the_stages_is_refused():

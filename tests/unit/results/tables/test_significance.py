@@ -130,25 +130,20 @@ def with_table(*changes):
 
 def test_a_study_gives_the_table_its_reference_and_baseline():
     plan = Plan(with_table(("report/baseline", "tfidf"), ("report/tables/differences/models", ["favor-m64"])))
-    shown = plan.tables["differences"]
+    shown = plan.report.tables["differences"]
     assert shown["settings"]["confidence"] == 0.95
     assert (shown["scope"]["reference"], shown["scope"]["baseline"]) == ("sdpa", "tfidf")
     assert set(shown["scope"]["owners"]["finetune"]) == {"favor-m64", "sdpa", "tfidf"}
-    assert len(plan.result_inputs(shown)) == 3 * 2 * 2  # models, datasets, seeds
+    assert len(plan.report.inputs(shown["scope"])) == 3 * 2 * 2  # models, datasets, seeds
 
 
 def test_a_study_is_told_what_the_table_lacks():
+    other = ("report/tables/other", {"kind": "significance", "stage": "finetune", "confidence": 95})
+    with pytest.raises(ConfigError, match=r"other\.confidence"):
+        with_table(other)
     with pytest.raises(ConfigError) as error:
-        with_table(
-            ("report/reference", None),
-            ("report/tables/differences/stage", "tapt"),
-            ("report/tables/other", {"kind": "significance", "stage": "finetune", "confidence": 95}),
-        )
-    for problem in (
-        "report.reference is null",
-        "masked_lm, the task of tapt, leaves no predictions",
-        "other.confidence",
-    ):
+        with_table(("report/reference", None), ("report/tables/differences/stage", "tapt"))
+    for problem in ("report.reference is null", "masked_lm, the task of tapt, leaves no predictions"):
         assert problem in str(error.value)
 
 
