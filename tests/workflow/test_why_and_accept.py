@@ -55,13 +55,13 @@ def test_what_is_stale_is_said_with_its_reasons(changed):
     said = why(changed, config="changed.yaml")
     blocks = {block.splitlines()[0]: block for block in said.split("\n\n")}
     pretrained, adapted = (blocks[f"{step}, seed 420"] for step in (
-        "pretrain lsh-h2-c64 on wikipedia", "tapt lsh-h2-c64 on imdb"
+        "pretrain/lsh-h2-c64/wikipedia", "tapt/lsh-h2-c64/imdb"
     ))  # fmt: skip
     assert "setting backbone.mechanism.mask_within_chunks: from false to true" in pretrained
     assert "code of lib/attention/lsh/mechanism.py: `BLOCK` changed" in pretrained
     assert "weight_decay" not in pretrained
     assert "setting recipe.weight_decay: from 0.01 to 0.5" in adapted
-    others = next(block for block in blocks.values() if "tapt sdpa on imdb, seed 420" in block)
+    others = next(block for block in blocks.values() if "tapt/sdpa/imdb, seed 420" in block)
     assert "tapt favor-m64" in others
     assert "mechanism" not in others
     assert "table tapt" in blocks
@@ -110,7 +110,7 @@ def test_missing_results_are_seen_where_newer_ones_hide_them_from_snakemake(clon
     shutil.rmtree(path) if path.is_dir() else path.unlink()
     assert project.stale(CONFIG) == {}
     said = why(project)
-    assert f"pretrain sdpa on wikipedia, seed 420\n    missing: {folder}/" in said
+    assert f"pretrain/sdpa/wikipedia, seed 420\n    missing: {folder}/" in said
     assert f"    missing: {folder}/{named}" in said
     program, *words = shlex.split(said.splitlines()[-1])
     assert program == "snakemake"
