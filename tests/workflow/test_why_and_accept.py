@@ -62,7 +62,7 @@ def test_what_is_stale_is_said_with_its_reasons(changed):
     assert "weight_decay" not in pretrained
     assert "setting recipe.weight_decay: from 0.01 to 0.5" in adapted
     others = next(block for block in blocks.values() if "tapt/sdpa/imdb, seed 420" in block)
-    assert "tapt favor-m64" in others
+    assert "tapt/favor-m64" in others
     assert "mechanism" not in others
     assert "table tapt" in blocks
     assert "missing: results/demo/tables/tapt.csv" in blocks["table tapt"]
@@ -115,7 +115,7 @@ def test_missing_results_are_seen_where_newer_ones_hide_them_from_snakemake(clon
     program, *words = shlex.split(said.splitlines()[-1])
     assert program == "snakemake"
     planned = project.snakemake("-n", *words).stdout
-    assert re.search(r"^train +2$", planned, re.MULTILINE)  # it, and the adaptation that starts from it
+    assert re.search(r"^run +3$", planned, re.MULTILINE)  # it, and what starts from it
     assert re.search(r"^table_f1 +1$", planned, re.MULTILINE)
 
     process = accept(project, "all")
@@ -177,7 +177,7 @@ def test_going_back_to_code_that_results_are_known_to_be_good_for_makes_nothing_
     second, third, fourth = (made.replace(place, f"{place}{more}") for more in (".0", ".00 * 1", " + 0"))
     assert len({made, second, third, fourth}) == 4
     path.write_text(second)
-    assert project.stale(CONFIG)["train"] == 2
+    assert project.stale(CONFIG)["train"] == 3
     assert accept(project, "all", "--reason", "the same sum").returncode == 0
     assert project.stale(CONFIG) == {}
 
@@ -187,13 +187,13 @@ def test_going_back_to_code_that_results_are_known_to_be_good_for_makes_nothing_
     assert project.program("verify", "--configfile", CONFIG).returncode == 0
 
     path.write_text(third)
-    assert project.stale(CONFIG)["train"] == 2
+    assert project.stale(CONFIG)["train"] == 3
     assert accept(project, "all").returncode == 0
     for text in (made, second, third):
         path.write_text(text)
         assert project.stale(CONFIG) == {}
     path.write_text(fourth)
-    assert project.stale(CONFIG)["train"] == 2
+    assert project.stale(CONFIG)["train"] == 3
 
     path.write_text(made)  # with other settings, nobody has judged the change
     new = project.configure(
