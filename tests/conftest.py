@@ -58,8 +58,8 @@ class Project:
         return process
 
     def program(self, name, *arguments):
-        """Run a program of `scripts/` and return the finished process."""
-        command = [sys.executable, f"scripts/{name}.py", *map(str, arguments)]
+        """Run a program of `scripts/tools/` and return the finished process."""
+        command = [sys.executable, f"scripts/tools/{name}.py", *map(str, arguments)]
         return subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True)
 
     def stale(self, *configfiles, target=None):

@@ -12,6 +12,7 @@ from lib.core.errors import ConfigError, DataError
 from lib.core.files import read_mapping
 from lib.core.identity import RunId
 from lib.core.kinds import Axis
+from lib.core.record import MODEL
 from lib.study.runs import Run, as_json
 from lib.study.study import Study
 from lib.tasks.parameters import TASKS
@@ -116,6 +117,12 @@ class Plan:
         if run.parent:
             return [self.paths.model(run.parent)]
         return [self.paths.weights(run.start)] if run.start else []
+
+    def input_of(self, folder: str) -> str:
+        """Return the file that a rule waits for before it reads `folder`: if that is the model of a run, its record."""
+        path = folder.removeprefix(f"{self.paths.results}/runs/").removesuffix(f"/{MODEL}")
+        made = self._by_path.get(path)
+        return self.paths.record(made.id) if made and folder == self.paths.model(made.id) else folder
 
     def settings_from(self, run: Run) -> list[str]:
         """Return the file with the best settings of a search that a run takes over, if it takes any."""

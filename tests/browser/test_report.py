@@ -95,7 +95,7 @@ def row(name):
 
 
 def test_the_first_page_says_what_was_done_and_needs_no_network(opened):
-    assert "Models: words. Stages that they pass, in order: score." in opened.find_element(By.TAG_NAME, "body").text
+    assert "Models: words. Stages in order: score." in opened.find_element(By.TAG_NAME, "body").text
     assert not [entry for entry in opened.get_log("browser") if entry["level"] == "SEVERE"]
 
 

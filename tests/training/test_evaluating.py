@@ -139,13 +139,17 @@ def test_a_missing_or_truncated_file_is_named(values, splits, tmp_path):
 
 
 def test_settings_are_checked_with_all_problems_at_once(values, tmp_path):
-    values["backbone"] |= {"max_df": 2, "min_df": 0}
+    """Those of single fields first, then those of fields that do not fit together."""
     values["data"].pop("test")
     values["labels"] = None
-    with pytest.raises(ConfigError) as error:
-        program(values, tmp_path / "out")
-    for part in ("backbone.max_df: ", "backbone.min_df: ", "data: test is missing", "labels are missing"):
-        assert part in str(error.value)
+    wrong = values | {"backbone": values["backbone"] | {"max_df": 2, "min_df": 0}}
+    for settings, parts in (
+        (wrong, ("backbone.max_df: ", "backbone.min_df: ")),
+        (values, ("data: test is missing", "labels are missing")),
+    ):
+        with pytest.raises(ConfigError) as error:
+            program(settings, tmp_path / "out")
+        assert [part for part in parts if part not in str(error.value)] == []
     assert not (tmp_path / "out").exists()
 
 

@@ -451,4 +451,7 @@ def test_a_task_a_backbone_a_table_and_a_figure_are_one_new_file_each(repository
     message = project.snakemake("-n", "--configfile", "extended.yaml", check=False).stdout
     assert "facter: unknown key" in message
     assert "report.tables.ranks.stages: unknown key" in message
+    del experiment["stages"]["judge"]["task"]["facter"], values["report"]["tables"]["ranks"]["stages"]
+    project.configure(values, "extended.yaml")
+    message = project.snakemake("-n", "--configfile", "extended.yaml", check=False).stdout
     assert "models.encoder.backbone: there is no 'wrods'" in message

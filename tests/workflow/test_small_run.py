@@ -5,7 +5,6 @@ import os
 import signal
 import subprocess
 import time
-from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -228,12 +227,13 @@ def test_two_snakemakes_on_one_folder_end_in_one_right_result(finished):
         assert refused.returncode
         assert "Directory cannot be locked" in refused.stdout
         finished.snakemake("--nolock", "--rerun-incomplete", *configured)
-        model = finished.folder / Path(target).parent / "model" / "model.safetensors"
+        record = finished.folder / target
+        model = record.parent / "model" / "model.safetensors"
         found = model.read_bytes()
     finally:
         os.kill(begun[0].process, signal.SIGCONT)
     assert first.wait(60), "its job has been taken over"
-    assert not model.exists(), "its Snakemake removes the results, as of any job that failed"
+    assert not record.exists(), "its Snakemake removes what the rule makes, as of any job that failed"
     finished.snakemake("--rerun-incomplete", *configured)  # undisturbed: the working folder was swept before
     assert model.read_bytes() == found
 

@@ -89,5 +89,5 @@ def test_another_space_makes_the_search_stale_and_what_takes_settings_from_it(tu
     name = tuned.configure(changed(space={"recipe.learning_rate": space["recipe.learning_rate"]}), "narrow.yaml")
     jobs = tuned.stale(name)
     runs = {rule: number for rule, number in jobs.items() if not rule.startswith(("table", "figure"))}
-    assert runs == {"tune": 1, "best_trial": 1, "train_and_predict": 2, "all": 1, "total": jobs["total"]}
+    assert runs == {"tune": 1, "best_trial": 1, "train": 2, "all": 1, "total": jobs["total"]}
     assert tuned.stale(name, target=BEST) == {"tune": 1, "best_trial": 1, "total": 2}

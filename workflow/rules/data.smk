@@ -70,7 +70,9 @@ rule prepare_dataset:
 rule augment_dataset:
     input:
         **{split: plan.paths.prepared("{corpus}", split) for split in SPLITS},
-        sources=lambda w: [path for paths in plan.corpora.augmentation_sources(w.corpus).values() for path in paths],
+        sources=lambda w: [
+            plan.input_of(path) for paths in plan.corpora.augmentation_sources(w.corpus).values() for path in paths
+        ],
     output:
         **{split: plan.paths.augmented("{corpus}", split) for split in SPLITS},
         summary=plan.paths.augmented_summary("{corpus}"),

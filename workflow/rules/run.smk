@@ -40,12 +40,6 @@ def memory(wildcards, input, attempt):
     return attempt * (asked or round(2_000 + TEXT_MEMORY * input.size_mb))
 
 
-def parent(wildcards):
-    """Return the record of the run whose weights a run starts from, or else the folder of other weights."""
-    made = run(wildcards)
-    return [plan.paths.record(made.parent)] if made.parent else plan.start(made)
-
-
 if plan.study.execution.runs == "made":
 
     # Of what a run leaves, its settings and its record are told to Snakemake. The record names the other files.
@@ -53,7 +47,7 @@ if plan.study.execution.runs == "made":
         input:
             data=lambda w: list(plan.data(run(w)).values()),
             tokenizer=lambda w: plan.tokenizer(run(w)),
-            start=parent,
+            start=lambda w: [plan.input_of(folder) for folder in plan.start(run(w))],
             best=lambda w: plan.settings_from(run(w)),
         output:
             config=plan.paths.config(RUN),

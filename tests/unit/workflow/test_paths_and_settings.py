@@ -100,6 +100,18 @@ def test_geometry_needs_a_training():
         plan(("stages/score", stage))
 
 
+def test_a_rule_waits_for_the_record_of_a_run_whose_model_it_reads():
+    made = plan()
+    model = made.paths.model(key("pretrain", "sdpa"))
+    assert made.input_of(model) == made.paths.record(key("pretrain", "sdpa"))
+    for other in (
+        "elsewhere/model",
+        "results/runs/pretrain/sdpa/other/seed-1/model",
+        made.paths.tokenizer("wordpiece"),
+    ):
+        assert made.input_of(other) == other
+
+
 def test_a_run_is_found_by_the_path_that_a_rule_makes():
     made = plan()
     assert made.run_at("tapt/sdpa/imdb/seed-2") is made.run(key("tapt", "sdpa", seed=2))
