@@ -136,9 +136,8 @@ class Plan:
     # What executes it
 
     def program(self, run: Run) -> str:
-        """Return the program that executes a run."""
-        name = "tune" if run.tuning else "train" if run.trains else "evaluate"
-        return f"scripts/{name}.py"
+        """Return the name of the program in `scripts/` that executes a run."""
+        return "tune" if run.tuning else "train" if run.trains else "evaluate"
 
     def code(self, run: Run) -> str:
         """Return the digest of the code that a run executes."""
@@ -168,7 +167,7 @@ class Plan:
             modules += [_module(MECHANISMS, mechanism.kind, part) for part in ("mechanism", "parameters")]
         if run.tuning:
             modules.append("lib.study.tuning")
-        return code_digest(self.program(run), *modules)
+        return code_digest(f"scripts/{self.program(run)}.py", *modules)
 
     def minutes(self, run: Run) -> int:
         """Estimate the wall time of a run on tokens, in minutes; of one that tunes, of its longest trial times all."""

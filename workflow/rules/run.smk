@@ -1,10 +1,23 @@
 """Every run of whichever stage: one rule, since runs differ in settings, inputs and program alone."""
 
 PROCESSES = plan.study.execution.gpus_per_run
-# In the place of `python`; its value makes no run stale, unlike the text of a command.
-SHARED = ["-m", "torch.distributed.run", "--standalone", "--local-addr", "localhost"]
-# The last word keeps torchrun from taking options of the program for abbreviations of its own.
-SHARED += ["--nproc-per-node", str(PROCESSES), "--"]
+
+
+class Launcher:
+    """What starts a program, by whose name it is formatted: Python, or torchrun where several processes share a training.
+
+    It is no parameter of the rule, since where Python lies and how many share a training makes no run stale.
+    """
+
+    def __format__(self, program):
+        shared = ["-m", "torch.distributed.run", "--standalone", "--local-addr", "localhost"]
+        # The last word keeps torchrun from taking options of the program for abbreviations of its own.
+        shared += ["--nproc-per-node", str(PROCESSES), "--"]
+        words = shared if program == "train" and PROCESSES > 1 else []
+        return shlex.join([PYTHON, *words, f"scripts/{program}.py"])
+
+
+LAUNCHER = Launcher()
 
 
 def run(wildcards):
@@ -14,19 +27,12 @@ def run(wildcards):
 
 def processes(wildcards):
     """Return how many processes share a run: a training may have several."""
-    made = run(wildcards)
-    return PROCESSES if made.trains and not made.tuning else 1
+    return PROCESSES if plan.program(run(wildcards)) == "train" else 1
 
 
 def on_tokens(amount):
     """Return what a run on tokens asks for, a process each."""
     return lambda wildcards: processes(wildcards) * amount if run(wildcards).reads_tokens else 0
-
-
-def program(wildcards):
-    """Return the program of a run, as the shell reads it."""
-    shared = SHARED if processes(wildcards) > 1 else []
-    return shlex.join([PYTHON, *shared, plan.program(run(wildcards))])
 
 
 def minutes(wildcards, attempt):
@@ -63,7 +69,7 @@ if plan.study.execution.runs == "made":
             mem_mb=memory,
             cpus_per_task=lambda w: max(1, on_tokens(JOB.cpus_per_task)(w)),
         params:
-            program=program,
+            program=lambda w: plan.program(run(w)),
             settings=lambda w: run(w).settings,
             splits=lambda w: list(plan.data(run(w))),
             tokenizer=lambda w, input: optional("--tokenizer", input.tokenizer),
@@ -74,6 +80,6 @@ if plan.study.execution.runs == "made":
         message:
             "{wildcards.place}, seed {wildcards.seed}"
         shell:
-            "{params.program} --config {params.settings:q} --splits {params.splits} --data {input.data} {params.tokenizer}"
+            "{LAUNCHER:{params.program}} --config {params.settings:q} --splits {params.splits} --data {input.data} {params.tokenizer}"
             " {params.start} {params.best} --execution {EXECUTION:q} --work {plan.paths.work} --code {params.code}"
             " --out {params.folder} > {log} 2>&1"

@@ -38,7 +38,7 @@ def plan():
 def test_there_is_one_run_per_dataset_with_the_first_seed(plan):
     assert [run.id for run in plan.runs if run.id.stage == "tune"] == [KEY, KEY._replace(dataset="arxiv")]
     assert [run.id for run in plan.runs if run.tuning] == [KEY, KEY._replace(dataset="arxiv")]
-    assert plan.program(plan.run(KEY)) == "scripts/tune.py"
+    assert plan.program(plan.run(KEY)) == "tune"
 
 
 def test_its_settings_hold_what_is_searched_and_no_other_run_does(plan):
