@@ -18,14 +18,14 @@ F1 = "results/demo/tables/f1.csv"
 
 def why(project, *arguments, config=CONFIG):
     """Return what is said to be stale, and whether the exit status agrees."""
-    process = project.program("tools/why", *arguments, "--configfile", config)
+    process = project.program("why", *arguments, "--configfile", config)
     nothing = "nothing is stale" in process.stdout
     assert process.returncode == (0 if nothing else 1), process.stderr
     return process.stdout
 
 
 def accept(project, *arguments, config=CONFIG):
-    return project.program("tools/accept", *arguments, "--configfile", config)
+    return project.program("accept", *arguments, "--configfile", config)
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +81,7 @@ def test_a_target_has_its_own_reasons(changed):
 
 
 def test_a_target_that_nothing_makes_is_an_error(changed):
-    process = changed.program("tools/why", "nowhere.csv", "--configfile", CONFIG)
+    process = changed.program("why", "nowhere.csv", "--configfile", CONFIG)
     assert process.returncode == 2
     assert "there is no plan for nowhere.csv" in process.stderr
     assert "Traceback" not in process.stderr
@@ -123,7 +123,7 @@ def test_missing_results_are_seen_where_newer_ones_hide_them_from_snakemake(clon
     assert "nothing was accepted" in process.stderr
     assert f"{folder}/{named}" in process.stderr
 
-    process = project.program("tools/status", "--configfile", CONFIG)
+    process = project.program("status", "--configfile", CONFIG)
     assert process.returncode == 1
     assert re.search(r"^pretrain +2 +0 +0 +0 +1$", process.stdout, re.MULTILINE)
 
