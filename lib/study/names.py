@@ -1,21 +1,19 @@
 """Whether what a study names is there. First of all relations: the others, and all runs, follow these names."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lib.data.generators import problems_of
 from lib.data.sections import GeneratedSource
 from lib.study.experiment import Experiment
-
-if TYPE_CHECKING:
-    from lib.study.study import Study
+from lib.study.report import Report
 
 
-def unknown_names(study: "Study") -> Iterator[str]:
+def unknown_names(experiment: Experiment, report: Report) -> Iterator[str]:
     """Yield what is wrong with the names in a study whose fields are right, each with its place."""
-    for problem in _of_experiment(study.experiment):
+    for problem in _of_experiment(experiment):
         yield f"experiment.{problem}"
-    yield from _of_report(study)
+    yield from _of_report(experiment, report)
 
 
 def _of_experiment(experiment: Experiment) -> Iterator[str]:
@@ -130,8 +128,8 @@ def _tokenizers(experiment: Experiment) -> Iterator[str]:
                 yield f"tokenizers.{name}.corpus: there is no '{corpus}'. {known(there)}"
 
 
-def _of_report(study: "Study") -> Iterator[str]:
-    stages, models, report = study.experiment.stages, study.experiment.models, study.report
+def _of_report(experiment: Experiment, report: Report) -> Iterator[str]:
+    stages, models = experiment.stages, experiment.models
     uses: list[tuple[str, str | None, Iterable[str]]] = [
         ("report.reference", report.reference, models),
         ("report.baseline", report.baseline, models),
@@ -146,7 +144,7 @@ def _of_report(study: "Study") -> Iterator[str]:
             if stage in value
         ]
         uses += [(f"{place}.models", model, models) for model in settings.models or []]
-        shown = _shown_by(study.experiment, settings)
+        shown = _shown_by(experiment, settings)
         uses += [(f"{place}.datasets", dataset, shown) for dataset in settings.datasets or []]
     for name, analysis in report.analyses.items():
         uses += [(f"report.analyses.{name}.stage", analysis.stage, stages)]

@@ -4,24 +4,20 @@ Names lead somewhere and runs can be derived here (`lib.study.names`, `lib.study
 """
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from lib.analysis.parameters import AnalysisParameters
 from lib.results.parameters import ResultParameters
 from lib.study.graph import Graph
 from lib.study.relations import SEARCHED
-
-if TYPE_CHECKING:
-    from lib.study.study import Study
+from lib.study.report import Report
 
 
-def unshowable(study: "Study") -> Iterator[str]:
+def unshowable(graph: Graph, report: Report) -> Iterator[str]:
     """Yield what a report cannot show of its study, each with its place."""
-    yield from _analyses(study)
-    yield from _imported(study)
-    for place, settings in study.report.results():
+    yield from _analyses(graph, report)
+    for place, settings in report.results():
         for relation in (_models, _published, _reference, _training, _geometry, _searches, _predictions):
-            yield from (f"{place}{problem}" for problem in relation(study, settings))
+            yield from (f"{place}{problem}" for problem in relation(graph, report, settings))
 
 
 def analysed_dataset(graph: Graph, analysis: AnalysisParameters) -> str:
@@ -51,20 +47,19 @@ def _obstacle(graph: Graph, analysis: AnalysisParameters, model: str) -> str | N
     return None
 
 
-def _analyses(study: "Study") -> Iterator[str]:
-    graph = study.graph
-    for name, analysis in study.report.analyses.items():
+def _analyses(graph: Graph, report: Report) -> Iterator[str]:
+    for name, analysis in report.analyses.items():
         place, stage = f"report.analyses.{name}", analysis.stage
-        asked = analysis.models or list(study.experiment.models)
+        asked = analysis.models or list(graph.experiment.models)
         passing = [model for model in asked if graph.passes(model, stage)]
         if analysis.models:
             for model in asked:
                 if model not in passing:
                     yield f"{place}.models: {model} skips {stage}. Leave it out"
-        if search := study.experiment.stages[stage].search:
+        if search := graph.experiment.stages[stage].search:
             yield f"{place}.stage: {stage} has {search}, {SEARCHED[search]}. Name another stage"
         dataset = analysed_dataset(graph, analysis)
-        if analysis.needs_labels and dataset in study.experiment.corpora:
+        if analysis.needs_labels and dataset in graph.experiment.corpora:
             yield f"{place}.dataset: {dataset} has no labels, by which states could be told apart. Name a dataset"
         obstacles = [text for model in passing if (text := _obstacle(graph, analysis, model))]
         if analysis.models:
@@ -74,36 +69,34 @@ def _analyses(study: "Study") -> Iterator[str]:
             yield f"{place}: there is no model to look at: {reasons}. Take it out"
 
 
-def _imported(study: "Study") -> Iterator[str]:
-    if study.execution.runs == "imported":
-        for place, settings in study.report.results():
-            for needed, name in (
-                (settings.needs_predictions, "predictions"),
-                (settings.needs_geometry, "geometry"),
-                (settings.takes_tuning == "needed", "trials"),
-            ):
-                if needed:
-                    yield f"{place}: needs {name}, which imported runs do not leave. Take it out (null)"
-        for name in study.report.analyses:
-            yield f"report.analyses.{name}: needs models, which imported runs do not leave. Take it out (null)"
+def not_imported(report: Report) -> Iterator[str]:
+    """Yield what a report shows that imported runs do not leave."""
+    for place, settings in report.results():
+        for needed, name in (
+            (settings.needs_predictions, "predictions"),
+            (settings.needs_geometry, "geometry"),
+            (settings.takes_tuning == "needed", "trials"),
+        ):
+            if needed:
+                yield f"{place}: needs {name}, which imported runs do not leave. Take it out (null)"
+    for name in report.analyses:
+        yield f"report.analyses.{name}: needs models, which imported runs do not leave. Take it out (null)"
 
 
-def unsharable(study: "Study") -> Iterator[str]:
-    """Yield why trainings cannot be shared by several processes, if the study asks for that."""
-    processes, experiment = study.execution.gpus_per_run, study.experiment
-    if processes == 1:
-        return
+def unsharable(graph: Graph, processes: int) -> Iterator[str]:
+    """Yield why so many processes cannot share the trainings of a study."""
+    experiment = graph.experiment
     sizes = [
         (f"stages.{name}.data.{entry}.recipe.batch_size", work.recipe.batch_size)
         for name, stage in experiment.stages.items()
         for entry, work in stage.data.items()
         if work.recipe
     ]
-    for model, stage in study.graph.passages:
+    for model, stage in graph.passages:
         if stage in experiment.models[model].deviations:
             sizes += [
                 (f"models.{model}.deviations.{stage}.recipe.batch_size", work.recipe.batch_size)
-                for work in study.graph.works(model, stage).values()
+                for work in graph.works(model, stage).values()
                 if work.recipe
             ]
     for name, section in experiment.stages.items():
@@ -125,8 +118,8 @@ def unsharable(study: "Study") -> Iterator[str]:
 # Of one table or figure: sentences that begin with the setting below it
 
 
-def _models(study: "Study", settings: ResultParameters) -> Iterator[str]:
-    passes, experiment = study.graph.passes, study.experiment
+def _models(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+    passes, experiment = graph.passes, graph.experiment
     stages, added = settings.stages_passed(), settings.stages_added()
     skipped = {name: [stage for stage in stages if not passes(name, stage)] for name in experiment.models}
     if not stages:  # then a model passes at least one of the others
@@ -139,23 +132,23 @@ def _models(study: "Study", settings: ResultParameters) -> Iterator[str]:
         yield f".stage: no model passes {' and '.join(stages)}. Name others"
 
 
-def _published(study: "Study", settings: ResultParameters) -> Iterator[str]:
-    if settings.needs_published and study.report.published is None:
+def _published(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+    if settings.needs_published and report.published is None:
         yield ": shows printed values, but report.published is null. Name the study that printed them"
 
 
-def _reference(study: "Study", settings: ResultParameters) -> Iterator[str]:
-    reference = study.report.reference
+def _reference(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+    reference = report.reference
     if "reference" not in settings.beside:
         return
     if reference is None:
         yield ": compares models, but report.reference is null. Name the model to compare with there"
-    elif skipped := [stage for stage in settings.stages_passed() if not study.graph.passes(reference, stage)]:
+    elif skipped := [stage for stage in settings.stages_passed() if not graph.passes(reference, stage)]:
         yield f": compares models with {reference}, which skips {', '.join(skipped)}. Name other stages"
 
 
-def _training(study: "Study", settings: ResultParameters) -> Iterator[str]:
-    graph, experiment = study.graph, study.experiment
+def _training(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+    experiment = graph.experiment
     for stage in settings.stages_passed() if settings.needs_training else []:
         entries = experiment.stages[stage].data
         models = [each for each in settings.models or experiment.models if graph.passes(each, stage)]
@@ -167,8 +160,8 @@ def _training(study: "Study", settings: ResultParameters) -> Iterator[str]:
             yield f".stage: no model trains at {stage}. Name another stage"
 
 
-def _geometry(study: "Study", settings: ResultParameters) -> Iterator[str]:
-    graph, experiment = study.graph, study.experiment
+def _geometry(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+    experiment = graph.experiment
     for stage in [*settings.stages_passed(), *settings.stages_added()] if settings.needs_geometry else []:
         if experiment.stages[stage].geometry is None:
             yield f": shows geometry, but stages.{stage}.geometry is null. Set it, or take this out"
@@ -182,9 +175,9 @@ def _geometry(study: "Study", settings: ResultParameters) -> Iterator[str]:
                 )
 
 
-def _searches(study: "Study", settings: ResultParameters) -> Iterator[str]:
+def _searches(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
     for stage in [*settings.stages_passed(), *settings.stages_added()]:
-        section = study.experiment.stages[stage]
+        section = graph.experiment.stages[stage]
         if not section.variants and settings.takes_variants == "needed":
             yield f".stage: {stage} has no variants. Name a stage that has"
         if section.variants and settings.takes_variants == "none":
@@ -201,11 +194,11 @@ def _searches(study: "Study", settings: ResultParameters) -> Iterator[str]:
             )
 
 
-def _predictions(study: "Study", settings: ResultParameters) -> Iterator[str]:
-    graph, datasets = study.graph, study.experiment.datasets
+def _predictions(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+    datasets = graph.experiment.datasets
     asked = settings.stages_passed() if settings.needs_predictions else []
     for model, stage in graph.passages:
-        if stage not in asked or model not in (settings.models or study.experiment.models):
+        if stage not in asked or model not in (settings.models or graph.experiment.models):
             continue
         for entry, work in graph.works(model, stage).items():
             task = f"{work.task.kind}, the task of {stage},"

@@ -13,7 +13,7 @@ from lib.study.names import unknown_names
 from lib.study.relations import misfits, underivable
 from lib.study.report import Report
 from lib.study.runs import Run, resolve
-from lib.study.shown import unsharable, unshowable
+from lib.study.shown import not_imported, unsharable, unshowable
 
 
 class Study(Section):
@@ -36,11 +36,14 @@ class Study(Section):
     @check
     def _fits_together(self) -> Iterator[str]:
         # Each question may follow the names that the one before has found to lead somewhere.
-        if problems := list(unknown_names(self)):
+        if problems := list(unknown_names(self.experiment, self.report)):
             yield from problems
         elif problems := list(underivable(self.graph)):
             yield from (f"experiment.{problem}" for problem in problems)
         else:
             yield from (f"experiment.{problem}" for problem in misfits(self.graph))
-            yield from unshowable(self)
-            yield from unsharable(self)
+            yield from unshowable(self.graph, self.report)
+            if self.execution.runs == "imported":
+                yield from not_imported(self.report)
+            if self.execution.gpus_per_run > 1:
+                yield from unsharable(self.graph, self.execution.gpus_per_run)

@@ -2,25 +2,14 @@
 
 import logging
 from pathlib import Path
-from typing import NamedTuple
-
-import pandas as pd
 
 from lib.core.errors import RunError
-from lib.core.record import PREDICTIONS, RunRecord
+from lib.core.record import PREDICTIONS
 from lib.study.run import RunSettings
 from lib.training.folders import RunFolders
 from lib.training.record import write_record
 
 logger = logging.getLogger(__name__)
-
-
-class Evaluated(NamedTuple):
-    """What a run without a training loop leaves."""
-
-    record: RunRecord
-    predictions: pd.DataFrame
-    """One row per validation and test document."""
 
 
 def evaluate(run: RunSettings, out: str | Path, work: str | Path | None = None, code: str | None = None) -> None:

@@ -9,15 +9,15 @@ import pyarrow.parquet as pq
 from lib.backbones.parameters import BACKBONES
 from lib.core.errors import DataError
 from lib.core.memory import resident_peak_mb
+from lib.core.record import RunRecord
 from lib.study.run import RunSettings
 from lib.tasks.parameters import TASKS
-from lib.training.evaluate import Evaluated
 from lib.training.folders import RunFolders
 from lib.training.record import Machine, run_record
 
 
-def evaluate(run: RunSettings, folders: RunFolders) -> Evaluated:
-    """Return what `run` leaves; it needs no folder to work in.
+def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataFrame]:
+    """Return the record of `run` and its predictions, a row per validation and test document; no folder is worked in.
 
     Raises:
         DataError: the documents cannot be read, or nothing can be learnt from them.
@@ -34,7 +34,7 @@ def evaluate(run: RunSettings, folders: RunFolders) -> Evaluated:
     seconds = time.perf_counter() - start
     machine = Machine("cpu", platform.machine(), ["scikit-learn", "numpy", "scipy"], resident_peak_mb())
     record = run_record(run, folders.parents, machine, {"total": backbone.weights}, metrics, seconds)
-    return Evaluated(record, predictions)
+    return record, predictions
 
 
 def _read(path: str, classes: int) -> pd.DataFrame:

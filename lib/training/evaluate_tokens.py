@@ -2,18 +2,20 @@
 
 import time
 
+import pandas as pd
+
 from lib.core.errors import RunError
+from lib.core.record import RunRecord
 from lib.study.run import RunSettings
 from lib.training.assembly import assemble
-from lib.training.evaluate import Evaluated
 from lib.training.folders import RunFolders
 from lib.training.predictor import Predictor, longest_document
 from lib.training.record import count_parameters, run_record
 from lib.training.scoring import load_split, predict_splits
 
 
-def evaluate(run: RunSettings, folders: RunFolders) -> Evaluated:
-    """Return what `run` leaves.
+def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataFrame]:
+    """Return the record of `run` and its predictions, a row per validation and test document.
 
     Raises:
         ProjectError: the tokens, the weights or the device do not allow the run.
@@ -28,4 +30,4 @@ def evaluate(run: RunSettings, folders: RunFolders) -> Evaluated:
     metrics, predictions = predict_splits(predictor, splits)
     seconds = time.perf_counter() - start
     record = run_record(run, folders.parents, predictor.machine, count_parameters(model), metrics, seconds)
-    return Evaluated(record, predictions)
+    return record, predictions

@@ -10,8 +10,8 @@ from urllib.parse import urlparse
 from lib.core.errors import DataError
 from lib.core.inputs import resolve_paths
 from lib.data.generators import PACKAGE, RAW_FILES, group_names, options_class
-from lib.data.sections import Augmentation, Corpus, Dataset, GeneratedSource, HubSource, RemoteFile
-from lib.study.experiment import Experiment
+from lib.data.sections import Augmentation, GeneratedSource, HubSource, RemoteFile
+from lib.study.graph import Graph
 from lib.study.runs import as_json
 from lib.workflow.digests import code_digest
 from lib.workflow.paths import Paths
@@ -20,15 +20,12 @@ from lib.workflow.paths import Paths
 class Corpora:
     """The corpora, datasets and tokenisers of an experiment: raw files, preparation, options of programs."""
 
-    def __init__(self, experiment: Experiment, paths: Paths):
-        self.experiment = experiment
+    def __init__(self, graph: Graph, paths: Paths):
+        experiment = self.experiment = graph.experiment
+        self.corpus = graph.corpus
         self.paths = paths
         self.names = [*experiment.corpora, *experiment.datasets]
         """All corpora and datasets."""
-
-    def _corpus(self, name: str) -> Corpus | Dataset:
-        corpora = self.experiment.corpora
-        return corpora[name] if name in corpora else self.experiment.datasets[name]
 
     # Raw files
 
@@ -42,7 +39,7 @@ class Corpora:
         Raises:
             DataError: a local file is missing.
         """
-        settings = self._corpus(corpus)
+        settings = self.corpus(corpus)
         folder = self.raw_folder(corpus)
         if settings.source == "generated":
             made = RAW_FILES[self.generator(corpus)][kind]
@@ -69,7 +66,7 @@ class Corpora:
 
     def generated(self, corpus: str) -> GeneratedSource:
         """Return the section of a corpus that is generated."""
-        source = self._corpus(corpus).generated
+        source = self.corpus(corpus).generated
         assert source is not None
         return source
 
@@ -80,7 +77,7 @@ class Corpora:
 
     def group_names(self, dataset: str) -> list[str]:
         """Return what the groups of a dataset's documents are called, if its generator names them."""
-        if self._corpus(dataset).source != "generated":
+        if self.corpus(dataset).source != "generated":
             return []
         return group_names(self.generator(dataset), self.generated(dataset).options)
 
@@ -90,7 +87,7 @@ class Corpora:
 
     def raw_folder(self, corpus: str) -> str:
         """Return the folder of the raw files of `corpus`, unless they are the user's own."""
-        generated = self._corpus(corpus).source == "generated"
+        generated = self.corpus(corpus).source == "generated"
         return f"{self.paths.results}/data/{corpus}/raw" if generated else f"{self.paths.resources}/{corpus}"
 
     def all_raw_files(self, corpus: str) -> list[str]:
@@ -100,20 +97,20 @@ class Corpora:
 
     def remote_file_options(self, corpus: str, name: str) -> list[str]:
         """Return the options that fetch and check the file called `name` of a `url` source."""
-        source: Any = self._corpus(corpus).chosen
+        source: Any = self.corpus(corpus).chosen
         files = [file for kind in (source.files, source.ground_truth) for part in kind.values() for file in part]
         file = next(file for file in files if _file_name(file) == name)
         return _download_options(file)
 
     def hub(self, corpus: str) -> HubSource:
         """Return the hub section of `corpus`."""
-        source = self._corpus(corpus).hub
+        source = self.corpus(corpus).hub
         assert source is not None
         return source
 
     def corpora_from(self, source: str) -> list[str]:
         """Return the names of the corpora and datasets whose raw files come from `source`."""
-        return [name for name in self.names if self._corpus(name).source == source]
+        return [name for name in self.names if self.corpus(name).source == source]
 
     # Prepared data
 

@@ -36,14 +36,13 @@ class Plan:
         self.graph = study.graph
         self.runs = study.runs
         self.paths = Paths(study.execution.results.rstrip("/"), study.execution.resources.rstrip("/"))
-        self.corpora = Corpora(study.experiment, self.paths)
+        self.corpora = Corpora(study.graph, self.paths)
         self.report = Report(study, self.paths, self.corpora)
-        self._by_id = {run.id: run for run in self.runs}
         self._by_path = {run.id.path: run for run in self.runs}
 
     def run(self, name: RunId) -> Run:
         """Return the run of that name."""
-        return self._by_id[name]
+        return self.report.runs[name]
 
     def run_at(self, path: str) -> Run:
         """Return the run whose folder lies at `path` below those of all runs.

@@ -65,7 +65,7 @@ def _progress(plan: Plan, run: RunId, beats: Mapping[Path, list[Heartbeat]]) -> 
     spent = sum((beat.updated - beat.started).total_seconds() for beat in found)
     log = Path(plan.paths.log(run.path))
     if not found:
-        # What does not train has no heartbeat, so that its log alone tells.
+        # Its working folder is gone, or it ended before it had one: its log alone tells.
         if not log.is_file():
             return RunProgress("waiting", 0.0)
         benchmark = Path(plan.paths.benchmark(run.path))

@@ -1,6 +1,7 @@
 """Imports run one way: each room imports only the rooms that the plan allows."""
 
 import ast
+import graphlib
 import subprocess
 import sys
 from pathlib import Path
@@ -87,6 +88,15 @@ def test_a_room_imports_only_what_it_may(room):
     for file in (ROOT / "lib" / room).rglob("*.py"):
         rooms = {name.split(".")[1] for name in imported_modules(file) if name.startswith("lib.")}
         assert rooms <= ALLOWED[room] | {room}, file
+
+
+def test_modules_form_no_circle():
+    """Not even by imports inside functions."""
+    files = [file.relative_to(ROOT) for file in (ROOT / "lib").rglob("*.py")]
+    modules = {".".join(file.with_suffix("").parts).removesuffix(".__init__"): ROOT / file for file in files}
+    used = {name: {each for each in imported_modules(file) if each in modules} for name, file in modules.items()}
+    packages = {name for name, file in modules.items() if file.name == "__init__.py"}
+    graphlib.TopologicalSorter({name: each - packages for name, each in used.items()}).prepare()
 
 
 def test_measuring_shares_only_the_style_of_figures_and_published_hours_with_the_run_records():

@@ -80,6 +80,6 @@ if plan.study.execution.runs == "made":
         message:
             "{wildcards.place}, seed {wildcards.seed}"
         shell:
-            "{LAUNCHER:{params.program}} --config {params.settings:q} --splits {params.splits} --data {input.data} {params.tokenizer}"
-            " {params.start} {params.best} --execution {EXECUTION:q} --work {plan.paths.work} --code {params.code}"
-            " --out {params.folder} > {log} 2>&1"
+            "{LAUNCHER:{params.program}} --config {params.settings:q} --splits {params.splits} --data {input.data}"
+            " {params.tokenizer} {params.start} {params.best} --execution {EXECUTION:q} --work {plan.paths.work}"
+            " --code {params.code} --out {params.folder} > {log} 2>&1"
