@@ -18,10 +18,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, ValidationError
+from pydantic import AwareDatetime, ConfigDict, ValidationError
 
+from lib.core.identity import NamesRun
 from lib.core.record import RUN
-from lib.core.search_space import Setting
 
 HEARTBEAT = "heartbeat.json"
 NAME = re.compile(r"(\d{4,})-.+")
@@ -31,17 +31,11 @@ SILENCE = timedelta(hours=1)
 TRASH = ".trash-"
 
 
-class Heartbeat(BaseModel):
+class Heartbeat(NamesRun):
     """What a process that trains says of itself every few seconds."""
 
     model_config = ConfigDict(extra="forbid")
 
-    stage: str
-    model: str
-    """Row of the tables."""
-    dataset: str
-    variant: dict[str, Setting] = {}
-    seed: int
     out: str
     """Absolute path of the folder that the results go to."""
     host: str

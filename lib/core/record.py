@@ -5,11 +5,11 @@ import json
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lib.core.errors import DataError
 from lib.core.files import file_digest
-from lib.core.search_space import Setting
+from lib.core.identity import NamesRun
 
 CONFIG = "config.yaml"
 MODEL = "model"
@@ -53,18 +53,11 @@ class Accepted(BaseModel):
     """All changes, in words."""
 
 
-class RunRecord(BaseModel):
+class RunRecord(NamesRun):
     """The content of `run.json`. What the records of other people's code do not tell is null in an imported one."""
 
     model_config = ConfigDict(extra="forbid")
 
-    stage: str
-    model: str
-    """Row of the tables."""
-    dataset: str
-    variant: dict[str, Setting] = {}
-    """Settings by dotted name that tell it from other runs of a search; they are no part of the model's name."""
-    seed: int
     task: str
     parents: dict[str, Parent]
     """`start` (the run whose weights it starts from), `tokenizer`, and the data by split."""
@@ -100,9 +93,9 @@ class RunRecord(BaseModel):
     git_commit: str | None
     code: str | None = None
     """Digest of the code that the run executed; None = it was run by hand, or imported."""
-    files: dict[str, str] = {}
+    files: dict[str, str] = Field(default_factory=dict)
     """SHA-256 of every other file that the run left, by its path in the run's folder. Empty = unknown."""
-    accepted: list[Accepted] = []
+    accepted: list[Accepted] = Field(default_factory=list)
     """Changes since then."""
     imported: str | None = None
     """What a run of other people's code is called in its own records; None = it is a run of this project."""

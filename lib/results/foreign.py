@@ -11,6 +11,7 @@ import yaml
 from lib.attention.parameters import MECHANISMS, MechanismParameters
 from lib.core.errors import DataError
 from lib.core.files import atomic_path, write_json
+from lib.core.identity import RunId
 from lib.core.record import CONFIG, HISTORY, RUN, Parent, RunRecord
 from lib.core.search_space import Setting, laid_over, variant_name
 
@@ -244,8 +245,8 @@ def _cells(table: pd.DataFrame) -> pd.DataFrame:
     plain = table[chosen].assign(variant=[{}] * sum(chosen))
     cells = pd.concat([plain, table[searched].assign(stage=SEARCH)], ignore_index=True)
     places = [
-        "/".join(filter(None, (*map(str, run[:3]), variant_name(run[3]), f"seed-{run[4]}")))
-        for run in cells[["stage", "model", "dataset", "variant", "seed"]].itertuples(index=False)
+        RunId(run.stage, run.model, run.dataset, run.seed, variant_name(run.variant)).path
+        for run in cells.itertuples(index=False)
     ]
     return cells.assign(place=places)
 

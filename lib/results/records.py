@@ -10,7 +10,6 @@ import pandas as pd
 
 from lib.core.errors import DataError
 from lib.core.record import GEOMETRY, HISTORY, NUMERICAL, RUN, read_record
-from lib.core.search_space import variant_name
 from lib.results.quantities import F1_NAMES
 
 SPLITS = ("eval", "test")
@@ -38,7 +37,7 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
             problems.append(str(error))
             continue
         fields = record.model_dump(exclude={"metrics", "parameters", "parents", "variant", "versions"})
-        fields["variant"] = variant_name(record.variant)
+        fields |= record.id._asdict()
         parameters = {f"parameters_{part}": number for part, number in record.parameters.items()}
         trained = record.parameters.get("trainable", record.parameters.get("total"))
         training = {

@@ -23,6 +23,7 @@ import yaml
 from lib.core.attempts import TRASH, Heartbeat, attempts, remove, sweep
 from lib.core.errors import DataError, RunError
 from lib.core.files import explained, read_mapping, sync, write_text
+from lib.core.identity import NamesRun
 from lib.core.record import CONFIG, RUN, Parent, differing_files, digest_of, missing_files, read_record
 from lib.study.run import RunSettings
 from lib.training import ranks
@@ -64,13 +65,14 @@ class RunFolders:
         digests = [parent.digest for parent in self.parents.values()]
         settings = run.model_dump_json(exclude={"execution"})
         key = hashlib.sha256(f"{settings}{code}{digests}".encode()).hexdigest()[:12]
-        name = f"{run.stage}-{run.model}-{run.dataset}-seed-{run.seed}-{key}"
-        self.home = Path(work or self.out.parent / f".{self.out.name}.work") / name
+        named = NamesRun.of(run)
+        folder = named.id._replace(variant="").path.replace("/", "-")  # the key stands for the variant, too
+        self.home = Path(work or self.out.parent / f".{self.out.name}.work") / f"{folder}-{key}"
         self.work = self.home  # until an attempt begins
         self._staged: int | None = None
         now = datetime.now(UTC)
         self.heartbeat = Heartbeat(
-            **run.model_dump(include={"stage", "model", "dataset", "variant", "seed"}),
+            **named.model_dump(),
             out=str(self.out.absolute()),
             host=platform.node(),
             process=os.getpid(),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from lib.core.files import file_digest, write_json
+from lib.core.identity import NamesRun
 from lib.core.record import RUN, Parent, RunRecord
 from lib.study.run import RunSettings
 from lib.training import ranks
@@ -60,8 +61,9 @@ def run_record(
         tokens: seen in training.
     """
     return RunRecord(
-        **run.model_dump(include={"stage", "model", "dataset", "variant", "seed", "precision"}),
+        **NamesRun.of(run).model_dump(),
         task=run.task.kind,
+        precision=run.precision,
         parents=dict(parents),
         parameters=dict(parameters),
         epochs=epochs,

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from lib.core.identity import NamesRun
 from lib.core.record import RunRecord
 from lib.study.run import RunSettings
 from lib.training.observers import Observer
@@ -94,4 +95,4 @@ def _place(name: str) -> str:
 
 def run_name(run: RunSettings) -> str:
     """Return the name under which trackers show `run`."""
-    return run.execution.run_name.format(stage=run.stage, model=run.model, dataset=run.dataset, seed=run.seed)
+    return run.execution.run_name.format_map(NamesRun.of(run).id._asdict())
