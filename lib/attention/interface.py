@@ -10,7 +10,7 @@ import inspect
 import warnings
 from collections.abc import Callable, Mapping
 from functools import cache, partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -47,7 +47,19 @@ BEYOND_PADDING = (
 ANOTHER = "Take another architecture (BERT, RoBERTa, ModernBERT, DistilBERT)."
 EXACT = 'Load the model with attn_implementation="sdpa" or "eager".'
 
-_registered: dict[str, tuple[MechanismParameters, int, Kernels]] = {}
+
+class _Entry(NamedTuple):
+    """A mechanism under the name by which transformers knows it."""
+
+    name: str
+    parameters: MechanismParameters
+    seed: int
+    """Of its draws."""
+    kernels: Kernels
+    """What it computes with."""
+
+
+_registered: dict[str, _Entry] = {}
 
 
 def register_attention(
@@ -73,14 +85,14 @@ def register_attention(
             contradicts its parameters; none is registered then.
         pydantic.ValidationError: a parameter is unknown, missing or out of range.
     """
-    entries = {name: (MECHANISMS.parse(dict(values)), seed, kernels) for name, values in mechanisms.items()}
-    for name, entry in entries.items():
-        _check(name, *entry[:2])
-    for name, entry in entries.items():
-        _registered[name] = entry
-        AttentionInterface.register(name, partial(_attend, name, *entry))
+    entries = [_Entry(name, MECHANISMS.parse(dict(values)), seed, kernels) for name, values in mechanisms.items()]
+    for entry in entries:
+        _check(entry)
+    for entry in entries:
+        _registered[entry.name] = entry
+        AttentionInterface.register(entry.name, partial(_attend, entry))
         # Without an entry here, transformers hands over no mask at all.
-        AttentionMaskInterface.register(name, _mask)
+        AttentionMaskInterface.register(entry.name, _mask)
 
 
 def number_layers(model: nn.Module) -> None:
@@ -108,8 +120,9 @@ def _looks_up_attention(forward: Callable[..., Any]) -> bool:
     return code is not None and "ALL_ATTENTION_FUNCTIONS" in code.co_names
 
 
-def _check(name: str, parameters: MechanismParameters, seed: int) -> None:
-    """Raise a ConfigError if `parameters` cannot be registered as `name`."""
+def _check(entry: _Entry) -> None:
+    """Raise a ConfigError if a mechanism cannot be registered under its name."""
+    name, parameters, seed, _ = entry
     canonical = parameters.name()
     if parameters.shares_query_and_key:
         raise ConfigError(
@@ -130,11 +143,11 @@ def _check(name: str, parameters: MechanismParameters, seed: int) -> None:
             f"{name}: the name contradicts the parameters, which spell {canonical}. Call it '{parameters.kind}', "
             f"'{canonical}' or '{canonical}-<suffix>', or change the parameters."
         )
-    if _registered.get(name, (parameters, seed))[:2] != (parameters, seed):
-        before, seed_before, _ = _registered[name]
+    before = _registered.get(name, entry)
+    if (before.parameters, before.seed) != (parameters, seed):
         raise ConfigError(
-            f"{name}: already registered with {before!r} and seed {seed_before}, and models that have it would change "
-            f"under way. Choose another name, such as '{canonical}-seed{seed}'."
+            f"{name}: already registered with {before.parameters!r} and seed {before.seed}, and models that have it "
+            f"would change under way. Choose another name, such as '{canonical}-seed{seed}'."
         )
 
 
@@ -167,10 +180,7 @@ def _has_replaceable_attention(config: type) -> bool:
 
 
 def _attend(
-    name: str,
-    parameters: MechanismParameters,
-    seed: int,
-    kernels: Kernels,
+    entry: _Entry,
     module: nn.Module,
     query: Tensor,
     key: Tensor,
@@ -185,10 +195,7 @@ def _attend(
     """Do the work of one of transformers' attention functions.
 
     Args:
-        name: under which the mechanism is registered.
-        parameters: of the mechanism.
-        seed: of its draws.
-        kernels: what it computes with.
+        entry: the registered mechanism.
         module: the attention module of the model.
         query: [B, H, N, d].
         key: as `query`; heads may be fewer, each then serves several of the query's.
@@ -206,53 +213,22 @@ def _attend(
     Raises:
         ConfigError: the model asks for what the mechanism cannot do, or does not number its layers.
     """
-    where = f'attn_implementation="{name}", {type(module).__name__}'
+    where = f'attn_implementation="{entry.name}", {type(module).__name__}'
     # Where neither tells, transformers' own functions take the module to be causal.
-    if getattr(module, "is_causal", True) if is_causal is None else is_causal:
-        raise ConfigError(
-            f"{where}: the layer is causal, or does not say `is_causal = False`, but {name} sees the tokens to come "
-            f"too. {EXACT}"
-        )
-    asked = [argument for argument in BEYOND_PADDING if not (others.get(argument) is None or others[argument] is False)]
-    if asked:
-        raise ConfigError(f"{where}: cannot honour {', '.join(asked)}. Leave it out, or: {EXACT}")
+    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    _refuse_beyond_padding(where, entry.name, causal, others)
     if sliding_window is not None:
-        if attention_mask is not None and attention_mask.dim() != 4:
-            raise ConfigError(
-                f"{where}: a layer with a window of {sliding_window} tokens has a mask of shape "
-                f"{tuple(attention_mask.shape)}, expected [B, 1, N, N]. {EXACT}"
-            )
-        _warn_of_windows(name, type(module).__name__)
+        _check_mask_of_window(where, sliding_window, attention_mask)
+        _warn_of_windows(entry.name, type(module).__name__)
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=False
         )
-    if dropout and not parameters.takes_attention_dropout:
-        raise ConfigError(
-            f"{where}: drops attention weights with probability {dropout} in training, but {parameters.kind} never "
-            "forms any. Load the model with attention_probs_dropout_prob=0.0 (BERT, RoBERTa) or attention_dropout=0.0 "
-            "(ModernBERT, DistilBERT), as an argument of from_pretrained beside attn_implementation."
-        )
+    _refuse_dropout(where, entry.parameters, dropout)
     groups = query.shape[1] // key.shape[1]
     if groups > 1:
         key, value = (rows.repeat_interleave(groups, dim=1) for rows in (key, value))
-    if not query.shape == key.shape == value.shape:
-        raise ConfigError(
-            f"{where}: queries, keys and values have shapes {tuple(query.shape)}, {tuple(key.shape)} and "
-            f"{tuple(value.shape)}, expected one [B, H, N, d]; {name} attends neither to a cache nor to a sequence of "
-            f"another length. {EXACT}"
-        )
-    expected = (query.shape[0], query.shape[2])
-    if attention_mask is not None and attention_mask.shape != expected:
-        raise ConfigError(
-            f"{where}: attention_mask has shape {tuple(attention_mask.shape)}, expected [B, N] = {expected}; {name} "
-            f"can leave out padding, but not single pairs of tokens. {EXACT}"
-        )
-    layer = getattr(module, "layer_idx", None)
-    if layer is None:
-        raise ConfigError(
-            f"{where}: has no `layer_idx`, yet the draws belong to (seed, layer). Call "
-            "lib.attention.number_layers(model) once, after loading."
-        )
+    _check_shapes(where, entry.name, query, key, value, attention_mask)
+    layer = _layer_of(where, module)
     heads, width = query.shape[1], query.shape[3]
     if scaling not in (None, width**-0.5):
         query = query * (scaling * width**0.5)
@@ -261,10 +237,68 @@ def _attend(
         real = attention_mask.bool()
         key, value = (rows.masked_fill(~real[:, None, :, None], 0) for rows in (key, value))
     # Not `forward`, which takes the padding of keys for that of queries: in cross-attention, they differ.
-    mechanism = _built(parameters, seed, kernels, layer, heads, width, dropout, query.device)
+    mechanism = _built(entry.parameters, entry.seed, entry.kernels, layer, heads, width, dropout, query.device)
     mechanism.check_length(max(query.shape[2], key.shape[2]))
     output = mechanism.attend(query, key, value, real)
     return output.to(value.dtype).transpose(1, 2).contiguous(), None
+
+
+def _refuse_beyond_padding(where: str, name: str, causal: bool, others: Mapping[str, Any]) -> None:
+    """Raise a ConfigError if a layer hides tokens to come, or asks for more than scaled scores and padding."""
+    if causal:
+        raise ConfigError(
+            f"{where}: the layer is causal, or does not say `is_causal = False`, but {name} sees the tokens to come "
+            f"too. {EXACT}"
+        )
+    asked = [argument for argument in BEYOND_PADDING if not (others.get(argument) is None or others[argument] is False)]
+    if asked:
+        raise ConfigError(f"{where}: cannot honour {', '.join(asked)}. Leave it out, or: {EXACT}")
+
+
+def _check_mask_of_window(where: str, window: int, mask: Tensor | None) -> None:
+    """Raise a ConfigError unless the mask of a windowed layer is what `_mask` returns for one."""
+    if mask is not None and mask.dim() != 4:
+        raise ConfigError(
+            f"{where}: a layer with a window of {window} tokens has a mask of shape {tuple(mask.shape)}, expected "
+            f"[B, 1, N, N]. {EXACT}"
+        )
+
+
+def _refuse_dropout(where: str, parameters: MechanismParameters, dropout: float) -> None:
+    """Raise a ConfigError if attention weights are dropped that the mechanism never forms."""
+    if dropout and not parameters.takes_attention_dropout:
+        raise ConfigError(
+            f"{where}: drops attention weights with probability {dropout} in training, but {parameters.kind} never "
+            "forms any. Load the model with attention_probs_dropout_prob=0.0 (BERT, RoBERTa) or attention_dropout=0.0 "
+            "(ModernBERT, DistilBERT), as an argument of from_pretrained beside attn_implementation."
+        )
+
+
+def _check_shapes(where: str, name: str, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> None:
+    """Raise a ConfigError unless queries, keys and values are of one shape [B, H, N, d] and the mask is [B, N]."""
+    if not query.shape == key.shape == value.shape:
+        raise ConfigError(
+            f"{where}: queries, keys and values have shapes {tuple(query.shape)}, {tuple(key.shape)} and "
+            f"{tuple(value.shape)}, expected one [B, H, N, d]; {name} attends neither to a cache nor to a sequence of "
+            f"another length. {EXACT}"
+        )
+    expected = (query.shape[0], query.shape[2])
+    if mask is not None and mask.shape != expected:
+        raise ConfigError(
+            f"{where}: attention_mask has shape {tuple(mask.shape)}, expected [B, N] = {expected}; {name} can leave "
+            f"out padding, but not single pairs of tokens. {EXACT}"
+        )
+
+
+def _layer_of(where: str, module: nn.Module) -> int:
+    """Return the number of a layer; a ConfigError if it has none."""
+    layer = getattr(module, "layer_idx", None)
+    if layer is None:
+        raise ConfigError(
+            f"{where}: has no `layer_idx`, yet the draws belong to (seed, layer). Call "
+            "lib.attention.number_layers(model) once, after loading."
+        )
+    return layer
 
 
 @torch.compiler.disable

@@ -4,6 +4,7 @@ The folder `<experiments>/<stage>/<name>` is also the run's output folder.
 """
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from lib.core.identity import RunId
 from lib.core.record import CONFIG, MODEL, RUN
 from lib.core.search_space import laid_over
 from lib.study.run import Start
-from lib.study.runs import derive
+from lib.study.runs import Run, derive
 from lib.workflow.plan import Plan
 
 INHERITED = ("seed", "precision", "backbone", "tokenizer")
@@ -51,6 +52,31 @@ def new_experiment(
         ConfigError: the name is taken, something is unknown, or two arguments contradict each other.
     """
     folder = _new_folder(experiments, stage, name)
+    run = _run_like(plan, stage, model, dataset, start)
+    settings = json.loads(run.settings)
+    settings.pop("tuning", None)  # one training, with the settings of the stage
+    for best in plan.settings_from(run):
+        if not Path(best).is_file():
+            raise ConfigError(
+                f"{best}: no such file, from which {stage} takes settings. Let the search choose them first."
+            )
+        settings = laid_over(settings, read_mapping(best))
+    settings |= {
+        "tokenizer": plan.tokenizer(run)[0],
+        "data": plan.data(run),
+        "execution": json.loads(plan.execution),
+    }
+    if start is not None:
+        settings |= _from_start(plan, _run_folder(experiments, start), run, list(settings["data"]))
+    return _write(folder, settings | {"model": name})
+
+
+def _run_like(plan: Plan, stage: str, model: str | None, dataset: str | None, start: str | None) -> Run:
+    """Return the study's own run whose settings a new experiment takes over; arguments as of `new_experiment`.
+
+    Raises:
+        ConfigError: something is unknown, or two arguments contradict each other.
+    """
     sections = plan.experiment.stages
     if stage not in sections:
         raise ConfigError(f"{stage!r} is not a stage of the study; known: {', '.join(sections)}.")
@@ -70,34 +96,28 @@ def new_experiment(
         raise ConfigError(f"{stage} trains no model of the study on {dataset}. Name another stage, or add a model.")
     if model is not None and model not in trained:
         raise ConfigError(f"{model!r} is not a model that {stage} trains; known: {', '.join(trained)}.")
-    run = derive(plan.graph, RunId(stage, model or trained[0], dataset, plan.graph.seeds_of(stage, dataset)[0]), {})
-    settings = json.loads(run.settings)
-    settings.pop("tuning", None)  # one training, with the settings of the stage
-    for best in plan.settings_from(run):
-        if not Path(best).is_file():
-            raise ConfigError(
-                f"{best}: no such file, from which {stage} takes settings. Let the search choose them first."
-            )
-        settings = laid_over(settings, read_mapping(best))
-    settings |= {
-        "tokenizer": plan.tokenizer(run)[0],
-        "data": plan.data(run),
-        "execution": json.loads(plan.execution),
+    return derive(plan.graph, RunId(stage, model or trained[0], dataset, plan.graph.seeds_of(stage, dataset)[0]), {})
+
+
+def _from_start(plan: Plan, source: Path, run: Run, splits: Sequence[str]) -> dict[str, Any]:
+    """Return the settings that a new experiment takes from the run in `source`, whose weights it starts from.
+
+    Raises:
+        ConfigError: `source` is no run, or its tokeniser is none of the study's.
+    """
+    inherited = _read_config(source)
+    tokenizers = {plan.paths.tokenizer(each): each for each in plan.experiment.tokenizers}
+    if inherited["tokenizer"] not in tokenizers:
+        raise ConfigError(
+            f"{source}: its tokeniser {inherited['tokenizer']} is none of the study's, whose tokens the run would "
+            f"read: {', '.join(tokenizers)}. Use the study that the run belongs to (--configfile)."
+        )
+    tokenizer = tokenizers[inherited["tokenizer"]]
+    return {
+        **{field: inherited[field] for field in INHERITED},
+        "data": {split: plan.paths.tokens(run.id.dataset, tokenizer, split) for split in splits},
+        "start": Start(run=str(source), checkpoint=str(source / MODEL)).model_dump(),
     }
-    if start is not None:
-        source = _run_folder(experiments, start)
-        inherited = _read_config(source)
-        settings |= {field: inherited[field] for field in INHERITED}
-        tokenizers = {plan.paths.tokenizer(each): each for each in plan.experiment.tokenizers}
-        if settings["tokenizer"] not in tokenizers:
-            raise ConfigError(
-                f"{source}: its tokeniser {settings['tokenizer']} is none of the study's, whose tokens the run would "
-                f"read: {', '.join(tokenizers)}. Use the study that the run belongs to (--configfile)."
-            )
-        tokenizer = tokenizers[settings["tokenizer"]]
-        settings["data"] = {split: plan.paths.tokens(dataset, tokenizer, split) for split in settings["data"]}
-        settings["start"] = Start(run=str(source), checkpoint=str(source / MODEL)).model_dump()
-    return _write(folder, settings | {"model": name})
 
 
 def resumed_experiment(experiments: str | Path, stage: str, name: str, resumed: str) -> Path:
