@@ -12,10 +12,11 @@ from collections.abc import Sequence
 
 from lib.attention.parameters import MECHANISMS
 from lib.backbones.parameters import BACKBONES
-from lib.core import preloaded, program
+from lib.core import program
 from lib.core.errors import ProjectError
 from lib.results.parameters import FIGURES, TABLES
 from lib.tasks.parameters import TASKS
+from lib.workflow import preloaded
 
 MODULES = (
     "lib.data.filtering",

@@ -1,7 +1,7 @@
 """What every command-line program of `scripts/` does around its one call into `lib`.
 
-A program may be run by a process that is there already (`lib.core.preloaded`). So this module, and the top of a
-program of the workflow, import only what costs no time; a program imports the rest when its `main` is called.
+This module, and the top of a program of the workflow, import only what costs no time; a program imports the rest when
+its `main` is called. So `--help` and wrong arguments are answered at once.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lib.core import preloaded
 from lib.core.errors import ConfigError, ProjectError
 
 if TYPE_CHECKING:
@@ -44,14 +43,14 @@ def study_parser(documentation: str | None) -> argparse.ArgumentParser:
 def run(
     main: Callable[[Sequence[str] | None], int | None], argv: Sequence[str] | None = None, *, trouble: int = 1
 ) -> int:
-    """Run `main(argv)` with logging to standard error, in a process that is there already if one serves.
+    """Run `main(argv)` with logging to standard error.
 
     An error that the user can fix (a `ProjectError`, a full disk, a missing permission) ends it with a message and
     the status `trouble`, any other with its traceback.
 
     Args:
         main: the program.
-        argv: its arguments; None = those of the command line. Only then can another process run it.
+        argv: its arguments; None = those of the command line.
         trouble: status after such an error; of a program that answers a question, 1 is an answer.
 
     Returns:
@@ -61,8 +60,6 @@ def run(
     # Request-level chatter of these libraries says nothing about the project's own progress.
     for library in ("httpx", "httpcore", "urllib3", "filelock", "datasets"):
         logging.getLogger(library).setLevel(logging.WARNING)
-    if argv is None and (status := preloaded.hand_over()) is not None:
-        return status
     if argv is None and (job := os.environ.get("SLURM_JOB_ID")):  # the terminal shows the logs of several attempts
         logging.getLogger("lib").info("%s starts on %s, Slurm job %s", Path(sys.argv[0]).name, platform.node(), job)
     try:

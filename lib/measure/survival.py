@@ -19,8 +19,8 @@ import pandas as pd
 
 from lib.core.attempts import attempts, read_heartbeat
 from lib.core.files import read_mapping, write_json
-from lib.core.preloaded import THREADS
 from lib.core.record import HISTORY, RUN
+from lib.workflow.preloaded import THREADS, through_server
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +97,7 @@ def _start(config: Path, settings: dict, out: Path, work: Path | None, log: Path
     command += ["--work", str(work)] if work else []
     with log.open("w", encoding="utf-8") as file:
         environment = os.environ | dict.fromkeys(THREADS, "1")
-        return subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
+        return subprocess.Popen(through_server(command), stdout=file, stderr=subprocess.STDOUT, env=environment)
 
 
 def _await_checkpoint(process: subprocess.Popen, work: Path) -> None:

@@ -19,14 +19,16 @@ from killing import attempt
 
 from lib.core.attempts import read_heartbeat
 from lib.core.errors import RunError
-from lib.core.preloaded import THREADS
 from lib.core.record import read_record
 from lib.training import run as training_run
 from lib.training import trainer as module
 from lib.training.run import train
 from lib.training.trainer import Trainer
+from lib.workflow.preloaded import THREADS
 
 ROOT = Path(__file__).resolve().parents[2]
+SHARED = (sys.executable, "-m", "lib.workflow.preloaded")
+"""Before a command: a server runs it."""
 OFTEN = {"checkpoint_minutes": 1e-6}
 EPOCH = 192 // 8
 
@@ -105,7 +107,7 @@ def test_a_signal_while_a_run_predicts_ends_it_at_once(run, undisturbed, tmp_pat
 
 
 def test_a_signal_reaches_a_run_in_a_shared_process(start, tmp_path):
-    process, log = start(sys.executable, ROOT / "scripts" / "preloaded.py")
+    process, log = start(sys.executable, ROOT / "scripts" / "preloaded.py", *SHARED)
     await_step(process, tmp_path / "work", EPOCH + 5)
     process.send_signal(signal.SIGUSR1)
     assert process.wait(60) == 1

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lib.core.preloaded import THREADS
+from lib.workflow.preloaded import THREADS
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -16,7 +16,16 @@ def test_a_training_in_a_shared_process_is_bit_identical(config_file, tmp_path):
     lsh = {"mechanism": {"kind": "lsh", "num_hashes": 2, "chunk_size": 8}}
     arguments = ["--config", str(config_file("pretrain", backbone=lsh))]
     runpy.run_path(str(program))["main"]([*arguments, "--out", str(tmp_path / "own")])
-    command = [sys.executable, program, *arguments, "--out", tmp_path / "shared"]
+    command = [
+        sys.executable,
+        "-m",
+        "lib.workflow.preloaded",
+        sys.executable,
+        program,
+        *arguments,
+        "--out",
+        tmp_path / "shared",
+    ]
     done = subprocess.run(
         [sys.executable, ROOT / "scripts" / "preloaded.py", *command],
         env=os.environ | dict.fromkeys(THREADS, "1") | {"PYTHONPATH": str(ROOT)},

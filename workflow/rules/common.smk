@@ -17,13 +17,13 @@ from lib.core.attempts import sweep
 from lib.study.configuration import load_study, read_layers
 from lib.core.errors import ProjectError
 from lib.core.identity import RunId
-from lib.core.preloaded import SOCKET
 from lib.workflow.digests import code_digest
 from lib.workflow.ending import end_without_deadlock
 from lib.workflow.kept_code import keep_code
 from lib.workflow.known_states import recognise_states
 from lib.study.runs import as_json
 from lib.workflow.plan import SPLITS, Plan
+from lib.workflow.preloaded import SOCKET, through_server
 
 try:
     # Not Snakemake's own merge of the files, which knows no `extends` and does not say which file a key stands in.
@@ -57,7 +57,8 @@ os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([ROOT, *os.environ.get(
 os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(32 * 2**20))
 os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(64 * 2**20))
 # A program takes the place of its shell, so that Slurm's warnings reach it, and not a shell that dies of them.
-shell.prefix("set -euo pipefail; exec")
+PREFIX = "set -euo pipefail; exec"
+shell.prefix(PREFIX)
 
 RUN = RunId("{place}", "", "", "{seed}")
 """Pattern of a run's paths: `place` holds stage, model, dataset and, where the stage has some, variant."""
@@ -71,6 +72,7 @@ def share_process():
             [sys.executable, "scripts/preloaded.py", *tell], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         os.environ[SOCKET] = server.stdout.readline().strip()
+    shell.prefix(f"{PREFIX} {shlex.join(through_server([]))}")
 
 
 def growing(amount):

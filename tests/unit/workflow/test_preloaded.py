@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lib.core.preloaded import SOCKET, THREADS, _pass_signals
+from lib.workflow.preloaded import SOCKET, THREADS, _pass_signals
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = """
@@ -46,7 +46,7 @@ if __name__ == "__main__":
 """
 STARTER = """
 import os, sys
-from lib.core import preloaded
+from lib.workflow import preloaded
 call = preloaded.start(["heavy"])
 if call is not None:
     call.run()
@@ -60,6 +60,7 @@ class Programs:
 
     def __init__(self, folder: Path):
         self.folder = folder
+        self.launcher = None
         (folder / "temporary").mkdir()
         (folder / "heavy.py").write_text("import os\nIMPORTED_BY = os.getpid()\n")
         (folder / "program.py").write_text(PROGRAM)
@@ -77,6 +78,8 @@ class Programs:
     def start(self, *arguments, **options):
         """Start the program."""
         command = [sys.executable, self.folder / "program.py", *map(str, arguments)]
+        if SOCKET in self.environment:
+            command = [*(self.launcher or (sys.executable, "-m", "lib.workflow.preloaded")), *command]
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         return subprocess.Popen(command, **streams, text=True, **{"env": self.environment, **options})
 
@@ -157,14 +160,14 @@ def test_a_signal_ends_the_program(programs, tmp_path, number):
 
 
 def test_a_signal_that_interrupts_nothing_is_passed_on_all_the_same(programs, tmp_path):
-    """As one that comes just before the program waits for its reply: here, another thread gets it."""
+    """As one that comes just before the reply is awaited: here, another thread gets it."""
     deaf = """
-import os, signal, threading, time
-if "ATTENTION_GRID_PRELOADED" in os.environ:  # not in the process that runs it
-    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+import runpy, signal, threading, time
+threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+runpy.run_module("lib.workflow.preloaded", run_name="__main__", alter_sys=True)
 """
-    (programs.folder / "program.py").write_text(deaf + PROGRAM)
+    programs.launcher = (sys.executable, "-c", deaf)
     process = programs.start("wait", tmp_path / "pid")
     eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
     process.send_signal(signal.SIGTERM)
