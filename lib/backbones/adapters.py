@@ -3,6 +3,10 @@
 While a model trains it holds peft's own layers (`peft.tuners.lora.LoraLayer`, adapter `default`) in place of its linear
 ones. What is saved of it has no trace of them: the adapters are added to the weights.
 
+Saving is our own code for two reasons. peft's `merge_and_unload` writes the same bytes, but it takes the adapters out
+of the model, and a run that keeps its best and its last model loads the other adapters afterwards. peft's
+`save_pretrained` writes a head only from its wrapper `PeftModel`, which copies the head and renames its weights.
+
 Source: Hu et al. 2022, "LoRA: Low-Rank Adaptation of Large Language Models".
 """
 

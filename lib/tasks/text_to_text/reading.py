@@ -1,5 +1,8 @@
 """Two ways to read a class from a model that writes: how likely each text is, and which one it writes.
 
+transformers' `generate` writes the same tokens (a test compares them), but it needs a model with `GenerationMixin`, its
+cache and a generation configuration, which is more code than the loop here. It gives no likelihood of a given text.
+
 Shapes: B batch, N tokens read, T tokens written, C classes.
 """
 
