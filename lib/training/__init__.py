@@ -1,1 +1,1 @@
-"""Training on the transformers Trainer: what it lacks, and one module a kind of stage."""
+"""A run from its settings to its record: the training loop, evaluation, checkpoints, searches."""

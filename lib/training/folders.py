@@ -154,8 +154,8 @@ class RunFolders:
             return
         later = f"in {found[-1]}" if found else "and has removed this one's folder"
         raise RunError(
-            f"{self.work}: another process has taken this run over, {later}. This one leaves, since both would come "
-            "to the same results; nothing is lost. If no other one is meant to run, start this one again."
+            f"{self.work}: another process has taken this run over, {later}. This one stops, since both would give "
+            "the same results; nothing is lost. If no other one is meant to run, start this one again."
         ) from cause
 
     def beat(self, **news: object) -> None:

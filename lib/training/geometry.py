@@ -152,7 +152,7 @@ class GeometryRecorder(Observer):
 
 
 def geometry_recorder(run: RunSettings) -> GeometryRecorder:
-    """Return what measures during a run whose settings ask for it."""
+    """Return the observer that measures during a run whose settings ask for it."""
     settings = run.geometry
     assert settings is not None  # or nobody would ask
     texts: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""What ends a training from outside: signals, memory that does not suffice, workers that die. Changes no number."""
+"""What ends a training from outside: signals, lack of memory, workers that die. Changes no number."""
 
 import contextlib
 import os
@@ -63,7 +63,7 @@ class Interruption:
 
 
 class OutOfMemoryError(RunError):
-    """Memory did not suffice.
+    """Memory ran out.
 
     Args:
         message: what the user reads.
@@ -76,13 +76,13 @@ class OutOfMemoryError(RunError):
 
 
 def died_of_worker(error: Exception) -> bool:
-    """Whether torch says that a process that prepares batches has died; it says so in the midst of anything."""
+    """Whether an error of torch says that a process that prepares batches has died; it may come from any call."""
     return "DataLoader worker" in str(error)
 
 
 @contextlib.contextmanager
 def explained_size() -> Iterator[None]:
-    """Say what a user can do if memory does not suffice in this context for the weights of a model alone.
+    """Turn a lack of memory for the weights of a model alone into an error that says what a user can do.
 
     Raises:
         RunError: it did not.
@@ -103,7 +103,7 @@ def explained_size() -> Iterator[None]:
 def explained_failures(
     execution: Training, micro_batch: int, longest: int, interruption: Interruption
 ) -> Iterator[None]:
-    """Say of what ends the training in this context what a user can do.
+    """Turn failures of the training in this context into errors that say what a user can do.
 
     Args:
         execution: how the run is executed.
@@ -112,7 +112,7 @@ def explained_failures(
         interruption: a signal that has come.
 
     Raises:
-        OutOfMemoryError: the device's memory did not suffice.
+        OutOfMemoryError: the device's memory ran out.
         RunError: a process that prepares batches died.
     """
     try:
@@ -140,7 +140,7 @@ def explained_failures(
                 interruption.leave()
             raise RunError(
                 f"a process that prepares batches died ({str(error).splitlines()[0]}). Expected "
-                f"execution.training.workers = {execution.workers} to live: mostly memory did not suffice. "
+                f"execution.training.workers = {execution.workers} to stay alive; usually memory ran out. "
                 "Raise execution.job.mem_mb, or lower the workers. The next start goes on from the last checkpoint."
             ) from error
         raise

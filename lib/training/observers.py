@@ -1,10 +1,10 @@
-"""What a training tells those who watch it: heartbeats, measurements, searches. They change no number."""
+"""The moments of a training that observers are called at: heartbeats, measurements, searches. They change no number."""
 
 from typing import Any
 
 
 class Observer:
-    """Base of what watches a `lib.training.trainer.Trainer`: each method hears of a moment, and does nothing itself."""
+    """Base of what watches a `lib.training.trainer.Trainer`; methods are called at its moments, and do nothing here."""
 
     def began(self, trainer: Any) -> None:
         """Hear that the training begins, or goes on, with the weights and the progress that it has now."""

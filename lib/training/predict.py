@@ -44,7 +44,7 @@ def predict(
     made_as = AutoConfig.from_pretrained(path, trust_remote_code=False).architectures or []
     if not any(name.endswith("ForSequenceClassification") for name in made_as):
         raise RunError(
-            f"{path}: holds a model of {', '.join(made_as) or 'no known kind'}, which tells no class of a document. "
+            f"{path}: holds a model of {', '.join(made_as) or 'no known kind'}, which does not classify documents. "
             "Expected that of a run of sequence_classification."
         )
     records = list(read_records({Path(source).stem: [source]}, text=column))

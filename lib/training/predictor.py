@@ -182,7 +182,7 @@ def longest_document(splits: Iterable[Dataset]) -> int:
 
 
 def check_device(device: str, precision: Precision | None) -> None:
-    """Refuse what the machine cannot do.
+    """Raise an error if this machine lacks the device or the precision.
 
     Args:
         device: `cpu`, `cuda` or `auto`.

@@ -1,4 +1,4 @@
-"""What a trained model is worth: its predictions and scores on the splits that no training sees."""
+"""Predictions and scores of a trained model on the validation and test splits."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""What a trained model teaches: its scores of the training documents, beside the tokens that another one reads."""
+"""A teacher's scores of the training documents, stored beside the tokens that its student reads."""
 
 import logging
 from collections.abc import Sequence

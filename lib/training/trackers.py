@@ -1,4 +1,4 @@
-"""TensorBoard and Weights & Biases: what they hear of a training. They change no number."""
+"""Report a training to TensorBoard and Weights & Biases. Changes no number."""
 
 import importlib
 import os

@@ -149,7 +149,7 @@ def _sampler(tuning: Tuning, seed: int) -> BaseSampler:
 
 
 def _is_spent(study: optuna.Study, minutes: float | None) -> bool:
-    """Whether the trials have taken their time; what a killed one took is not known."""
+    """Whether the time for trials is used up; the time of a killed trial is unknown and does not count."""
     taken = sum((trial.duration or timedelta() for trial in study.trials), timedelta())
     return minutes is not None and taken >= timedelta(minutes=minutes)
 

@@ -1,4 +1,4 @@
-"""Results taken as they are, although they are stale: a change that was judged harmless is made known to Snakemake.
+"""Accept stale results: tell Snakemake that what changed was judged harmless.
 
 Snakemake's own `--touch` does nearly this. It also makes results newer than what is made from them outside the target,
 which would be made again, and says nothing in the records.
@@ -16,7 +16,7 @@ from lib.core.files import write_json
 from lib.core.record import RUN, Accepted, read_record
 from lib.workflow.kept_code import keep_code
 from lib.workflow.known_states import remember_states
-from lib.workflow.staleness import Staleness, missing_results, stale_steps, told_missing
+from lib.workflow.staleness import Staleness, missing_report, missing_results, stale_steps
 from lib.workflow.steps import Job, Workflow, in_order, title
 
 NAMED = 5
@@ -82,7 +82,7 @@ def _check(workflow: Workflow, stale: Collection[Job]) -> None:
             "run snakemake."
         )
     if missing := missing_results(workflow):
-        raise RunError(f"nothing was accepted. {told_missing(missing, workflow)}")
+        raise RunError(f"nothing was accepted. {missing_report(missing, workflow)}")
 
 
 def _write_entry(path: Path, why: Staleness, reason: str | None) -> str:
@@ -102,7 +102,7 @@ def _write_entry(path: Path, why: Staleness, reason: str | None) -> str:
 
 
 def _renew(checksums: Mapping[str, str]) -> None:
-    """Let whatever was made from a record that had one of these checksums know the one that it has now.
+    """Replace old checksums of a record by its new one in the metadata of everything that was made from it.
 
     Where times are lost, as in a copy, Snakemake compares contents with those that it has recorded.
     """

@@ -1,4 +1,4 @@
-"""The code that results were made with: what each digest of code stands for, kept beside the results.
+"""The code that results were made with: the definitions behind each digest, stored beside the results.
 
 Snakemake's metadata and run records hold the digest alone. It cannot say which function differs, and git knows no code
 that was never committed. A file is called by its digest, so that it never changes, and results that are copied take
@@ -30,7 +30,7 @@ class KeptCode(BaseModel):
 
 
 def keep_code(folder: str | Path, digests: Iterable[str]) -> None:
-    """Keep in `folder` what digests that were computed in this process stand for."""
+    """Store in `folder` the definitions behind digests that were computed in this process."""
     for digest in set(digests):
         path = Path(folder) / f"{digest}.json"
         if not path.is_file():
@@ -42,7 +42,7 @@ def _kept(digest: str) -> KeptCode:
 
 
 def kept_code(folder: str | Path, digest: str) -> KeptCode | None:
-    """Return what `digest` stands for; None if that was not kept."""
+    """Return the definitions behind `digest`; None if they were not stored."""
     try:
         return KeptCode.model_validate_json((Path(folder) / f"{digest}.json").read_text(encoding="utf-8"))
     except (FileNotFoundError, ValidationError):

@@ -1,4 +1,4 @@
-"""The parameters that a result is known to be good for, beside those that Snakemake's metadata holds.
+"""The parameters that a result is known to be valid for, beside those in Snakemake's metadata.
 
 A change that is accepted overwrites the metadata of a result. What was there before stays true of it: going back to
 that state, settings and digest of code together, makes nothing stale. Only whole states count, and only of the very
@@ -25,7 +25,7 @@ _params_changed = PersistenceBase.params_changed
 
 
 class KnownStates(BaseModel):
-    """The states that one result is known to be good for."""
+    """The states that one result is known to be valid for."""
 
     made: float
     """When Snakemake began to make the result, which tells it from a later one at the same place."""
@@ -58,7 +58,7 @@ def remember_states(folder: str | Path, persistence: Any, jobs: Mapping[Job, boo
 
 
 def recognise_states(folder: str | Path) -> None:
-    """Let Snakemake, in this process, take results as up to date with any parameters they are known to be good for.
+    """Let Snakemake, in this process, treat results as up to date with all parameters they are known to be valid for.
 
     Args:
         folder: of the code that is kept.

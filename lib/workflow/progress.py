@@ -81,7 +81,7 @@ def _progress(plan: Plan, run: RunId, beats: Mapping[Path, list[Heartbeat]]) -> 
         # Its results are being accepted; where that has not happened for long, they were refused.
         return RunProgress("running" if _silence(last) < QUIET else "waiting", spent, last)
     if not _is_alive(last):
-        return RunProgress("failed", spent, last, f"dead: not heard of for {_span(_silence(last))}", log)
+        return RunProgress("failed", spent, last, f"dead: no heartbeat for {_span(_silence(last))}", log)
     return RunProgress("running", spent, last)
 
 
@@ -106,9 +106,10 @@ def _tail(path: Path) -> list[str]:
 
 
 def seconds_left(found: Mapping[RunId, RunProgress]) -> tuple[float, int]:
-    """Return the seconds of work that are left, and how many runs are not in them, since nothing tells of theirs.
+    """Return the seconds of work that are left, and the number of runs that this does not cover.
 
-    A waiting run takes as long as those of its stage on its dataset have taken.
+    A waiting run is estimated by the mean of the other runs of its stage on its dataset. Without any, it is not
+    covered.
     """
     taken: dict[tuple[str, str], list[float]] = {}
     for key, run in found.items():
@@ -130,7 +131,7 @@ def seconds_left(found: Mapping[RunId, RunProgress]) -> tuple[float, int]:
     return left, unknown
 
 
-def told(plan: Plan, found: Mapping[RunId, RunProgress]) -> str:
+def progress_report(plan: Plan, found: Mapping[RunId, RunProgress]) -> str:
     """Return how far a study is, in words."""
     lines = [f"{plan.paths.results}: {len(found)} runs", "", _line("stage", *STATES)]
     for stage in dict.fromkeys(key.stage for key in found):
@@ -147,10 +148,10 @@ def told(plan: Plan, found: Mapping[RunId, RunProgress]) -> str:
                 lines += [f"{run.log}:", *(f"    {line}" for line in _tail(run.log))]
     missing = [f"    {key.path}: {run.error}" for key, run in found.items() if run.state == "missing"]
     if missing:
-        lines += ["", "missing of finished runs; make why says how to make them again:", *missing]
+        lines += ["", "finished runs that lack files; make why says how to make them again:", *missing]
     left, unknown = seconds_left(found)
     spent = sum(run.seconds for run in found.values())
-    apart = f", without {unknown} runs of which nothing alike has been seen" if unknown else ""
+    apart = f", without {unknown} runs: none of their stage and dataset has finished yet" if unknown else ""
     lines += ["", f"{spent / 3600:.1f} hours spent, about {left / 3600:.1f} hours left, one run at a time{apart}."]
     return "\n".join(lines)
 
@@ -166,7 +167,7 @@ def _running(plan: Plan, run: RunId, beat: Heartbeat | None) -> str:
     loss = "" if beat.loss is None else f"{beat.loss:.3f}"
     speed = "" if beat.tokens_per_second is None else f"{beat.tokens_per_second:,.0f}"
     ends = "" if beat.ends is None else f"{beat.ends.astimezone():%a %H:%M}, in {_span(beat.ends - datetime.now(UTC))}"
-    quiet = f" (not heard of for {_span(_silence(beat))})" if _silence(beat) > QUIET else ""
+    quiet = f" (no heartbeat for {_span(_silence(beat))})" if _silence(beat) > QUIET else ""
     return _running_line(name, epoch, loss, speed, ends + quiet)
 
 
@@ -179,7 +180,7 @@ def _running_line(name: str, epoch: str, loss: str, speed: str, ends: str) -> st
 
 
 def _span(time: timedelta) -> str:
-    """Return a span of time as people say it."""
+    """Return a time span in hours and minutes."""
     minutes = max(0, round(time.total_seconds() / 60))
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours else f"{minutes} min"

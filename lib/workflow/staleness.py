@@ -40,7 +40,7 @@ class Staleness(NamedTuple):
     @property
     def words(self) -> list[str]:
         """Every reason of its own, in words."""
-        return [*map(_told, self.settings, self.settings.values()), *self.functions, *self.others]
+        return [*map(_change_in_words, self.settings, self.settings.values()), *self.functions, *self.others]
 
 
 def stale_steps(workflow: Workflow, code: str) -> dict[Job, Staleness]:
@@ -168,7 +168,7 @@ def _differences(before: Mapping[str, Any], now: Mapping[str, Any], place: str =
     return found
 
 
-def _told(name: str, values: Values) -> str:
+def _change_in_words(name: str, values: Values) -> str:
     before, now = values
     if isinstance(before, list) and isinstance(now, list):
         gone, new = [each for each in before if each not in now], [each for each in now if each not in before]
@@ -193,7 +193,7 @@ def _other_words(before: str, now: str) -> str:
     return ", ".join(parts)
 
 
-def told(steps: Mapping[Job, Staleness], target: str, total: int, fate: str = "would be made") -> str:
+def stale_report(steps: Mapping[Job, Staleness], target: str, total: int, fate: str = "would be made") -> str:
     """Return why `steps` are stale, those with the same reasons together.
 
     Args:
@@ -221,7 +221,7 @@ def told(steps: Mapping[Job, Staleness], target: str, total: int, fate: str = "w
     return "\n".join(lines)
 
 
-def told_missing(missing: Mapping[Job, Sequence[str]], workflow: Workflow) -> str:
+def missing_report(missing: Mapping[Job, Sequence[str]], workflow: Workflow) -> str:
     """Return which finished steps lack results, and the command that makes them again."""
     lines = [
         f"Finished steps that lack results: {len(missing)}. Snakemake alone would not make them again, since what was "

@@ -87,17 +87,17 @@ def _read(record: RunRecord, digest: Callable[[Path], str]) -> list[str]:
     return problems
 
 
-def told(found: Verified, results: str) -> str:
+def verification_report(found: Verified, results: str) -> str:
     """Return what was found, in words."""
     same = found.runs - len(found.differing)
     lines = [f"{results}: {found.runs} finished runs, {same} as recorded, {len(found.differing)} differ."]
     for folder, problems in found.differing.items():
         lines += ["", folder, *(f"    {problem}" for problem in problems)]
-    lines += [f"Not known of {number} of {found.runs}: {name}." for name, number in found.unknown.items()]
-    return "\n".join([*lines, *told_versions(found.other_versions, found.runs)])
+    lines += [f"Unknown for {number} of {found.runs}: {name}." for name, number in found.unknown.items()]
+    return "\n".join([*lines, *version_lines(found.other_versions, found.runs)])
 
 
-def told_versions(found: Mapping[tuple[str, str], Sequence[str]], runs: int) -> list[str]:
+def version_lines(found: Mapping[tuple[str, str], Sequence[str]], runs: int) -> list[str]:
     """Return the lines that name runs made with other versions than are installed, of so many runs in all."""
     lines = []
     for (package, then), folders in found.items():

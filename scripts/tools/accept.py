@@ -14,7 +14,7 @@ from lib.core import program
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.acceptance import accept
 from lib.workflow.plan import Plan
-from lib.workflow.staleness import told
+from lib.workflow.staleness import stale_report
 from lib.workflow.steps import in_order, planned
 
 
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     plan = Plan(load_study(read_layers(arguments.configfile)))
     with planned(arguments.configfile, arguments.targets) as workflow:
         stale = accept(workflow, plan.paths.code, arguments.reason)
-        print(told(stale, ", ".join(arguments.targets), len(in_order(workflow)), "were accepted"))
+        print(stale_report(stale, ", ".join(arguments.targets), len(in_order(workflow)), "were accepted"))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from lib.core import program
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.plan import Plan
-from lib.workflow.progress import progress, told
+from lib.workflow.progress import progress, progress_report
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = program.study_parser(__doc__).parse_args(argv)
     plan = Plan(load_study(read_layers(arguments.configfile)))
     found = progress(plan)
-    print(told(plan, found))
+    print(progress_report(plan, found))
     return int(any(run.state in ("failed", "missing") for run in found.values()))
 
 

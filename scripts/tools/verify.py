@@ -16,7 +16,7 @@ from lib.core.record import RUN
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.plan import Plan
 from lib.workflow.staleness import forcing
-from lib.workflow.verification import told, verify
+from lib.workflow.verification import verification_report, verify
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = program.study_parser(__doc__).parse_args(argv)
     plan = Plan(load_study(read_layers(arguments.configfile)))
     found = verify(plan.paths.results, plan.paths.code)
-    print(told(found, plan.paths.results))
+    print(verification_report(found, plan.paths.results))
     if found.damaged:
         command = forcing([f"{folder}/{RUN}" for folder in found.damaged], arguments.configfile)
         print(f"\nThis makes the runs again whose own files differ, and all that is made from them:\n    {command}")

@@ -17,9 +17,9 @@ from lib.core.record import RUN, read_record
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.acceptance import unknown_steps
 from lib.workflow.plan import Plan
-from lib.workflow.staleness import missing_results, stale_steps, told, told_missing
+from lib.workflow.staleness import missing_report, missing_results, stale_report, stale_steps
 from lib.workflow.steps import in_order, planned
-from lib.workflow.verification import other_versions, told_versions
+from lib.workflow.verification import other_versions, version_lines
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,9 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         stale = stale_steps(workflow, plan.paths.code)
         missing = missing_results(workflow)
         if stale or not missing:
-            print(told(stale, ", ".join(arguments.targets) or plan.paths.results, len(in_order(workflow))))
+            print(stale_report(stale, ", ".join(arguments.targets) or plan.paths.results, len(in_order(workflow))))
         if missing:
-            print(told_missing(missing, workflow))
+            print(missing_report(missing, workflow))
         if unknown := unknown_steps(workflow):
             print(
                 f"\n{unknown} finished steps are not in .snakemake/metadata, so that no change of their settings or "
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
         runs = [Path(file).parent for job in in_order(workflow) for file in job.output if Path(file).name == RUN]
         records = {folder: read_record(folder) for folder in runs if (folder / RUN).is_file()}
-        for line in told_versions(other_versions(records), len(records)):
+        for line in version_lines(other_versions(records), len(records)):
             print(line)
     return int(bool(stale or missing))
 

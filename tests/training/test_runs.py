@@ -148,7 +148,7 @@ def test_only_a_model_that_classifies_documents_predicts_their_classes(tagging, 
     texts = tmp_path / "texts.txt"
     texts.write_text("bal bat ban\n")
     for folder, kind in ((tagging, "TokenClassification"), (stages / "pretrain", "MaskedLM")):
-        with pytest.raises(RunError, match=f"EncoderFor{kind}, which tells no class of a document"):
+        with pytest.raises(RunError, match=f"EncoderFor{kind}, which does not classify documents"):
             program("tools/predict")(
                 ["--model", str(folder / "model"), "--input", str(texts), "--out", str(tmp_path / "x")]
             )

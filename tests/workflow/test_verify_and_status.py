@@ -128,6 +128,6 @@ def test_a_training_is_seen_while_it_runs_and_after_its_death(project):
         training.wait()
     said, status = ask(project, "status")
     assert status == 1
-    assert "failed: pretrain/sdpa/wikipedia/seed-420: dead: not heard of for" in said
+    assert "failed: pretrain/sdpa/wikipedia/seed-420: dead: no heartbeat for" in said
     assert not (project.folder / PRETRAIN / RUN).exists()
     (project.folder / "aside").rename(project.folder / PRETRAIN)

@@ -128,7 +128,7 @@ def test_a_process_that_finds_a_later_one_leaves(begin):
     first = begin().__enter__()
     with begin() as second:
         assert second.earlier() == [first.work]
-    with pytest.raises(RunError, match="taken this run over, in .*0002-.*This one leaves"):
+    with pytest.raises(RunError, match="taken this run over, in .*0002-.*This one stops"):
         first.beat(step=3)
     error = KeyError("what it failed by")
     with pytest.raises(RunError, match="taken this run over"):

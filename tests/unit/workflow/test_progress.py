@@ -12,7 +12,7 @@ from studies import study
 from lib.core.attempts import Heartbeat
 from lib.core.identity import RunId
 from lib.workflow.plan import Plan
-from lib.workflow.progress import progress, seconds_left, told
+from lib.workflow.progress import progress, progress_report, seconds_left
 
 OTHER = "another-machine"
 
@@ -63,7 +63,7 @@ def test_without_anything_on_disk_all_waits(plan):
     found = progress(plan)
     assert set(found) == {run.id for run in plan.runs}
     assert {run.state for run in found.values()} == {"waiting"}
-    assert "pretrain                        0        0        3        0" in told(plan, found)
+    assert "pretrain                        0        0        3        0" in progress_report(plan, found)
 
 
 def test_a_record_is_done_and_a_living_heartbeat_is_running(plan, tmp_path):
@@ -72,12 +72,12 @@ def test_a_record_is_done_and_a_living_heartbeat_is_running(plan, tmp_path):
     beat(plan, FAVOR, epoch=3.4, epochs=10, loss=2.3456, tokens_per_second=45_100.2, ends=moment(130.3))
     found = progress(plan)
     assert [found[key].state for key in (PRETRAIN, LSH, FAVOR)] == ["done", "running", "running"]
-    text = told(plan, found)
+    text = progress_report(plan, found)
     assert "pretrain                        1        2        0        0" in text
     (line,) = [line for line in text.splitlines() if line.startswith("pretrain/favor-m64/wikipedia/seed-1")]
     for part in ("3.4/10", "2.346", "45,100", "in 2 h 10 min"):
         assert part in line
-    assert "not heard of" not in text
+    assert "no heartbeat" not in text
 
 
 def test_results_that_were_refused_are_waited_for(plan):
@@ -90,9 +90,9 @@ def test_who_says_nothing_for_minutes_is_shown_so_and_after_an_hour_as_dead(plan
     beat(plan, FAVOR, minutes=89.7)
     found = progress(plan)
     assert (found[LSH].state, found[FAVOR].state) == ("running", "failed")
-    text = told(plan, found)
-    assert "(not heard of for 12 min)" in text
-    assert "failed: pretrain/favor-m64/wikipedia/seed-1: dead: not heard of for 1 h 30 min" in text
+    text = progress_report(plan, found)
+    assert "(no heartbeat for 12 min)" in text
+    assert "failed: pretrain/favor-m64/wikipedia/seed-1: dead: no heartbeat for 1 h 30 min" in text
 
 
 def test_of_a_process_on_this_machine_the_system_is_asked(plan):
@@ -115,7 +115,7 @@ def test_the_newest_attempt_tells_and_all_of_them_count(plan):
 def test_a_failed_run_shows_its_error_and_the_end_of_its_log(plan):
     beat(plan, LSH, state="failed", error="the loss at step 7 is nan.")
     log(plan, LSH, "first line", *["line"] * 20, "last line")
-    text = told(plan, progress(plan))
+    text = progress_report(plan, progress(plan))
     assert "failed: pretrain/lsh-h2-c64/wikipedia/seed-1: the loss at step 7 is nan." in text
     assert "    last line" in text
     assert "first line" not in text
@@ -139,7 +139,7 @@ def test_a_finished_run_that_lost_its_results_is_missing(plan, tmp_path):
     os.utime(Path(plan.paths.log(LSH.path)), (time.time() + 60,) * 2)  # it has been started again since
     found = progress(plan)
     assert [found[key].state for key in (PRETRAIN, BASELINE, LSH)] == ["missing", "missing", "running"]
-    text = told(plan, found)
+    text = progress_report(plan, found)
     assert "    pretrain/sdpa/wikipedia/seed-1: history.csv" in text
     assert "    finetune/tfidf/imdb/seed-1: all of " in text
 
@@ -151,7 +151,7 @@ def test_what_is_left_follows_from_runs_alike(plan, tmp_path):
     left, unknown = seconds_left(found)
     assert left == pytest.approx(3600 + (1800 + 7200) / 2, rel=0.01)
     assert unknown == len(plan.runs) - 3
-    assert f"without {unknown} runs of which nothing alike has been seen" in told(plan, found)
+    assert f"without {unknown} runs: none of their stage and dataset has finished yet" in progress_report(plan, found)
 
 
 def test_rubbish_and_half_written_heartbeats_are_passed_over(plan):

@@ -8,7 +8,7 @@ from lib.core.files import write_json
 from lib.core.record import Accepted, digest_of, file_digest
 from lib.workflow.digests import code_digest
 from lib.workflow.kept_code import VERSION, KeptCode, code_since, differing, keep_code, kept_code
-from lib.workflow.verification import told, verify
+from lib.workflow.verification import verification_report, verify
 
 SCRIPT = "scripts/describe_dataset.py"
 
@@ -59,7 +59,7 @@ def test_an_untouched_run_is_as_recorded(tmp_path, run):
     assert found.runs == 1
     assert not found.differing
     assert not found.unknown
-    assert "1 finished runs, 1 as recorded, 0 differ." in told(found, "results")
+    assert "1 finished runs, 1 as recorded, 0 differ." in verification_report(found, "results")
 
 
 def test_files_that_the_run_left_are_compared(tmp_path, run):
@@ -122,7 +122,7 @@ def test_runs_of_versions_that_are_not_installed_are_named_and_do_not_differ(tmp
     found = verify(str(tmp_path), str(tmp_path / "code"))
     assert not found.differing
     assert found.other_versions == {("torch", "1.0"): [str(folder) for folder in old]}
-    said = told(found, "results")
+    said = verification_report(found, "results")
     assert f"torch was 1.0 for 8 of 10 runs, and is {here['torch']} here." in said
     assert f"    {old[0]}\n" in said
     assert said.endswith("    and 2 more")
@@ -154,7 +154,7 @@ def test_what_a_record_does_not_tell_is_said(tmp_path):
     found = verify(str(tmp_path), str(tmp_path / "code"))
     assert not found.differing
     assert set(found.unknown.values()) == {1}
-    assert "Not known of 1 of 1: the code that they executed." in told(found, "results")
+    assert "Unknown for 1 of 1: the code that they executed." in verification_report(found, "results")
 
 
 def test_code_that_was_not_kept_is_no_proof(tmp_path):
