@@ -120,7 +120,7 @@ def _at_limit(
     recipes = [recipe(plan.graph, stage, limit) for stage in (stages.adaptation, stages.classification)]
     choices = []
     for model, measured_steps in steps.items():
-        reach = plan.graph.backbone_at(model, stages.classification).longest()
+        reach = plan.graph.backbone_at(model, stages.classification, None).longest()
         if reach is not None and reach < limit:
             continue
         adaptation, classification = (

@@ -66,7 +66,8 @@ def _own(plan: Plan, stage: str) -> list[Scores]:
         if graph.corpus(dataset).source == "generated":
             continue  # which says nothing about texts that people wrote
         means = quantity.factor * own.groupby("model")[quantity.source].mean()
-        owners = {row: graph.owner(row, stage) for row in graph.experiment.models if stage in graph.stages_of(row)}
+        rows = [row for row in graph.experiment.models if graph.passes(row, stage, str(dataset))]
+        owners = {row: graph.owner(row, stage, str(dataset)) for row in rows}
         by_model = {row: float(means[owner]) for row, owner in owners.items() if owner in means}
         scores.append(Scores(by_model, str(dataset), graph.corpus(dataset).max_tokens, source))
     return scores

@@ -93,6 +93,8 @@ class OwnStudy:
         for name in kept:
             if set(skipped := graph.experiment.models[name].skip) & set(gone):
                 values["models"][name] = {"skip": [stage for stage in skipped if stage not in gone]}
+            if graph.experiment.models[name].datasets:
+                values["models"].setdefault(name, {})["datasets"] = None  # which are not the own texts
         values["stages"] = dict(gone)
         for stage in works:
             entry = template(graph, stage, self.limit)

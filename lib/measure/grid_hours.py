@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 
 from lib.attention.parameters import Kernels
-from lib.core.errors import DataError
+from lib.core.errors import ConfigError, DataError
 from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from lib.measure.estimates import Machine, ModelSteps, this_machine
 from lib.measure.steps import measured_now
@@ -63,6 +63,12 @@ def grid_hours(
     stages = find_stages(graph)
     every = candidates(graph, stages)
     chosen = [model for model in every if models is None or model in models]
+    for model, stage, entry in graph.places:
+        if model in chosen and graph.names_at(model, stage, entry) != graph.names_at(model, stage, None):
+            raise ConfigError(
+                f"models.{model}: differs at {stage} on {entry} (changes.*.data), but steps are measured once for all "
+                "datasets. Name the other models with --models, or take the change out."
+            )
     machine = this_machine(plan.study.execution, device, graph.experiment.precision)
     longest = max(graph.corpus(entry).max_tokens for entry in graph.experiment.stages[stages.classification].data)
     with tempfile.TemporaryDirectory() as folder:
@@ -92,7 +98,7 @@ def _hours_of(
     """Yield the rows of a model, one per stage and dataset."""
     graph, published = plan.graph, published_runs(PUBLISHED)["minutes_per_epoch"]
     for stage in reversed(graph.chain(stages.classification)):
-        for entry in graph.experiment.stages[stage].data:
+        for entry in graph.entries(model, stage):
             work = graph.work(model, stage, entry)
             if work.recipe is None:
                 continue

@@ -51,7 +51,7 @@ def candidates(graph: Graph, stages: Stages) -> list[str]:
     return [
         model
         for model in graph.experiment.models
-        if set(both) <= set(graph.stages_of(model)) and all(graph.reads_tokens(model, stage) for stage in both)
+        if set(both) <= set(graph.stages_of(model)) and all(graph.reads_tokens(model, stage, None) for stage in both)
     ]
 
 
@@ -85,7 +85,7 @@ def model_steps(
     found = measured(
         {
             f"{model} {stage}": StepsCase(
-                backbone=graph.backbone_at(model, stage),
+                backbone=graph.backbone_at(model, stage, None),
                 task=next(iter(graph.experiment.stages[stage].data.values())).task,
                 tokenizer=str(tokenizer),
                 device=machine.device,
@@ -104,7 +104,7 @@ def model_steps(
         model: ModelSteps(
             found[f"{model} {stages.classification}"],
             found[f"{model} {stages.adaptation}"],
-            graph.backbone_at(model, stages.classification).blocks() or 0,
+            graph.backbone_at(model, stages.classification, None).blocks() or 0,
         )
         for model in models
     }

@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -129,20 +129,18 @@ def _load_tables(
 def select_grid(
     runs: pd.DataFrame,
     stage: str,
-    models: Sequence[str],
-    datasets: Sequence[str],
+    models: Mapping[str, Collection[str]],
     columns: Sequence[str],
     variants: Sequence[str] = ("",),
 ) -> pd.DataFrame:
-    """Return the runs of `stage` for every model, dataset, variant and seed.
+    """Return the runs of `stage` for every dataset and model, variant and seed.
 
     A seed is wanted if any run of the grid on that dataset has it.
 
     Args:
         runs: frame of `load_runs`.
         stage: name of the stage.
-        models: models of the grid.
-        datasets: datasets of the grid.
+        models: models of the grid by dataset.
         columns: columns that each run needs a value in, unless it has no training loop.
         variants: names of the variants of the grid; that of a run which is no part of a search is empty.
 
@@ -150,16 +148,17 @@ def select_grid(
         DataError: runs are missing, lack a value, or exist twice; all of them are named.
     """
     grid = runs.reindex(columns=[*KEY, *columns]) if runs.empty else runs
-    wanted = {"stage": [stage], "model": models, "dataset": datasets, "variant": variants}
-    grid = grid[grid[list(wanted)].isin(wanted).all(axis=1)]
+    cells = {(model, dataset) for dataset, names in models.items() for model in names}
+    named = [pair in cells for pair in zip(grid["model"], grid["dataset"], strict=True)]
+    grid = grid[pd.Series(named, grid.index, bool) & (grid["stage"] == stage) & grid["variant"].isin(variants)]
     grid = grid.reindex(columns=[*grid.columns, *(column for column in columns if column not in grid)])
     cell = ["model", "dataset", "variant", "seed"]
     keys = [tuple(key) for key in grid[cell].itertuples(index=False)]
     expected = [
         key
-        for dataset in datasets
+        for dataset, names in models.items()
         for key in itertools.product(
-            models, [dataset], variants, sorted({seed for _, other, _, seed in keys if other == dataset}) or ["any"]
+            names, [dataset], variants, sorted({seed for _, other, _, seed in keys if other == dataset}) or ["any"]
         )
     ]
     problems = [f"{_name(stage, *key)}: no record" for key in expected if key not in set(keys)]

@@ -21,9 +21,10 @@ class Scope:
     """Rows, in order."""
     stages: Mapping[str, Sequence[str]]
     """Datasets of each stage, in order."""
-    owners: Mapping[str, Mapping[str, str]]
-    """By stage and row the model that names the runs, since models that are the same up to a stage share them. A row
-    that does not pass a stage is left out there. Reference and baseline are there even if they are no rows."""
+    owners: Mapping[str, Mapping[str, str | Mapping[str, str]]]
+    """By stage and row the model that names the runs, since models that are the same up to a stage share them: one for
+    all datasets, or one by dataset. A row that does not pass a stage is left out there, and so is a dataset on which it
+    has no run. Reference and baseline are there even if they are no rows."""
     families: Mapping[str, str] = field(default_factory=dict)
     """What colours each row in figures."""
     groups: Mapping[str, str] = field(default_factory=dict)
@@ -79,6 +80,8 @@ class Scope:
     def grid(self, stage: str, columns: Iterable[str] = (), models: Sequence[str] | None = None) -> pd.DataFrame:
         """Return the runs of a stage for every row, dataset, variant and seed, with the row under `row`.
 
+        A row that is not made for a dataset has no runs there.
+
         Args:
             stage: name of the stage.
             columns: columns that each run needs a value in, unless it has no training loop.
@@ -87,11 +90,25 @@ class Scope:
         Raises:
             DataError: runs are missing, lack a value, or exist twice; all of them are named.
         """
-        owners = {row: self.owners[stage][row] for row in models or self.models if row in self.owners[stage]}
-        rows = pd.DataFrame({"row": list(owners), "model": list(owners.values())})
+        cells = [
+            (row, dataset, owner)
+            for row in models or self.models
+            for dataset, owner in self.made_for(stage, row).items()
+        ]
+        rows = pd.DataFrame(cells, columns=["row", "dataset", "model"])
+        wanted = {dataset: rows["model"][rows["dataset"] == dataset].unique() for dataset in self.stages[stage]}
         variants = [variant_name(settings) for settings in self.variants.get(stage, [{}])]
-        found = select_grid(self.runs, stage, rows["model"].unique(), self.stages[stage], list(columns), variants)
-        return rows.merge(found, on="model")
+        found = select_grid(self.runs, stage, wanted, list(columns), variants)
+        return rows.merge(found, on=["dataset", "model"])
+
+    def made_for(self, stage: str, row: str) -> dict[str, str]:
+        """Return the shown datasets on which a row has runs of a stage, each with the model that names them."""
+        owners = self.owners[stage].get(row, {})
+        return {
+            dataset: owner
+            for dataset in self.stages[stage]
+            if (owner := owners if isinstance(owners, str) else owners.get(dataset)) is not None
+        }
 
     def totals(
         self,

@@ -44,6 +44,7 @@ def load_trials(scope: Scope, stage: str) -> list[Trials]:
         _load(dataset, row, Path(runs.loc[(dataset, row), "folder"]), int(runs.loc[(dataset, row), "best_trial"]))
         for dataset in scope.stages[stage]
         for row in scope.models
+        if dataset in scope.made_for(stage, row)
     ]
 
 

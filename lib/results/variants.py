@@ -17,7 +17,8 @@ def variant_scores(scope: Scope, stage: str, score: Quantity) -> pd.DataFrame:
 
     Returns:
         `mean` and standard deviation `std` over the seeds (NaN with one seed), and `best`, true for the highest mean of
-        a row on a dataset, the first of equal ones; by `dataset`, `row` and `variant`.
+        a row on a dataset, the first of equal ones; by `dataset`, `row` and `variant`. NaN and false where a row has no
+        runs on a dataset.
 
     Raises:
         DataError: a run is missing or there twice, or lacks the score.
@@ -29,7 +30,7 @@ def variant_scores(scope: Scope, stage: str, score: Quantity) -> pd.DataFrame:
     names = [variant_name(settings) for settings in scope.variants[stage]]
     order = pd.MultiIndex.from_product([scope.stages[stage], scope.models, names], names=["dataset", "row", "variant"])
     found = score.factor * grid.groupby(list(order.names))[score.source].agg(["mean", "std"]).reindex(order)
-    best = found["mean"].round(EQUAL_DECIMALS).groupby(["dataset", "row"]).idxmax()
+    best = found["mean"].dropna().round(EQUAL_DECIMALS).groupby(["dataset", "row"]).idxmax()
     return found.assign(best=found.index.isin(best))
 
 

@@ -1,5 +1,6 @@
 """What is compared: models, data and stages by name."""
 
+from collections.abc import Collection
 from typing import Any
 
 from pydantic import Field
@@ -38,13 +39,34 @@ class Experiment(Section):
         data_gone = gone.get("datasets", set()) | gone.get("corpora", set())
         kept = without_null(values, *named)
         if "models" in named:
+            models = {name: _without_data(model, data_gone) for name, model in kept["models"].items()}
             kept["models"] = {
                 name: model
-                for name, model in kept["models"].items()
-                if not isinstance(model, dict) or model.get("mechanism") not in list(gone.get("mechanisms", ()))
+                for name, model in models.items()
+                if model is not None
+                and (not isinstance(model, dict) or model.get("mechanism") not in list(gone.get("mechanisms", ())))
             }
         for name, stage in kept["stages"].items() if "stages" in named else ():
             if isinstance(stage, dict) and isinstance(stage.get("data"), dict):
                 entries = {entry: work for entry, work in stage["data"].items() if entry not in data_gone}
                 kept["stages"] = kept["stages"] | {name: stage | {"data": entries}}
         return kept
+
+
+def _without_data(model: Any, gone: Collection[str]) -> Any:
+    """Return a model without the datasets that are `gone`; None, if it was made for no others."""
+    if not isinstance(model, dict) or not gone:
+        return model
+    kept = dict(model)
+    if isinstance(named := model.get("datasets"), list) and named:
+        kept["datasets"] = [name for name in named if name not in list(gone)]
+        if not kept["datasets"]:
+            return None
+    if isinstance(changes := model.get("changes"), dict):
+        kept["changes"] = {
+            stage: change | {"data": {name: parts for name, parts in change["data"].items() if name not in gone}}
+            if isinstance(change, dict) and isinstance(change.get("data"), dict)
+            else change
+            for stage, change in changes.items()
+        }
+    return kept

@@ -20,8 +20,8 @@ class Graph:
         self.experiment = experiment
         self._backbones: dict[tuple[str, str | None], BackboneParameters] = {}
         self._works: dict[tuple[str, str, str], Work] = {}
-        self._owners: dict[str, dict[str, str]] = {}
-        self._makings: dict[tuple[str, str], str] = {}
+        self._owners: dict[tuple[str, str], dict[str, str]] = {}
+        self._makings: dict[tuple[str, str, str], str] = {}
 
     def chain(self, stage: str) -> list[str]:
         """Return `stage` and the stages it starts from, the nearest first; a circle ends where it closes."""
@@ -32,10 +32,19 @@ class Graph:
             following = self.experiment.stages[following].start
         return chain
 
-    def passes(self, model: str, stage: str) -> bool:
-        """Whether a model passes a stage."""
-        named = self.experiment.stages[stage].models
-        return stage not in self.experiment.models[model].skip and (named is None or model in named)
+    def entries(self, model: str, stage: str) -> list[str]:
+        """Return the entries of a stage's `data` on which a model has runs; none, if it does not pass the stage."""
+        made_for = self.experiment.models[model].datasets
+        return [
+            entry
+            for entry in (self.experiment.stages[stage].data if self._meets(model, stage) else ())
+            if made_for is None or entry in made_for or entry in self.experiment.corpora
+        ]
+
+    def passes(self, model: str, stage: str, entry: str | None = None) -> bool:
+        """Whether a model has runs at a stage, on an entry of its `data` or, without one, on any."""
+        entries = self.entries(model, stage)
+        return bool(entries) if entry is None else entry in entries
 
     def stages_of(self, model: str) -> list[str]:
         """Return the stages that a model passes, in the order of the configuration."""
@@ -45,6 +54,11 @@ class Graph:
     def passages(self) -> list[tuple[str, str]]:
         """Every model with every stage that it passes."""
         return [(model, stage) for model in self.experiment.models for stage in self.stages_of(model)]
+
+    @functools.cached_property
+    def places(self) -> list[tuple[str, str, str]]:
+        """Every model with every stage that it passes, and every entry of the stage's `data` on which it has runs."""
+        return [(model, stage, entry) for model, stage in self.passages for entry in self.entries(model, stage)]
 
     def work(self, model: str, stage: str, entry: str) -> Work:
         """Return what a model does at a stage on an entry of its `data`.
@@ -61,16 +75,16 @@ class Graph:
 
     def works(self, model: str, stage: str) -> dict[str, Work]:
         """Return what a model does at a stage, by entry of its `data`."""
-        return {entry: self.work(model, stage, entry) for entry in self.experiment.stages[stage].data}
+        return {entry: self.work(model, stage, entry) for entry in self.entries(model, stage)}
 
     def parent_stage(self, model: str, stage: str) -> str | None:
         """Return the stage whose weights the model starts from at `stage`; None = its first weights."""
-        return next((name for name in self.chain(stage)[1:] if self.passes(model, name)), None)
+        return next((name for name in self.chain(stage)[1:] if self._meets(model, name)), None)
 
-    def parent_dataset(self, stage: str, parent: str, dataset: str) -> str | None:
+    def parent_dataset(self, stage: str, parent: str, dataset: str | None) -> str | None:
         """Return the entry of `parent` that a run of `stage` on `dataset` starts from; None = it cannot be told."""
         entries = list(self.experiment.stages[parent].data)
-        named = self.experiment.stages[stage].data[dataset].start
+        named = self.experiment.stages[stage].data[dataset].start if dataset is not None else None
         if named is not None:
             return named if named in entries else None
         return dataset if dataset in entries else entries[0] if len(entries) == 1 else None
@@ -81,26 +95,37 @@ class Graph:
         seeds = section.data[dataset].seeds or section.seeds or self.experiment.seeds
         return seeds[:1] if section.tuning else seeds
 
-    def backbone_at(self, model: str, stage: str) -> BackboneParameters:
+    def backbone_at(self, model: str, stage: str, dataset: str | None) -> BackboneParameters:
         """Return the backbone of a model at a stage, with its attention mechanism.
+
+        Args:
+            model: its name.
+            stage: its name.
+            dataset: entry of the stage's `data`; None = other texts, of which no change of the model knows.
 
         Raises:
             pydantic.ValidationError: the backbone cannot hold the mechanism.
         """
-        names = self.names_at(model, stage)
+        names = self.names_at(model, stage, dataset)
         if names not in self._backbones:
             backbone, mechanism = self.experiment.backbones[names[0]], names[1]
             with_mechanism = mechanism and backbone.with_mechanism(self.experiment.mechanisms[mechanism])
             self._backbones[names] = with_mechanism or backbone
         return self._backbones[names]
 
-    def names_at(self, model: str, stage: str) -> tuple[str, str | None]:
-        """Return the names of backbone and mechanism of a model at a stage."""
-        entry = self.experiment.models[model]
+    def names_at(self, model: str, stage: str, dataset: str | None) -> tuple[str, str | None]:
+        """Return the names of backbone and mechanism of a model at a stage; see `backbone_at`."""
+        entry, entries = self.experiment.models[model], {stage: dataset}
+        at = stage
+        while (parent := self.parent_stage(model, at)) is not None and parent not in entries:
+            entries[parent] = self.parent_dataset(at, parent, entries[at])
+            at = parent
         backbone, mechanism = entry.backbone, entry.mechanism
         for name in reversed(self.chain(stage)):
             if change := entry.changes.get(name):
-                backbone, mechanism = change.backbone or backbone, change.mechanism or mechanism
+                for each in (change, change.data.get(entries.get(name) or "")):
+                    backbone = (each and each.backbone) or backbone
+                    mechanism = (each and each.mechanism) or mechanism
         return backbone, mechanism
 
     def corpus(self, name: str) -> Corpus | Dataset:
@@ -112,23 +137,23 @@ class Graph:
         named = self.experiment.models[model].tokenizer or self.corpus(entry).tokenizer
         return named or next(iter(self.experiment.tokenizers))
 
-    def reads_tokens(self, model: str, stage: str) -> bool:
+    def reads_tokens(self, model: str, stage: str, dataset: str | None) -> bool:
         """Whether a model reads tokens at a stage, and not texts."""
-        return "states" in self.backbone_at(model, stage).abilities
+        return "states" in self.backbone_at(model, stage, dataset).abilities
 
     def trains(self, model: str, stage: str, dataset: str) -> bool:
         """Whether a run has a training loop."""
         work = self.work(model, stage, dataset)
-        return work.recipe is not None and work.task.trains(self.backbone_at(model, stage))
+        return work.recipe is not None and work.task.trains(self.backbone_at(model, stage, dataset))
 
     def measures(self, model: str, stage: str, dataset: str) -> bool:
         """Whether a run measures the geometry of attention."""
-        asked, abilities = self.experiment.stages[stage].geometry, self.backbone_at(model, stage).abilities
+        asked, abilities = self.experiment.stages[stage].geometry, self.backbone_at(model, stage, dataset).abilities
         return asked is not None and "queries_and_keys" in abilities and self.trains(model, stage, dataset)
 
     def splits(self, model: str, stage: str, dataset: str) -> tuple[str, ...]:
         """Return the splits that a run reads."""
-        fits = self.trains(model, stage, dataset) or not self.reads_tokens(model, stage)
+        fits = self.trains(model, stage, dataset) or not self.reads_tokens(model, stage, dataset)
         return self.work(model, stage, dataset).task.splits_read(fits=fits)
 
     def fitted_to(self, model: str, stage: str, dataset: str) -> str:
@@ -140,29 +165,38 @@ class Graph:
         assert before is not None  # the study was checked
         return self.fitted_to(model, parent, before)
 
-    def owner(self, model: str, stage: str) -> str:
-        """Return the first model whose runs of `stage` are those of `model`, because all that made them is the same."""
-        if stage not in self._owners:
+    def owner(self, model: str, stage: str, dataset: str) -> str:
+        """Return the first model whose runs of `stage` on `dataset` are those of `model`, all that made them alike."""
+        if (stage, dataset) not in self._owners:
             owners: dict[str, str] = {}
             for name in self.experiment.models:
-                if self.passes(name, stage):
-                    owners.setdefault(self._making_of(name, stage), name)
-            self._owners[stage] = owners
-        return self._owners[stage][self._making_of(model, stage)]
+                if self.passes(name, stage, dataset):
+                    owners.setdefault(self._making_of(name, stage, dataset), name)
+            self._owners[stage, dataset] = owners
+        return self._owners[stage, dataset][self._making_of(model, stage, dataset)]
 
-    def owners(self, stage: str) -> list[str]:
-        """Return the models that have runs of their own at a stage."""
-        return list(dict.fromkeys(self.owner(model, stage) for model, passed in self.passages if passed == stage))
+    def owners(self, stage: str, dataset: str) -> list[str]:
+        """Return the models that have runs of their own at a stage on an entry of its `data`."""
+        passing = [model for model in self.experiment.models if self.passes(model, stage, dataset)]
+        return list(dict.fromkeys(self.owner(model, stage, dataset) for model in passing))
 
-    def _making_of(self, model: str, stage: str) -> str:
+    def _meets(self, model: str, stage: str) -> bool:
+        """Whether a stage is on the way of a model's weights: neither skipped nor kept to other models."""
+        named = self.experiment.stages[stage].models
+        return stage not in self.experiment.models[model].skip and (named is None or model in named)
+
+    def _making_of(self, model: str, stage: str, dataset: str) -> str:
         """Return all that makes the runs of a model at a stage, earlier stages included, as text."""
-        key = (model, stage)
+        key = (model, stage, dataset)
         if key not in self._makings:
-            parent = self.parent_stage(model, stage)
-            before = self._making_of(model, parent) if parent else repr(self.experiment.models[model].start)
-            reads = self.experiment.stages[stage].data if self.reads_tokens(model, stage) else ()
-            tokenizer = [self.tokenizer_of(model, entry) for entry in reads]
-            backbone = self.backbone_at(model, stage).model_dump(mode="json")
+            before = repr(self.experiment.models[model].start)
+            if parent := self.parent_stage(model, stage):
+                source = self.parent_dataset(stage, parent, dataset)
+                assert source is not None  # the study was checked
+                before = self._making_of(model, parent, source)
+            reads_tokens = self.reads_tokens(model, stage, dataset)
+            tokenizer = self.tokenizer_of(model, dataset) if reads_tokens else None
+            backbone = self.backbone_at(model, stage, dataset).model_dump(mode="json")
             deviation = self.experiment.models[model].deviations.get(stage)
             otherwise = deviation and deviation.model_dump(mode="json")
             self._makings[key] = json.dumps([stage, backbone, otherwise, tokenizer, before], sort_keys=True)

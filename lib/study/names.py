@@ -7,6 +7,7 @@ from lib.data.generators import problems_of
 from lib.data.sections import GeneratedSource
 from lib.study.experiment import Experiment
 from lib.study.report import Report
+from lib.study.stages import Model, Parts
 
 
 def unknown_names(experiment: Experiment, report: Report) -> Iterator[str]:
@@ -88,16 +89,37 @@ def _models(experiment: Experiment) -> Iterator[str]:
             ("tokenizer", model.tokenizer, experiment.tokenizers),
         ]
         uses += [("skip", stage, experiment.stages) for stage in model.skip]
-        for stage, change in model.changes.items():
+        uses += [("datasets", dataset, experiment.datasets) for dataset in model.datasets or []]
+        uses += [("changes", stage, experiment.stages) for stage in model.changes]
+        for place, parts, _ in _changed_parts(model):
             uses += [
-                ("changes", stage, experiment.stages),
-                (f"changes.{stage}.backbone", change.backbone, experiment.backbones),
-                (f"changes.{stage}.mechanism", change.mechanism, experiment.mechanisms),
+                (f"{place}.backbone", parts.backbone, experiment.backbones),
+                (f"{place}.mechanism", parts.mechanism, experiment.mechanisms),
             ]
         uses += [(f"deviations.{stage}", stage, experiment.stages) for stage in model.deviations]
         for key, value, there in uses:
             if value is not None and value not in there:
                 yield f"models.{name}.{key}: there is no '{value}'. {known(there)}"
+        for stage, change in model.changes.items():
+            place, section = f"models.{name}.changes.{stage}.data", experiment.stages.get(stage)
+            for entry in change.data:
+                if section is None:  # found above
+                    break
+                if entry not in section.data:
+                    yield f"{place}.{entry}: {stage} does not work on '{entry}'. {known(section.data)}"
+                elif stage in model.skip or (section.models is not None and name not in section.models):
+                    yield f"{place}.{entry}: {name} does not pass {stage}. Name the first stage that it passes there"
+                elif model.datasets is not None and entry in set(experiment.datasets) - set(model.datasets):
+                    yield f"{place}.{entry}: models.{name}.datasets leaves {entry} out. Add it there, or take this out"
+
+
+def _changed_parts(model: Model) -> Iterator[tuple[str, Parts, str]]:
+    """Yield what a model changes at a stage, and at a stage on some data: its place, the parts, the backbone there."""
+    for stage, change in model.changes.items():
+        backbone = change.backbone or model.backbone
+        yield f"changes.{stage}", change, backbone
+        for entry, parts in change.data.items():
+            yield f"changes.{stage}.data.{entry}", parts, parts.backbone or backbone
 
 
 def _mechanisms_of_models(experiment: Experiment) -> Iterator[str]:
@@ -110,10 +132,10 @@ def _mechanisms_of_models(experiment: Experiment) -> Iterator[str]:
             yield f"models.{name}.mechanism: missing. Its backbone {model.backbone} takes one of: {there}"
         if not backbone.takes_mechanism and model.mechanism is not None:
             yield f"models.{name}.mechanism: its backbone {model.backbone} takes none. Leave it out"
-        for stage, change in model.changes.items():
-            changed = experiment.backbones.get(change.backbone or model.backbone)
-            if changed is not None and not changed.takes_mechanism and change.mechanism is not None:
-                yield f"models.{name}.changes.{stage}.mechanism: its backbone takes none. Leave it out"
+        for place, parts, name_there in _changed_parts(model):
+            changed = experiment.backbones.get(name_there)
+            if changed is not None and not changed.takes_mechanism and parts.mechanism is not None:
+                yield f"models.{name}.{place}.mechanism: its backbone takes none. Leave it out"
 
 
 def _tokenizers(experiment: Experiment) -> Iterator[str]:

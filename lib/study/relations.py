@@ -49,9 +49,9 @@ def misfits(graph: Graph) -> Iterator[str]:
 
 
 def _mechanisms_fit(graph: Graph) -> Iterator[str]:
-    for model, stage in graph.passages:
+    for model, stage, entry in graph.places:
         try:
-            graph.backbone_at(model, stage)
+            graph.backbone_at(model, stage, entry)
         except ValidationError as error:
             for problem in error.errors():
                 yield f"models.{model}: {problem['msg']}"
@@ -75,45 +75,43 @@ def _deviations_fit(graph: Graph) -> Iterator[str]:
 def _tokenizers_are_told(graph: Graph) -> Iterator[str]:
     experiment = graph.experiment
     for model, stage in graph.passages:
-        if (
-            experiment.models[model].tokenizer
-            or len(experiment.tokenizers) == 1
-            or not _reads_tokens(graph, model, stage)
-        ):
+        if experiment.models[model].tokenizer or len(experiment.tokenizers) == 1:
             continue
-        entries = experiment.stages[stage].data
-        if missing := [entry for entry in entries if graph.corpus(entry).tokenizer is None]:
+        reading = [entry for entry in graph.entries(model, stage) if _reads_tokens(graph, model, stage, entry)]
+        if missing := [entry for entry in reading if graph.corpus(entry).tokenizer is None]:
             known = ", ".join(experiment.tokenizers) or "none; add an entry"
             silent = ", ".join(missing)
             yield f"models.{model}.tokenizer: missing, and {silent} names none either. Name one of: {known}"
 
 
 def _parents_are_told(graph: Graph) -> Iterator[str]:
-    for name, stage in graph.passages:
-        model, parent, section = (
-            graph.experiment.models[name],
-            graph.parent_stage(name, stage),
-            graph.experiment.stages[stage],
-        )
+    for name, stage, entry in graph.places:
+        model, parent = graph.experiment.models[name], graph.parent_stage(name, stage)
+        start = graph.experiment.stages[stage].start
         if parent is None:
-            if section.start and model.start is None and _reads_tokens(graph, name, stage):
+            if start and model.start is None and _reads_tokens(graph, name, stage, entry):
                 yield (
-                    f"models.{name}: skips {section.start}, from which {stage} starts. Leave it in, or give "
+                    f"models.{name}: skips {start}, from which {stage} starts. Leave it in, or give "
                     f"the model a start: a folder, a repository, or '{SCRATCH}'"
                 )
             continue
-        known = ", ".join(graph.experiment.stages[parent].data)
-        for entry in section.data:
-            if graph.parent_dataset(stage, parent, entry) is None:
-                yield (
-                    f"stages.{stage}.data.{entry}: models start from {parent}, which has several entries and none "
-                    f"for {entry}: {known}. Name one of them as its start, or add it to {parent}"
-                )
+        before = graph.parent_dataset(stage, parent, entry)
+        if before is None:
+            known = ", ".join(graph.experiment.stages[parent].data)
+            yield (
+                f"stages.{stage}.data.{entry}: models start from {parent}, which has several entries and none "
+                f"for {entry}: {known}. Name one of them as its start, or add it to {parent}"
+            )
+        elif not graph.passes(name, parent, before):
+            yield (
+                f"models.{name}.datasets: {stage} on {entry} starts from {parent} on {before}, which is left out. "
+                f"Name {before}, too, or let {name} skip {parent}"
+            )
 
 
-def _reads_tokens(graph: Graph, model: str, stage: str) -> bool:
+def _reads_tokens(graph: Graph, model: str, stage: str, entry: str) -> bool:
     """Whether a model reads tokens at a stage, whatever mechanism it has."""
-    return "states" in graph.experiment.backbones[graph.names_at(model, stage)[0]].abilities
+    return "states" in graph.experiment.backbones[graph.names_at(model, stage, entry)[0]].abilities
 
 
 # Searches
@@ -151,8 +149,12 @@ def _problems_of_taking(graph: Graph, stage: str, source: str) -> Iterator[str]:
     """Yield why the best settings of `source` cannot be laid over those of `stage`."""
     place, searching = f"stages.{stage}.settings_from", graph.experiment.stages[source]
     found: dict[tuple[str, str], None] = {}
+    searched_on = {entry for _, passed, entry in graph.places if passed == source}
+    needed_on = {entry for _, passed, entry in graph.places if passed == stage}
     for entry, work in graph.experiment.stages[stage].data.items():
-        if entry not in searching.data:
+        if entry in needed_on and entry not in searched_on and entry in searching.data:
+            yield f"{place}: the model of {source} is not made for {entry} (its `datasets`). Add it there"
+        elif entry not in searching.data:
             yield f"{place}: {source} does not search on {entry}. Add it to the data of {source}"
         elif searching.search == "variants":
             task = searching.data[entry].task
@@ -177,14 +179,13 @@ def _needed(graph: Graph, stage: str) -> set[str]:
 
 
 def _trials_train(graph: Graph) -> Iterator[str]:
-    for model, stage in graph.passages:
+    for model, stage, entry in graph.places:
         section = graph.experiment.stages[stage]
-        for entry, work in section.data.items():
-            if section.tuning and work.recipe and not graph.trains(model, stage, entry):
-                yield (
-                    f"stages.{stage}.models: {model} does not train on {entry}, so there is nothing to tune. Name "
-                    "those that do"
-                )
+        if section.tuning and section.data[entry].recipe and not graph.trains(model, stage, entry):
+            yield (
+                f"stages.{stage}.models: {model} does not train on {entry}, so there is nothing to tune. Name "
+                "those that do"
+            )
 
 
 # Tasks and labels
@@ -222,8 +223,8 @@ def _problem_of_teacher(graph: Graph, teacher: str, stage: str, entry: str, head
     """Return why a model cannot teach others at a stage, as the end of a sentence; None = it can."""
     if teacher not in graph.experiment.models:
         return f"'{teacher}', which is no model. Known: {', '.join(graph.experiment.models)}"
-    if not graph.passes(teacher, stage):
-        return f"{teacher}, which does not pass {stage}. Name one that does"
+    if not graph.passes(teacher, stage, entry):
+        return f"{teacher}, which does not pass {stage} there. Name one that does"
     if search := graph.experiment.stages[stage].search:
         return f"{teacher}, but {stage} has {search}, and no one model of it. Leave one of them out"
     work = graph.work(teacher, stage, entry)
@@ -235,20 +236,19 @@ def _problem_of_teacher(graph: Graph, teacher: str, stage: str, entry: str, head
 
 
 def _backbones_can_do_their_tasks(graph: Graph) -> Iterator[str]:
-    for model, stage in graph.passages:
-        backbone = graph.backbone_at(model, stage)
-        for entry, work in graph.works(model, stage).items():
-            trained, evaluated = work.task.trains(backbone), work.task.evaluates_on in backbone.abilities
-            if not trained and not evaluated:
-                yield (
-                    f"models.{model}: its backbone {backbone.kind} cannot do {work.task.kind}, the task of {stage}. "
-                    f"Let it skip the stage, or choose another backbone"
-                )
-            elif not (work.recipe or work.task.predicts or evaluated):
-                yield (
-                    f"stages.{stage}.data.{entry}: has no recipe, without which a backbone of kind {backbone.kind} "
-                    f"cannot do {work.task.kind}. Add one"
-                )
+    for model, stage, entry in graph.places:
+        work, backbone = graph.work(model, stage, entry), graph.backbone_at(model, stage, entry)
+        trained, evaluated = work.task.trains(backbone), work.task.evaluates_on in backbone.abilities
+        if not trained and not evaluated:
+            yield (
+                f"models.{model}: its backbone {backbone.kind} cannot do {work.task.kind}, the task of {stage}. "
+                f"Let it skip the stage, or choose another backbone"
+            )
+        elif not (work.recipe or work.task.predicts or evaluated):
+            yield (
+                f"stages.{stage}.data.{entry}: has no recipe, without which a backbone of kind {backbone.kind} "
+                f"cannot do {work.task.kind}. Add one"
+            )
 
 
 # Weights
@@ -264,7 +264,7 @@ def _heads_are_trained(graph: Graph) -> Iterator[str]:
             if parent is not None:
                 headless = work.task.trains_on is None
                 problem = None if headless else _missing_of_a_head(graph, model, stage, entry, parent)
-            elif graph.reads_tokens(model, stage) and not isinstance(
+            elif graph.reads_tokens(model, stage, entry) and not isinstance(
                 graph.experiment.models[model].start, ForeignStart
             ):
                 problem = f"{model} has drawn weights there. Add one, or let it start from a stage that trains"
@@ -291,74 +291,71 @@ def _missing_of_a_head(graph: Graph, model: str, stage: str, entry: str, parent:
 
 
 def _weights_are_left(graph: Graph) -> Iterator[str]:
-    for model, stage, parent in _inheritances(graph):
-        if not graph.reads_tokens(model, stage):
-            continue
-        for entry in graph.experiment.stages[stage].data:
-            before = graph.parent_dataset(stage, parent, entry)
-            assert before is not None  # it can be derived
-            if lacking := graph.work(model, parent, before).lack_of_model:
-                yield (
-                    f"stages.{stage}.data.{entry}: {model} starts from {parent}, which {lacking}. Start from a "
-                    f"stage before it, or let {model} skip {parent}"
-                )
+    for model, stage, entry, parent, before in _inheritances(graph):
+        lacking = graph.work(model, parent, before).lack_of_model
+        if lacking and graph.reads_tokens(model, stage, entry):
+            yield (
+                f"stages.{stage}.data.{entry}: {model} starts from {parent}, which {lacking}. Start from a "
+                f"stage before it, or let {model} skip {parent}"
+            )
 
 
 def _weights_can_be_handed_over(graph: Graph) -> Iterator[str]:
-    for model, stage, parent in _inheritances(graph):
-        for obstacle in graph.backbone_at(model, stage).obstacles(graph.backbone_at(model, parent)):
-            yield f"models.{model}: from {parent} to {stage}, {obstacle}"
-        for entry in graph.experiment.stages[stage].data if graph.reads_tokens(model, stage) else ():
-            source = graph.parent_dataset(stage, parent, entry)
-            assert source is not None  # it can be derived
-            before, after = graph.tokenizer_of(model, source), graph.tokenizer_of(model, entry)
-            if before != after:
-                yield (
-                    f"models.{model}: {stage} reads {entry} by the tokeniser {after}, but starts from {parent} on "
-                    f"{source}, which it read by {before}. Let both have the same"
-                )
+    for model, stage, entry, parent, source in _inheritances(graph):
+        taking, leaving = graph.backbone_at(model, stage, entry), graph.backbone_at(model, parent, source)
+        places = [changes.data for changes in graph.experiment.models[model].changes.values()]
+        where = f" on {entry}" if any(entry in data for data in places) else ""
+        for obstacle in taking.obstacles(leaving):
+            yield f"models.{model}: from {parent} to {stage}{where}, {obstacle}"
+        before, after = graph.tokenizer_of(model, source), graph.tokenizer_of(model, entry)
+        if before != after and graph.reads_tokens(model, stage, entry):
+            yield (
+                f"models.{model}: {stage} reads {entry} by the tokeniser {after}, but starts from {parent} on "
+                f"{source}, which it read by {before}. Let both have the same"
+            )
 
 
-def _inheritances(graph: Graph) -> Iterator[tuple[str, str, str]]:
-    """Yield every model with every stage that it passes and the one from which its weights come there."""
-    for model, stage in graph.passages:
+def _inheritances(graph: Graph) -> Iterator[tuple[str, str, str, str, str]]:
+    """Yield every model with every stage and entry that it passes, and those from which its weights come there."""
+    for model, stage, entry in graph.places:
         if parent := graph.parent_stage(model, stage):
-            yield model, stage, parent
+            before = graph.parent_dataset(stage, parent, entry)
+            assert before is not None  # it can be derived
+            yield model, stage, entry, parent, before
 
 
 # Training
 
 
 def _blocks_exist(graph: Graph) -> Iterator[str]:
-    for model, stage in graph.passages:
-        blocks = graph.backbone_at(model, stage).blocks() or 0
-        for entry in graph.experiment.stages[stage].data:
-            frozen = [work.recipe.freeze_layers for work in _searched(graph, model, stage, entry) if work.recipe]
-            if max(frozen, default=0) > blocks and graph.trains(model, stage, entry):
-                yield (
-                    f"stages.{stage}.data.{entry}.recipe.freeze_layers: {max(frozen)} is too many, since the "
-                    f"backbone {graph.names_at(model, stage)[0]} has {blocks} blocks to freeze. Freeze fewer"
-                )
+    for model, stage, entry in graph.places:
+        blocks = graph.backbone_at(model, stage, entry).blocks() or 0
+        frozen = [work.recipe.freeze_layers for work in _searched(graph, model, stage, entry) if work.recipe]
+        if max(frozen, default=0) > blocks and graph.trains(model, stage, entry):
+            yield (
+                f"stages.{stage}.data.{entry}.recipe.freeze_layers: {max(frozen)} is too many, since the "
+                f"backbone {graph.names_at(model, stage, entry)[0]} has {blocks} blocks to freeze. Freeze fewer"
+            )
 
 
 def _quantised_backbones_train_adapters(graph: Graph) -> Iterator[str]:
-    for model, stage in graph.passages:
-        if graph.backbone_at(model, stage).quantized:
-            for entry, work in graph.works(model, stage).items():
-                if obstacle := obstacle_of_quantized(work.recipe):
-                    backbone, _ = graph.names_at(model, stage)
-                    yield f"stages.{stage}.data.{entry}: the backbone {backbone} {obstacle}"
+    for model, stage, entry in graph.places:
+        obstacle = obstacle_of_quantized(graph.work(model, stage, entry).recipe)
+        if obstacle and graph.backbone_at(model, stage, entry).quantized:
+            backbone, _ = graph.names_at(model, stage, entry)
+            yield f"stages.{stage}.data.{entry}: the backbone {backbone} {obstacle}"
 
 
 def _adapters_have_a_place(graph: Graph) -> Iterator[str]:
     models: dict[tuple[str, str, str, str], dict[str, None]] = {}
-    for model, stage in graph.passages:
-        layers = graph.backbone_at(model, stage).linear_layers
-        backbone, _ = graph.names_at(model, stage)
-        for entry in graph.experiment.stages[stage].data if layers is not None else ():
-            for work in _searched(graph, model, stage, entry) if graph.trains(model, stage, entry) else ():
-                if work.recipe and work.recipe.lora and (obstacle := work.recipe.lora.obstacle(layers)):
-                    models.setdefault((stage, entry, backbone, obstacle), {})[model] = None
+    for model, stage, entry in graph.places:
+        layers = graph.backbone_at(model, stage, entry).linear_layers
+        if layers is None or not graph.trains(model, stage, entry):
+            continue
+        backbone, _ = graph.names_at(model, stage, entry)
+        for work in _searched(graph, model, stage, entry):
+            if work.recipe and work.recipe.lora and (obstacle := work.recipe.lora.obstacle(layers)):
+                models.setdefault((stage, entry, backbone, obstacle), {})[model] = None
     for (stage, entry, backbone, obstacle), names in models.items():
         listed = ", ".join(names)
         yield (
@@ -368,15 +365,14 @@ def _adapters_have_a_place(graph: Graph) -> Iterator[str]:
 
 
 def _lengths_are_in_reach(graph: Graph) -> Iterator[str]:
-    for model, stage in graph.passages:
-        reach = graph.backbone_at(model, stage).longest()
-        for entry in graph.experiment.stages[stage].data:
-            if reach is not None and (tokens := graph.corpus(entry).max_tokens) > reach:
-                backbone, _ = graph.names_at(model, stage)
-                yield (
-                    f"backbones.{backbone}: reads {reach} tokens at most in {model}, but {entry} has max_tokens = "
-                    f"{tokens}. Lower it, raise max_position_embeddings, or choose other positions or another mechanism"
-                )
+    for model, stage, entry in graph.places:
+        reach, tokens = graph.backbone_at(model, stage, entry).longest(), graph.corpus(entry).max_tokens
+        if reach is not None and tokens > reach:
+            backbone, _ = graph.names_at(model, stage, entry)
+            yield (
+                f"backbones.{backbone}: reads {reach} tokens at most in {model}, but {entry} has max_tokens = "
+                f"{tokens}. Lower it, raise max_position_embeddings, or choose other positions or another mechanism"
+            )
 
 
 def _all_works(graph: Graph) -> Iterator[tuple[str, str, Work]]:

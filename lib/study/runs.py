@@ -64,8 +64,9 @@ def resolve(graph: Graph) -> list[Run]:
     return [
         derive(graph, RunId(stage, model, dataset, seed, variant_name(settings)), settings)
         for stage, section in graph.experiment.stages.items()
-        for model in graph.owners(stage)
-        for dataset in section.data
+        for model in graph.experiment.models
+        for dataset in graph.entries(model, stage)
+        if graph.owner(model, stage, dataset) == model
         for settings in section.combinations()
         for seed in graph.seeds_of(stage, dataset)
     ]
@@ -81,8 +82,9 @@ def derive(graph: Graph, run: RunId, variant: Mapping[str, Setting]) -> Run:
     """
     stage, model, dataset = run.stage, run.model, run.dataset
     experiment, section = graph.experiment, graph.experiment.stages[stage]
-    work, backbone = graph.work(model, stage, dataset).with_settings(variant), graph.backbone_at(model, stage)
-    trains, reads_tokens = graph.trains(model, stage, dataset), graph.reads_tokens(model, stage)
+    work = graph.work(model, stage, dataset).with_settings(variant)
+    backbone = graph.backbone_at(model, stage, dataset)
+    trains, reads_tokens = graph.trains(model, stage, dataset), graph.reads_tokens(model, stage, dataset)
     measures = graph.measures(model, stage, dataset)
     parent = _parent(graph, run) if reads_tokens else None
     start = experiment.models[model].start if reads_tokens and parent is None else None
@@ -116,7 +118,7 @@ def derive(graph: Graph, run: RunId, variant: Mapping[str, Setting]) -> Run:
         tokenizer=graph.tokenizer_of(model, dataset) if reads_tokens else None,
         parent=parent,
         start=start if isinstance(start, ForeignStart) else None,
-        teacher=None if teacher is None else run._replace(model=graph.owner(teacher, stage), variant=""),
+        teacher=None if teacher is None else run._replace(model=graph.owner(teacher, stage, dataset), variant=""),
         settings_from=section.settings_from if trains else None,
         tuning=section.tuning,
         trains=trains,
@@ -132,7 +134,7 @@ def _parent(graph: Graph, run: RunId) -> RunId | None:
     dataset = graph.parent_dataset(run.stage, stage, run.dataset)
     assert dataset is not None  # the study was checked
     seeds = graph.seeds_of(stage, dataset)
-    return RunId(stage, graph.owner(run.model, stage), dataset, run.seed if run.seed in seeds else seeds[0])
+    return RunId(stage, graph.owner(run.model, stage, dataset), dataset, run.seed if run.seed in seeds else seeds[0])
 
 
 def as_json(value: Any) -> str:

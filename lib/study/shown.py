@@ -3,7 +3,7 @@
 Names lead somewhere and runs can be derived here (`lib.study.names`, `lib.study.relations`).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from lib.analysis.parameters import AnalysisParameters
 from lib.results.parameters import ResultParameters
@@ -27,14 +27,15 @@ def analysed_dataset(graph: Graph, analysis: AnalysisParameters) -> str:
 
 def analysed_models(graph: Graph, analysis: AnalysisParameters) -> list[str]:
     """Return the models of an analysis, in order: those named, or all that it is able to look at."""
-    passing = [model for model, stage in graph.passages if stage == analysis.stage]
+    place = (analysis.stage, analysed_dataset(graph, analysis))
+    passing = [model for model, *where in graph.places if tuple(where) == place]
     return analysis.models or [model for model in passing if _obstacle(graph, analysis, model) is None]
 
 
 def _obstacle(graph: Graph, analysis: AnalysisParameters, model: str) -> str | None:
     """Return why an analysis cannot look at a model that passes its stage; None = it can."""
     stage, dataset = analysis.stage, analysed_dataset(graph, analysis)
-    backbone = graph.backbone_at(model, stage)
+    backbone = graph.backbone_at(model, stage, dataset)
     reach = backbone.longest()
     if analysis.needs not in backbone.abilities:
         return f"{model} has a backbone of kind {backbone.kind}, which gives no {analysis.needs.replace('_', ' ')}"
@@ -50,15 +51,14 @@ def _obstacle(graph: Graph, analysis: AnalysisParameters, model: str) -> str | N
 def _analyses(graph: Graph, report: Report) -> Iterator[str]:
     for name, analysis in report.analyses.items():
         place, stage = f"report.analyses.{name}", analysis.stage
-        asked = analysis.models or list(graph.experiment.models)
-        passing = [model for model in asked if graph.passes(model, stage)]
+        asked, dataset = analysis.models or list(graph.experiment.models), analysed_dataset(graph, analysis)
+        passing = [model for model in asked if graph.passes(model, stage, dataset)]
         if analysis.models:
             for model in asked:
                 if model not in passing:
-                    yield f"{place}.models: {model} skips {stage}. Leave it out"
+                    yield f"{place}.models: {model} {_skips(graph, model, {stage: [dataset]})}. Leave it out"
         if search := graph.experiment.stages[stage].search:
             yield f"{place}.stage: {stage} has {search}, {SEARCHED[search]}. Name another stage"
-        dataset = analysed_dataset(graph, analysis)
         if analysis.needs_labels and dataset in graph.experiment.corpora:
             yield f"{place}.dataset: {dataset} has no labels, by which states could be told apart. Name a dataset"
         obstacles = [text for model in passing if (text := _obstacle(graph, analysis, model))]
@@ -118,16 +118,36 @@ def unsharable(graph: Graph, processes: int) -> Iterator[str]:
 # Of one table or figure: sentences that begin with the setting below it
 
 
+def shown_entries(graph: Graph, settings: ResultParameters, stage: str) -> list[str]:
+    """Return the entries of a stage's `data` that a table or figure shows; all, where it names none of them."""
+    entries = list(graph.experiment.stages[stage].data)
+    return [entry for entry in settings.datasets or () if entry in entries] or entries
+
+
+def _skips(graph: Graph, model: str, entries: Mapping[str, Sequence[str]]) -> str:
+    """Return in words why a model has no runs of stages on any of those entries."""
+    made_for = graph.experiment.models[model].datasets or []
+    if skipped := [stage for stage in entries if not graph.passes(model, stage)]:
+        return f"skips {', '.join(skipped)}"
+    names = dict.fromkeys(name for of_stage in entries.values() for name in of_stage)
+    return f"has no run on {', '.join(names)} (its datasets: {', '.join(made_for)})"
+
+
 def _models(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
-    passes, experiment = graph.passes, graph.experiment
-    stages, added = settings.stages_passed(), settings.stages_added()
-    skipped = {name: [stage for stage in stages if not passes(name, stage)] for name in experiment.models}
+    entries = {stage: shown_entries(graph, settings, stage) for stage in graph.experiment.stages}
+
+    def passes(model: str, stage: str) -> bool:
+        return any(graph.passes(model, stage, entry) for entry in entries[stage])
+
+    models, stages, added = graph.experiment.models, settings.stages_passed(), settings.stages_added()
+    skipped = {name: [stage for stage in stages if not passes(name, stage)] for name in models}
     if not stages:  # then a model passes at least one of the others
         stages = added
-        skipped = {name: [] if any(passes(name, stage) for stage in added) else added for name in experiment.models}
+        skipped = {name: [] if any(passes(name, stage) for stage in added) else added for name in models}
     for model in settings.models or []:
         if skipped[model]:
-            yield f".models: {model} skips {', '.join(skipped[model])}. Leave it out"
+            lacking = {stage: entries[stage] for stage in skipped[model]}
+            yield f".models: {model} {_skips(graph, model, lacking)}. Leave it out"
     if stages and not settings.models and all(skipped.values()):
         yield f".stage: no model passes {' and '.join(stages)}. Name others"
 
@@ -145,14 +165,23 @@ def _reference(graph: Graph, report: Report, settings: ResultParameters) -> Iter
         yield ": compares models, but report.reference is null. Name the model to compare with there"
     elif skipped := [stage for stage in settings.stages_passed() if not graph.passes(reference, stage)]:
         yield f": compares models with {reference}, which skips {', '.join(skipped)}. Name other stages"
+    else:
+        for stage in [*settings.stages_passed(), *settings.stages_added()]:
+            for entry in shown_entries(graph, settings, stage) if graph.passes(reference, stage) else ():
+                if not graph.passes(reference, stage, entry):
+                    yield (
+                        f": compares models with {reference} on {entry}, which its datasets leave out. Name other "
+                        "datasets here, or add it to them"
+                    )
 
 
 def _training(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
     experiment = graph.experiment
     for stage in settings.stages_passed() if settings.needs_training else []:
-        entries = experiment.stages[stage].data
         models = [each for each in settings.models or experiment.models if graph.passes(each, stage)]
-        still = [each for each in models if not any(graph.trains(each, stage, entry) for entry in entries)]
+        still = [
+            each for each in models if not any(graph.trains(each, stage, entry) for entry in graph.entries(each, stage))
+        ]
         if settings.models:
             for model in still:
                 yield f".models: {model} does not train at {stage}. Leave it out"
@@ -167,12 +196,12 @@ def _geometry(graph: Graph, report: Report, settings: ResultParameters) -> Itera
             yield f": shows geometry, but stages.{stage}.geometry is null. Set it, or take this out"
             continue
         for model in [each for each in settings.models or experiment.models if graph.passes(each, stage)]:
-            backbone = graph.backbone_at(model, stage)
-            if "states" in backbone.abilities and "queries_and_keys" not in backbone.abilities:
-                yield (
-                    f".models: {model} has a backbone of kind {backbone.kind}, which has no queries and keys to "
-                    "measure. Name the other models"
-                )
+            for backbone in [graph.backbone_at(model, stage, entry) for entry in graph.entries(model, stage)]:
+                if "states" in backbone.abilities and "queries_and_keys" not in backbone.abilities:
+                    yield (
+                        f".models: {model} has a backbone of kind {backbone.kind}, which has no queries and keys to "
+                        "measure. Name the other models"
+                    )
 
 
 def _searches(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 
 from lib.core.search_space import Setting, VariedSetting, laid_over, short_name, spelled, variant_name
-from lib.core.sections import Section, Seeds, check, sentences
+from lib.core.sections import Name, Section, Seeds, check, sentences
 from lib.core.weights import ForeignStart
 from lib.study.geometry import Geometry
 from lib.study.recipe import Recipe
@@ -27,11 +27,21 @@ def _start(values: Any) -> Any:
     raise ValueError(f"expected '{SCRATCH}', a folder ({{folder: ...}}) or a repository with its revision")
 
 
-class Change(Section):
-    """What becomes of a model from some stage on; what is not named stays."""
+class Parts(Section):
+    """Parts of a model that replace those it had; what is not named stays."""
 
     backbone: str | None = Field(None, description="Name of a backbone that can take over the weights.")
     mechanism: str | None = Field(None, description="Name of an attention mechanism that can take over the weights.")
+
+
+class Change(Parts):
+    """What becomes of a model from some stage on; what is not named stays."""
+
+    data: dict[Name, Parts] = Field(
+        default_factory=dict,
+        description="What it changes on some entries of the stage's `data` only, for the runs there and all that start "
+        "from them.",
+    )
 
 
 class Deviation(Section):
@@ -80,6 +90,12 @@ class Model(Section):
     deviations: dict[str, Deviation] = Field(
         default_factory=dict,
         description="Settings of task and recipe that replace those of a stage for this model, at this stage only.",
+    )
+    datasets: list[str] | None = Field(
+        None,
+        min_length=1,
+        description="Labelled datasets that it is made for; on the others, tables leave it out or show a dash. It "
+        "passes stages on corpora all the same. null = all.",
     )
 
 

@@ -90,7 +90,7 @@ def _run_like(plan: Plan, stage: str, model: str | None, dataset: str | None, st
         raise ConfigError(
             f"model {model!r} beside start {start!r}: the backbone comes from the start. Give one of them."
         )
-    passing = [name for name in plan.experiment.models if plan.graph.passes(name, stage)]
+    passing = [name for name in plan.experiment.models if plan.graph.passes(name, stage, dataset)]
     trained = [name for name in passing if plan.graph.trains(name, stage, dataset)]
     if not trained:
         raise ConfigError(f"{stage} trains no model of the study on {dataset}. Name another stage, or add a model.")

@@ -190,11 +190,17 @@ class Plan:
         """Return every stage that searches by `section` and gives others its best settings, with its datasets."""
         stages = self.experiment.stages
         sources = dict.fromkeys(stage.settings_from for stage in stages.values() if stage.settings_from)
-        return [(name, dataset) for name in sources if stages[name].search == section for dataset in stages[name].data]
+        return [
+            (name, dataset)
+            for name in sources
+            if stages[name].search == section
+            for dataset in stages[name].data
+            if self.graph.owners(name, dataset)
+        ]
 
     def tuned(self, stage: str, dataset: str) -> RunId:
         """Return the run that tunes on a dataset for another stage."""
-        (model,) = self.graph.owners(stage)  # the study was checked
+        (model,) = self.graph.owners(stage, dataset)  # the study was checked
         return RunId(stage, model, dataset, self.graph.seeds_of(stage, dataset)[0])
 
 

@@ -10,8 +10,8 @@ from lib.attention.parameters import MECHANISMS
 from lib.core.identity import RunId
 from lib.core.kinds import Axis
 from lib.results.parameters import FIGURES, TABLES, ResultParameters
-from lib.study.runs import Run
-from lib.study.shown import analysed_dataset, analysed_models
+from lib.study.runs import Run, as_json
+from lib.study.shown import analysed_dataset, analysed_models, shown_entries
 from lib.study.study import Study
 from lib.workflow.corpora import Corpora
 from lib.workflow.digests import code_digest
@@ -48,13 +48,14 @@ class Report:
         """Return the files that show a scope: run records, token lengths, descriptions of texts."""
         if "tokenised" in scope:
             return [self.paths.token_lengths(corpus, tokenizer) for corpus, tokenizer in scope["tokenised"]]
-        stages = dict(scope["stages"])
-        owners = {stage: set(models.values()) for stage, models in scope["owners"].items()}
-        records = [
-            self.paths.record(run)
-            for run in self.runs
-            if run.dataset in stages.get(run.stage, ()) and run.model in owners[run.stage]
-        ]
+        shown = {
+            (stage, owner, dataset)
+            for stage, datasets in scope["stages"]
+            for owners in scope["owners"][stage].values()
+            for dataset, owner in owners.items()
+            if dataset in datasets
+        }
+        records = [self.paths.record(run) for run in self.runs if (run.stage, run.model, run.dataset) in shown]
         return [*records, *map(self.paths.texts, scope.get("texts", ()))]
 
     def code(self, axis: Axis[Any], result: Mapping[str, Any]) -> str:
@@ -64,11 +65,11 @@ class Report:
 
     def search_scope(self, stage: str, dataset: str) -> dict[str, Any]:
         """Return the fields of `lib.results.scope.Scope` that tell a search on a dataset."""
-        models = self.study.graph.owners(stage)
+        models = self.study.graph.owners(stage, dataset)
         return {
             "models": models,
             "stages": [[stage, [dataset]]],
-            "owners": {stage: dict(zip(models, models, strict=True))},
+            "owners": {stage: {model: {dataset: model} for model in models}},
             "variants": self._variants([stage]),
         }
 
@@ -76,20 +77,25 @@ class Report:
         """Return the tables or figures that entries of the report stand for, by name: their settings and scope."""
         results = {}
         for entry, settings in entries.items():
-            shown = {"settings": settings.model_dump(mode="json"), "scope": self._scope(settings)}
+            shown = settings.model_dump(mode="json")
             if settings.divided == "never":
-                results[entry] = shown
+                results[entry] = {"settings": shown, "scope": self._scope(settings)}
                 continue
             (stage,) = settings.stages_passed()
-            datasets = self._datasets(stage, settings)
-            for dataset in datasets:
-                name = entry if settings.divided == "if_several" and len(datasets) == 1 else f"{entry}_{dataset}"
-                part = {"stages": [[stage, [dataset]]], **({"texts": [dataset]} if settings.needs_texts else {})}
-                results[name] = shown | {"scope": shown["scope"] | part}
+            scopes = {each: self._scope(settings, each) for each in shown_entries(self.study.graph, settings, stage)}
+            scopes = {dataset: scope for dataset, scope in scopes.items() if scope["models"]}
+            for dataset, scope in scopes.items():
+                name = entry if settings.divided == "if_several" and len(scopes) == 1 else f"{entry}_{dataset}"
+                results[name] = {"settings": shown, "scope": scope}
         return results
 
-    def _scope(self, settings: ResultParameters) -> dict[str, Any]:
-        """Return the fields of `lib.results.scope.Scope` but for its files, as JSON keeps them."""
+    def _scope(self, settings: ResultParameters, dataset: str | None = None) -> dict[str, Any]:
+        """Return the fields of `lib.results.scope.Scope` but for its files, as JSON keeps them.
+
+        Args:
+            settings: of a table or figure.
+            dataset: the only one that it is about, if it is divided by datasets.
+        """
         if settings.reads != "runs":
             about = settings.datasets or self.corpora.names
             of_texts: dict[str, Any] = {
@@ -100,18 +106,22 @@ class Report:
         graph, experiment, report = self.study.graph, self.study.experiment, self.study.report
         passed, added = settings.stages_passed(), settings.stages_added()
         stages = list(dict.fromkeys([*added, *passed]))
+        datasets = {stage: [dataset] if dataset else shown_entries(graph, settings, stage) for stage in stages}
         owners = {
-            model: {stage: graph.owner(model, stage) for stage in stages if graph.passes(model, stage)}
+            model: {
+                stage: {name: graph.owner(model, stage, name) for name in entries if graph.passes(model, stage, name)}
+                for stage, entries in datasets.items()
+                if any(graph.passes(model, stage, name) for name in entries)
+            }
             for model in experiment.models
         }
         passing = {model: own for model, own in owners.items() if own and set(passed) <= set(own)}
         # Models that share all runs are one row, named as the first of them.
-        first: dict[tuple[tuple[str, str], ...], str] = {}
-        names = {row: first.setdefault(tuple(own.items()), row) for row, own in passing.items()}
-        rows = list(dict.fromkeys(names[row] for row in settings.models or passing))
+        first: dict[str, str] = {}
+        names = {row: first.setdefault(as_json(own), row) for row, own in passing.items()}
+        rows = list(dict.fromkeys(names[row] for row in settings.models or passing if row in names))
         beside: dict[str, Any] = {name: names.get(getattr(report, name)) for name in settings.beside}
-        datasets = [[stage, self._datasets(stage, settings)] for stage in stages]
-        shown = list(dict.fromkeys(name for _, names in datasets for name in names))
+        shown = list(dict.fromkeys(name for names in datasets.values() for name in names))
         grouped = [
             name
             for name, dataset in experiment.datasets.items()
@@ -119,7 +129,7 @@ class Report:
         ]
         return {
             "models": rows,
-            "stages": datasets,
+            "stages": [list(each) for each in datasets.items()],
             "owners": {
                 stage: {
                     row: owners[row][stage]
@@ -128,7 +138,11 @@ class Report:
                 }
                 for stage in stages
             },
-            "families": {row: graph.backbone_at(row, [*passed, *owners[row]][0]).family for row in rows},
+            "families": {
+                row: graph.backbone_at(row, stage, next(iter(owners[row][stage]))).family
+                for row in rows
+                for stage in [[*passed, *owners[row]][0]]
+            },
             "groups": {name: experiment.datasets[name].group for name in grouped},
             "group_names": {name: found for name in grouped if (found := self.corpora.group_names(name))},
             "variants": self._variants(stages),
@@ -141,11 +155,6 @@ class Report:
         """Return the datasets among `names` that runs read."""
         read = {run.dataset for run in self.runs}
         return [name for name in self.study.experiment.datasets if name in names and name in read]
-
-    def _datasets(self, stage: str, settings: ResultParameters) -> list[str]:
-        """Return the entries of a stage's `data` that are shown; all, where the settings name none of them."""
-        entries = list(self.study.experiment.stages[stage].data)
-        return [entry for entry in settings.datasets or () if entry in entries] or entries
 
     def _variants(self, stages: Iterable[str]) -> dict[str, Any]:
         """Return the settings of every variant of those stages that have some, as pairs, since JSON keeps no order."""
@@ -162,7 +171,7 @@ class Report:
         """Return the runs whose models an analysis looks at, each once: those of the first seed."""
         settings, graph = self.study.report.analyses[name], self.study.graph
         dataset = analysed_dataset(graph, settings)
-        models = [graph.owner(model, settings.stage) for model in analysed_models(graph, settings)]
+        models = [graph.owner(model, settings.stage, dataset) for model in analysed_models(graph, settings)]
         seed = graph.seeds_of(settings.stage, dataset)[0]
         return [self.runs[RunId(settings.stage, model, dataset, seed)] for model in dict.fromkeys(models)]
 

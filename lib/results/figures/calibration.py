@@ -62,7 +62,8 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
         for (above, below), dataset in zip(panels.T, datasets, strict=True):
             above.set_title(dataset)
             runs = grid[grid["dataset"] == dataset].groupby("row")["folder"]
-            found = {row: _calibration(list(runs.get_group(row)), settings.bins) for row in styles}
+            made = [row for row in styles if row in runs.groups]
+            found = {row: _calibration(list(runs.get_group(row)), settings.bins) for row in made}
             _draw_models(above, below, found, styles)
         panels[0, 0].set(ylabel="test accuracy [%]", ylim=(-3, 103))
         panels[1, 0].set_ylabel("documents [%]")

@@ -78,6 +78,8 @@ def _draw_groups(
     ranks = np.arange(len(styles)) - (len(styles) - 1) / 2
     shifts = SPREAD * np.diff(places).min(initial=places[-1] - places[0]) * ranks / len(styles)
     for shift, (model, style) in zip(shifts, styles.items(), strict=True):
+        if model not in scores.index:
+            continue
         line = scores.loc[model]
         x = np.exp(places + shift) if logarithmic else places + shift
         axes.plot(x, line["mean"], **style | ({"linestyle": "none"} if names else {}))

@@ -50,7 +50,8 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
             scores = _scores(grid[grid["dataset"] == dataset], dataset, settings)
             axes.set_title(dataset)
             axes.set_xlabel(f"test {f1.label}, {100 * settings.confidence:g} % interval")
-            _draw_models(axes, scores.loc[[*styles]].sort_values("score", ascending=False, kind="stable"), styles)
+            made = [row for row in styles if row in scores.index]
+            _draw_models(axes, scores.loc[made].sort_values("score", ascending=False, kind="stable"), styles)
             if baseline in scores.index:
                 score, low, high = scores.loc[baseline]
                 axes.axvspan(low, high, color=BASELINE_COLOUR, alpha=0.12, linewidth=0)

@@ -60,18 +60,25 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
         for axes, dataset in zip(panels, datasets, strict=True):
             axes.set_title(dataset)
             axes.set_xlabel(f"training time, {' + '.join(settings.time)} [min]")
-            if baseline:
+            if (dataset, baseline) in scores.index:
                 height = scores.loc[(dataset, baseline), "mean"]
                 axes.axhline(height, color=BASELINE_COLOUR, linestyle="--", linewidth=1)
-            _draw_models(axes, minutes[dataset], scores.loc[dataset], styles)
+            _draw_models(axes, minutes[dataset], scores.loc[dataset], _made(styles, scores.loc[dataset]))
             axes.margins(x=0.22, y=0.15)
         panels[0].set_ylabel(f"test {score.label}")
         figure.draw_without_rendering()  # lays the panels out, which names are placed in
         figure.set_layout_engine("none")
         for axes, dataset in zip(panels, datasets, strict=True):
-            corners = _draw_front(axes, minutes[dataset], scores.loc[dataset, "mean"], list(styles), score)
-            _label(axes, minutes[dataset], scores.loc[dataset], styles, baseline, corners)
+            here = scores.loc[dataset]
+            made, beside = _made(styles, here), baseline if baseline in here.index else None
+            corners = _draw_front(axes, minutes[dataset], here["mean"], list(made), score)
+            _label(axes, minutes[dataset], here, made, beside, corners)
     return figure
+
+
+def _made(styles: Mapping[str, tuple[str, str]], scores: pd.DataFrame) -> dict[str, tuple[str, str]]:
+    """Return the styles of the models that have a score."""
+    return {model: style for model, style in styles.items() if model in scores.index}
 
 
 def _draw_models(axes: Axes, minutes: pd.Series, scores: pd.DataFrame, styles: Mapping[str, tuple[str, str]]) -> None:

@@ -61,6 +61,9 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
             # Variants follow each other as the settings do, the last of which runs fastest.
             maps = [found.iloc[start : start + rows * columns] for start in range(0, len(found), rows * columns)]
             for axes, part, row in zip(below, maps, of_rows, strict=True):
+                if part["mean"].isna().all():  # the model is not made for the dataset
+                    axes.set_axis_off()
+                    continue
                 image = _draw_map(axes, part, shape, (found["mean"].min(), found["mean"].max()), score.decimals)
                 parts = [dataset, *(f"{name.replace('_', ' ')}: {spelled(value)}" for name, value in row.items())]
                 axes.set_title("\n".join(parts), fontsize=8.5)

@@ -47,7 +47,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
             scores = each.factor * of_dataset[each.source].astype(float).unstack("seed")
             name = dataset if len(quantities) == 1 else f"{dataset}_{each.name}"
             shown = {name: (scores, Column(f"{dataset} {each.label}", each.decimals))}
-            for other in others:
+            for other in [model for model in others if model in scores.index]:
                 label = f"{dataset} {each.difference_label(f'against {other}')}"
                 difference = scores.drop(index=other) - scores.loc[other]
                 shown[f"{name}_against_{other}"] = (difference, Column(label, each.decimals, signed=True))

@@ -59,9 +59,10 @@ def make(settings: Parameters, scope: Scope) -> Table:
     frames = []
     for dataset in scope.stages[settings.stage]:
         here = scores[scores["dataset"] == dataset]
+        made = [row for row in rows if row in set(here["row"])]
         of_seeds = f1.factor * here.groupby("row")[f1.source].agg(["mean", "std"])
         costs = {MINUTES: seconds[dataset].groupby("row").mean(), MEMORY: _peaks(used[used["dataset"] == dataset])}
-        frame = pd.DataFrame({"dataset": dataset, f1.name: of_seeds["mean"]}, index=pd.Index(rows, name="model"))
+        frame = pd.DataFrame({"dataset": dataset, f1.name: of_seeds["mean"]}, index=pd.Index(made, name="model"))
         frame[f"{f1.name}_sd"] = of_seeds["std"]
         if settings.intervals:
             paired = paired_predictions(here)

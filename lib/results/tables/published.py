@@ -87,11 +87,15 @@ def make(settings: Parameters, scope: Scope) -> Table:
 
 def _ours(scope: Scope) -> Facts:
     """Return our numbers, called as the study's."""
-    rows = pd.DataFrame(
-        [(stage, row, owner) for stage, owners in scope.owners.items() for row, owner in owners.items()],
-        columns=["stage", "row", "model"],
-    )
-    grid = rows.merge(scope.runs, on=["stage", "model"]).drop(columns="model").rename(columns={"row": "model"})
+    cells = [
+        (stage, row, dataset, owner)
+        for stage, rows in scope.owners.items()
+        for row in rows
+        for dataset, owner in scope.made_for(stage, row).items()
+    ]
+    grid = pd.DataFrame(cells, columns=["stage", "row", "dataset", "model"])
+    grid = grid.merge(scope.runs, on=["stage", "dataset", "model"])
+    grid = grid.drop(columns="model").rename(columns={"row": "model"})
     grid["hardware"] = grid["hardware"].fillna("unknown")
     searched = grid["variant"] != ""
     by_score = grid[~searched].groupby(grid["score"].fillna("f1_macro"), sort=False)

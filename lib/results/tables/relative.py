@@ -1,6 +1,6 @@
 """Memory, time or weights in per cent of the reference: a row per model."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
 import pandas as pd
@@ -62,5 +62,13 @@ def make(settings: Parameters, scope: Scope) -> Table:
             frame[name] = percent.loc[dataset].to_numpy()
             printed[name] = Column(f"{place} {label} against {scope.reference} [%]", 1, signed=True)
     gaps = frame[list(printed)].isna().any(axis=None)
-    note = f"A dash: {COSTS[settings.column].obstacle} than that of {scope.reference}." if gaps else None
-    return Table(frame, printed, note)
+    return Table(frame, printed, _note(settings, scope, models) if gaps else None)
+
+
+def _note(settings: Parameters, scope: Scope, models: Sequence[str]) -> str:
+    """Return what a dash stands for."""
+    obstacle = COSTS[settings.column].obstacle
+    reasons = [f"{obstacle} than that of {scope.reference}"] if obstacle else []
+    if any(len(scope.made_for(stage, model)) < len(scope.stages[stage]) for stage in scope.stages for model in models):
+        reasons.append("a dataset that the model is not made for")
+    return f"A dash: {', or '.join(reasons)}."

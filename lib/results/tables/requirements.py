@@ -72,7 +72,8 @@ def make(settings: Parameters, scope: Scope) -> Table:
         everywhere = met.groupby("model").agg(_everywhere).assign(dataset=EVERYWHERE)
         words = pd.concat([words, everywhere.set_index("dataset", append=True)])
         datasets.append(EVERYWHERE)
-    words = words.reindex(pd.MultiIndex.from_product([models, datasets], names=["model", "dataset"]))
+    order = pd.MultiIndex.from_product([models, datasets], names=["model", "dataset"])
+    words = words.reindex(order[order.isin(words.index)])
     asked = [scope.families[model] in settings.savings and model != scope.reference for model, _ in words.index]
     words["cost"] = words["cost"].where(asked, "not asked")
     frame = figures.reindex(words.index).join(words)
@@ -92,7 +93,10 @@ def make(settings: Parameters, scope: Scope) -> Table:
 
 
 def _figures(settings: Parameters, scope: Scope) -> pd.DataFrame:
-    """Return the figures that verdicts rest on, by `model` and `dataset`; NaN where the records do not suffice."""
+    """Return the figures that verdicts rest on, by `model` and `dataset`; NaN where the records do not suffice.
+
+    A dataset that a model is not made for is left out.
+    """
     assert scope.reference is not None  # the study was checked
     score, models = scope.quantity(settings.column, settings.stage), scope.trained
     compared = [model for model in models if model != scope.reference]
@@ -117,7 +121,7 @@ def _figures(settings: Parameters, scope: Scope) -> pd.DataFrame:
     by_model = {
         name: each.reindex(datasets).reindex(columns=pd.Index(models, name="model")) for name, each in figures.items()
     }
-    return pd.DataFrame({name: each.unstack() for name, each in by_model.items()})
+    return pd.DataFrame({name: each.unstack() for name, each in by_model.items()}).dropna(subset="seeds")
 
 
 def _verdicts(settings: Parameters, scope: Scope, figures: pd.DataFrame) -> pd.DataFrame:

@@ -38,6 +38,8 @@ def make(settings: Parameters, scope: Scope) -> Table:
     seeds = scope.grid(stage).groupby("dataset")["seed"].nunique()
     rows = []
     for (dataset, model), found in variant_scores(scope, stage, score).groupby(["dataset", "row"], sort=False):
+        if not found["best"].any():
+            continue  # the model is not made for the dataset
         (best,) = found[found["best"]].itertuples()
         chosen = {short_name(name): value for name, value in variants[best.Index[-1]].items()}
         lead = best.mean - found.loc[~found["best"], "mean"].max()

@@ -57,7 +57,8 @@ def make(settings: Parameters, scope: Scope) -> Table:
     comparisons, powers, of_spans = [], [], False
     for dataset in scope.stages[settings.stage]:
         paired = paired_predictions(grid[grid["dataset"] == dataset])
-        compared = _compared(paired, pairs, dataset, settings)
+        there = [pair for pair in pairs if set(pair) <= set(paired.models)]
+        compared = _compared(paired, there, dataset, settings)
         comparisons.append(compared)
         if isinstance(paired, PairedSpans):
             of_spans = True

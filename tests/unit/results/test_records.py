@@ -92,7 +92,7 @@ def test_holes_are_all_named(tmp_path):
         write_run(tmp_path, "tapt", "favor-m64", "imdb", seed=2),
     ]
     with pytest.raises(DataError) as error:
-        select_grid(load_runs(folders), "finetune", ["sdpa", "lsh-h2-c64", "favor-m64"], ["imdb"], ["test_f1_macro"])
+        select_grid(load_runs(folders), "finetune", {"imdb": ["sdpa", "lsh-h2-c64", "favor-m64"]}, ["test_f1_macro"])
     for hole in (
         "finetune/lsh-h2-c64/imdb/seed-1",
         "finetune/lsh-h2-c64/imdb/seed-2",
@@ -101,13 +101,13 @@ def test_holes_are_all_named(tmp_path):
         assert f"{hole}: no record" in str(error.value)
     assert "sdpa" not in str(error.value)
     with pytest.raises(DataError, match="pretrain/sdpa/wikipedia/seed-any"):
-        select_grid(load_runs([]), "pretrain", ["sdpa"], ["wikipedia"], ["train_loss"])
+        select_grid(load_runs([]), "pretrain", {"wikipedia": ["sdpa"]}, ["train_loss"])
 
 
 def test_a_record_without_the_figure_is_a_hole_unless_nothing_is_trained(tmp_path):
     folders = [write_run(tmp_path, "finetune", "sdpa", "imdb", seconds_per_epoch=None)]
     folders.append(write_baseline(tmp_path, "imdb", 0.8))
-    arguments = load_runs(folders), "finetune", ["sdpa", "tfidf"], ["imdb"]
+    arguments = load_runs(folders), "finetune", {"imdb": ["sdpa", "tfidf"]}
     with pytest.raises(DataError, match=r"^(?!.*tfidf).*finetune/sdpa/imdb/seed-0.*seconds_per_epoch"):
         select_grid(*arguments, ["seconds_per_epoch"])
     assert len(select_grid(*arguments, ["seconds"])) == 2
@@ -117,7 +117,7 @@ def test_a_cell_of_two_runs_is_named():
     """As foreign records may have it; our own are refused before."""
     row = {"stage": "finetune", "model": "sdpa", "dataset": "imdb", "variant": "", "seed": 1}
     with pytest.raises(DataError, match="finetune/sdpa/imdb/seed-1: 2 "):
-        select_grid(pd.DataFrame([row, row]), "finetune", ["sdpa"], ["imdb"], [])
+        select_grid(pd.DataFrame([row, row]), "finetune", {"imdb": ["sdpa"]}, [])
 
 
 def test_the_score_of_a_run_bears_the_name_of_its_metric(tmp_path):

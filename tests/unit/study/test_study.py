@@ -41,7 +41,7 @@ def test_every_model_of_the_grid_passes_the_three_stages(shipped):
     for name in MECHANISMS:
         assert graph.chain("finetune") == ["finetune", "tapt", "pretrain"]
         assert graph.stages_of(name) == ["pretrain", "tapt", "finetune"]
-        assert graph.backbone_at(name, "tapt").mechanism.name() == name
+        assert graph.backbone_at(name, "tapt", "imdb").mechanism.name() == name
     assert graph.stages_of("tfidf") == ["finetune"]
     assert not graph.trains("tfidf", "finetune", "imdb")
 
@@ -1297,7 +1297,7 @@ def test_a_model_may_skip_a_stage_between_two_others():
 
 def test_a_model_may_change_its_mechanism_where_weights_fit():
     graph = study(("models/sdpa/changes", {"tapt": {"mechanism": "favor-m64"}})).graph
-    kinds = [graph.backbone_at("sdpa", stage).mechanism.kind for stage in graph.experiment.stages]
+    kinds = [graph.backbone_at("sdpa", stage, "imdb").mechanism.kind for stage in graph.experiment.stages]
     assert kinds == ["sdpa", "favor", "favor"]
 
 
@@ -1348,7 +1348,10 @@ def test_models_that_deviate_share_no_runs_from_there_on():
     same = {"backbone": "encoder", "mechanism": "sdpa"}
     deviating = same | {"deviations": {"tapt": {"recipe": {"epochs": 3}}}}
     graph = study(("models/same", same), ("models/deviating", deviating)).graph
-    owners = [[graph.owner(name, stage) for stage in graph.experiment.stages] for name in ("same", "deviating")]
+    owners = [
+        [graph.owner(name, stage, next(iter(section.data))) for stage, section in graph.experiment.stages.items()]
+        for name in ("same", "deviating")
+    ]
     assert owners == [["sdpa"] * 3, ["sdpa", "deviating", "deviating"]]
 
 
@@ -1390,7 +1393,7 @@ def test_a_model_that_reads_texts_needs_no_tokenizer():
     only = [(f"models/{name}", DELETE) for name in ("sdpa", "lsh-h2-c64", "favor-m64")]
     stages = [("stages/pretrain", DELETE), ("stages/tapt", DELETE), ("stages/finetune/start", DELETE)]
     graph = study(*only, *stages, ("models/tfidf/skip", DELETE), ("tokenizers", {})).graph
-    assert not graph.reads_tokens("tfidf", "finetune")
+    assert not graph.reads_tokens("tfidf", "finetune", "imdb")
 
 
 def test_what_may_move_can_be_accepted():
@@ -1471,8 +1474,8 @@ def test_a_mechanism_may_carry_a_suffix():
     masked = {"kind": "lsh", "num_hashes": 2, "chunk_size": 64, "mask_within_chunks": True}
     model = {"backbone": "encoder", "mechanism": "lsh-h2-c64-masked"}
     graph = study(("mechanisms/lsh-h2-c64-masked", masked), ("models/masked", model)).graph
-    assert graph.backbone_at("masked", "pretrain").mechanism.mask_within_chunks
-    assert not graph.backbone_at("lsh-h2-c64", "pretrain").mechanism.mask_within_chunks
+    assert graph.backbone_at("masked", "pretrain", "wikipedia").mechanism.mask_within_chunks
+    assert not graph.backbone_at("lsh-h2-c64", "pretrain", "wikipedia").mechanism.mask_within_chunks
 
 
 def test_an_entry_of_a_stage_lies_over_what_entries_share():

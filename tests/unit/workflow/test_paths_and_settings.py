@@ -136,8 +136,8 @@ SWAP = ("models/swap", {"backbone": "encoder", "mechanism": "sdpa", "changes": {
 
 def test_models_share_the_runs_up_to_which_they_are_the_same():
     made = plan(SWAP)
-    assert made.graph.owners("pretrain") == ["sdpa", "lsh-h2-c64", "favor-m64"]
-    assert made.graph.owners("tapt") == ["sdpa", "lsh-h2-c64", "favor-m64", "swap"]
+    assert made.graph.owners("pretrain", "wikipedia") == ["sdpa", "lsh-h2-c64", "favor-m64"]
+    assert made.graph.owners("tapt", "imdb") == ["sdpa", "lsh-h2-c64", "favor-m64", "swap"]
     assert made.start(made.run(key("tapt", "swap"))) == [f"{FIRST}/pretrain/sdpa/wikipedia/seed-1/model"]
     assert made.start(made.run(key("finetune", "swap"))) == [f"{FIRST}/tapt/swap/imdb/seed-1/model"]
     assert json.loads(made.run(key("tapt", "swap")).settings)["backbone"]["mechanism"]["kind"] == "favor"
@@ -149,7 +149,7 @@ def test_the_first_model_of_the_study_owns_what_is_shared():
     models = late["experiment"]["models"]
     late["experiment"]["models"] = {"swap": models.pop("swap"), **models}
     made = Plan(load_study([("late.yaml", late)]))
-    assert made.graph.owners("pretrain") == ["swap", "lsh-h2-c64", "favor-m64"]
+    assert made.graph.owners("pretrain", "wikipedia") == ["swap", "lsh-h2-c64", "favor-m64"]
     assert made.start(made.run(key("tapt", "sdpa"))) == [f"{FIRST}/pretrain/swap/wikipedia/seed-1/model"]
 
 
@@ -173,8 +173,8 @@ def test_a_table_of_several_stages_finds_the_runs_of_each_model_at_each_stage():
     assert shown["models"] == ["swap", "sdpa", "favor-m64"]
     assert shown["stages"] == [["tapt", ["imdb", "arxiv"]], ["pretrain", ["wikipedia"]]]
     assert shown["owners"] == {
-        "tapt": {"swap": "swap", "sdpa": "sdpa", "favor-m64": "favor-m64"},
-        "pretrain": {"swap": "sdpa", "sdpa": "sdpa", "favor-m64": "favor-m64"},
+        "tapt": {model: dict.fromkeys(["imdb", "arxiv"], model) for model in ("swap", "sdpa", "favor-m64")},
+        "pretrain": {"swap": {"wikipedia": "sdpa"}, **{model: {"wikipedia": model} for model in ("sdpa", "favor-m64")}},
     }
     files = [f"{FIRST}/pretrain/{model}/wikipedia/seed-1/run.json" for model in ("sdpa", "favor-m64")]
     files += [
@@ -213,14 +213,15 @@ def test_models_that_differ_in_anything_share_nothing(difference):
         ("models/favor-m64", {"backbone": "encoder", "mechanism": "lsh-h2-c64", "tokenizer": "wordpiece"}),
     )
     for stage in STAGES:
-        assert "twin" not in made.graph.owners(stage)
-        assert "near" in made.graph.owners(stage)
+        dataset = "wikipedia" if stage == "pretrain" else "imdb"
+        assert "twin" not in made.graph.owners(stage, dataset)
+        assert "near" in made.graph.owners(stage, dataset)
 
 
 def test_a_model_that_skips_a_stage_shares_what_comes_before_it_only():
     made = plan(("models/direct", {"backbone": "encoder", "mechanism": "sdpa", "skip": ["tapt"]}))
-    assert "direct" not in made.graph.owners("pretrain")
-    assert "direct" in made.graph.owners("finetune")
+    assert "direct" not in made.graph.owners("pretrain", "wikipedia")
+    assert "direct" in made.graph.owners("finetune", "imdb")
     assert made.start(made.run(key("finetune", "direct"))) == [f"{FIRST}/pretrain/sdpa/wikipedia/seed-1/model"]
 
 
@@ -718,7 +719,9 @@ def test_the_reference_is_the_row_of_its_runs(monkeypatch):
     table = {"stage": "tapt", "columns": ["loss"], "models": ["favor-m64"]}
     scope = reported(twin, tables={"loss": table}, reference="twin").report.tables["loss"]["scope"]
     assert (scope["models"], scope["reference"], scope["baseline"]) == (["favor-m64"], "sdpa", None)
-    assert scope["owners"] == {"tapt": {"favor-m64": "favor-m64", "sdpa": "sdpa"}}
+    assert scope["owners"] == {
+        "tapt": {model: dict.fromkeys(["imdb", "arxiv"], model) for model in ("favor-m64", "sdpa")}
+    }
 
 
 GROUPED = {
@@ -751,7 +754,7 @@ def test_scores_by_group_are_one_table_per_dataset_and_one_figure():
     assert shown["scope"] == {
         "models": models,
         "stages": [["finetune", ["imdb", "arxiv"]]],
-        "owners": {"finetune": {model: model for model in models}},
+        "owners": {"finetune": {model: dict.fromkeys(["imdb", "arxiv"], model) for model in models}},
         "families": {"tfidf": "tfidf", "sdpa": "sdpa", "lsh-h2-c64": "lsh", "favor-m64": "favor"},
         "groups": {"imdb": "words", "arxiv": "pages"},
         "group_names": {},

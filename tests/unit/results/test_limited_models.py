@@ -1,0 +1,173 @@
+"""Tables and figures of a model that is not made for all datasets: it has a dash there, or no row or point."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+from run_records import scope_of, write_baseline, write_predictions, write_run
+from run_records import write_group_predictions as write_groups
+
+from lib.core.errors import DataError
+from lib.core.record import HISTORY
+from lib.results.parameters import FIGURES, TABLES
+
+DATASETS = ["imdb", "arxiv"]
+STAGES = dict.fromkeys(("tapt", "finetune"), DATASETS)
+MODELS = ["sdpa", "favor-m64", "hybrid"]
+TIME = {"time": ["tapt", "finetune"]}
+VARIANTS = [{"recipe.freeze_layers": layers} for layers in (0, 1)]
+
+
+@pytest.fixture
+def scope(tmp_path):
+    """The scope of three models and a baseline, one of which was made for arxiv only."""
+    folders = []
+    for place, model in enumerate(MODELS):
+        for dataset in DATASETS if model != "hybrid" else DATASETS[1:]:
+            values = {"seconds": 60.0 * (place + 1), "peak_memory_mb": 1024.0 * (place + 1)}
+            folders.append(write_run(tmp_path, "tapt", model, dataset, **values))
+            folders.append(write_run(tmp_path, "finetune", model, dataset, test_f1_macro=0.8 - place / 10, **values))
+            right = 30 - 5 * place
+            write_predictions(
+                folders[-1], ["no", "yes"], [0, 1] * 20, [0, 1] * (right // 2) + [1, 0] * (20 - right // 2)
+            )
+            history = pd.DataFrame({"epoch": [1, 2], "seconds": [30.0, 30.0], "train_loss": [3.0, 2.0 + place]})
+            history.to_csv(folders[-1] / HISTORY, index=False)
+    for dataset in DATASETS:
+        folders.append(write_baseline(tmp_path, dataset, 0.5))
+        write_predictions(folders[-1], ["no", "yes"], [0, 1] * 20, [0, 0] * 20)
+    every = {model: model for model in [*MODELS, "tfidf"]} | {"hybrid": {"arxiv": "hybrid"}}
+    owners = {"tapt": {name: own for name, own in every.items() if name != "tfidf"}, "finetune": every}
+    families = {"sdpa": "sdpa", "favor-m64": "favor", "hybrid": "favor"}
+    beside = {"reference": "sdpa", "baseline": "tfidf"}
+    return scope_of(folders, STAGES, MODELS, owners=owners, families=families, **beside)
+
+
+def table(scope, **settings):
+    """Return a table as text, with a row's name as its index."""
+    parameters = TABLES.parse(settings)
+    made = TABLES.load(parameters.kind, "table").make(parameters, scope)
+    assert "| hybrid" in made.to_markdown()
+    return made
+
+
+def title_of(axes):
+    return axes.get_title(loc="left") or axes.get_title()
+
+
+def row(made, model="hybrid"):
+    return made.frame.set_index("model").loc[model]
+
+
+def test_a_table_of_a_stage_has_a_dash(scope):
+    one = dataclasses.replace(scope, stages={"finetune": DATASETS})
+    found = row(table(one, stage="finetune", columns=["f1", "memory"]))
+    assert np.isnan([found["imdb_f1_macro_percent"], found["imdb_peak_memory_gib"]]).all()
+    assert found["arxiv_f1_macro_percent"] == pytest.approx(60)
+
+
+def test_differences_and_costs_have_a_dash_and_say_why(scope):
+    found = row(table(scope, kind="difference", stage="finetune"))
+    assert np.isnan([found["imdb"], found["imdb_against_sdpa"], found["imdb_against_tfidf"]]).all()
+    assert found["arxiv_against_sdpa"] == pytest.approx(-20)
+    made = table(scope, kind="relative", stage=[["tapt", "finetune"]], column="memory")
+    assert np.isnan(row(made)["imdb"])
+    assert row(made)["arxiv"] == pytest.approx(200)
+    assert made.note.endswith("or a dataset that the model is not made for.")
+
+
+@pytest.mark.parametrize("intervals", [True, False])
+def test_the_front_is_of_the_models_that_there_are(scope, intervals):
+    settings = {"kind": "pareto", "stage": "finetune", "intervals": intervals, "resamples": 1000}
+    frame = table(scope, **settings, **TIME).frame
+    assert frame.groupby("dataset")["model"].agg(list).to_dict() == {"imdb": MODELS[:2], "arxiv": MODELS}
+    assert frame["front"].tolist() == ["yes", "no", "yes", "no", "no"]
+
+
+def test_requirements_are_of_the_datasets_that_a_model_is_made_for(scope):
+    settings = {"savings": {"favor": {"time": 20, "memory": 30}}, "spread": 1, "seeds": 2}
+    frame = table(scope, kind="requirements", stage="finetune", **settings, **TIME).frame
+    own = frame[frame["model"] == "hybrid"]
+    assert own["dataset"].tolist() == ["arxiv", "all"]
+    assert own["quality"].tolist() == ["not met", "not met (on 1 of 1)"]
+
+
+def test_tests_are_of_the_pairs_that_there_are(scope):
+    frame = table(scope, kind="significance", stage="finetune", resamples=1000).frame
+    pairs = [*zip(frame["dataset"], frame["model"], frame["against"], strict=True)]
+    assert [pair[:2] for pair in pairs if pair[1] == "hybrid"] == [("arxiv", "hybrid")] * 2
+    assert len(pairs) == 3 + 5
+
+
+def test_hours_are_of_the_runs_that_there_are(scope):
+    hours = row(table(scope, kind="compute", time=["tapt", "finetune"]))["hours"]
+    assert hours == pytest.approx(2 * 180 / 3600)
+
+
+def test_a_run_that_should_be_there_is_a_hole_still(scope):
+    owners = scope.owners["finetune"] | {"hybrid": {"imdb": "hybrid"}}
+    missing = scope_of(scope.files, STAGES, MODELS, owners=scope.owners | {"finetune": owners}, files=scope.files)
+    with pytest.raises(DataError, match="finetune/hybrid/imdb/seed-0: no record"):
+        missing.grid("finetune")
+
+
+FIGURES_OF = {
+    "bars": {"columns": ["minutes", "f1"]},
+    "loss": {},
+    "score_time": TIME,
+    "score_intervals": {"resamples": 1000},
+}
+
+
+@pytest.mark.parametrize("kind", FIGURES_OF)
+def test_figures_draw_the_models_that_there_are(scope, kind):
+    parameters = FIGURES.parse({"kind": kind, "stage": "finetune", **FIGURES_OF[kind]})
+    figure = FIGURES.load(kind, "figure").draw(parameters, scope)
+    panels = {title_of(axes): axes for axes in figure.axes if title_of(axes)}
+    named = {
+        dataset: {str(artist.get_gid()) for artist in axes.findobj(lambda each: each.get_gid() in MODELS)}
+        | {str(line.get_label()) for line in axes.lines if line.get_label() in MODELS}
+        for dataset, axes in panels.items()
+    }
+    assert named == {"imdb": set(MODELS[:2]), "arxiv": set(MODELS)}
+
+
+def test_reliability_and_groups_are_drawn_of_the_models_that_there_are(tmp_path):
+    folders = []
+    for model, dataset in (("sdpa", "imdb"), ("sdpa", "arxiv"), ("hybrid", "arxiv")):
+        folders.append(write_run(tmp_path, "finetune", model, dataset))
+        write_groups(folders[-1], [(16, 0, 0), (16, 1, 1), (32, 0, 1), (32, 1, 1)])
+        documents = pd.read_parquet(folders[-1] / "predictions.parquet")
+        documents["probabilities"] = [[0.9, 0.1] if each == 0 else [0.2, 0.8] for each in documents["prediction"]]
+        documents.to_parquet(folders[-1] / "predictions.parquet", index=False)
+    owners = {"finetune": {"sdpa": "sdpa", "hybrid": {"arxiv": "hybrid"}}}
+    fields = {"owners": owners, "groups": dict.fromkeys(DATASETS, "words")}
+    made = scope_of(folders, {"finetune": DATASETS}, ["sdpa", "hybrid"], **fields)
+    for kind in ("calibration", "group_score"):
+        figure = FIGURES.load(kind, "figure").draw(FIGURES.parse({"kind": kind, "stage": "finetune"}), made)
+        lines = {title_of(axes): [line.get_label() for line in axes.lines] for axes in figure.axes if title_of(axes)}
+        assert [("hybrid" in lines[dataset], "sdpa" in lines[dataset]) for dataset in DATASETS] == [
+            (False, True), (True, True),
+        ]  # fmt: skip
+
+
+def test_a_search_has_dashes_and_no_map(tmp_path):
+    folders = [
+        write_run(tmp_path, "search", model, dataset, variant=variant, eval_f1_macro=0.5 + place / 10)
+        for model, dataset in (("sdpa", "imdb"), ("sdpa", "arxiv"), ("hybrid", "arxiv"))
+        for place, variant in enumerate(VARIANTS)
+    ]
+    owners = {"search": {"sdpa": "sdpa", "hybrid": {"arxiv": "hybrid"}}}
+    fields = {"owners": owners, "variants": {"search": VARIANTS}}
+    made = scope_of(folders, {"search": DATASETS}, ["sdpa", "hybrid"], **fields)
+    found = table(made, kind="search", stage="search")
+    own = found.frame[found.frame["model"] == "hybrid"]
+    assert own["imdb"].isna().all()
+    assert own["arxiv"].tolist() == [50, 60]
+    best = table(made, kind="search_best", stage="search").frame
+    assert list(zip(best["dataset"], best["model"], strict=True)) == [
+        ("imdb", "sdpa"), ("arxiv", "sdpa"), ("arxiv", "hybrid"),
+    ]  # fmt: skip
+    figure = FIGURES.load("search", "figure").draw(FIGURES.parse({"kind": "search", "stage": "search"}), made)
+    assert [axes.axison for axes in figure.axes[:4]] == [True, True, False, True]

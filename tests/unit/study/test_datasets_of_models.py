@@ -1,0 +1,285 @@
+"""Models that are otherwise on one dataset, and models that are made for some datasets only."""
+
+import json
+
+import pytest
+from studies import SMALL, changed, study
+
+from lib.core.errors import ConfigError
+from lib.core.identity import RunId
+from lib.study.configuration import load_study
+from lib.workflow.plan import Plan
+
+MIXED = ("models/mixed", {"backbone": "encoder", "mechanism": "sdpa", "changes": {}})
+ON_ARXIV = ("models/mixed/changes", {"tapt": {"data": {"arxiv": {"mechanism": "favor-m64"}}}})
+LIMITED = ("models/mixed/datasets", ["arxiv"])
+
+
+def kinds(graph, model="mixed"):
+    """Return the kind of mechanism of a model at every stage and dataset."""
+    at = {(stage, entry): graph.backbone_at(name, stage, entry) for name, stage, entry in graph.places if name == model}
+    return {place: backbone.held_mechanism.kind for place, backbone in at.items()}
+
+
+def runs_of(study, model):
+    return ["/".join(run.id[:3]) for run in study.runs if (run.id.model, run.id.seed) == (model, 1)]
+
+
+# A change on one dataset
+
+
+def test_a_change_on_one_dataset_holds_there_and_for_what_starts_from_it():
+    assert kinds(study(MIXED, ON_ARXIV).graph) == {
+        ("pretrain", "wikipedia"): "sdpa",
+        ("tapt", "imdb"): "sdpa",
+        ("tapt", "arxiv"): "favor",
+        ("finetune", "imdb"): "sdpa",
+        ("finetune", "arxiv"): "favor",
+    }
+
+
+def test_what_starts_from_another_entry_has_what_that_has():
+    crossed = ("stages/finetune/data", {"imdb": {"start": "arxiv"}, "arxiv": {"start": "imdb"}})
+    found = kinds(study(MIXED, ON_ARXIV, crossed).graph)
+    assert (found["finetune", "imdb"], found["finetune", "arxiv"]) == ("favor", "sdpa")
+
+
+def test_a_change_on_one_dataset_comes_before_that_of_its_stage_and_a_later_stage_may_change_again():
+    changes = {
+        "tapt": {"mechanism": "lsh-h2-c64", "data": {"arxiv": {"mechanism": "favor-m64"}}},
+        "finetune": {"data": {"arxiv": {"mechanism": "lsh-h2-c64"}}},
+    }
+    sharing = SMALL["experiment"]["backbones"]["encoder"] | {"kind": "encoder"}
+    with pytest.raises(ConfigError, match="models.mixed: from tapt to finetune on arxiv, .*share"):
+        study(MIXED, ("models/mixed/changes", changes), ("backbones/encoder", sharing))
+    changes = {
+        "tapt": {"mechanism": "favor-m64", "data": {"arxiv": {"mechanism": "sdpa"}}},
+        "finetune": {"data": {"arxiv": {"mechanism": "favor-m64"}}},
+    }
+    found = kinds(study(MIXED, ("models/mixed/changes", changes)).graph)
+    assert [found["tapt", entry] for entry in ("imdb", "arxiv")] == ["favor", "sdpa"]
+    assert [found["finetune", entry] for entry in ("imdb", "arxiv")] == ["favor", "favor"]
+
+
+def test_runs_are_shared_where_settings_agree_and_only_there():
+    made = study(MIXED, ON_ARXIV)
+    assert runs_of(made, "mixed") == ["tapt/mixed/arxiv", "finetune/mixed/arxiv"]
+    graph = made.graph
+    owners = {
+        (stage, entry): graph.owner("mixed", stage, entry) for name, stage, entry in graph.places if name == "mixed"
+    }
+    assert [place for place, owner in owners.items() if owner == "mixed"] == [("tapt", "arxiv"), ("finetune", "arxiv")]
+    assert set(owners.values()) == {"sdpa", "mixed"}
+    runs = {run.id: run for run in made.runs}
+    assert runs[RunId("finetune", "mixed", "arxiv", 1)].parent == RunId("tapt", "mixed", "arxiv", 1)
+    assert runs[RunId("tapt", "mixed", "arxiv", 1)].parent == RunId("pretrain", "sdpa", "wikipedia", 1)
+    assert runs[RunId("finetune", "sdpa", "imdb", 1)].parent == RunId("tapt", "sdpa", "imdb", 1)
+
+
+def test_settings_of_runs_differ_only_on_that_dataset():
+    before = {
+        run.id: run.settings for run in study(("models/mixed", {"backbone": "encoder", "mechanism": "sdpa"})).runs
+    }
+    made = {run.id: run.settings for run in study(MIXED, ON_ARXIV).runs}
+    assert {name: made[name] for name in before} == before
+    mechanism = json.loads(made[RunId("finetune", "mixed", "arxiv", 1)])["backbone"]["mechanism"]
+    favor = next(settings for name, settings in before.items() if name[:3] == ("finetune", "favor-m64", "arxiv"))
+    assert mechanism == json.loads(favor)["backbone"]["mechanism"]
+
+
+def test_time_and_code_of_a_run_are_those_of_its_own_mechanism():
+    made = Plan(study(MIXED, ON_ARXIV))
+    codes = {name: made.code(made.run(RunId("finetune", name, "arxiv", 1))) for name in ("sdpa", "mixed", "favor-m64")}
+    assert codes["mixed"] == codes["favor-m64"] != codes["sdpa"]
+
+
+def test_tables_read_the_runs_of_each_dataset():
+    report = {"tables": {"f1": {"stage": "finetune", "columns": ["f1"], "models": ["sdpa", "mixed"]}}}
+    made = Plan(study(MIXED, ON_ARXIV, layers=[("report.yaml", {"report": report})]))
+    scope = made.report.tables["f1"]["scope"]
+    assert scope["owners"]["finetune"]["mixed"] == {"imdb": "sdpa", "arxiv": "mixed"}
+    assert [file for file in made.report.inputs(scope) if "seed-1" in file] == [
+        f"results/runs/finetune/{place}/seed-1/run.json" for place in ("sdpa/imdb", "sdpa/arxiv", "mixed/arxiv")
+    ]
+    alone = {"tables": {"f1": report["tables"]["f1"] | {"datasets": ["imdb"]}}}
+    made = Plan(study(MIXED, ON_ARXIV, layers=[("report.yaml", {"report": alone})]))
+    assert made.report.tables["f1"]["scope"]["models"] == ["sdpa"], "one row of equal runs"
+
+
+def test_lengths_are_checked_with_the_backbone_of_the_dataset():
+    short = SMALL["experiment"]["backbones"]["encoder"] | {
+        "position_embedding_type": "learned",
+        "max_position_embeddings": 64,
+    }
+    own = [
+        ("backbones/short", short),
+        ("datasets/imdb/max_tokens", 64),
+        (
+            "models/mixed",
+            {"backbone": "encoder", "mechanism": "sdpa", "start": "scratch", "skip": ["pretrain", "tapt"]},
+        ),
+    ]
+    fitting = ("models/mixed/changes", {"finetune": {"data": {"imdb": {"backbone": "short"}}}})
+    assert study(*own, fitting).graph.backbone_at("mixed", "finetune", "imdb").longest() == 64
+    with pytest.raises(
+        ConfigError, match="backbones.short: reads 64 tokens at most in mixed, but arxiv has max_tokens"
+    ):
+        study(*own, ("models/mixed/changes", {"finetune": {"data": {"arxiv": {"backbone": "short"}}}}))
+
+
+WRONG = {
+    "an unknown dataset": (
+        {"tapt": {"data": {"news": {"mechanism": "sdpa"}}}},
+        "data.news: tapt does not work on 'news'",
+    ),
+    "a corpus of another stage": (
+        {"tapt": {"data": {"wikipedia": {"mechanism": "sdpa"}}}},
+        "data.wikipedia: tapt does not work on 'wikipedia'. Known: imdb, arxiv",
+    ),
+    "an unknown mechanism": (
+        {"tapt": {"data": {"arxiv": {"mechanism": "favor"}}}},
+        "changes.tapt.data.arxiv.mechanism: there is no 'favor'",
+    ),
+    "an unknown backbone": (
+        {"tapt": {"data": {"arxiv": {"backbone": "wide"}}}},
+        "changes.tapt.data.arxiv.backbone: there is no 'wide'",
+    ),
+    "a backbone without mechanisms": (
+        {"tapt": {"data": {"arxiv": {"backbone": "tfidf", "mechanism": "sdpa"}}}},
+        "changes.tapt.data.arxiv.mechanism: its backbone takes none",
+    ),
+    "weights that do not fit": (
+        {"tapt": {"data": {"arxiv": {"mechanism": "lsh-h2-c64"}}}},
+        "models.mixed: from pretrain to tapt on arxiv, ",
+    ),
+    "a stage that is no stage": ({"adapt": {"data": {"arxiv": {"mechanism": "sdpa"}}}}, "changes: there is no 'adapt'"),
+    "an unknown key": ({"tapt": {"data": {"arxiv": {"recipe": {}}}}}, "changes.tapt.data.arxiv.recipe: unknown key"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_change_that_cannot_be_is_named(case):
+    changes, expected = WRONG[case]
+    with pytest.raises(ConfigError) as error:
+        study(MIXED, ("models/mixed/changes", changes))
+    assert expected in str(error.value)
+
+
+def test_a_change_at_a_stage_that_is_skipped_or_on_a_dataset_that_is_left_out_is_named():
+    with pytest.raises(ConfigError, match=r"data.arxiv: mixed does not pass tapt\. Name the first stage"):
+        study(MIXED, ON_ARXIV, ("models/mixed/skip", ["tapt"]))
+    with pytest.raises(ConfigError, match=r"data.arxiv: models.mixed.datasets leaves arxiv out"):
+        study(MIXED, ON_ARXIV, ("models/mixed/datasets", ["imdb"]))
+
+
+def test_a_dataset_that_is_taken_out_takes_its_changes_along():
+    gone = ("small.yaml", {"experiment": {"datasets": {"arxiv": None}}})
+    made = study(MIXED, ON_ARXIV, layers=[gone])
+    assert runs_of(made, "mixed") == []
+    assert "mixed" not in study(MIXED, LIMITED, layers=[gone]).experiment.models, "as it was made for no other"
+
+
+# A model for some datasets
+
+
+def test_a_model_has_runs_on_its_datasets_and_passes_stages_on_corpora():
+    made = study(MIXED, ON_ARXIV, LIMITED)
+    assert made.graph.stages_of("mixed") == ["pretrain", "tapt", "finetune"]
+    assert [place[1:] for place in made.graph.places if place[0] == "mixed"] == [
+        ("pretrain", "wikipedia"), ("tapt", "arxiv"), ("finetune", "arxiv"),
+    ]  # fmt: skip
+    whole = study(MIXED, ("models/mixed/changes", {"tapt": {"mechanism": "favor-m64"}}))
+    limited = study(MIXED, ("models/mixed/changes", {"tapt": {"mechanism": "favor-m64"}}), LIMITED)
+    settings = {run.id: run.settings for run in limited.runs}
+    gone = [run.id for run in whole.runs if run.id not in settings]
+    assert {name[:3] for name in gone} == {("tapt", "mixed", "imdb"), ("finetune", "mixed", "imdb")}
+    assert all(settings[run.id] == run.settings for run in whole.runs if run.id in settings)
+
+
+def test_the_first_model_with_a_run_owns_it():
+    first = changed(SMALL, ("experiment/models/sdpa/datasets", ["arxiv"]))
+    first["experiment"]["models"]["twin"] = {"backbone": "encoder", "mechanism": "sdpa"}
+    graph = load_study([("small.yaml", first)]).graph
+    assert [graph.owner("twin", "finetune", entry) for entry in ("imdb", "arxiv")] == ["twin", "sdpa"]
+    assert "sdpa" not in graph.owners("finetune", "imdb")
+
+
+REPORT = {
+    "tables": {
+        "f1": {"stage": "finetune", "columns": ["f1"]},
+        "imdb": {"stage": "finetune", "columns": ["f1"], "datasets": ["imdb"]},
+        "each": {"kind": "parameters", "stage": "finetune"},
+        "classes": {"kind": "classes", "stage": "finetune", "models": ["mixed"]},
+    }
+}
+
+
+def test_tables_have_no_row_of_a_model_without_runs_in_them():
+    made = Plan(study(MIXED, ON_ARXIV, LIMITED, layers=[("report.yaml", {"report": REPORT})]))
+    models = {name: table["scope"]["models"] for name, table in made.report.tables.items()}
+    every = ["tfidf", "sdpa", "lsh-h2-c64", "favor-m64"]
+    assert models == {
+        "f1": [*every, "mixed"],
+        "imdb": every,
+        "each_imdb": every,
+        "each_arxiv": [*every, "mixed"],
+        "classes_arxiv": ["mixed"],
+    }
+    assert made.report.tables["classes_arxiv"]["scope"]["stages"] == [["finetune", ["arxiv"]]]
+
+
+LACKING = {
+    "an unknown dataset": ([("models/mixed/datasets", ["news"])], {}, "models.mixed.datasets: there is no 'news'"),
+    "a corpus": (
+        [("models/mixed/datasets", ["wikipedia"])],
+        {},
+        "datasets: there is no 'wikipedia'. Known: imdb, arxiv",
+    ),
+    "none": ([("models/mixed/datasets", [])], {}, "models.mixed.datasets: List should have at least 1 item"),
+    "a parent that is left out": (
+        [LIMITED, ("stages/finetune/data", {"imdb": {}, "arxiv": {"start": "imdb"}})],
+        {},
+        "models.mixed.datasets: finetune on arxiv starts from tapt on imdb, which is left out. Name imdb, too, or let",
+    ),
+    "a table of a dataset that is left out": (
+        [LIMITED],
+        {"tables": {"f1": {"stage": "finetune", "columns": ["f1"], "models": ["mixed"], "datasets": ["imdb"]}}},
+        "report.tables.f1.models: mixed has no run on imdb (its datasets: arxiv). Leave it out",
+    ),
+    "a reference that is left out": (
+        [LIMITED],
+        {"reference": "mixed", "tables": {"f1": {"kind": "difference", "stage": "finetune"}}},
+        "report.tables.f1: compares models with mixed on imdb, which its datasets leave out",
+    ),
+    "an analysis": (
+        [LIMITED],
+        {"analyses": {"a": {"kind": "heads", "stage": "tapt", "dataset": "imdb", "models": ["mixed"]}}},
+        "report.analyses.a.models: mixed has no run on imdb (its datasets: arxiv). Leave it out",
+    ),
+    "a teacher": (
+        [
+            LIMITED,
+            ("models/sdpa/deviations", {"finetune": {"task": {"kind": "distillation", "teacher": "mixed"}}}),
+        ],
+        {},
+        "at finetune on imdb its teacher is mixed, which does not pass finetune there",
+    ),
+    "best settings": (
+        [
+            ("models/sdpa/datasets", ["arxiv"]),
+            ("stages/search", SMALL["experiment"]["stages"]["finetune"] | {"models": ["sdpa"], "seeds": [1]}),
+            ("stages/search/variants", {"recipe.learning_rate": [1e-3, 2e-3]}),
+            ("stages/finetune/settings_from", "search"),
+        ],
+        {},
+        "stages.finetune.settings_from: the model of search is not made for imdb",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", LACKING)
+def test_what_a_limited_model_lacks_is_named(case):
+    changes, report, expected = LACKING[case]
+    with pytest.raises(ConfigError) as error:
+        study(MIXED, *changes, layers=[("report.yaml", {"report": report})])
+    assert expected in str(error.value)
