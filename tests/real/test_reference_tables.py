@@ -30,6 +30,14 @@ OTHERWISE = {
     ("4.15", "favor-m128", "arxiv", "minutes"),
 }
 """Printed numbers that the records do not give (docs/fidelity.md), by table, model, dataset and quantity."""
+AT_HAND = {
+    "experiment": {"models": {"sdpa-then-favor-m128": None}},
+    "report": {
+        "tables": {"hybrid": None, **{name: {"datasets": ["imdb"]} for name in ("search", "search_best")}},
+        "figures": {"search": {"datasets": ["imdb"]}},
+    },
+}
+"""Of the 123 records, the 99 beside the repository lack the hybrid, and the search on two datasets."""
 
 pytestmark = pytest.mark.real
 
@@ -49,7 +57,7 @@ def imported(tmp_path_factory):
 def made(imported):
     """Every table of the study by name, its figures being made as well, and the seconds that it took."""
     layers = read_layers([ROOT / "config/imported.yaml"])
-    plan = Plan(load_study([*layers, ("test", {"execution": {"results": str(imported[0])}})]))
+    plan = Plan(load_study([*layers, ("test", AT_HAND | {"execution": {"results": str(imported[0])}})]))
     plan.check()
     begin, tables = time.process_time(), {}
     for name, shown in plan.report.tables.items():
