@@ -25,7 +25,8 @@ class HubSource(Section):
     revision: Revision = Field("main", description="Commit; if `unpinned`, also a tag or branch.")
     unpinned: bool = Field(False, description="Accept a revision that may change; the download warns once.")
     files: dict[Part, list[str]] = Field(
-        description="Paths in the repository, by part, in dataset order; `{00000..00040}` stands for a range."
+        description="Paths in the repository, by part, in dataset order; `{00000..00040}` stands for a range. Each is "
+        "downloaded: of a corpus, name the first ones only, as many as hold the articles of its slices."
     )
 
     @check

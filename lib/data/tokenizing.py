@@ -105,9 +105,11 @@ def tokenize_corpus(
         kept = len(short_lengths) + len(long_lengths) + len(held_out_lengths)
         if kept < (wanted := short.articles + long.articles + held_out.articles):
             raise DataError(
-                f"{kept} articles of the corpus were kept, but short.articles {short.articles} + "
-                f"long.articles {long.articles} + held_out.articles {held_out.articles} = {wanted} are asked for. "
-                "Lower these settings, lower min_keywords, or give the source more files (documents, if generated)."
+                f"{kept} articles of the corpus were kept, of {len(shards)} files, but short.articles "
+                f"{short.articles} + long.articles {long.articles} + held_out.articles {held_out.articles} = {wanted} "
+                "are asked for. Name more `files` of the source, about "
+                f"{-(-wanted * len(shards) // max(kept, 1))} in all if the others are alike (documents, if generated); "
+                "or lower these settings or min_keywords."
             )
     statistics = {
         "train": _describe(np.concatenate([short_lengths, long_lengths]), max(short.max_tokens, long.max_tokens)),

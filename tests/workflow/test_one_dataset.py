@@ -6,7 +6,7 @@ from safetensors.torch import load_file
 
 DATASET = {
     "source": "generated",
-    "generated": {"generator": "imdb", "documents": 100},
+    "generated": {"generator": "imdb", "documents": 120},
     "labels": ["negative", "positive"],
     "max_tokens": 32,
 }

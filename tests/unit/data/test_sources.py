@@ -1,6 +1,7 @@
 """Downloads, against a server on loopback that behaves like the hub and like a download site."""
 
 import hashlib
+import io
 import json
 import os
 import random
@@ -10,10 +11,16 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from lib.core.errors import DownloadError
+from lib.data.filtering import filter_corpus
 from lib.data.sources import download_url
+from lib.data.tokenizer import TextTokenizer
+from lib.data.tokenizing import tokenize_corpus
+from lib.data.tokens import load_tokens
+from lib.study.configuration import load_study, read_layers
 
 ROOT = Path(__file__).parents[3]
 CONTENT = random.Random(0).randbytes(700_001)
@@ -287,6 +294,41 @@ def test_model_file_from_the_hub(site, tmp_path):
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "raw" / "file").read_text() == "[PAD]\n[UNK]\n"
     assert {path for _, path, _ in site.requests} == {"/owner/corpus/resolve/main/vocab.txt"}
+
+
+def shard(number):
+    """Return a file of a corpus as the hub has it, with ten articles."""
+    rows = {"id": [f"{number}-{row}" for row in range(10)], "text": [f"article {row}" for row in range(10)]}
+    stream = io.BytesIO()
+    pd.DataFrame(rows).to_parquet(stream, index=False)
+    return stream.getvalue()
+
+
+def test_only_the_files_of_a_corpus_that_it_names_are_asked_for(site, tmp_path):
+    """The study of decoders reads the first articles of 41 files, which are in the first of them."""
+    small = {part: {"articles": articles, "max_tokens": 8} for part, articles in (("short", 7), ("held_out", 2))}
+    corpora = dict.fromkeys(("wikipedia-uk", "wikipedia-en"), small)
+    layers = read_layers([ROOT / "config/decoders.yaml"])
+    experiment = load_study([*layers, ("small", {"experiment": {"corpora": corpora}})]).experiment
+    corpus, source = experiment.corpora["wikipedia-en"], experiment.corpora["wikipedia-en"].hub
+    every = [f"20231101.en/train-{number:05d}-of-00041.parquet" for number in range(41)]
+    site.models[source.repository] = {name: shard(number) for number, name in enumerate(every)}
+    prepared = []
+    for number, file in enumerate(source.files["train"]):
+        done = hub(site, tmp_path, "--repository", source.repository, "--file", file, "--revision", source.revision)
+        assert done.returncode == 0, done.stderr
+        prepared.append(tmp_path / f"{number}.parquet")
+        raw = (tmp_path / "raw" / "file").rename(tmp_path / f"raw-{number}.parquet")
+        filter_corpus(raw, prepared[-1], corpus.filter)
+    asked = [path.rpartition("/")[2] for command, path, _ in site.requests if command == "GET"]
+    assert asked == ["train-00000-of-00041.parquet"]
+
+    TextTokenizer.train(tmp_path / "tokenizer", ["article 0 1 2 3 4 5 6 7 8 9"] * 5, vocab_size=60)
+    slices = {name: getattr(corpus, name) for name in ("short", "long", "held_out")}
+    settings = {"folder": tmp_path / "tokens", "lengths": tmp_path / "lengths.json"}
+    tokenize_corpus(prepared, TextTokenizer.load(tmp_path / "tokenizer"), **slices, **settings)
+    assert load_tokens(tmp_path / "tokens/train")["id"][:] == [f"0-{row}" for row in range(7)]
+    assert load_tokens(tmp_path / "tokens/validation")["id"][:] == ["0-7", "0-8"]
 
 
 @pytest.mark.parametrize("file", ["vocab.txt", "data/train-00000-of-00001.parquet"])

@@ -87,7 +87,10 @@ def test_the_pretraining_corpus_is_cut_in_order(folder, tokenizer, tmp_path):
 
 
 def test_too_few_articles_are_refused_and_leave_nothing(folder, tokenizer, tmp_path):
-    with pytest.raises(DataError, match=r"60 articles .* were kept, but short.articles 50 .* = 65 .* min_keywords"):
+    with pytest.raises(
+        DataError,
+        match=r"60 articles .* kept, of 3 files, but short.articles 50 .* = 65 .* `files` .* about 4 .* min_keywords",
+    ):
         tokenize_corpus(
             shards(folder), tokenizer, **slices(short=50), folder=tmp_path, lengths=tmp_path / "lengths.json"
         )
