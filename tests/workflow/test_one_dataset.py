@@ -49,11 +49,11 @@ CHANGE = {"changes": {"classify": {"data": {"long": {"mechanism": "favor-m16"}}}
 
 
 def features(folder):
-    """Return the number of features that a model's configuration names and that its weights have."""
+    """Return the number of features that a model's configuration names, and how many its weights are drawn for."""
     weights = load_file(folder / "model/model.safetensors")
-    (drawn,) = (tensor for name, tensor in weights.items() if ".mechanism." in name and tensor.dim() > 1)
+    (drawn,) = (tensor for name, tensor in weights.items() if name.endswith(".mechanism.features"))  # [H, D, d]
     named = json.loads((folder / "model/config.json").read_text())["mechanism"]["nb_features"]
-    return named, drawn.shape[-2] if drawn.shape[-2] in (8, 16) else drawn.shape[-1]
+    return named, 2 * drawn.shape[1]  # each draw makes two features
 
 
 def test_only_the_runs_on_that_dataset_change(copy_of_repository):
@@ -74,5 +74,5 @@ def test_only_the_runs_on_that_dataset_change(copy_of_repository):
     different = [path for path, content in weights.items() if path.read_bytes() != content]
     assert different == [changed / "model/model.safetensors"]
     assert json.loads((changed / "run.json").read_text())["parents"]["start"]["path"].endswith(
-        "adapt/favor/long/seed-1"
+        "adapt/favor/long/seed-1/model"
     )
