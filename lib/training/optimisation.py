@@ -2,8 +2,10 @@
 
 import importlib
 import math
+from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import nn
 from torch.optim import AdamW, Optimizer
 from torch.optim.lr_scheduler import LRScheduler, OneCycleLR
@@ -93,6 +95,27 @@ def make_schedule(optimizer: Optimizer, recipe: Recipe, steps: int) -> LRSchedul
         div_factor=ONE_CYCLE_RISE,
         final_div_factor=1 / lowest if lowest else math.inf,
     )
+
+
+def learning_rates(settings: Mapping[str, Any], steps: int) -> list[float]:
+    """Return the learning rate of every optimiser step of a training: the recipe's, without the factors of parts.
+
+    Args:
+        settings: the section `recipe` of the run.
+        steps: optimiser steps of the whole training.
+
+    Raises:
+        pydantic.ValidationError: `settings` are no complete recipe.
+    """
+    recipe = Recipe.model_validate(settings)
+    optimizer = AdamW([nn.Parameter(torch.zeros(1))], lr=recipe.learning_rate)
+    schedule = make_schedule(optimizer, recipe, steps)
+    rates = []
+    for _ in range(steps):
+        rates.append(optimizer.param_groups[0]["lr"])
+        optimizer.step()
+        schedule.step()
+    return rates
 
 
 def freeze(model: PreTrainedModel, recipe: Recipe, epoch: int) -> None:

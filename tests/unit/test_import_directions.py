@@ -24,7 +24,12 @@ ALLOWED = {
     "data": {"core"},
     "evaluation": {"core"},
     "tasks": {"core", "data", "evaluation", "backbones"},
-    "results": {"core", "attention", "evaluation"},  # of attention the settings only
+    "results": {
+        "core",
+        "attention",
+        "evaluation",
+        "training",
+    },  # of attention the settings only, of training a schedule
     "study": {
         "core",
         "analysis",
@@ -88,6 +93,13 @@ def test_a_room_imports_only_what_it_may(room):
     for file in (ROOT / "lib" / room).rglob("*.py"):
         rooms = {name.split(".")[1] for name in imported_modules(file) if name.startswith("lib.")}
         assert rooms <= ALLOWED[room] | {room}, file
+
+
+def test_results_take_from_training_only_the_schedule_of_the_learning_rate():
+    for file in (ROOT / "lib" / "results").rglob("*.py"):
+        found = {name for name in imported_modules(file) if name.startswith("lib.training")}
+        schedule = {"lib.training.optimisation", "lib.training.optimisation.learning_rates"}
+        assert found <= (schedule if file.stem == "learning_rate" else set()), file
 
 
 def test_modules_form_no_circle():
