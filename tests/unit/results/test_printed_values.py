@@ -1,3 +1,5 @@
+import json
+
 """The printed values of the reproduced study."""
 
 from pathlib import Path
@@ -96,7 +98,7 @@ def test_classes_of_the_baseline():
 
 
 def test_a_note_says_what_concerns_the_numbers_shown():
-    trained = pd.DataFrame({"imported": [None], "epochs": [2]})
+    trained = pd.DataFrame({"imported": [None], "epochs": [2], "model": ["sdpa"]})
     assert "A100" not in note("grid", trained, ["f1_macro_percent"])
     assert "docs/fidelity.md" in note("grid", trained, ["f1_macro_percent"])
     assert "dataset order" in note("grid", trained, ["loss"])
@@ -105,3 +107,22 @@ def test_a_note_says_what_concerns_the_numbers_shown():
     assert note("grid", trained.assign(imported="theirs"), ["loss"]).startswith(
         "Both values come from runs of the study's own"
     )
+
+
+def test_a_note_on_rows_of_a_study_says_which_comments_were_scored(repository):
+    """The seminar paper scored trained models on a fifth of the comments, and what never trains on all of them."""
+    study = load_study(read_layers([str(repository / "config" / "hate_speech.yaml")]))
+    tables = study.report.tables
+    runs = [run for run in study.runs if run.id.stage == "classify" and run.id.seed == 42]
+    recipes = [json.loads(run.settings).get("recipe") for run in runs]
+    shown = pd.DataFrame(
+        {"model": [run.id.model for run in runs], "epochs": [(each or {"epochs": 0})["epochs"] for each in recipes]}
+    ).assign(imported=None)
+    of_table_1 = note("hate_speech", shown[shown["model"].isin(tables["table_1"].models)], ["f1_macro_percent"])
+    assert "of all comments" in of_table_1
+    assert all(part not in of_table_1 for part in ("20 %", "near copies", "chose the epoch"))
+    of_table_2 = note("hate_speech", shown, ["f1_macro_percent"])
+    assert "20 % of the comments" in of_table_2
+    assert "of all comments" in of_table_2
+    trained_only = note("hate_speech", shown[shown["model"].isin(["tfidf", "roberta-lora"])], ["f1_macro_percent"])
+    assert "of all comments" not in trained_only  # the paper has no TF-IDF
