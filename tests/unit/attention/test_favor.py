@@ -267,3 +267,42 @@ def test_stabilised_attention_is_an_average_of_the_values():
     query, key = rows(2, 2, 40, 8, norm=20), rows(2, 2, 40, 8, seed=1, norm=20)
     value = torch.ones(2, 2, 40, 8)
     torch.testing.assert_close(favor(64)(query, key, value), value)
+
+
+def published_attention(mechanism, query, key, value, *, eps, floor):
+    """Return attention by the formula of the study's own code, and its denominators (docs/fidelity.md).
+
+    The largest exponent of each query, and of all keys of a head, is subtracted before exp; `eps` is then added to all
+    features, and denominators below `floor` are raised to it. The study has 1e-6 for both.
+    """
+    query, key = (rows * query.shape[-1] ** -0.25 for rows in (query, key))
+    features = []
+    for part, over in ((query, -1), (key, (-1, -2))):
+        products = part @ mechanism.features.to(part.dtype).mT
+        top = products.abs().amax(over, keepdim=True)
+        exponentials = torch.cat([(products - top).exp(), (-products - top).exp()], -1) + eps
+        norm = (-part.square().sum(-1, keepdim=True) / 2).exp()
+        features.append(norm * exponentials / exponentials.shape[-1] ** 0.5)
+    of_queries, of_keys = features
+    denominator = of_queries @ of_keys.sum(-2)[..., None]
+    return of_queries @ (of_keys.mT @ value) / denominator.clamp_min(floor), denominator
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_studys_favor_differs_by_the_floor_of_its_denominator_and_by_its_epsilon_and_not_by_rounding(dtype):
+    """The study stabilises numerator and denominator alike, and then lets no denominator below 1e-6."""
+    mechanism = favor(512, num_heads=8, head_size=64)
+    query, key, value = (rows(1, 8, 128, 64, seed=seed).to(dtype) for seed in range(3))
+    ours = mechanism(query, key, value)
+
+    def distance(eps, floor):
+        theirs, denominator = published_attention(mechanism, query, key, value, eps=eps, floor=floor)
+        return (theirs - ours).abs().amax(-1, keepdim=True), denominator
+
+    exact, _ = distance(0.0, 0.0)
+    assert exact.max() < {torch.float32: 5e-6, torch.float64: 1e-13}[dtype]
+    floored, denominator = distance(0.0, 1e-6)
+    assert floored[denominator < 1e-6].max() > 0.05  # such tokens get less than the mean of the values
+    assert floored[denominator >= 1e-6].max() < 5e-6
+    with_eps, _ = distance(1e-6, 0.0)
+    assert with_eps.max() > 1e-3
