@@ -239,8 +239,9 @@ def test_the_small_study_of_hate_speech_can_be_planned(project):
     files = ("wikipedia/en-sample.parquet", "hate/davidson_labeled_data.csv.gz", "hate/stormfront_sentences.csv.gz")
     touch(project, *files)
     jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "config/hate_speech_small.yaml").stdout)
-    seeds, datasets, trained, checked = 3, 2, 6, 5
-    assert jobs["train"] == 1 + seeds * (datasets * trained + 2)  # pretraining; augmented posts, leaked or not
+    seeds, datasets, trained, checked, readings = 3, 2, 6, 5, 4
+    # Pretraining; augmented posts, leaked or not; both readings of LoRA's alpha for the encoder and for T5.
+    assert jobs["train"] == 1 + seeds * (datasets * trained + 2 + readings)
     assert (jobs["teach"], jobs["augment_dataset"], jobs["tune"]) == (seeds * datasets, 2, 1)
     assert jobs["evaluate"] == seeds * (datasets + checked + 5)  # baselines
 
