@@ -1,7 +1,6 @@
-import json
-
 """The printed values of the reproduced study."""
 
+import json
 from pathlib import Path
 
 import pandas as pd
