@@ -1,6 +1,7 @@
 """The shipped studies, and what a study refuses: every problem is named, all of them in one message."""
 
 import json
+import re
 
 import pytest
 import yaml
@@ -71,6 +72,32 @@ def test_the_small_real_study_has_the_grid_on_the_users_own_files(shipped):
     assert {corpus.source for corpus in corpora} == {"local"}
     assert all(part.recipe.freeze_layers == 0 for part in small.experiment.stages["finetune"].data.values())
     assert (small.execution.results, small.report.published) == ("results/small", None)
+
+
+@pytest.mark.parametrize("study_name", ["decoders", "demo_decoders"])
+def test_the_figures_of_the_thesis_on_decoders_draw_what_it_draws(shipped, repository, study_name):
+    """Of LoRA, its code draws the product of the adapters' own matrices, not the change of the model's weights."""
+    drawn = {
+        number: (measure, weights, stage)
+        for numbers, weights, stage in (
+            (("4.1", "4.2"), "merged", "adaptation"),
+            (("4.3", "4.4"), "adapter", "adaptation"),
+            (("4.5", "4.6"), "merged", "spans"),
+            (("4.7", "4.8"), "adapter", "spans"),
+            (("", "4.9"), "merged", "spans"),
+            (("", "4.10"), "adapter", "spans"),
+        )
+        for number, measure in zip(numbers, ("symmetry", "directionality"), strict=True)
+        if number
+    }
+    page = (repository / "docs" / "decoders.md").read_text()
+    named = dict(re.findall(r"\| (4\.\d+) \| `(\w+)`", page))
+    assert set(named) == set(drawn)
+    figures = shipped(study_name).report.figures
+    for number, name in named.items():
+        figure = figures[name]
+        stage = "spans" if figure.stage == "spans" else "adaptation"
+        assert (figure.measure, figure.weights, stage) == drawn[number], (number, name)
 
 
 def test_every_shipped_study_has_results_of_its_own(repository):
