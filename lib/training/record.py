@@ -5,11 +5,12 @@ from __future__ import annotations
 import platform
 import subprocess
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from lib.backbones.parameters import BACKBONES
 from lib.core.files import file_digest, write_json
 from lib.core.identity import NamesRun
 from lib.core.record import RUN, Parent, RunRecord
@@ -97,32 +98,43 @@ def write_record(record: RunRecord, folder: Path, code: str | None) -> None:
 
 
 def count_parameters(model: PreTrainedModel) -> dict[str, int]:
-    """Return the numbers of weights of `model`, frozen ones included, buffers not.
+    """Return the numbers of weights of `model`, frozen ones and adapters included, buffers not.
+
+    Each backbone declares which of its modules make which part, in its module `weight_parts`; a module counts to the
+    part of the innermost declared module around it.
 
     Args:
         model: with or without a head, on any device (also `meta`).
 
     Returns:
         `total`; `backbone`, and those of its parts that it has: `embeddings`, `attention` (with its projections),
-        `feed_forward`, `recurrence`, `norms` (also that of the embeddings); `head` (what is not the backbone). A tied
-        decoder's weight counts once, among the embeddings.
+        `feed_forward`, `recurrence`, `norms` (also that of the embeddings), `other` (undeclared); `head` (what is not
+        the backbone). The parts and the head add up to the total. A tied decoder's weight counts once, among the
+        embeddings.
     """
-    total = sum(parameter.numel() for parameter in model.parameters())
-    parts: Counter[str] = Counter()
-    for name, parameter in model.base_model.named_parameters():
-        parts[_part(model.base_model, name)] += parameter.numel()
-    return {"total": total, "backbone": parts.total(), **parts, "head": total - parts.total()}
+    backbone, kind = model.base_model, model.config.parameters.kind
+    declared: dict[nn.Module, str] = {}
+    if BACKBONES.has(kind, "weight_parts"):
+        parts = BACKBONES.load(kind, "weight_parts").weight_parts(backbone)
+        declared = {module: part for part, modules in parts.items() for module in modules}
+    part_of: dict[nn.Parameter, str] = {}
+    for weight, part in _weights(backbone, "other", declared):
+        part_of.setdefault(weight, part)
+    counts = Counter(total=0, backbone=0, head=0)
+    for weight in model.parameters():
+        part = part_of.get(weight, "head")
+        counts.update(dict.fromkeys({"total", part, "head" if part == "head" else "backbone"}, weight.numel()))
+    return dict(counts)
 
 
-def _part(backbone: nn.Module, name: str) -> str:
-    """Return which part of a backbone, see `lib.backbones.contract.TokenBackbone`, the weight called `name` is of."""
-    path = name.split(".")[:-1]
-    owner = type(backbone.get_submodule(".".join(path))).__name__
-    if owner.endswith("Norm"):
-        return "norms"
-    if owner in ("RNN", "LSTM", "GRU"):
-        return "recurrence"
-    return next((part for part in ("embeddings", "attention") if part in path), "feed_forward")
+def _weights(module: nn.Module, part: str, declared: Mapping[nn.Module, str]) -> Iterator[tuple[nn.Parameter, str]]:
+    """Yield the weights of a module that lies in `part`, each with its own part."""
+    part = declared.get(module, part)
+    own = list(module.parameters(recurse=False))
+    is_norm = own and not list(module.children()) and all(weight.dim() == 1 for weight in own)  # gains and biases alone
+    yield from ((weight, "norms" if is_norm else part) for weight in own)
+    for child in module.children():
+        yield from _weights(child, part, declared)
 
 
 def _git_commit() -> str | None:

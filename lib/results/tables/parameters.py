@@ -15,6 +15,7 @@ PARTS = {
     "feed_forward": "feed-forward",
     "recurrence": "recurrence",
     "norms": "norms",
+    "other": "other",
     "backbone": "backbone in all",
     "head": "head",
     "total": "all",

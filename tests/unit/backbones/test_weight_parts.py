@@ -1,0 +1,148 @@
+"""To which part of a model each of its weights counts."""
+
+import pytest
+import torch
+import transformers
+
+from lib.backbones.adapters import Adapters
+from lib.backbones.encoder_decoder.configuration import EncoderDecoderBackboneConfig
+from lib.backbones.parameters import BACKBONES, Lora
+from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
+from lib.backbones.pretrained.families import FAMILIES, Family
+from lib.training.record import count_parameters
+
+WORDS, WIDTH, INNER, BLOCKS, CLASSES = 40, 16, 32, 2, 3
+PLAIN = {"hidden_size": WIDTH, "intermediate_size": INNER, "num_hidden_layers": BLOCKS, "num_attention_heads": 4}
+POSITIONS = {"max_position_embeddings": 20}
+DECODER = PLAIN | {"num_key_value_heads": 2, "head_dim": 4}
+DEBERTA = PLAIN | POSITIONS | {"relative_attention": True, "position_buckets": 8, "pos_att_type": ["p2c", "c2p"]}
+SIZES = {"deberta-v2": DEBERTA, "modernbert": PLAIN, "gemma3_text": DECODER}
+T5 = {"model_type": "t5", "d_model": WIDTH, "d_kv": 8, "d_ff": INNER, "num_layers": BLOCKS, "num_heads": 2}
+GPT2 = Family({"causal": {}}, blocks="h", attends="attn", words="wte", gated=False)
+
+ATTENTION_OF_DECODER = BLOCKS * (2 * WIDTH * WIDTH + 2 * WIDTH * 8)  # keys and values of two heads of four
+GATED = BLOCKS * 3 * WIDTH * INNER
+ATTENTION_OF_BERT = BLOCKS * 4 * (WIDTH * WIDTH + WIDTH)
+FEED_FORWARD_OF_BERT = BLOCKS * (2 * WIDTH * INNER + INNER + WIDTH)
+
+
+def pretrained(model_type, head="SequenceClassification"):
+    sizes = SIZES.get(model_type, (PLAIN if "bert" in model_type else DECODER) | POSITIONS)
+    config = PretrainedBackboneConfig(
+        architecture={"model_type": model_type} | sizes, vocab_size=WORDS, num_labels=CLASSES, classifier_head="none"
+    )
+    return getattr(transformers, f"AutoModelFor{head}").from_config(config)
+
+
+def encoder_decoder(**changes):
+    config = EncoderDecoderBackboneConfig(architecture=T5 | changes, vocab_size=WORDS, pad_token_id=0)
+    return transformers.AutoModelForSeq2SeqLM.from_config(config)
+
+
+def parts_of(model):
+    """Return the counts, which must add up: parts to the backbone, and that and the head to all weights."""
+    counts = count_parameters(model)
+    total, backbone = counts.pop("total"), counts.pop("backbone")
+    assert total == sum(counts.values()) == sum(weight.numel() for weight in model.parameters())
+    assert backbone == total - counts["head"]
+    return counts
+
+
+def test_bert():
+    """Its tables have 2 segments; the norm after attention lies among the modules of attention."""
+    assert parts_of(pretrained("bert")) == {
+        "embeddings": (WORDS + 20 + 2) * WIDTH,
+        "attention": ATTENTION_OF_BERT,
+        "feed_forward": FEED_FORWARD_OF_BERT,
+        "norms": (1 + 2 * BLOCKS) * 2 * WIDTH,
+        "head": CLASSES * (WIDTH + 1),
+    }
+
+
+def test_llama():
+    assert parts_of(pretrained("llama")) == {
+        "embeddings": WORDS * WIDTH,
+        "attention": ATTENTION_OF_DECODER,
+        "feed_forward": GATED,
+        "norms": (2 * BLOCKS + 1) * WIDTH,
+        "head": CLASSES * (WIDTH + 1),
+    }
+
+
+def test_norms_of_queries_and_keys_are_norms():
+    plain, normed = (parts_of(pretrained(kind)) for kind in ("llama", "qwen3"))
+    assert normed == plain | {"norms": plain["norms"] + BLOCKS * 2 * DECODER["head_dim"]}
+
+
+def test_an_architecture_with_positions_beside_its_words(monkeypatch):
+    """GPT-2 has two tables, and one matrix for queries, keys and values."""
+    monkeypatch.setitem(FAMILIES, "gpt2", FAMILIES.get("gpt2", GPT2))
+    model = pretrained_gpt2()
+    assert parts_of(model) == {
+        "embeddings": (WORDS + 20) * WIDTH,
+        "attention": ATTENTION_OF_BERT,
+        "feed_forward": FEED_FORWARD_OF_BERT,
+        "norms": (2 * BLOCKS + 1) * 2 * WIDTH,
+        "head": CLASSES * (WIDTH + 1),
+    }
+
+
+def pretrained_gpt2():
+    fields = {"model_type": "gpt2", "n_embd": WIDTH, "n_inner": INNER, "n_layer": BLOCKS, "n_head": 4}
+    architecture = PLAIN | POSITIONS | fields | {"n_positions": 20}
+    config = PretrainedBackboneConfig(
+        architecture=architecture, attention="causal", vocab_size=WORDS, num_labels=CLASSES, classifier_head="none"
+    )
+    return transformers.AutoModelForSequenceClassification.from_config(config)
+
+
+@pytest.mark.parametrize("own_scores", [False, True])
+def test_t5(own_scores):
+    """Self-attention in both stacks and attention to what was read; the biases of distances are a table per stack."""
+    changes = {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False} if own_scores else {}
+    layers, buckets, heads = 3 * BLOCKS, 32, 2
+    assert parts_of(encoder_decoder(**changes)) == {
+        "embeddings": WORDS * WIDTH,
+        "attention": layers * 4 * WIDTH * WIDTH + 2 * buckets * heads,
+        "feed_forward": 2 * BLOCKS * (3 if own_scores else 2) * WIDTH * INNER,
+        "norms": (2 * BLOCKS + 3 * BLOCKS + 2) * WIDTH,
+        "head": WORDS * WIDTH if own_scores else 0,
+    }
+
+
+@pytest.mark.parametrize("model_type", FAMILIES)
+def test_every_family_declares_all_that_it_has(model_type):
+    """The projections attend; matrices of the width of the feed-forward layer do not; tables are embeddings."""
+    model = pretrained(model_type, "MaskedLM")
+    counts = parts_of(model)
+    assert "other" not in counts
+    vectors = sum(
+        weight.numel()
+        for module in model.base_model.modules()
+        for weight in module.parameters(recurse=False)
+        if isinstance(module, torch.nn.LayerNorm) or "Norm" in type(module).__name__
+    )
+    assert counts["norms"] == vectors
+    assert counts["feed_forward"] in (GATED, FEED_FORWARD_OF_BERT)
+    assert counts["attention"] >= ATTENTION_OF_DECODER
+
+
+def test_adapters_count_to_the_part_that_they_change():
+    model = pretrained("llama")
+    before, rank = parts_of(model), 2
+    Adapters(model, Lora(r=rank, alpha=2, targets=["q_proj", "down_proj"]), seed=0, start=None)
+    assert parts_of(model) == before | {
+        "attention": before["attention"] + BLOCKS * rank * (WIDTH + WIDTH),
+        "feed_forward": before["feed_forward"] + BLOCKS * rank * (INNER + WIDTH),
+    }
+
+
+def test_what_is_not_declared_is_neither_hidden_nor_guessed():
+    model = pretrained("llama")
+    model.base_model.extra = torch.nn.Linear(3, 5)
+    assert parts_of(model)["other"] == 3 * 5 + 5
+
+
+def test_every_kind_with_a_model_of_its_own_declares_its_parts():
+    for kind in BACKBONES.kinds():
+        assert BACKBONES.has(kind, "model") == BACKBONES.has(kind, "weight_parts"), kind
