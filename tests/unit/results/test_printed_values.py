@@ -15,6 +15,7 @@ from lib.study.report import Report
 def test_every_table_is_complete():
     mechanisms, datasets, settings = 9, 3, 12
     assert published("grid").groupby("table", sort=False).size().to_dict() == {
+        "4.1": (2 + datasets * 3) * 5,
         "4.5": mechanisms * 3,
         "4.6": mechanisms * datasets * 3,
         "4.10": mechanisms * datasets * 3 + datasets,
@@ -79,6 +80,20 @@ def test_values_agree_among_tables():
     spread = published("grid").query("table == 'C.1'").pivot(index="item", columns="quantity", values="value")
     highest, lowest, difference = (spread[f"validation_f1_macro_{name}"] for name in ("highest", "lowest", "spread"))
     assert (highest - lowest).tolist() == pytest.approx(difference.tolist(), abs=0.005)
+
+
+def test_lengths_of_documents_are_of_every_split_and_within_its_limit():
+    lengths = (
+        published("grid").query("table == '4.1'").pivot(index=["dataset", "item"], columns="quantity", values="value")
+    )
+    limits = {"imdb": 512, "hyperpartisan": 4096, "arxiv": 16_384}
+    for (corpus, split), row in lengths.iterrows():
+        limit = limits.get(corpus) or {"train_short": 128, "train_long": 512}[split]
+        assert row["tokens_max"] == limit
+        assert row["tokens_min"] < row["tokens_mean"] < limit
+        assert row["tokens_min"] < row["tokens_median"] <= limit
+    assert lengths.loc[("arxiv", "train"), "tokens_std"] == 4261
+    assert not published_runs("grid").columns.str.startswith("tokens").any()
 
 
 def test_runs_have_the_values_of_the_table_of_all_models():
