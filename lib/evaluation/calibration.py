@@ -32,6 +32,30 @@ def reliability(right: ArrayLike, confidence: ArrayLike, bins: int) -> pd.DataFr
     return pd.DataFrame({"confidence": mean, "accuracy": accuracy, "documents": documents[documents > 0]})
 
 
+def joined(table: pd.DataFrame, least: int) -> pd.DataFrame:
+    """Return the bins of `reliability`, neighbours joined until each holds enough documents.
+
+    An accuracy of n documents has a standard error of up to 50 / root n points, so single documents say nothing.
+
+    Args:
+        table: of `reliability`.
+        least: documents that a bin holds at least, if there are as many; those left over at the upper end join the last
+            bin.
+    """
+    numbers: list[int] = []
+    number = held = 0
+    for documents in table["documents"]:
+        if held >= least:
+            number, held = number + 1, 0
+        numbers.append(number)
+        held += documents
+    if held < least and number:
+        numbers = [min(each, number - 1) for each in numbers]
+    sums = table[["confidence", "accuracy"]].mul(table["documents"], axis=0).groupby(numbers).sum()
+    documents = table.groupby(numbers)["documents"].sum()
+    return sums.div(documents, axis=0).assign(documents=documents)
+
+
 def expected_calibration_error(table: pd.DataFrame) -> float:
     """Return the mean distance between confidence and accuracy, weighted by the documents of each bin, as a fraction.
 

@@ -71,12 +71,12 @@ def published(study: str) -> pd.DataFrame:
 
     Returns:
         `table` and `page` where it stands; `stage` (`tapt+finetune`: both together) and `model`, null for tokens of a
-        corpus; `dataset`; `item`, a class, the variant of a search or a split, null for a run as a whole; `quantity`, in the unit that its name ends in;
-        `printed`, the number as it was printed, and its `value`.
+        corpus; `dataset`; `item`, a class, the variant of a search or a split, null for a run as a whole; `quantity`,
+        in the unit that its name ends in; `printed`, the number as it was printed, and its `value`.
 
-    Source: the grid's study, tables 4.1, 4.5 to 4.15 and appendices B and C; what it calls GB are GiB. Its table C.1 says
-    that it shows scores on test, but these are on validation (docs/fidelity.md), and so they are called. The decoders'
-    study, table 4.1. The seminar paper on hate speech, tables 1 and 2, rounded as it rounds.
+    Source: the grid's study, tables 4.1 and 4.5 to 4.15 and appendices B and C; what it calls GB are GiB. Its table C.1
+    says that it shows scores on test, but these are on validation (docs/fidelity.md), and so they are called. The
+    decoders' study, table 4.1. The seminar paper on hate speech, tables 1 and 2, rounded as it rounds.
     """
     facts = pd.read_csv(
         Path(__file__).with_name("printed") / f"{study}.csv", dtype={"table": str, "page": "Int64", "value": str}

@@ -14,7 +14,7 @@ from lib.core.errors import DataError
 from lib.results.parameters import FigureParameters
 from lib.results.predictions import load_predictions
 from lib.results.scope import Scope
-from lib.results.style import BEHIND, STYLE, line_styles
+from lib.results.style import BASELINE_COLOUR, BEHIND, STYLE, line_styles
 
 PANEL_INCHES = (3.5, 4.3)
 LEGEND_LINE_INCHES = 0.16
@@ -30,6 +30,12 @@ class Parameters(FigureParameters):
     kind: Literal["calibration"]
     stage: str = Field(description="Stage whose predictions are drawn.")
     bins: int = Field(10, ge=2, description="Number of equally wide intervals of confidence.")
+    least_documents: int = Field(
+        20,
+        ge=1,
+        description="Documents of a point: intervals that hold fewer are joined with their neighbours. Errors are "
+        "computed from the intervals as they are.",
+    )
 
 
 class Calibration(NamedTuple):
@@ -37,6 +43,8 @@ class Calibration(NamedTuple):
 
     reliability: pd.DataFrame
     """Of the documents of all seeds together; see `lib.evaluation.calibration.reliability`."""
+    points: pd.DataFrame
+    """The same, with intervals joined; see `lib.evaluation.calibration.joined`."""
     least: float
     """Confidence of a guess, in percent: that of all classes if they are equally probable."""
     errors: np.ndarray
@@ -47,8 +55,8 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     """Draw accuracy on test against confidence, above the share of the documents in each bin of confidence.
 
     A point stands at the mean confidence of its bin; what is below the diagonal is overconfident. Points are of the
-    documents of all seeds together. The legend has the expected calibration error: with several seeds its mean, and
-    their standard deviation.
+    documents of all seeds together, each of `least_documents` at least if there are as many, and the figure says of how
+    many. The legend has the expected calibration error: with several seeds its mean, and their standard deviation.
     """
     grid, datasets = scope.grid(settings.stage), scope.stages[settings.stage]
     styles = line_styles(scope.families, scope.baseline)
@@ -63,16 +71,23 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
             above.set_title(dataset)
             runs = grid[grid["dataset"] == dataset].groupby("row")["folder"]
             made = [row for row in styles if row in runs.groups]
-            found = {row: _calibration(list(runs.get_group(row)), settings.bins) for row in made}
+            found = {row: _calibration(list(runs.get_group(row)), settings) for row in made}
             _draw_models(above, below, found, styles)
+            least = min(each.points["documents"].min() for each in found.values())
+            place: dict[str, Any] = {"transform": above.transAxes, "ha": "right", "fontsize": 7}
+            above.text(0.98, 0.03, f"documents per point: {least} or more", **place, color=BASELINE_COLOUR)
         panels[0, 0].set(ylabel="test accuracy [%]", ylim=(-3, 103))
         panels[1, 0].set_ylabel("documents [%]")
         panels[1, 0].set_ylim(bottom=0)
     return figure
 
 
-def _calibration(folders: list[str], bins: int) -> Calibration:
-    from lib.evaluation.calibration import expected_calibration_error, reliability  # scikit-learn starts slowly
+def _calibration(folders: list[str], settings: Parameters) -> Calibration:
+    from lib.evaluation.calibration import (  # scikit-learn starts slowly
+        expected_calibration_error,
+        joined,
+        reliability,
+    )
 
     outcomes, errors = [], []
     for folder in folders:
@@ -81,13 +96,16 @@ def _calibration(folders: list[str], bins: int) -> Calibration:
             probabilities = np.stack(documents["probabilities"].to_list())
             right = documents["label"] == probabilities.argmax(axis=1)  # something else may decide the prediction
             outcome = pd.DataFrame({"right": right, "confidence": probabilities.max(axis=1)})
-            errors.append(100 * expected_calibration_error(reliability(outcome["right"], outcome["confidence"], bins)))
+            errors.append(
+                100 * expected_calibration_error(reliability(outcome["right"], outcome["confidence"], settings.bins))
+            )
         except (ValueError, TypeError) as error:
             raise DataError(f"{folder}: its predictions hold no probabilities ({error}). Repeat the run.") from error
         outcomes.append(outcome)
     together = pd.concat(outcomes)
-    table = reliability(together["right"], together["confidence"], bins)
-    return Calibration(table, 100 / probabilities.shape[1], np.array(errors))
+    table = reliability(together["right"], together["confidence"], settings.bins)
+    points = joined(table, settings.least_documents)
+    return Calibration(table, points, 100 / probabilities.shape[1], np.array(errors))
 
 
 def _draw_models(
@@ -95,10 +113,10 @@ def _draw_models(
 ) -> None:
     above.plot([0, 100], [0, 100], linewidth=0.8, gid="diagonal", **BEHIND)
     handles, labels = [], []
-    for row, (table, _, errors) in found.items():
-        confidence, style = 100 * table["confidence"], styles[row]
-        handles += above.plot(confidence, 100 * table["accuracy"], **style)
-        below.plot(confidence, 100 * table["documents"] / table["documents"].sum(), **style)
+    for row, (table, points, _, errors) in found.items():
+        style = styles[row]
+        handles += above.plot(100 * points["confidence"], 100 * points["accuracy"], **style)
+        below.plot(100 * table["confidence"], 100 * table["documents"] / table["documents"].sum(), **style)
         spread = f" ± {errors.std(ddof=1):.1f}" if len(errors) > 1 else ""
         labels.append(f"{row}: {errors.mean():.1f}{spread}")
     below.set(xlabel="confidence [%]", xlim=(min(each.least for each in found.values()) - 2, 102))

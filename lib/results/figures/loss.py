@@ -11,12 +11,13 @@ from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.results.parameters import FigureParameters
+from lib.results.quantities import F1_NAMES, QUANTITIES
 from lib.results.records import KEY
 from lib.results.scope import Scope
 from lib.results.style import PANEL_INCHES, STYLE, legend_beside, line_styles, panel_grid
 
 LABELS = {"train_loss": "training loss [nats]", "eval_loss": "validation loss [nats]"}
-"""What columns are called; any other as it is, but for its split."""
+"""What columns are called; scores as in tables, in percent; any other as it is, but for its split."""
 WIDE = 100
 """How often the greatest value must hold the least for a logarithmic axis."""
 
@@ -47,8 +48,9 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     Raises:
         DataError: a run is missing or there twice, or its history lacks the column, or the seconds of an epoch.
     """
-    label = LABELS.get(settings.column, settings.column.replace("eval_", "validation ").replace("_", " "))
+    label, factor = _shown(settings.column)
     curves = _curves(settings, scope)
+    curves[["mean", "std"]] *= factor
     drawn = curves.index.unique("row")
     styles = line_styles({row: scope.families[row] for row in scope.models if row in drawn})
     datasets = [dataset for dataset in scope.stages[settings.stage] if dataset in curves.index.unique("dataset")]
@@ -69,6 +71,18 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
         handles = {line.get_label(): line for axes in panels for line in axes.lines}
         legend_beside(figure, [handles[row] for row in styles], list(styles))
     return figure
+
+
+def _shown(column: str) -> tuple[str, float]:
+    """Return what a column is called, and what its values are multiplied by."""
+    metric = column.removeprefix("eval_")
+    if metric != column:
+        if metric in F1_NAMES:
+            return f"validation {F1_NAMES[metric]} [%]", 100
+        for score in QUANTITIES.values():
+            if score.source == f"test_{metric}":
+                return f"validation {score.label}", score.factor
+    return LABELS.get(column, column.replace("eval_", "validation ").replace("_", " ")), 1
 
 
 def _curves(settings: Parameters, scope: Scope) -> pd.DataFrame:

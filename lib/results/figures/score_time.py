@@ -8,13 +8,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from pydantic import Field
 
 from lib.results.costs import front
 from lib.results.parameters import FigureParameters
 from lib.results.quantities import Quantity
 from lib.results.scope import Scope
-from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, POINT, STYLE, colours_and_markers
+from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, colours_and_markers
 
 LABELS = {
     "textsize": 7,
@@ -26,6 +27,8 @@ LABELS = {
     "nbr_candidates": 2000,
 }
 """How textalloc places names; distances are shares of a panel."""
+RING = 3.0
+"""By how much a marker is larger than one at the same place, in points."""
 
 
 class Parameters(FigureParameters):
@@ -44,7 +47,8 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
 
     Times are means over the seeds; a bar spans one standard deviation of the score to either side where there is more
     than one seed. The baseline is a dashed line. A stepped line joins the Pareto front: no other model has at least as
-    good a score in at most as much time.
+    good a score in at most as much time. Markers are open, and those of models at the same place lie around each other,
+    so that none hides another.
     """
     score = scope.quantity(settings.column, settings.stage)
     datasets, baseline = scope.stages[settings.stage], scope.baseline
@@ -71,6 +75,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
         for axes, dataset in zip(panels, datasets, strict=True):
             here = scores.loc[dataset]
             made, beside = _made(styles, here), baseline if baseline in here.index else None
+            _enlarge_what_coincides(axes, list(made))
             corners = _draw_front(axes, minutes[dataset], here["mean"], list(made), score)
             _label(axes, minutes[dataset], here, made, beside, corners)
     return figure
@@ -85,7 +90,24 @@ def _draw_models(axes: Axes, minutes: pd.Series, scores: pd.DataFrame, styles: M
     for model, (colour, marker) in styles.items():
         mean, deviation = scores.loc[model, ["mean", "std"]]
         bar: dict[str, Any] = {"yerr": deviation or None, "elinewidth": 0.8}
-        axes.errorbar(minutes[model], mean, **bar, color=colour, marker=marker, gid=model, **POINT)
+        axes.errorbar(minutes[model], mean, **bar, color=colour, marker=marker, gid=model, markerfacecolor="none")
+
+
+def _points(axes: Axes, models: Sequence[str]) -> list[Line2D]:
+    """Return the markers of the models."""
+    of_model = {line.get_gid(): line for line in axes.lines}
+    return [of_model[model] for model in models]
+
+
+def _enlarge_what_coincides(axes: Axes, models: Sequence[str]) -> None:
+    """Make each marker larger for every earlier one whose centre it covers."""
+    places: list[np.ndarray] = []
+    for point in _points(axes, models):
+        place = axes.transData.transform(np.asarray(point.get_xydata())[0])
+        radius = point.get_markersize() / 2 * axes.figure.dpi / 72  # pixels
+        beneath = sum(np.hypot(*(place - other)) < radius for other in places)
+        point.set_markersize(point.get_markersize() + RING * beneath)
+        places.append(place)
 
 
 def _draw_front(
@@ -115,7 +137,7 @@ def _label(
 
     models = list(styles)
     x, y, spread = (column[models].to_numpy() for column in (minutes, scores["mean"], scores["std"]))
-    radius = matplotlib.rcParams["lines.markersize"] / 2 * axes.figure.dpi / 72  # pixels
+    radii = [point.get_markersize() / 2 * axes.figure.dpi / 72 for point in _points(axes, models)]  # pixels
     names, at = models, [*zip(x, y, strict=True)]
     colours = lines = [colour for colour, _ in styles.values()]
     x_lines, y_lines = [*zip(x, x, strict=True), corners[0]], [*zip(y - spread, y + spread, strict=True), corners[1]]
@@ -124,6 +146,6 @@ def _label(
         names, at = [f"baseline ({baseline})", *names], [(edges[1], height), *at]
         colours, lines = [BASELINE_COLOUR, *colours], ["none", *lines]
         x_lines, y_lines = [edges, *x_lines], [(height, height), *y_lines]
-    points = {"x_scatter": x, "y_scatter": y, "scatter_sizes": [radius] * len(models)}
+    points = {"x_scatter": x, "y_scatter": y, "scatter_sizes": radii}
     taken = {"x_lines": x_lines, "y_lines": y_lines, **points}
     textalloc.allocate(axes, *zip(*at, strict=True), names, **taken, textcolor=colours, linecolor=lines, **LABELS)

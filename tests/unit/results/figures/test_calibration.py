@@ -24,7 +24,7 @@ def write(root, model, outcomes, dataset="imdb", seed=0, classes=2):
 
 def drawn(folders, models=("sdpa",), datasets=("imdb",), fields=None, **settings):
     scope = scope_of(folders, {"finetune": datasets}, list(models), **fields or {})
-    return draw(Parameters(kind="calibration", stage="finetune", **settings), scope)
+    return draw(Parameters(kind="calibration", stage="finetune", **{"least_documents": 1} | settings), scope)
 
 
 def lines_of(axes):
@@ -48,6 +48,26 @@ def test_points_are_accuracy_at_the_mean_confidence_of_a_bin(tmp_path):
     assert (above.get_ylabel(), below.get_ylabel()) == ("test accuracy [%]", "documents [%]")
     assert below.get_xlabel() == "confidence [%]"
     assert below.get_xlim() == (48, 102)  # confidence is never below that of a guess
+
+
+def test_no_point_stands_on_single_documents(tmp_path):
+    """Of 50 documents, 2 lie alone in low bins and zigzag; joined, each point has ten documents or more."""
+    confident = [(number % 10 > 0, 0.95) for number in range(28)] + [(number % 4 > 0, 0.85) for number in range(20)]
+    folder = write(tmp_path, "sdpa", [(True, 0.55), (False, 0.65), *confident])
+    above, below = drawn([folder], least_documents=10).axes
+    points = lines_of(above)["sdpa"].get_xydata()
+    assert points[:, 0].tolist() == pytest.approx([100 * (0.55 + 0.65 + 20 * 0.85) / 22, 95])
+    assert points[:, 1].tolist() == pytest.approx([100 * (1 + 0 + 15) / 22, 100 * 25 / 28])
+    assert [text.get_text() for text in above.texts] == ["documents per point: 22 or more"]
+    assert len(lines_of(below)["sdpa"].get_xydata()) == 4  # where documents lie is shown as it is
+    as_they_are = drawn([folder], least_documents=1)
+    assert len(lines_of(as_they_are.axes[0])["sdpa"].get_xydata()) == 4
+    assert legend_of(below) == legend_of(as_they_are.axes[1])
+
+
+def test_fewer_documents_than_a_point_needs_make_one_point(tmp_path):
+    above, _ = drawn([write(tmp_path, "sdpa", OUTCOMES)], least_documents=20).axes
+    assert lines_of(above)["sdpa"].get_xydata().tolist() == [pytest.approx([100 * 4.9 / 6, 100 * 4 / 6])]
 
 
 def test_what_counts_is_the_likeliest_class_whatever_else_is_predicted(tmp_path):

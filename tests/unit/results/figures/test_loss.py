@@ -61,12 +61,23 @@ def test_minutes_add_up_over_epochs_and_are_means_over_seeds(tmp_path):
     assert axes.get_xlabel() == "training time [min]"
 
 
-def test_other_columns_are_named_by_their_split(tmp_path):
-    folder = write(tmp_path, "sdpa", [3.0])
-    (folder / HISTORY).write_text("epoch,train_loss,eval_f1_macro\n1,3.0,0.5\n2,2.0,0.75\n")
-    (axes,) = drawn([folder], column="eval_f1_macro").axes
-    assert axes.get_ylabel() == "validation f1 macro"
-    assert lines_of(axes)["sdpa"].get_ydata().tolist() == [0.5, 0.75]
+@pytest.mark.parametrize(
+    ("column", "label", "factor"),
+    [
+        ("eval_f1_macro", "validation F1 [%]", 100),
+        ("eval_f1", "validation F1 of characters [%]", 100),
+        ("eval_accuracy", "validation accuracy [%]", 100),
+        ("eval_loss", "validation loss [nats]", 1),
+        ("eval_mlm_share", "validation mlm share", 1),
+    ],
+)
+def test_other_columns_are_named_by_their_split_and_scores_are_in_percent(column, label, factor, tmp_path):
+    folders = [write(tmp_path, "sdpa", [3.0], seed=seed) for seed in (0, 1)]
+    for folder in folders:
+        (folder / HISTORY).write_text(f"epoch,train_loss,{column}\n1,3.0,0.5\n2,2.0,0.75\n")
+    (axes,) = drawn(folders, column=column).axes
+    assert axes.get_ylabel() == label
+    assert lines_of(axes)["sdpa"].get_ydata().tolist() == [0.5 * factor, 0.75 * factor]
 
 
 def test_epochs_are_whole_numbers_also_if_there_is_only_one(tmp_path):

@@ -4,7 +4,9 @@ import runpy
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import matplotlib.style
 import pytest
+from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 from matplotlib.transforms import Bbox
 from run_records import scope_of, write_run
@@ -12,7 +14,7 @@ from run_records import scope_of, write_run
 from lib.core.errors import DataError, ProjectError
 from lib.core.program import run as run_program
 from lib.results.figures.score_time import Parameters, draw
-from lib.results.style import save_figure
+from lib.results.style import STYLE, save_figure
 
 PROGRAM = Path(__file__).resolve().parents[4] / "scripts/figure.py"
 DATASETS = ["imdb", "arxiv"]
@@ -186,3 +188,24 @@ def test_program(folders, tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(ProjectError, match="cannot be written"):
         main([*inputs, "--out", str(tmp_path / "file/f.svg")])
+
+
+def test_no_marker_hides_another(tmp_path):
+    """All models at one place: of each family, pixels of its colour are left."""
+    folders = [write_run(tmp_path, "finetune", "tfidf", "imdb", test_f1_macro=0.6)]
+    for model in MODELS:
+        folders.append(write_run(tmp_path, "tapt", model, "imdb", seconds=600.0))
+        folders.append(write_run(tmp_path, "finetune", model, "imdb", seconds=300.0, test_f1_macro=0.9))
+    figure = figure_of(folders, ["imdb"])
+    points = {line.get_gid(): line for line in figure.axes[0].lines if line.get_gid()}
+    sizes = [points[model].get_markersize() for model in MODELS]
+    assert sizes == sorted(set(sizes))
+    assert {points[model].get_markerfacecolor() for model in MODELS} == {"none"}
+    for text in figure.axes[0].texts:
+        text.remove()
+    save_figure(figure, [tmp_path / "figure.png"])
+    image = imread(tmp_path / "figure.png")[..., :3]
+    with matplotlib.style.context(STYLE):
+        colours = {model: to_rgb(points[model].get_color()) for model in ("sdpa", "lsh-h2-c64", "favor-m64")}
+    for model, colour in colours.items():
+        assert (abs(image - colour).max(axis=2) < 0.02).sum() > 20, model
