@@ -13,7 +13,7 @@ SINUSOIDAL_BASE = 10_000.0
 
 
 class Embeddings(nn.Module):
-    """Sum the embeddings of words, token types (if any) and positions (learned or sinusoidal ones), then normalise."""
+    """Sum the embeddings of words, token types (if any) and positions (if learned or sinusoidal), then normalise."""
 
     def __init__(self, config: EncoderConfig) -> None:
         super().__init__()

@@ -30,10 +30,11 @@ class Parameters(BackboneParameters):
         None, description="Width of queries, keys and values over all heads; null = `hidden_size`."
     )
     intermediate_size: PositiveInt = Field(2048, description="Width of the feed-forward layer (GELU).")
-    position_embedding_type: Literal["learned", "sinusoidal", "rope", "alibi"] = Field(
+    position_embedding_type: Literal["learned", "sinusoidal", "rope", "alibi", "none"] = Field(
         "rope",
         description="Position encoding: `learned` and `sinusoidal` are added to embeddings, `rope` rotates queries "
-        "and keys, `alibi` lowers scores by distance (only for mechanisms that form scores).",
+        "and keys, `alibi` lowers scores by distance (only for mechanisms that form scores); with `none` the order of "
+        "the tokens is lost.",
     )
     max_position_embeddings: PositiveInt = Field(16_384, description="Positions that `learned` reaches, in tokens.")
     rope_theta: PositiveFloat = Field(10_000.0, description="Base of the rotary frequencies.")

@@ -5,6 +5,6 @@ from lib.backbones.recurrent.model import RecurrentModel
 
 
 class Backbone(contract.TokenBackbone):
-    """Bidirectional recurrent encoder. It draws nothing of its own."""
+    """Recurrent encoder, in one direction or in both. It draws nothing of its own."""
 
     model_class = RecurrentModel

@@ -51,15 +51,16 @@ class Embeddings(nn.Module):
 
 
 class RecurrentModel(RecurrentPreTrainedModel):
-    """Map tokens to states that tell what comes before and after each of them."""
+    """Map tokens to states that tell what comes before each of them and, if it reads both ways, after it."""
 
     def __init__(self, config: RecurrentConfig) -> None:
         super().__init__(config)
         self.embeddings = Embeddings(config)
-        cell, width = CELLS[config.cell], config.hidden_size
+        cell, width, both = CELLS[config.cell], config.hidden_size, config.bidirectional
         # One module per layer, and not one for all, so that the lowest can be frozen.
         self.layers = nn.ModuleList(
-            cell(width, width // 2, batch_first=True, bidirectional=True) for _ in range(config.num_hidden_layers)
+            cell(width, width // (1 + both), batch_first=True, bidirectional=both)
+            for _ in range(config.num_hidden_layers)
         )
         self.dropout = nn.Dropout(config.layer_dropout)
         self.post_init()

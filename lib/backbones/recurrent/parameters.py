@@ -10,18 +10,24 @@ from lib.core.sections import Probability, check
 
 
 class Parameters(BackboneParameters):
-    """Bidirectional recurrent encoder: each field is the field of the same name in `RecurrentConfig`."""
+    """Recurrent encoder: each field is the field of the same name in `RecurrentConfig`."""
 
-    decisive: ClassVar[tuple[str, ...]] = ("cell", "hidden_size", "num_hidden_layers")
+    decisive: ClassVar[tuple[str, ...]] = ("cell", "hidden_size", "num_hidden_layers", "bidirectional")
 
     kind: Literal["recurrent"] = "recurrent"
     cell: Literal["rnn", "lstm", "gru"] = Field(
         "lstm", description="Recurrent cell: `rnn` (tanh), `lstm` or `gru`, as in torch."
     )
     hidden_size: PositiveInt = Field(
-        512, description="Width of embeddings and states, half of it for each direction; even."
+        512, description="Width of embeddings and states; even if each direction has half of it."
     )
-    num_hidden_layers: PositiveInt = Field(2, description="Layers; each reads in both directions.")
+    num_hidden_layers: PositiveInt = Field(2, description="Layers.")
+    bidirectional: bool = Field(
+        True,
+        exclude_if=lambda value: value,  # so that the settings of earlier runs stay as they were
+        description="Each layer reads in both directions, with half the width for each; false: only from the first "
+        "token to the last, with all of it.",
+    )
     embedding_dropout: Probability = Field(0.1, description="Dropout on the embeddings.")
     layer_dropout: Probability = Field(0.1, description="Dropout on the states between layers.")
     layer_norm_eps: PositiveFloat = Field(1e-12, description="Epsilon of the layer norms of embeddings and MLM head.")
@@ -32,7 +38,7 @@ class Parameters(BackboneParameters):
 
     @check
     def _directions_share_the_width(self) -> Iterator[str]:
-        if self.hidden_size % 2:
+        if self.bidirectional and self.hidden_size % 2:
             yield f"hidden_size = {self.hidden_size} is odd, but each direction takes half of it. Choose an even one"
 
     @check
@@ -61,6 +67,7 @@ class Parameters(BackboneParameters):
     def products_per_token(self, tokens: int, predicted_share: float) -> float:
         """See `BackboneParameters.products_per_token`."""
         gates = {"rnn": 1, "gru": 3, "lstm": 4}[self.cell]
-        direction = self.hidden_size // 2
-        layer = 2 * gates * direction * (self.hidden_size + direction)
+        directions = 1 + self.bidirectional
+        width = self.hidden_size // directions
+        layer = directions * gates * width * (self.hidden_size + width)
         return self.num_hidden_layers * layer + predicted_share * self.hidden_size * VOCABULARY

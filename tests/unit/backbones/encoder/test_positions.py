@@ -2,9 +2,11 @@ import math
 
 import pytest
 import torch
+from encoder_cases import build, token_ids
 from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
+from lib.backbones.encoder.model import EncoderModel
 from lib.backbones.encoder.positions import Phases, alibi_slopes, rotate, sinusoids
 
 CPU = torch.device("cpu")
@@ -153,3 +155,14 @@ def test_slopes_are_those_of_the_paper():
     assert alibi_slopes(12) == pytest.approx([*alibi_slopes(8), 2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5])
     for heads in range(1, 40):
         assert alibi_slopes(heads) == pytest.approx(slopes_of_the_paper(heads))
+
+
+def test_without_positions_the_order_of_the_tokens_is_lost():
+    """The states of shuffled tokens are the shuffled states; with sinusoids they are not."""
+    ids, order = token_ids(1, 9), torch.randperm(9, generator=torch.Generator().manual_seed(0))
+    distances = {}
+    for position in ("none", "sinusoidal"):
+        model = build(EncoderModel, position_embedding_type=position).eval()
+        moved = model(ids[:, order]).last_hidden_state - model(ids).last_hidden_state[:, order]
+        distances[position] = moved.abs().max().item()
+    assert distances["none"] < 1e-5 < 0.01 < distances["sinusoidal"]

@@ -92,6 +92,32 @@ def test_both_directions_are_read():
 
 
 @every_cell
+def test_one_direction_has_the_whole_width_and_knows_nothing_of_what_follows(cell):
+    model, ids = build(cell=cell, bidirectional=False, hidden_size=15), token_ids(2, 6)
+    reference = TORCH[cell](15, 15, batch_first=True)
+    reference.load_state_dict(model.layers[0].state_dict())
+    embedded = model.embeddings.layer_norm(model.embeddings.word_embeddings(ids))
+    close = {"atol": 1e-6, "rtol": 0}
+    torch.testing.assert_close(model(ids, output_hidden_states=True).hidden_states[1], reference(embedded)[0], **close)
+    other = ids.clone()
+    other[:, 3] = (other[:, 3] + 1) % 50
+    before, after = (model(each).last_hidden_state for each in (ids, other))
+    assert (before != after).any(dim=-1).tolist() == [[False] * 3 + [True] * 3] * 2
+    mask = torch.tensor([[1] * 6, [1] * 4 + [0] * 2])
+    torch.testing.assert_close(model(ids, mask).last_hidden_state[1, :4], before[1, :4], **close)
+
+
+def test_directions_are_part_of_what_must_agree_and_the_default_is_not_written():
+    one, both = Parameters(bidirectional=False), Parameters()
+    assert list(one.obstacles(both)) == ["bidirectional is False, but the weights come from True"]
+    assert one.model_dump()["bidirectional"] is False
+    assert "bidirectional" not in both.model_dump()
+    assert RecurrentConfig(**both.model_dump(exclude={"kind"})).parameters == both
+    products = [parameters.products_per_token(1, 0) for parameters in (one, both)]
+    assert products == [2 * 4 * 512 * 1024, 2 * 2 * 4 * 256 * 768]
+
+
+@every_cell
 @pytest.mark.parametrize("changes", [{}, {"hidden_size": 24, "num_hidden_layers": 3, "tie_word_embeddings": False}])
 def test_counts_are_those_of_the_dimensions(cell, changes):
     config = RecurrentConfig(**{"cell": cell, "vocab_size": 50, "hidden_size": 16, "num_labels": 5} | changes)
