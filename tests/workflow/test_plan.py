@@ -179,11 +179,8 @@ def test_the_shipped_studies_can_be_planned(project, study, models, tuned):
     ("study", "trained", "evaluated"),
     [
         ("toy", 12 * 3 * 3 + 2 * 3, 0),  # models, stages, seeds; the published setting
-        (
-            "toy_beyond",
-            12 * 3 * 3 + 2 * 3 + 12 * 3 * 3 + 4 * 3 + 1 + 4 * 3,
-            6 * 3,
-        ),  # and stages; positions; senses; one way
+        # and stages; position encodings; senses; one direction, no positions
+        ("toy_beyond", 12 * 3 * 3 + 2 * 3 + 12 * 3 * 3 + 4 * 3 + 1 + 4 * 3, 6 * 3),
         ("demo_toy", 4 * 3 + 2 + 4 * 3 + 3 + 1 + 2, 4),
     ],
 )
