@@ -1,8 +1,9 @@
 """What models cost: in per cent of the reference, and which are worth it (the Pareto front)."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
+import numpy as np
 import pandas as pd
 
 from lib.results.quantities import quantity
@@ -59,7 +60,7 @@ def relative_cost(scope: Scope, column: CostName, stages: Sequence[str], models:
     return percent.reindex(columns=list(models))
 
 
-def dominance(costs: pd.DataFrame) -> pd.DataFrame:
+def dominance(costs: pd.DataFrame, tolerances: Mapping[str, float] | None = None) -> pd.DataFrame:
     """Return whether each row is dominated by each column; the front is the rows without any.
 
     A model dominates another if it costs no more in any respect, and less in one. Equal ones do not dominate each
@@ -67,13 +68,39 @@ def dominance(costs: pd.DataFrame) -> pd.DataFrame:
 
     Args:
         costs: one row per model, one column per respect, smaller being better.
+        tolerances: by column, by which factor above 1 costs may differ and count as equal; 1 = none, as where it is
+            not named.
     """
-    values = costs.to_numpy(dtype=float)  # [M, D]
-    theirs, ours = values[None], values[:, None]
-    dominated = (theirs <= ours).all(axis=-1) & (theirs < ours).any(axis=-1)
-    return pd.DataFrame(dominated, index=costs.index, columns=costs.index)
+    shape = len(costs), len(costs)
+    no_more, less = np.ones(shape, bool), np.zeros(shape, bool)
+    for name, values in costs.items():
+        theirs, ours = np.meshgrid(values.to_numpy(float), values.to_numpy(float))
+        factor = (tolerances or {}).get(str(name), 1.0)
+        no_more &= theirs <= ours * factor
+        less |= theirs * factor < ours
+    return pd.DataFrame(no_more & less, index=costs.index, columns=costs.index)
 
 
-def front(costs: pd.DataFrame) -> list:
+def front(costs: pd.DataFrame, tolerances: Mapping[str, float] | None = None) -> list:
     """Return the rows of `costs`, as `dominance` takes them, that no other dominates."""
-    return costs.index[~dominance(costs).any(axis=1)].tolist()
+    return costs.index[~dominance(costs, tolerances).any(axis=1)].tolist()
+
+
+def repetition_factor(costs: pd.Series, confidence: float) -> float | None:
+    """Return by which factor two models' mean costs may differ by chance; None where no model has two runs.
+
+    The deviation of log costs is pooled over the models; the factor is the half-width of the t interval of a difference
+    of two means.
+
+    Args:
+        costs: of every run, by `row` (and anything else, such as the seed); above 0.
+        confidence: of the interval.
+    """
+    from scipy.special import stdtrit
+
+    logs = np.log(costs.astype(float)).groupby("row")
+    degrees, fewest = int((logs.size() - 1).sum()), logs.size().min()
+    if degrees == 0 or fewest < 2:
+        return None
+    deviation = np.sqrt((logs.var(ddof=1) * (logs.size() - 1)).sum() / degrees)
+    return float(np.exp(stdtrit(degrees, (1 + confidence) / 2) * deviation * np.sqrt(2 / fewest)))

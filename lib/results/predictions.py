@@ -1,6 +1,6 @@
 """Predictions of finished runs: one by one, by group of documents, and side by side as statistics compare them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 from lib.core.errors import DataError
 from lib.core.files import atomic_path, read_mapping
 from lib.core.record import CONFIG, PREDICTIONS
-from lib.evaluation.statistics import Paired, PairedPredictions, PairedSpans
+from lib.evaluation.statistics import FEW_DOCUMENTS, Paired, PairedPredictions, PairedSpans
 
 SPANS = ["true_positives", "false_positives", "false_negatives"]
 """Numbers of characters, which a run that finds spans leaves of every document."""
@@ -132,6 +132,50 @@ def paired_predictions(grid: pd.DataFrame) -> Paired:
         documents=pd.factorize(runs[0].index)[0],
         classes=len(class_names(in_order[0])),
     )
+
+
+def interval_notes(grid: pd.DataFrame, confidence: float) -> Iterator[str]:
+    """Yield what intervals of `lib.evaluation.statistics.Estimate` are, and why those of these runs may be too short.
+
+    Args:
+        grid: runs that have intervals, as `Scope.grid` gives them.
+        confidence: of the intervals.
+
+    Raises:
+        DataError: a run has no predictions.
+    """
+    percent = f"Intervals: {100 * confidence:g} %"
+    several = grid.groupby("dataset")["seed"].nunique() > 1
+    if several.any():
+        yield f"{percent}, seeds by Student's t and test documents by the jackknife, their variances together."
+    else:
+        yield f"{percent}, test documents by the jackknife."
+    if not several.all():
+        on = "" if not several.any() else f" on {', '.join(several.index[~several])}"
+        yield (
+            f"One seed{on}: there is no variance over seeds, so intervals and tests hold for the trained models as "
+            "they are, not for what other seeds would give."
+        )
+    trained = grid[grid["epochs"] > 0]
+    starts = trained.dropna(subset="start").groupby(["dataset", "row"])["start"]
+    shared = starts.nunique()[starts.size() > starts.nunique()].reset_index()["row"].unique()
+    if len(shared):
+        yield (
+            f"The seeds of {', '.join(shared)} start from the same weights, so they are no independent repetitions: "
+            "intervals and tests leave out how much another pretraining would change the scores."
+        )
+    few = []
+    for dataset, folder in grid.groupby("dataset", sort=False)["folder"].first().items():
+        if finds_spans(folder):
+            continue
+        counts = load_items(folder)["label"].value_counts().reindex(range(len(class_names(folder))), fill_value=0)
+        if counts.min() < FEW_DOCUMENTS:
+            few.append(f"{dataset} ({counts.min()} in the rarest class)")
+    if few:
+        yield (
+            f"Classes with fewer than {FEW_DOCUMENTS} test documents: {', '.join(few)}. Intervals of macro-F1 can be "
+            "too short there."
+        )
 
 
 def write_submission(folder: str | Path, target: str | Path) -> None:

@@ -22,7 +22,8 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
     """Return one row per run: the fields of its record, each metric under its own name, weights as `parameters_*`.
 
     `score` names the metric that is the F1 of the run, one of `lib.results.quantities.F1_NAMES`; `test_score` and
-    `eval_score` (validation) are its values. `variant` is the name of the run's variant. `training_seconds` is
+    `eval_score` (validation) are its values. `variant` is the name of the run's variant, `start` the digest of the run
+    whose weights it starts from, if any. `training_seconds` is
     `seconds`, and missing without a training loop; so are `trained_parameters`, the weights that train, and
     `trained_share` of all.
 
@@ -38,6 +39,8 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
             continue
         fields = record.model_dump(exclude={"metrics", "parameters", "parents", "variant", "versions"})
         fields |= record.id._asdict()
+        start = record.parents.get("start")
+        fields["start"] = start.digest if start else None
         parameters = {f"parameters_{part}": number for part, number in record.parameters.items()}
         trained = record.parameters.get("trainable", record.parameters.get("total"))
         training = {

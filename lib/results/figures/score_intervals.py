@@ -1,4 +1,4 @@
-"""F1 of every model with its bootstrap interval."""
+"""F1 of every model with its interval."""
 
 from collections.abc import Mapping
 from typing import ClassVar, Literal
@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from pydantic import Field
 
-from lib.evaluation.statistics import interval
 from lib.results.parameters import FigureParameters
 from lib.results.predictions import paired_predictions
 from lib.results.scope import Scope
@@ -21,7 +20,7 @@ PANEL_WIDTH, ROW_HEIGHT, MARGINS = 3.5, 0.22, 1.0
 
 
 class Parameters(FigureParameters):
-    """F1 on test with its bootstrap interval, best model first, one panel per dataset."""
+    """F1 on test with its interval, best model first, one panel per dataset."""
 
     needs_predictions: ClassVar[bool] = True
     beside: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
@@ -29,14 +28,13 @@ class Parameters(FigureParameters):
     kind: Literal["score_intervals"]
     stage: str = Field(description="Stage whose predictions are scored.")
     confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence of the intervals.")
-    resamples: int = Field(10_000, ge=1000, description="Resamples of the bootstrap.")
 
 
 def draw(settings: Parameters, scope: Scope) -> Figure:
     """Draw F1 on test, the mean over seeds, with its interval, one panel per dataset, best model first.
 
-    The intervals are those of a bootstrap over documents and, with more than one seed, over seeds. The baseline is a
-    dashed line, with its interval as a band.
+    The intervals are of documents and, with more than one seed, of seeds (`lib.evaluation.statistics.Estimate`). The
+    baseline is a dashed line, with its interval as a band.
     """
     datasets, baseline = scope.stages[settings.stage], scope.baseline
     styles = colours_and_markers({row: scope.families[row] for row in scope.trained})
@@ -47,7 +45,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
         figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(wspace=0.04))  # names stand between the panels
         panels = figure.subplots(1, len(datasets), squeeze=False)[0]
         for axes, dataset in zip(panels, datasets, strict=True):
-            scores = _scores(grid[grid["dataset"] == dataset], dataset, settings)
+            scores = _scores(grid[grid["dataset"] == dataset], settings)
             axes.set_title(dataset)
             axes.set_xlabel(f"test {f1.label}, {100 * settings.confidence:g} % interval")
             made = [row for row in styles if row in scores.index]
@@ -61,11 +59,13 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     return figure
 
 
-def _scores(grid: pd.DataFrame, dataset: str, settings: Parameters) -> pd.DataFrame:
+def _scores(grid: pd.DataFrame, settings: Parameters) -> pd.DataFrame:
     """Return score and ends of its interval in percent, one row per model."""
     paired = paired_predictions(grid)
-    low, high = interval(paired.resampled_f1(dataset, resamples=settings.resamples), settings.confidence)
-    return 100 * pd.DataFrame({"score": paired.f1().mean(axis=0), "low": low, "high": high}, index=paired.models)
+    ends = [paired.score(model).score_interval(settings.confidence) for model in range(len(paired.models))]
+    scores = pd.DataFrame(ends, columns=["low", "high"], index=paired.models)
+    scores.insert(0, "score", paired.f1().mean(axis=0))
+    return 100 * scores
 
 
 def _draw_models(axes: Axes, scores: pd.DataFrame, styles: Mapping[str, tuple[str, str]]) -> None:

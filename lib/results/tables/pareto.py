@@ -1,15 +1,16 @@
 """Which models are worth their cost: a row per dataset and model, with its score, time and memory."""
 
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal
 
 import pandas as pd
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
 from lib.core.errors import DataError
-from lib.evaluation.statistics import interval
-from lib.results.costs import dominance, front
+from lib.evaluation.statistics import Paired
+from lib.results.costs import dominance, front, repetition_factor
 from lib.results.parameters import TableParameters
-from lib.results.predictions import paired_predictions
+from lib.results.predictions import interval_notes, paired_predictions
 from lib.results.quantities import QUANTITIES
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
@@ -30,11 +31,16 @@ class Parameters(TableParameters):
     )
     intervals: bool = Field(
         True,
-        description="Show bootstrap intervals of F1, and mark models whose F1 lies within the interval of a "
-        "neighbour on the front; needs predictions.",
+        description="Show intervals of F1, and mark neighbours on the front whose difference in F1 has an interval "
+        "with 0; needs predictions.",
     )
     confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence of the intervals.")
-    resamples: int = Field(10_000, ge=1000, description="Resamples of the bootstrap.")
+    time_tolerance: PositiveFloat | None = Field(
+        None,
+        description="Per cent by which times may differ and count as equal, where models have one run each; null = "
+        "times then do not decide. With several seeds, the spread between the runs of `stage` gives the tolerance.",
+    )
+    memory_tolerance: PositiveFloat | None = Field(None, description="The same of memory.")
 
     @property
     def needs_predictions(self) -> bool:  # type: ignore[override]  # here it depends on a setting
@@ -46,7 +52,9 @@ def make(settings: Parameters, scope: Scope) -> Table:
     """Return F1, minutes of training and peak memory, and whether they are on the front: a row per dataset and model.
 
     Figures are means over the seeds. A model is on the front if no other is at least as good in all three and better in
-    one; `dominated_by` names the members that are. Neighbours on the front are those next by F1.
+    one; `dominated_by` names the members that are. Times and memory that differ by less than those of repeated runs
+    of the stage count as equal; without repetition and tolerance they do not decide. Neighbours on the front are those
+    next by F1.
 
     Raises:
         DataError: a run is missing or incomplete, or its memory is of another kind than that of the others.
@@ -56,7 +64,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
     scores = scope.grid(settings.stage, [f1.source], rows)
     used = pd.concat(scope.grid(stage, [MEMORY.source], rows) for stage in settings.time)
     seconds = scope.totals(MINUTES.source, settings.time, rows)
-    frames = []
+    frames, ways = [], {}
     for dataset in scope.stages[settings.stage]:
         here = scores[scores["dataset"] == dataset]
         made = [row for row in rows if row in set(here["row"])]
@@ -64,20 +72,26 @@ def make(settings: Parameters, scope: Scope) -> Table:
         costs = {MINUTES: seconds[dataset].groupby("row").mean(), MEMORY: _peaks(used[used["dataset"] == dataset])}
         frame = pd.DataFrame({"dataset": dataset, f1.name: of_seeds["mean"]}, index=pd.Index(made, name="model"))
         frame[f"{f1.name}_sd"] = of_seeds["std"]
-        if settings.intervals:
-            paired = paired_predictions(here)
-            ends = interval(paired.resampled_f1(dataset, resamples=settings.resamples), settings.confidence)
-            for name, end in zip(ENDS, ends, strict=True):
-                frame[name] = pd.Series(f1.factor * end, index=paired.models)
+        paired = paired_predictions(here) if settings.intervals else None
+        if paired:
+            ends = [paired.score(model).score_interval(settings.confidence) for model in range(len(paired.models))]
+            frame[list(ENDS)] = f1.factor * pd.DataFrame(ends, paired.models, ENDS)
         for each, values in costs.items():
             frame[each.name] = each.factor * values
-        frames.append(_with_front(frame, f1.name).reset_index())
+        of_own = {MINUTES: settings.time_tolerance, MEMORY: settings.memory_tolerance}
+        tolerances = {
+            each.name: _tolerance(here.set_index("row")[each.source], own, settings) for each, own in of_own.items()
+        }
+        ways[dataset] = tolerances
+        frames.append(_with_front(frame, f1.name, tolerances, paired, settings).reset_index())
     frame = pd.concat(frames, ignore_index=True)
     percent = f"{100 * settings.confidence:g} %"
     columns = {each.name: Column(each.label, each.decimals) for each in (f1, MINUTES, MEMORY)}
     columns |= {"low": Column(f"{percent} interval from", 2), "high": Column("to", 2)} if settings.intervals else {}
     shown = frame.dropna(axis="columns", how="all")  # deviations of a single seed
-    return Table(shown[["dataset", *shown.columns.drop("dataset")]], columns, _note(settings))
+    notes = interval_notes(scores, settings.confidence) if settings.intervals else []
+    note = " ".join([*_note(settings, ways), *notes])
+    return Table(shown[["dataset", *shown.columns.drop("dataset")]], columns, note)
 
 
 def _peaks(used: pd.DataFrame) -> pd.Series:
@@ -92,38 +106,68 @@ def _peaks(used: pd.DataFrame) -> pd.Series:
     return used.groupby(["row", "seed"])[MEMORY.source].max().groupby("row").mean()
 
 
-def _with_front(frame: pd.DataFrame, f1: str) -> pd.DataFrame:
-    """Return `frame` with who is on the front, who dominates others, and whose F1 lies in a neighbour's interval."""
-    costs = pd.concat([-frame[f1], frame[[MINUTES.name, MEMORY.name]]], axis=1)
-    members, dominated = front(costs), dominance(costs)
+def _tolerance(costs: pd.Series, own: float | None, settings: Parameters) -> float | None:
+    """Return the factor by which costs of two models may differ and count as equal; None = they do not decide.
+
+    Args:
+        costs: of the runs of one stage on one dataset, by `row`: earlier stages may be shared by the seeds.
+        own: what the settings allow where no model has two runs, in per cent.
+        settings: of the table.
+    """
+    repeated = repetition_factor(costs, settings.confidence)
+    return repeated if repeated is not None else None if own is None else 1 + own / 100
+
+
+def _with_front(
+    frame: pd.DataFrame,
+    f1: str,
+    tolerances: Mapping[str, float | None],
+    paired: Paired | None,
+    settings: Parameters,
+) -> pd.DataFrame:
+    """Return `frame` with who is on the front, who dominates others, and which neighbours' F1 are not told apart."""
+    deciding = {name: factor for name, factor in tolerances.items() if factor is not None}
+    costs = pd.concat([-frame[f1], frame[list(deciding)]], axis=1)
+    members, dominated = front(costs, deciding), dominance(costs, deciding)
     frame = frame.assign(
         front=["yes" if model in members else "no" for model in frame.index],
         dominated_by=[", ".join(each for each in members if dominated.loc[model, each]) for model in frame.index],
     )
-    if "low" in frame:
+    if paired:
         ranks = frame.loc[members, f1].rank(method="first")
-        frame["f1_within_interval_of"] = [
+
+        def told_apart(model: str, other: str) -> bool:
+            difference = paired.difference(paired.models.index(model), paired.models.index(other))
+            low, high = difference.difference_interval(settings.confidence)
+            return low > 0 or high < 0
+
+        frame["f1_not_told_apart_from"] = [
             ", ".join(
                 each
                 for each in members
-                if model in members
-                and abs(ranks[each] - ranks[model]) == 1
-                and frame.loc[each, "low"] <= frame.loc[model, f1] <= frame.loc[each, "high"]
+                if model in members and abs(ranks[each] - ranks[model]) == 1 and not told_apart(model, each)
             )
             for model in frame.index
         ]
     return frame
 
 
-def _note(settings: Parameters) -> str:
-    text = (
+def _note(settings: Parameters, ways: Mapping[str, Mapping[str, float | None]]) -> Iterator[str]:
+    yield (
         "On the front: no other model is at least as good in F1, time and memory together and better in one. Time is "
         f"that of training in {' and '.join(settings.time)}, memory the largest peak there."
     )
-    if not settings.intervals:
-        return text
-    return (
-        f"{text} Intervals: {100 * settings.confidence:g} %, {settings.resamples:,} bootstrap resamples of test "
-        "documents, and of seeds where there are several. A member whose F1 lies within the interval of its neighbour "
-        "on the front, the next one by F1, is not safely told apart from it."
-    )
+    for each, noun in ((MINUTES, "time"), (MEMORY, "memory")):
+        factors = {dataset: factors[each.name] for dataset, factors in ways.items()}
+        if absent := [dataset for dataset, factor in factors.items() if factor is None]:
+            yield (
+                f"No model's {noun} is repeated on {', '.join(absent)}, and `{noun}_tolerance` is not set: it is shown "
+                "and does not decide there."
+            )
+        if known := [f"{dataset} {100 * factor - 100:.1f} %" for dataset, factor in factors.items() if factor]:
+            yield f"Differences in {noun} that count as none: {', '.join(known)}."
+    if settings.intervals:
+        yield (
+            "F1 not told apart from: the neighbour on the front, the next one by F1, where the interval of the paired "
+            "difference includes 0."
+        )

@@ -1,6 +1,6 @@
 """Which differences in F1 test documents show: a row per dataset, model, and model that it is set beside."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -8,17 +8,9 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.evaluation.statistics import (
-    Paired,
-    PairedSpans,
-    bootstrap_test,
-    holm,
-    interval,
-    mcnemar_test,
-    smallest_difference,
-)
+from lib.evaluation.statistics import Paired, PairedSpans, holm, mcnemar_test, smallest_difference
 from lib.results.parameters import TableParameters
-from lib.results.predictions import paired_predictions
+from lib.results.predictions import interval_notes, paired_predictions
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -37,17 +29,16 @@ class Parameters(TableParameters):
     confidence: float = Field(
         0.95, gt=0.5, lt=1, description="Confidence of the intervals; tests have the level 1 - confidence."
     )
-    resamples: int = Field(10_000, ge=1000, description="Resamples of the bootstrap.")
 
 
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return for each dataset, model, and reference or baseline: F1 difference in points, interval, tests, result.
 
-    The interval is that of a paired bootstrap over documents and, with more than one seed, over seeds. McNemar's exact
-    test is of which documents are right; of spans, which are rarely right as a whole, the test is that of the
-    bootstrap. Holm's correction is over all rows. A model is `better` or `worse` if the interval excludes 0 and the
-    corrected test rejects, both to the same side. Reference and baseline are compared once. The note says how small a
-    difference each test set can show, by McNemar's test.
+    Interval and p are of seeds and documents together (`lib.evaluation.statistics.Estimate`), p corrected by Holm's
+    method over all rows. A model is `better` or `worse` if the corrected p is at most the level. With one seed this
+    holds for the trained models as they are, and the result says so. McNemar's exact test of which documents the given
+    models get right stands beside it and decides nothing; spans, which are rarely right as a whole, have none.
+    Reference and baseline are compared once. The note says how small a difference each test set can show.
 
     Raises:
         DataError: a run is missing, has no predictions or other test documents; or there is nothing to compare.
@@ -58,26 +49,25 @@ def make(settings: Parameters, scope: Scope) -> Table:
     for dataset in scope.stages[settings.stage]:
         paired = paired_predictions(grid[grid["dataset"] == dataset])
         there = [pair for pair in pairs if set(pair) <= set(paired.models)]
-        compared = _compared(paired, there, dataset, settings)
-        comparisons.append(compared)
-        if isinstance(paired, PairedSpans):
-            of_spans = True
-        else:
-            powers.append(_power(dataset, paired.right().shape[-1], compared, settings))
-    test, test_label = ("bootstrap_p", "bootstrap p") if of_spans else ("mcnemar_p", "McNemar p")
-    frame = pd.concat(comparisons, ignore_index=True).rename(columns={"p": test})
-    frame["holm_p"] = holm(frame[test])
+        of_spans |= isinstance(paired, PairedSpans)
+        comparisons.append(_compared(paired, there, dataset, settings))
+        powers.append(_power(dataset, comparisons[-1], settings))
+    frame = pd.concat(comparisons, ignore_index=True)
+    frame["holm_p"] = holm(frame["p"])
     frame["result"] = _results(frame, 1 - settings.confidence)
     columns = {
         "f1_difference": Column("F1 difference [points]", 2),
         "low": Column(f"{100 * settings.confidence:g} % interval from", 2),
         "high": Column("to", 2),
-        test: Column(test_label, 4),
+        "p": Column("p", 4),
         "holm_p": Column("Holm p", 4),
+        "mcnemar_p": Column("McNemar p of the given models", 4),
     }
-    deviation = ["f1_difference_sd"] if frame["f1_difference_sd"].notna().any() else []
-    shown = ["dataset", "model", "against", "f1_difference", *deviation, "low", "high", test, "holm_p", "result"]
-    return Table(frame[shown], columns, _note(settings, len(frame), powers))
+    absent = [name for name in ("f1_difference_sd", "mcnemar_p") if frame[name].isna().all()]
+    shown = ["dataset", "model", "against", "f1_difference", "f1_difference_sd", *list(columns)[1:], "result"]
+    shown = [name for name in shown if name not in absent]
+    notes = interval_notes(grid, settings.confidence)
+    return Table(frame[shown], columns, " ".join([*_note(settings, frame, of_spans), *notes, *_shows(powers)]))
 
 
 def _pairs(scope: Scope, stage: str) -> list[tuple[str, str]]:
@@ -98,74 +88,69 @@ def _pairs(scope: Scope, stage: str) -> list[tuple[str, str]]:
 
 
 def _compared(paired: Paired, pairs: Sequence[tuple[str, str]], dataset: str, settings: Parameters) -> pd.DataFrame:
-    """Return one row per pair: difference, interval, test, and the share of documents that only one of them gets right.
-
-    `tested` is the difference that the test is of.
-    """
-    f1, right = 100 * paired.f1(), paired.right()
-    resampled = 100 * paired.resampled_f1(dataset, resamples=settings.resamples)
+    """Return one row per pair: difference, interval, tests, and the two parts of its variance."""
+    right = None if isinstance(paired, PairedSpans) else paired.right()
     rows = []
     for model, other in pairs:
         ours, theirs = paired.models.index(model), paired.models.index(other)
-        differences = pd.Series(f1[:, ours] - f1[:, theirs])
-        of_resamples = resampled[:, ours] - resampled[:, theirs]
-        low, high = interval(of_resamples, settings.confidence)
-        if isinstance(paired, PairedSpans):
-            test = {"p": bootstrap_test(of_resamples), "tested": differences.mean()}
-        else:
-            test = {
-                "p": mcnemar_test(right[:, ours], right[:, theirs]),
-                "tested": right[:, ours].mean() - right[:, theirs].mean(),
-                "disagreement": (right[:, ours] != right[:, theirs]).mean(),
-            }
+        difference = paired.difference(ours, theirs)
+        low, high = difference.difference_interval(settings.confidence)
         rows.append(
             {
                 "dataset": dataset,
                 "model": model,
                 "against": other,
-                "f1_difference": differences.mean(),
-                "f1_difference_sd": differences.std(),
-                "low": low,
-                "high": high,
-                **test,
+                "f1_difference": 100 * difference.mean,
+                "f1_difference_sd": 100 * pd.Series(difference.values).std(),
+                "low": 100 * low,
+                "high": 100 * high,
+                "p": difference.p_value(),
+                "mcnemar_p": float("nan") if right is None else mcnemar_test(right[:, ours], right[:, theirs]),
+                "of_seeds": difference.of_seeds,
+                "of_documents": difference.of_documents,
+                "seeds": difference.seeds,
+                "documents": difference.documents,
             }
         )
     return pd.DataFrame(rows)
 
 
-def _results(frame: pd.DataFrame, level: float) -> np.ndarray:
-    """Return in words what interval and corrected test say together."""
-    tested = np.where(frame["holm_p"] <= level, np.sign(frame["tested"]), 0)
-    better, worse = (frame["low"] > 0) & (tested > 0), (frame["high"] < 0) & (tested < 0)
-    return np.select([better, worse], ["better", "worse"], default="no difference shown")
+def _results(frame: pd.DataFrame, level: float) -> pd.Series:
+    """Return in words what the corrected test says, and of what."""
+    words = pd.Series(np.where(frame["f1_difference"] > 0, "better", "worse"), frame.index)
+    words = words.where(frame["seeds"] > 1, words + " (one seed)")
+    return words.where(frame["holm_p"] <= level, "no difference shown")
 
 
-def _power(dataset: str, documents: int, compared: pd.DataFrame, settings: Parameters) -> str:
-    """Return in words how small a difference the test documents of a dataset can show."""
-    shown = []
-    for other, disagreement in compared.groupby("against", sort=False)["disagreement"].median().items():
-        smallest = smallest_difference(documents, disagreement, 1 - settings.confidence, POWER)
-        found = "none" if smallest is None else f"{100 * smallest:.1f} points"
-        shown.append(f"{found} against {other} ({100 * disagreement:.1f} %)")
-    return f"{dataset}, {documents:,} documents: {', '.join(shown)}"
+def _power(dataset: str, compared: pd.DataFrame, settings: Parameters) -> str:
+    """Return in words how small a difference the test documents and seeds of a dataset can show."""
+    shown, first = [], compared.iloc[0]
+    for other, rows in compared.groupby("against", sort=False):
+        smallest = smallest_difference(
+            rows["of_seeds"].median(),
+            rows["of_documents"].median(),
+            first["seeds"],
+            first["documents"],
+            1 - settings.confidence,
+            POWER,
+        )
+        shown.append(f"{'none' if smallest is None else f'{100 * smallest:.1f} points'} against {other}")
+    seeds = "one seed" if first["seeds"] == 1 else f"{first['seeds']} seeds"
+    return f"{dataset}, {first['documents']:,} documents, {seeds}: {', '.join(shown)}"
 
 
-def _note(settings: Parameters, comparisons: int, powers: Sequence[str]) -> str:
-    """Return what the numbers are; without `powers`, of spans."""
-    score = "macro-F1" if powers else "F1 of the characters in spans"
-    test = (
-        "McNemar p: exact test of which documents are right"
-        if powers
-        else "Bootstrap p: twice the share of the resamples on the other side of 0"
-    )
-    power = (
-        f" Smallest difference in accuracy that a single McNemar test shows with a chance of {100 * POWER:.0f} %, "
-        f"given the share of documents that one model alone of two gets right (median): {'; '.join(powers)}."
-    )
-    return (
-        f"F1 difference: {score} on test minus that of the model under `against`. Interval: "
-        f"{100 * settings.confidence:g} % of {settings.resamples:,} paired bootstrap resamples of documents, and of "
-        f"seeds where there are several. {test}. Holm p: corrected for the {comparisons} comparisons of this table. "
-        "0.0000: less than 0.00005. Better or worse: the interval excludes 0 and Holm p is at most "
-        f"{1 - settings.confidence:.4g}, both to the same side.{power if powers else ''}"
-    )
+def _note(settings: Parameters, frame: pd.DataFrame, of_spans: bool) -> Iterator[str]:
+    """Yield what the numbers are."""
+    score = "F1 of the characters in spans" if of_spans else "macro-F1"
+    yield f"F1 difference: {score} on test minus that of the model"
+    yield "under `against`. p: of no difference, by the same variance as the interval."
+    yield f"Holm p: corrected for the {len(frame)} comparisons of this table. 0.0000: less than 0.00005."
+    yield f"Better or worse: Holm p is at most {1 - settings.confidence:.4g}."
+    if frame["mcnemar_p"].notna().any():
+        yield "McNemar p: exact test of which documents the given models get right; it knows nothing of other seeds,"
+        yield "and decides nothing here."
+
+
+def _shows(powers: Sequence[str]) -> Iterator[str]:
+    yield f"Smallest true difference that one test without correction shows with a chance of {100 * POWER:.0f} %, by"
+    yield f"the median variance of the comparisons: {'; '.join(powers)}."

@@ -1,17 +1,15 @@
 import itertools
-from collections import Counter
 
 import numpy as np
 import pytest
-from scipy.stats import binom
+from scipy.stats import ttest_1samp
 from sklearn.metrics import accuracy_score, f1_score
 
 from lib.evaluation.statistics import (
+    Estimate,
     PairedPredictions,
     PairedSpans,
-    bootstrap_test,
     holm,
-    interval,
     mcnemar_test,
     smallest_difference,
 )
@@ -60,45 +58,86 @@ def test_a_document_is_right_if_all_of_its_items_are():
 
 
 @pytest.mark.parametrize("documents", [[0, 1, 2, 3], [0, 0, 1, 2]])
-def test_resamples_are_drawn_from_all_there_are(documents):
-    """Few documents can be resampled in few ways, so the distribution of the paired difference is known exactly."""
+def test_leaving_a_document_out_is_scoring_the_others(documents):
     labels, predictions = np.array([0, 1, 1, 2]), np.array([[0, 1, 2, 2], [1, 1, 1, 0]])
-    items = [np.flatnonzero(np.array(documents) == document) for document in range(max(documents) + 1)]
-    exact = Counter()
-    for drawn in itertools.product(items, repeat=len(items)):
-        taken = np.concatenate(drawn)
-        ours, theirs = (macro_f1(labels[taken], model[taken], 3) for model in predictions)
-        exact[round(ours - theirs, 9)] += len(items) ** -len(items)
-    resampled = paired(labels, predictions, documents).resampled_f1("few", resamples=20_000)
-    found = Counter(np.round(resampled[:, 0] - resampled[:, 1], 9).tolist())
-    assert set(found) <= set(exact)
-    for difference, share in exact.items():
-        assert found[difference] / 20_000 == pytest.approx(share, abs=5 * (share / 20_000) ** 0.5)
+    found = paired(labels, predictions, documents).left_out()
+    assert found.shape == (max(documents) + 1, 1, 2)
+    for document, scores in enumerate(found[:, 0]):
+        others = np.array(documents) != document
+        expected = [macro_f1(labels[others], model[others], 3) for model in predictions]
+        assert scores.tolist() == pytest.approx(expected)
 
 
-def test_seeds_are_resampled_with_the_documents():
-    """Documents are all alike, so all that varies is the mean over seeds, whose variance is known: s^2 / 3."""
-    predictions = np.array([[[0] * 20], [[0] * 20], [[1] * 20]])
-    several = paired([0] * 20, predictions, classes=2)
-    assert several.f1().ravel().tolist() == [0.5, 0.5, 0]
-    resampled = several.resampled_f1("alike", resamples=20_000)
-    assert resampled.mean() == pytest.approx(1 / 3, abs=0.01)
-    assert resampled.var() == pytest.approx(np.var([0.5, 0.5, 0], ddof=1) / 3, rel=0.03)
-    assert paired([0] * 20, predictions[:1], classes=2).resampled_f1("alike", resamples=1000).var() == 0
+def estimate(values, left_out=None, documents=101):
+    """Of seeds, on documents that are all alike if none are given."""
+    values = np.array(values, float)
+    return Estimate(values, np.tile(values, (documents, 1)) if left_out is None else np.array(left_out, float))
 
 
-def test_draws_belong_to_the_key_and_not_to_the_models():
+def shares(right):
+    """The share of right documents of every seed [S, n], and without each document."""
+    right = np.array(right, float)
+    return Estimate(right.mean(axis=1), ((right.sum(axis=1)[:, None] - right) / (right.shape[1] - 1)).T)
+
+
+def test_without_variance_over_documents_the_interval_is_students_over_seeds():
+    low, high = estimate([0.1, 0.2]).difference_interval(0.95)
+    assert [low, high] == pytest.approx([0.15 - 12.706 * 0.05, 0.15 + 12.706 * 0.05], abs=1e-3)
+    low, high = estimate([0.1, 0.2, 0.3]).difference_interval(0.95)
+    assert [low, high] == pytest.approx([0.2 - 4.3027 * 0.1 / 3**0.5, 0.2 + 4.3027 * 0.1 / 3**0.5], abs=1e-4)
+    assert estimate([0.1, 0.2, 0.3]).p_value() == pytest.approx(ttest_1samp([0.1, 0.2, 0.3], 0).pvalue)
+
+
+def test_with_one_seed_the_interval_is_students_over_documents():
+    """The jackknife of a mean gives its usual variance."""
+    values = np.random.default_rng(0).random(50) - 0.3
+    one = shares([values])
+    expected = ttest_1samp(values, 0)
+    assert one.p_value() == pytest.approx(expected.pvalue, rel=1e-6)
+    assert [*one.difference_interval(0.9)] == pytest.approx([*expected.confidence_interval(0.9)])
+
+
+def test_seeds_that_are_one_model_add_nothing():
+    right = np.random.default_rng(1).random(80) < 0.7
+    one, three = shares([right]), shares([right] * 3)
+    assert three.difference_interval(0.95) == pytest.approx(one.difference_interval(0.95))
+    assert three.p_value() == pytest.approx(one.p_value())
+
+
+def test_both_parts_add_up_and_what_seeds_share_is_counted_once():
+    """Documents that move both seeds alike stay in the mean; what moves one alone is in the seeds' variance already."""
     generator = np.random.default_rng(2)
-    labels, predictions = generator.integers(2, size=40), generator.integers(2, size=(2, 3, 40))
-    all_models = paired(labels, predictions).resampled_f1("imdb", resamples=500)
-    two_models = paired(labels, predictions[:, 1:]).resampled_f1("imdb", resamples=500)
-    assert two_models.tolist() == all_models[:, 1:].tolist()
-    assert paired(labels, predictions).resampled_f1("arxiv", resamples=500).tolist() != all_models.tolist()
+    common, own = generator.standard_normal(400), 2 * generator.standard_normal((2, 400))
+    both = shares(common + own)
+    own_of_seeds = (common + own).mean(axis=1).var(ddof=1) / 2
+    assert both.of_seeds == pytest.approx(own_of_seeds)
+    assert both.of_documents == pytest.approx(1 / 400, rel=0.35)
+    assert both.of_documents_given_models == pytest.approx(3 / 400, rel=0.25)
+    low, high = both.difference_interval(0.95)
+    squared = max(12.706**2 * both.of_seeds + 1.966**2 * both.of_documents, 1.966**2 * both.of_documents_given_models)
+    assert (high - low) / 2 == pytest.approx(squared**0.5, rel=1e-3)
 
 
-def test_an_interval_holds_its_share_of_the_resamples():
-    low, high = interval(np.stack([np.arange(101), np.arange(101) * 2], axis=1), 0.9)
-    assert [*low, *high] == pytest.approx([5, 10, 95, 190])
+def test_p_is_the_level_whose_interval_ends_at_zero():
+    generator = np.random.default_rng(3)
+    several = shares(0.25 + generator.standard_normal((3, 200)))
+    ends = several.difference_interval(1 - several.p_value())
+    assert min(map(abs, ends)) == pytest.approx(0, abs=1e-9)
+
+
+def test_extreme_differences_have_a_p_value():
+    assert estimate([0.0, 0.0]).p_value() == 1
+    assert estimate([1.0], documents=6).p_value() == 2 / 2**6
+    assert 0 < estimate([0.5, 0.5], documents=5000).p_value() < 1e-100
+
+
+def test_intervals_of_scores_stay_in_bounds_and_reach_further_to_the_middle():
+    right = np.arange(100) >= 3
+    low, high = shares([right]).score_interval(0.95)
+    assert 0.9 < low < 0.97 < high < 1
+    assert 0.97 - low > high - 0.97
+    assert shares([np.ones(50)]).score_interval(0.95) == (1, 1)
+    assert estimate([0.2, 0.9]).score_interval(0.95) == (0, 1)
 
 
 def outcomes(only_ours, only_theirs, both):
@@ -133,23 +172,25 @@ def test_holm_by_hand():
     assert holm([0.01, 0.04, 0.03]).tolist() == pytest.approx([0.03, 0.06, 0.06])
 
 
-def test_the_smallest_difference_is_shown_as_often_as_said():
-    """Simulated: the normal approximation says 80 %; the exact test, which is a little stricter, finds about that."""
-    documents, disagreement, runs = 2000, 0.1, 20_000
-    difference = smallest_difference(documents, disagreement, level=0.05, power=0.8)
-    generator = np.random.default_rng(4)
-    one_right = generator.binomial(documents, disagreement, size=runs)
-    ours = generator.binomial(one_right, (1 + difference / disagreement) / 2)
-    p = np.minimum(2 * binom.cdf(np.minimum(ours, one_right - ours), one_right, 0.5), 1)
-    assert 0.76 < (p <= 0.05).mean() < 0.82
+@pytest.mark.parametrize("seeds", [1, 2, 3])
+def test_the_smallest_difference_is_shown_as_often_as_said(seeds):
+    generator, runs = np.random.default_rng(4), 2000
+    of_seeds, of_documents = (0.0 if seeds == 1 else 0.0001), 0.0004
+    smallest = smallest_difference(of_seeds, of_documents, seeds, 400, level=0.05, power=0.8)
+    common = generator.standard_normal((runs, 1, 400))
+    common = (common - common.mean(axis=2, keepdims=True)) * (400 * of_documents) ** 0.5
+    common += generator.standard_normal((runs, 1, 1)) * of_documents**0.5  # their mean over all documents
+    own = generator.standard_normal((runs, seeds, 1)) * (seeds * of_seeds) ** 0.5
+    shown = [shares(smallest + each).p_value() <= 0.05 for each in common + own]
+    assert np.mean(shown) == pytest.approx(0.8, abs=0.035)
 
 
-def test_more_documents_show_smaller_differences_and_few_show_none():
-    small, large = (smallest_difference(documents, 0.1, 0.05, 0.8) for documents in (1000, 4000))
+def test_more_documents_and_seeds_show_smaller_differences():
+    small, large = (smallest_difference(0, 1 / n, 1, n, 0.05, 0.8) for n in (1000, 4000))
     assert large == pytest.approx(small / 2, rel=0.01)
-    assert smallest_difference(90, 0.02, 0.05, 0.8) is None  # not even if all of the 2 % were on one side
-    assert smallest_difference(1, 0.5, 0.05, 0.8) is None
-    assert smallest_difference(1000, 0, 0.05, 0.8) is None
+    two, five = (smallest_difference(0.001 / seeds, 0.0004, seeds, 1000, 0.05, 0.8) for seeds in (2, 5))
+    assert two > 2 * five
+    assert smallest_difference(0.25, 0.0004, 2, 1000, 0.05, 0.8) is None
 
 
 def test_accuracy_is_the_share_of_right_documents():
@@ -169,13 +210,5 @@ def test_f1_of_spans_is_that_of_their_characters():
         assert spans.f1()[place] == pytest.approx(f1_score(labels.ravel(), found[place].ravel()))
     assert (spans.right() == (found == labels).all(axis=-1)).all()
     assert spans.right()[0, 0, 1]
-    resampled = spans.resampled_f1("spans", resamples=500)
-    assert resampled.shape == (500, 3)
     one = PairedSpans(["c"], spans.true_positives[:, 2:], spans.wrong[:, 2:])
-    assert one.resampled_f1("spans", resamples=500)[:, 0] == pytest.approx(resampled[:, 2])
-
-
-def test_the_bootstrap_tests_on_both_sides():
-    assert bootstrap_test(np.array([1.0] * 999)) == pytest.approx(2 / 1000)
-    assert bootstrap_test(np.array([-1.0] * 989 + [0.0] * 10)) == pytest.approx(2 * 11 / 1000)
-    assert bootstrap_test(np.array([-1.0, 1.0])) == 1
+    assert one.left_out()[..., 0] == pytest.approx(spans.left_out()[..., 2])

@@ -3,7 +3,6 @@ import pytest
 from run_records import scope_of, write_baseline, write_predictions, write_run
 
 from lib.core.errors import DataError
-from lib.evaluation.statistics import interval
 from lib.results.figures.score_intervals import Parameters, draw
 from lib.results.predictions import paired_predictions
 
@@ -26,7 +25,7 @@ def scope(tmp_path, baseline="tfidf", datasets=("imdb", "arxiv")):
 
 
 def figure(scope, **settings):
-    return draw(Parameters(kind="score_intervals", stage="finetune", resamples=1000, **settings), scope)
+    return draw(Parameters(kind="score_intervals", stage="finetune", **settings), scope)
 
 
 def drawn(axes):
@@ -46,15 +45,16 @@ def test_the_best_model_is_on_top_and_equal_ones_keep_their_order(tmp_path):
     assert axes.yaxis_inverted()
 
 
-def test_a_bar_is_the_bootstrap_interval(tmp_path):
+def test_a_bar_is_the_interval_of_its_score(tmp_path):
     shown = scope(tmp_path)
     axes = figure(shown, confidence=0.9).axes[1]
     grid = shown.grid("finetune")
     paired = paired_predictions(grid[grid["dataset"] == "arxiv"])
-    ends = np.transpose(interval(100 * paired.resampled_f1("arxiv", resamples=1000), 0.9))
     for model, (_, score, low, high) in drawn(axes).items():
         assert score == pytest.approx(100 - WRONG[model] / 2)
-        assert [low, high] == pytest.approx(ends[paired.models.index(model)].tolist())
+        assert [low, high] == pytest.approx(
+            [100 * end for end in paired.score(paired.models.index(model)).score_interval(0.9)]
+        )
     assert [axes.get_title("left"), axes.get_xlabel()] == ["arxiv", "test F1 [%], 90 % interval"]
 
 

@@ -1,4 +1,5 @@
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -33,7 +34,7 @@ def write(tmp_path, seed=0, more_wrong=0, dataset="imdb"):
 
 
 def table(folders, datasets=("imdb",), models=MODELS, **settings):
-    settings = {"resamples": 1000, **settings}
+    settings = {"time_tolerance": 1.0, "memory_tolerance": 1.0, **settings}
     stages = {"tapt": datasets, "finetune": datasets}
     parameters = Parameters(kind="pareto", stage="finetune", time=["tapt", "finetune"], **settings)
     return make(parameters, scope_of(folders, stages, models, baseline="tfidf"))
@@ -49,17 +50,19 @@ def test_who_is_on_the_front_at_what_cost(tmp_path):
         "imdb,favor-m64,60.00,3.00,3.00,yes,\n"
         'imdb,favor-m128,80.00,16.00,3.00,no,"sdpa, lsh-h2-c64"\n'
     )
-    assert shown.note.endswith("Time is that of training in tapt and finetune, memory the largest peak there.")
+    assert "Time is that of training in tapt and finetune, memory the largest peak there." in shown.note
+    assert shown.note.endswith("Differences in memory that count as none: imdb 1.0 %.")
 
 
-def test_a_member_within_the_interval_of_its_neighbour_says_so(tmp_path):
-    """The first two are 1.5 points apart, which 200 documents do not tell apart; the third is far below."""
+def test_a_member_that_documents_do_not_tell_from_its_neighbour_says_so(tmp_path):
+    """The first two are 1.5 points apart, by 3 of 200 documents; the third is far below."""
     frame = table(write(tmp_path)).frame
-    assert frame["f1_within_interval_of"].tolist() == ["lsh-h2-c64", "sdpa", "", ""]
+    assert frame["f1_not_told_apart_from"].tolist() == ["lsh-h2-c64", "sdpa", "", ""]
     assert (frame["low"] < frame["f1_macro_percent"]).all()
     assert (frame["f1_macro_percent"] < frame["high"]).all()
-    half = 196 * (0.9 * 0.1 / 200) ** 0.5  # of an accuracy of 90 %, by the normal approximation
-    assert frame.loc[0, ["low", "high"]].tolist() == pytest.approx([90 - half, 90 + half], abs=0.7)
+    half = 1.972 * (0.9 * 0.1 / 199) ** 0.5 / (0.9 * 0.1)  # of the logit of an accuracy of 90 %, by Student's t
+    ends = [100 / (1 + math.exp(-math.log(9) + sign * half)) for sign in (1, -1)]
+    assert frame.loc[0, ["low", "high"]].tolist() == pytest.approx(ends, abs=0.1)
 
 
 def test_seeds_give_means_with_a_deviation(tmp_path):
@@ -68,6 +71,44 @@ def test_seeds_give_means_with_a_deviation(tmp_path):
     assert frame["f1_macro_percent_sd"].tolist() == pytest.approx([2**0.5] * 4)
     assert frame["minutes"].tolist() == [11, 6, 3, 16]
     assert frame.columns.get_loc("f1_macro_percent_sd") == frame.columns.get_loc("f1_macro_percent") + 1
+
+
+def with_costs(root, costs, seed=0):
+    """Runs of one stage: model -> seconds, MiB, documents of 200 that are wrong."""
+    folders = []
+    for model, (seconds, memory, wrong) in costs.items():
+        values = {"seconds": float(seconds), "peak_memory_mb": memory, "test_f1_macro": 1 - wrong / 200}
+        folders.append(write_run(root, "finetune", model, "imdb", seed=seed, **values))
+        predictions = np.where(np.arange(200) < wrong, 1 - LABELS, LABELS)
+        write_predictions(folders[-1], ["no", "yes"], LABELS, predictions)
+    return folders
+
+
+def of_one_stage(folders, models, **settings):
+    parameters = Parameters(kind="pareto", stage="finetune", time=["finetune"], **settings)
+    return make(parameters, scope_of(folders, {"finetune": ["imdb"]}, models))
+
+
+def test_noise_of_memory_puts_no_model_on_the_front(tmp_path):
+    """Two models need 0.4 % and 0.1 % less memory than the best one, take longer, and lose 9 points."""
+    costs = {"sdpa": (100, 1000.0, 10), "lsh-h2-c64": (150, 996.0, 28), "favor-m64": (140, 999.0, 28)}
+    folders = with_costs(tmp_path, costs)
+    once = of_one_stage(folders, list(costs), time_tolerance=20)
+    assert once.frame["front"].tolist() == ["yes", "no", "no"]
+    assert once.frame["dominated_by"].tolist() == ["", "sdpa", "sdpa"]
+    assert "No model's memory is repeated on imdb, and `memory_tolerance` is not set" in once.note
+    again = {model: (seconds, memory * 1.01, wrong) for model, (seconds, memory, wrong) in costs.items()}
+    twice = of_one_stage([*folders, *with_costs(tmp_path, again, seed=1)], list(costs))
+    assert twice.frame["front"].tolist() == ["yes", "no", "no"]
+    assert "Differences in memory that count as none: imdb 2.3 %." in twice.note  # exp(3.18 * 0.01 / 2**0.5)
+
+
+def test_a_real_saving_puts_a_model_on_the_front(tmp_path):
+    costs = {"sdpa": (100, 1000.0, 10), "lsh-h2-c64": (150, 800.0, 28), "favor-m64": (70, 1000.0, 30)}
+    folders = with_costs(tmp_path, costs)
+    assert of_one_stage(folders, list(costs)).frame["front"].tolist() == ["yes", "no", "no"]
+    tolerant = of_one_stage(folders, list(costs), time_tolerance=20, memory_tolerance=5)
+    assert tolerant.frame["front"].tolist() == ["yes"] * 3
 
 
 def test_datasets_have_fronts_of_their_own_and_the_baseline_has_no_row(tmp_path):

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 from run_records import scope_of, write_baseline, write_predictions, write_run, write_spans
+from scipy.stats import t as student
 from studies import SMALL, changed
 
 from lib.core.errors import ConfigError, DataError
@@ -33,7 +34,7 @@ def write(tmp_path, predictions, dataset="imdb", seed=0):
 
 
 def table(folders, models=("tfidf", "sdpa", "favor-m64"), datasets=("imdb",), **fields):
-    settings = Parameters(kind="significance", stage="finetune", resamples=2000)
+    settings = Parameters(kind="significance", stage="finetune")
     fields = {"reference": "sdpa", "baseline": "tfidf", **fields}
     return make(settings, scope_of(folders, {"finetune": datasets}, models, **fields))
 
@@ -46,43 +47,48 @@ def test_each_model_beside_reference_and_baseline(tmp_path):
     """By hand: 2 documents tell favor-m64 and sdpa apart, on one side both: p = 2 / 2^2. The reference stands beside
     the baseline, and not the other way about."""
     frame = table(write(tmp_path, PREDICTIONS)).frame
-    columns = ["dataset", "model", "against", "f1_difference", "low", "high", "mcnemar_p", "holm_p", "result"]
+    columns = ["dataset", "model", "against", "f1_difference", "low", "high", "p", "holm_p", "mcnemar_p", "result"]
     assert frame.columns.tolist() == columns
     assert frame[["dataset", "model", "against", "result"]].to_numpy().tolist() == [
-        ["imdb", "sdpa", "tfidf", "better"],
+        ["imdb", "sdpa", "tfidf", "better (one seed)"],
         ["imdb", "favor-m64", "sdpa", "no difference shown"],
-        ["imdb", "favor-m64", "tfidf", "better"],
+        ["imdb", "favor-m64", "tfidf", "better (one seed)"],
     ]
     assert frame["f1_difference"].tolist() == pytest.approx([25, -1, 24])
     assert (frame["low"] < frame["f1_difference"]).all()
     assert (frame["f1_difference"] < frame["high"]).all()
     assert frame["mcnemar_p"].tolist() == pytest.approx([2 / 2**50, 0.5, 2 / 2**48])
-    assert frame["holm_p"].tolist() == pytest.approx([6 / 2**50, 0.5, 4 / 2**48])
+    for row, part in zip(frame.itertuples(), (0.25, 0.01, 0.24), strict=True):
+        error = (part * (1 - part) / 199) ** 0.5  # of a share of 200 documents
+        assert row.high - row.f1_difference == pytest.approx(100 * 1.972 * error, rel=0.02)
+        assert row.p == pytest.approx(2 * student.sf(part / error, 199), rel=0.25)
+    assert frame["holm_p"].tolist() == pytest.approx((frame["p"] * [3, 1, 2]).tolist())
 
 
 def test_a_model_below_the_reference_is_worse(tmp_path):
     frame = table(write(tmp_path, PREDICTIONS), reference="favor-m64", baseline=None, models=["tfidf", "sdpa"]).frame
     assert frame[["model", "against", "result"]].to_numpy().tolist() == [
-        ["tfidf", "favor-m64", "worse"],
+        ["tfidf", "favor-m64", "worse (one seed)"],
         ["sdpa", "favor-m64", "no difference shown"],
     ]
 
 
 def test_the_correction_is_over_all_rows_of_all_datasets(tmp_path):
-    """7 documents on one side: p = 2 / 2^7 = 0.016 is shown alone, and not beside five other comparisons."""
-    seven = {"tfidf": wrong_on(*range(7)), "sdpa": wrong_on(), "favor-m64": wrong_on()}
-    folders = write(tmp_path, seven)
+    """6 documents on one side: p = 0.014 is shown alone, and not beside five other comparisons."""
+    six = {"tfidf": wrong_on(*range(6)), "sdpa": wrong_on(), "favor-m64": wrong_on()}
+    folders = write(tmp_path, six)
     alone = table(folders, models=["sdpa"]).frame.iloc[0]
-    assert (alone["holm_p"], alone["result"]) == (pytest.approx(2 / 2**7), "better")
-    folders += write(tmp_path, seven, "arxiv")
+    assert (alone["holm_p"], alone["result"]) == (alone["p"], "better (one seed)")
+    assert 0.05 / 6 < alone["p"] < 0.02
+    folders += write(tmp_path, six, "arxiv")
     frame = table(folders, datasets=["imdb", "arxiv"]).frame
     assert frame["dataset"].tolist() == ["imdb"] * 3 + ["arxiv"] * 3
-    assert frame["mcnemar_p"].tolist() == pytest.approx([2 / 2**7, 1, 2 / 2**7] * 2)
-    assert frame["holm_p"].tolist() == pytest.approx([12 / 2**7, 1, 12 / 2**7] * 2)
+    assert frame["mcnemar_p"].tolist() == pytest.approx([2 / 2**6, 1, 2 / 2**6] * 2)
+    assert frame["holm_p"].tolist() == pytest.approx([6 * alone["p"], 1, 6 * alone["p"]] * 2)
     assert set(frame["result"]) == {"no difference shown"}
 
 
-def test_an_interval_and_a_test_of_opposite_sides_show_nothing(tmp_path):
+def test_mcnemar_decides_nothing(tmp_path):
     """Macro-F1 rises although accuracy falls, where one class is rare."""
     labels = np.repeat([0, 1], [180, 20])
     more_accurate = np.zeros(200, dtype=int)
@@ -93,28 +99,68 @@ def test_an_interval_and_a_test_of_opposite_sides_show_nothing(tmp_path):
     ]
     (row,) = table(folders, models=["favor-m64"], baseline=None).frame.itertuples()
     assert row.low > 0
-    assert row.holm_p < 0.05
+    assert row.mcnemar_p < 0.05
+    assert row.result == "better (one seed)"
+
+
+def test_two_seeds_of_one_pretraining_are_no_ground_for_a_difference(tmp_path):
+    """Both seeds of 366 documents are 7 and 10 points below, either one shown by McNemar's test alone."""
+    start = {"start": {"path": "pretrained", "digest": "1"}}
+    folders = []
+    for model, wrongs in {"sdpa": (20, 20), "favor-m64": (34, 40)}.items():
+        for seed, wrong in enumerate(wrongs):
+            folder = write_run(tmp_path, "finetune", model, "imdb", seed=seed, parents=start)
+            folders.append(write_predictions(folder, NAMES, LABELS, wrong_on(*range(wrong))))
+    made = table(folders, models=["favor-m64"], baseline=None)
+    (row,) = made.frame.itertuples()
+    assert row.f1_difference == pytest.approx(-8.5)
+    assert row.mcnemar_p < 0.001
+    assert row.low < -20 < 0 < row.high  # 12.7 of Student's t with one degree of freedom
     assert row.result == "no difference shown"
+    assert "The seeds of favor-m64, sdpa start from the same weights" in made.note
+    assert "2 seeds: none against sdpa" not in made.note
+
+
+def test_seeds_that_agree_show_a_difference(tmp_path):
+    folders = []
+    for seed in range(3):
+        predictions = {"tfidf": wrong_on(*range(60)), "sdpa": wrong_on(*range(8 + 2 * seed))}
+        folders += write(tmp_path, predictions, seed=seed)
+    made = table(folders, models=["sdpa"])
+    assert made.frame["result"].tolist() == ["better"]
+    assert "start from the same weights" not in made.note
+    assert "One seed" not in made.note
+
+
+def test_notes_name_what_makes_intervals_too_short(tmp_path):
+    labels = np.repeat([0, 1], [191, 9])
+    folders = [
+        write_predictions(write_run(tmp_path, "finetune", model, "imdb"), NAMES, labels, np.roll(labels, shift))
+        for shift, model in enumerate(("sdpa", "favor-m64"))
+    ]
+    note = table(folders, models=["favor-m64"], baseline=None).note
+    assert "Classes with fewer than 10 test documents: imdb (9 in the rarest class)." in note
+    assert "One seed: there is no variance over seeds" in note
 
 
 def test_seeds_widen_the_interval_and_give_a_deviation(tmp_path):
     """Either seed alone would show a difference, one to each side."""
     up, down = {"tfidf": wrong_on(*range(30)), "sdpa": wrong_on()}, {"tfidf": wrong_on(), "sdpa": wrong_on(*range(30))}
     one = table(write(tmp_path / "one", up), models=["sdpa"])
-    assert (one.frame["result"].tolist(), "f1_difference_sd" in one.frame) == (["better"], False)
+    assert (one.frame["result"].tolist(), "f1_difference_sd" in one.frame) == (["better (one seed)"], False)
     both = table([*write(tmp_path, up), *write(tmp_path, down, seed=1)], models=["sdpa"])
     (row,) = both.frame.itertuples()
     assert row.f1_difference == pytest.approx(0, abs=1e-9)
     assert row.f1_difference_sd == pytest.approx(15 * 2**0.5)
-    assert row.low < -14 < 14 < row.high
+    assert row.low < -190 < 190 < row.high
     assert row.result == "no difference shown"
     assert "0.00 ± 21.21" in both.to_markdown()
 
 
 def test_the_note_says_what_the_test_sets_can_show(tmp_path):
-    """50 and 48 of the 200 documents tell two models apart, so 49 by the median; 2 are too few for any difference."""
+    """By the median of 0.24 and 0.25 as shares of 200 documents; 2.8 errors are 80 % and half of 95 %."""
     note = table(write(tmp_path, PREDICTIONS)).note
-    assert note.endswith("(median): imdb, 200 documents: 9.7 points against tfidf (24.5 %), none against sdpa (1.0 %).")
+    assert note.endswith("imdb, 200 documents, one seed: 8.6 points against tfidf, 2.0 points against sdpa.")
     assert "the 3 comparisons of this table" in note
 
 
@@ -147,7 +193,7 @@ def test_a_study_is_told_what_the_table_lacks():
         assert problem in str(error.value)
 
 
-def test_spans_are_compared_by_the_bootstrap_alone(tmp_path):
+def test_spans_are_compared_without_mcnemar(tmp_path):
     """Of 40 documents none is right as a whole. Two models find 8 of 10 characters or 6, the baseline 5."""
     found = {"tfidf": [5] * 40, "sdpa": [8, 6] * 20, "favor-m64": [6, 8] * 20}
     folders = [
@@ -156,11 +202,10 @@ def test_spans_are_compared_by_the_bootstrap_alone(tmp_path):
     ]
     made = table(folders)
     frame = made.frame
-    columns = ["dataset", "model", "against", "f1_difference", "low", "high", "bootstrap_p", "holm_p", "result"]
+    columns = ["dataset", "model", "against", "f1_difference", "low", "high", "p", "holm_p", "result"]
     assert frame.columns.tolist() == columns
     assert frame["f1_difference"].tolist() == pytest.approx([100 * (14 / 17 - 2 / 3), 0, 100 * (14 / 17 - 2 / 3)])
-    assert frame["result"].tolist() == ["better", "no difference shown", "better"]
-    assert frame["bootstrap_p"].tolist() == pytest.approx([2 / 2001, 1, 2 / 2001], abs=0.2)
-    assert frame["holm_p"].tolist()[::2] == pytest.approx([6 / 2001, 6 / 2001])
+    assert frame["result"].tolist() == ["better (one seed)", "no difference shown", "better (one seed)"]
+    assert frame["p"].tolist() == [pytest.approx(0, abs=1e-6), pytest.approx(1, abs=1e-6), pytest.approx(0, abs=1e-6)]
     assert "F1 of the characters in spans" in made.note
     assert "McNemar" not in made.note
