@@ -47,6 +47,8 @@ QUANTITIES = {
     "memory": Quantity("peak_memory_mb", "peak_memory_gib", "memory [GiB]", 1 / 1024, 2, 2),
     "minutes": Quantity("seconds_per_epoch", "minutes_per_epoch", "time [min/epoch]", 1 / 60, 3, 2),
     "total_minutes": Quantity("training_seconds", "minutes", "time [min]", 1 / 60, 2, 2),
+    "hours": Quantity("training_seconds", "hours", "time [h]", 1 / 3600, 2, 2),
+    "lora_rank": Quantity("lora_rank", "lora_rank", "LoRA rank (0 = none)", 1, 0, 0),
     "loss": Quantity("train_loss", "loss", "loss", 1, 3, 3, score=True),
     "f1": Quantity("test_score", "f1_macro_percent", "F1 [%]", 100, 2, 2, score=True),
     "validation_f1": Quantity("eval_score", "validation_f1_macro_percent", "validation F1 [%]", 100, 2, 2, score=True),

@@ -8,8 +8,9 @@ from typing import Any
 
 import pandas as pd
 
-from lib.core.errors import DataError
-from lib.core.record import GEOMETRY, HISTORY, NUMERICAL, RUN, read_record
+from lib.core.errors import ConfigError, DataError
+from lib.core.files import read_mapping
+from lib.core.record import CONFIG, GEOMETRY, HISTORY, NUMERICAL, RUN, read_record
 from lib.results.quantities import F1_NAMES
 
 SPLITS = ("eval", "test")
@@ -23,7 +24,7 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
 
     `score` names the metric that is the F1 of the run, one of `lib.results.quantities.F1_NAMES`; `test_score` and
     `eval_score` (validation) are its values. `variant` is the name of the run's variant, `start` the digest of the run
-    whose weights it starts from, if any. `training_seconds` is
+    whose weights it starts from, if any; `lora_rank` is 0 without adapters. `training_seconds` is
     `seconds`, and missing without a training loop; so are `trained_parameters`, the weights that train, and
     `trained_share` of all.
 
@@ -41,6 +42,7 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
         fields |= record.id._asdict()
         start = record.parents.get("start")
         fields["start"] = start.digest if start else None
+        fields["lora_rank"] = _lora_rank(folder) if record.epochs else None
         parameters = {f"parameters_{part}": number for part, number in record.parameters.items()}
         trained = record.parameters.get("trainable", record.parameters.get("total"))
         training = {
@@ -57,6 +59,15 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
     if rows and (twice := runs[runs.duplicated(KEY, keep=False)]["folder"].tolist()):
         raise DataError(f"{', '.join(twice)}: records of the same run. Expected one each; name every run once.")
     return runs
+
+
+def _lora_rank(folder: str | Path) -> int | None:
+    """Return the rank of a run's adapters, 0 where it trains the weights themselves; None if its settings are gone."""
+    try:
+        lora = (read_mapping(Path(folder) / CONFIG).get("recipe") or {}).get("lora")
+    except ConfigError:
+        return None
+    return lora["r"] if lora else 0
 
 
 def _scores(metrics: Mapping[str, float | None]) -> dict[str, Any]:

@@ -24,8 +24,9 @@ class Parameters(TableParameters):
     columns: list[str] | dict[str, list[str]] = Field(
         min_length=1,
         description="What it shows of each run, or of the runs of each stage: `memory`, `minutes` (of an epoch), "
-        "`total_minutes`, `loss`, `f1` (macro-F1; of spans, that of characters), `validation_f1`, `accuracy`, "
-        "`sequence_accuracy`, `parameters`, `trained` (weights), `trained_share`, `epochs`, or a metric of the record.",
+        "`total_minutes`, `hours`, `lora_rank`, `loss`, `f1` (macro-F1; of spans, that of characters), "
+        "`validation_f1`, `accuracy`, `sequence_accuracy`, `parameters`, `trained` (weights), `trained_share`, `epochs`, or "
+        "a metric of the record.",
     )
 
     @check
