@@ -25,8 +25,8 @@ class Parameters(TableParameters):
         min_length=1,
         description="What it shows of each run, or of the runs of each stage: `memory`, `minutes` (of an epoch), "
         "`total_minutes`, `hours`, `lora_rank`, `loss`, `f1` (macro-F1; of spans, that of characters), "
-        "`validation_f1`, `accuracy`, `sequence_accuracy`, `parameters`, `trained` (weights), `trained_share`, `epochs`, "
-        "or a metric of the record.",
+        "`validation_f1`, `accuracy`, `sequence_accuracy`, `parameters`, `trained` (weights), `trained_share`, "
+        "`epochs`, or a metric of the record.",
     )
 
     @check
