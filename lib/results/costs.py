@@ -98,7 +98,7 @@ def repetition_factor(costs: pd.Series, confidence: float) -> float | None:
     """
     from scipy.special import stdtrit
 
-    logs = np.log(costs.astype(float)).groupby("row")
+    logs = np.log(costs.dropna().astype(float)).groupby("row")
     degrees, fewest = int((logs.size() - 1).sum()), logs.size().min()
     if degrees == 0 or fewest < 2:
         return None
