@@ -58,7 +58,7 @@ def test_intervals_cover_and_tests_keep_their_level(seeds, documents, points):
 
 @pytest.mark.parametrize(("seeds", "documents", "points"), [(2, 200, 5), (3, 200, 5)])
 def test_intervals_cover_in_a_few_hundred_draws(seeds, documents, points):
-    """By intervals that resample seeds and documents, 30 % of the differences of two seeds would be called so."""
+    """The same with few draws, so that it runs with every test."""
     of_score, of_difference, called = rates(seeds, documents, points, 400)
     assert min(of_score, of_difference) >= 0.92
     assert called <= 0.08
