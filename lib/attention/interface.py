@@ -23,7 +23,7 @@ from transformers.masking_utils import (
     sdpa_mask,
 )
 
-from lib.attention.contract import Attention
+from lib.attention.contract import Attention, without_padding
 from lib.attention.parameters import MECHANISMS, Kernels, MechanismParameters
 from lib.attention.registry import build
 from lib.core.errors import ConfigError
@@ -235,7 +235,7 @@ def _attend(
     real = None
     if attention_mask is not None:
         real = attention_mask.bool()
-        key, value = (rows.masked_fill(~real[:, None, :, None], 0) for rows in (key, value))
+        key, value = (without_padding(rows, real) for rows in (key, value))
     # Not `forward`, which takes the padding of keys for that of queries: in cross-attention, they differ.
     mechanism = _built(entry.parameters, entry.seed, entry.kernels, layer, heads, width, dropout, query.device)
     mechanism.check_length(max(query.shape[2], key.shape[2]))

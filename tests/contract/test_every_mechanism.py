@@ -5,6 +5,7 @@ other one does, so that the tests are known to read the declarations.
 """
 
 import importlib
+import math
 import subprocess
 import sys
 from pathlib import Path
@@ -28,9 +29,10 @@ from mechanism_cases import (
     truth,
 )
 from studies import study
+from torch.profiler import ProfilerActivity, profile
 
 import lib.attention
-from lib.attention.contract import Attention, set_step
+from lib.attention.contract import Attention, set_step, without_padding
 from lib.attention.parameters import MECHANISMS
 from lib.backbones.parameters import BACKBONES
 from lib.core.errors import ConfigError
@@ -372,3 +374,42 @@ def test_weights_are_exact_in_low_precision_and_whatever_the_padding_holds(name)
             weights = mechanism.weights(query, key, mask)
         assert weights.dtype == torch.float32
         torch.testing.assert_close(weights, expected, atol=1e-6, rtol=1e-6)
+
+
+def passes_over(attend, rows):
+    """Return how many kernels without arithmetic pass over all rows, forward and backward."""
+    moving = {f"aten::{name}" for name in ("copy_", "fill_", "masked_fill_", "where", "mul", "bitwise_and")}
+    with profile(activities=[ProfilerActivity.CPU], record_shapes=True) as profiled:
+        attend(*rows).backward(torch.ones_like(rows[0]))
+    shapes = [event.input_shapes for event in profiled.events() if event.name in moving]
+    return sum(max(math.prod(shape) for shape in each) >= rows[0].numel() for each in shapes)
+
+
+def test_exact_attention_hides_padding_in_one_pass_over_each_tensor():
+    rows, mask = [torch.randn(2, HEADS, 8, WIDTH, requires_grad=True) for _ in range(3)], masks(8)[:2]
+    mechanism = build("sdpa-native").train()
+
+    def exact(query, key, value):
+        return torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=mask.bool()[:, None, None])
+
+    ours = passes_over(lambda *each: mechanism(*each, mask), rows)
+    assert ours - passes_over(exact, rows) <= 8  # queries, keys, values and outputs, and the gradient of each
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("strided", [False, True])
+def test_what_hides_padding_gives_the_bits_of_masked_fill(dtype, strided):
+    rows = torch.randn(3, 2, 7, 4, dtype=dtype)
+    rows = rows.transpose(1, 2).contiguous().transpose(1, 2) if strided else rows
+    real = torch.rand(3, 7) < 0.5
+    rows.transpose(1, 2)[~real] = torch.tensor([math.nan, math.inf, -math.inf, -1.0], dtype=dtype)
+    rows[rows > 1] = -0.0
+    gradient = torch.randn_like(rows)
+    found = []
+    for hide in (lambda leaf: without_padding(leaf, real), lambda leaf: leaf.masked_fill(~real[:, None, :, None], 0)):
+        leaf = rows.clone().requires_grad_()
+        hidden = hide(leaf)
+        hidden.backward(gradient)
+        assert hidden.stride() == (56, 28, 4, 1)
+        found.append([tensor.detach().contiguous().view(torch.uint8) for tensor in (hidden, leaf.grad)])
+    assert all(torch.equal(*pair) for pair in zip(*found, strict=True))
