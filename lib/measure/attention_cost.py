@@ -13,18 +13,21 @@ import torch
 from lib.measure.comparison import Name, compare
 from lib.measure.cost import Computation, repeated
 from lib.measure.implementations import NAIVE, PROJECTED, AttentionCase, Padding, is_installed, own_cases
-from lib.measure.tables import COLUMNS
+from lib.measure.tables import COLUMNS, LEAST
 
 logger = logging.getLogger(__name__)
 
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384)
 """Tokens of a sequence, N."""
 
-LONGEST_NAIVE = 4_096
+LONGEST_NAIVE = 2_048
 """Where the plain N x N matrices of a batch still fit into a laptop's memory, and patience ends."""
 
 LONGEST_TORCH = 4_096
-"""Our exact attention is torch's kernel: up to here rows of both show that they take the same time."""
+"""Our exact attention is torch's kernel: up to here rows of both show what hiding padding costs."""
+
+LONGEST_PADDED = 4_096
+"""Up to here rows have padding on a CPU: beyond, exact attention is far behind, with padding or without."""
 
 PADDINGS: tuple[Padding, ...] = ("none", "ragged")
 
@@ -48,7 +51,7 @@ def attention_cost(
     Args:
         mechanisms: parameters by name; plain exact attention and rows with projections are added.
         lengths: N in tokens; the batch makes all rows have as many tokens as the longest sequence.
-        seconds: time for the repetitions of a row, see `lib.measure.cost.repeated`.
+        seconds: time for the repetitions of a row, `LEAST` at least, see `lib.measure.cost.repeated`.
         setting: `heads`, `head_size`, `device` and `dtype` of the cases, see `AttentionCase`.
 
     Returns:
@@ -61,7 +64,7 @@ def attention_cost(
     expected: dict[Name, float] = {}  # seconds; a row is not faster than it was with shorter sequences
 
     def times(passes: dict[Name, Computation]) -> dict[Name, list[float]]:
-        found = repeated(passes, expected, seconds, place, "filled")
+        found = repeated(passes, expected, seconds, place, "filled", least=LEAST)
         expected.update({name: statistics.median(taken) for name, taken in found.items()})
         return found
 
@@ -79,15 +82,21 @@ def attention_cases(
     """Yield what `attention_cost` measures, by length, without padding and then with ragged rows.
 
     Every implementation has ragged rows. Plain exact attention has none: the mask changes what it computes, and not how
-    much. Arguments are those of `attention_cost`.
+    much. On a CPU, other people's approximations, which are linear in N and take seconds, have a few lengths only:
+    every third and the longest, with padding the shortest. Arguments are those of `attention_cost`.
     """
-    projected = [name.removesuffix(PROJECTED) for name in PEERS if name.endswith(PROJECTED)]
-    ours = {**mechanisms, **{name + PROJECTED: mechanisms[name] for name in projected if name in mechanisms}}
-    for length, padding in itertools.product(sorted(lengths), PADDINGS):
-        wanted = ours | (NAIVE if padding == "none" and length <= LONGEST_NAIVE else {})
+    projected = {name + PROJECTED: mechanisms[name] for name in mechanisms if name + PROJECTED in PEERS}
+    lengths, on_gpu = sorted(lengths), setting["device"] == "cuda"
+    few = {"none": {*lengths[::3], lengths[-1]}, "ragged": {lengths[0]}}
+    for length, padding in itertools.product(lengths, PADDINGS):
+        if padding == "ragged" and length > LONGEST_PADDED and not on_gpu:
+            continue
+        with_peers = on_gpu or length in few[padding]
+        wanted = {**mechanisms, **(projected if with_peers else {})}
+        wanted |= NAIVE if padding == "none" and length <= LONGEST_NAIVE else {}
         for name, parameters in wanted.items():
             own = list(own_cases({name: parameters}, [length], max(lengths), padding=padding, **setting))
             yield from own
             for peer in PEERS.get(name, ()):
-                if peer != "torch" or length <= LONGEST_TORCH:
+                if length <= LONGEST_TORCH if peer == "torch" else with_peers:
                     yield replace(own[0], implementation=peer)

@@ -167,15 +167,17 @@ def repeated(
     seconds: float,
     device: torch.device,
     queue: Queue = "shared",
+    least: int = 1,
 ) -> dict[Key, list[float]]:
     """Return the seconds of as many repetitions of every computation as its time allows.
 
     Args:
         computations: what to measure, taking turns.
         expected: seconds that a computation is known to take at least, if anything is known.
-        seconds: time for the repetitions of one; one at least, and `REPETITIONS` or `GPU_REPETITIONS` at most.
+        seconds: time for the repetitions of one; `REPETITIONS` or `GPU_REPETITIONS` at most.
         device: where they run.
         queue: that of a GPU.
+        least: repetitions at least, however long they take.
     """
     on_gpu = device.type == "cuda"
     most = GPU_REPETITIONS if on_gpu else REPETITIONS
@@ -184,7 +186,7 @@ def repeated(
         # What is slow anyway needs to warm up only once; but new shapes may mean new kernels.
         if on_gpu or key not in known or known[key] < seconds / most:
             known[key] = warm_up(computation, device)
-    repetitions = {key: min(most, max(1, round(seconds / known[key]))) for key in computations}
+    repetitions = {key: min(most, max(least, round(seconds / known[key]))) for key in computations}
     return interleaved(computations, repetitions, device, queue)
 
 

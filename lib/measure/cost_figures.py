@@ -1,6 +1,5 @@
 """Figures of what attention costs, from the rows without padding of the table `attention_cost` that was measured."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,8 +19,9 @@ Rows = Mapping[tuple[str, str], pd.DataFrame]
 def attention_time_figure(costs: pd.DataFrame) -> Figure:
     """Draw the time of a forward and backward pass against the length: our mechanisms, and ours beside others'.
 
-    A star marks where a mechanism of ours becomes faster than exact attention. Markers of times that were measured once
-    are hollow, and counted. Where a mechanism has Triton kernels, its time with torch's operations is left out.
+    A star marks the first length from which on a mechanism of ours is faster than exact attention. Markers of times
+    that were measured once are hollow, and counted. Where a mechanism has Triton kernels, its time with torch's
+    operations is left out.
 
     Raises:
         DataError: exact attention to compare with is missing.
@@ -29,11 +29,11 @@ def attention_time_figure(costs: pd.DataFrame) -> Figure:
     rows = _as_chosen(attention_rows(costs))
     title = "Ours; star: faster than exact from here on"
     figure = _figure(costs, rows, "median_ms", title, "forward + backward [ms]", base=10, once=True)
-    for name, length in crossovers(costs).items():
-        if length is not None and (OURS, name) in rows:
-            height = _at(rows[OURS, name]["median_ms"], length)
+    for name, found in crossovers(costs).items():
+        if found is not None and (OURS, name) in rows:
+            height = rows[OURS, name]["median_ms"][found.faster]
             colour, _ = look(name, _names(rows))
-            figure.axes[0].plot(length, height, "*", color=colour, markersize=15, markeredgecolor="white")
+            figure.axes[0].plot(found.faster, height, "*", color=colour, markersize=15, markeredgecolor="white")
     drawn = pd.concat(rows.values())["repetitions"]
     figure.supxlabel(f"hollow marker: measured once ({(drawn == 1).sum()} of {len(drawn)} times drawn)", fontsize=8)
     return figure
@@ -124,13 +124,3 @@ def _draw(
     if len(single):
         gid = f"measured once: {label}" if label else None
         axes.plot(single.index, single[column], linestyle="none", markerfacecolor="white", gid=gid, **style)
-
-
-def _at(line: pd.Series, length: float) -> float:
-    """Return the value of `line` at `length`, on the straight line between logarithms."""
-    after = next(n for n in line.index if n >= length)
-    before = line.index[max(0, list(line.index).index(after) - 1)]
-    if length in (after, before):
-        return float(line[after])
-    share = math.log(length / before) / math.log(after / before)
-    return math.exp((1 - share) * math.log(line[before]) + share * math.log(line[after]))

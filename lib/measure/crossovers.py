@@ -1,11 +1,12 @@
 """From which length on a mechanism is faster than exact attention, from the table that was measured."""
 
-import math
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from lib.core.errors import DataError
+from lib.measure.tables import LEAST
 
 OURS, EXACT = "ours", "sdpa"
 BY_TRITON = " (triton)"
@@ -38,11 +39,23 @@ def attention_rows(costs: pd.DataFrame, padding: str = "none") -> dict[tuple[str
     return rows
 
 
-def crossovers(costs: pd.DataFrame, padding: str = "none") -> dict[str, float | None]:
-    """Return from which length in tokens on each mechanism of ours is faster than exact attention.
+@dataclass(frozen=True)
+class Crossover:
+    """Between which two measured lengths, in tokens, a mechanism becomes faster than exact attention."""
 
-    Times are joined by lines between logarithms. The shortest length that was measured means: there, or before. None
-    means: nowhere in the lengths measured. Rows with projections and exact attention itself are left out.
+    slower: int | None
+    """The longest length at which it is slower; None = it was seen slower nowhere."""
+    faster: int
+    """It is faster from here on, at every length that was measured."""
+
+
+def crossovers(costs: pd.DataFrame, padding: str = "none") -> dict[str, Crossover | None]:
+    """Return between which lengths each mechanism of ours becomes faster than exact attention, None if none is seen.
+
+    At each length it is compared with the faster of the exact attentions, ours and torch's. It is faster, or slower,
+    where no repetition of the one took as long as any of the other, with `LEAST` repetitions of each; if both took the
+    same time, 1 of 20 lengths would be called faster. Other lengths decide nothing. Rows with projections and exact
+    attention itself are left out.
 
     Args:
         costs: table `attention_cost` of `lib.measure.tables`.
@@ -52,18 +65,20 @@ def crossovers(costs: pd.DataFrame, padding: str = "none") -> dict[str, float | 
         DataError: exact attention of ours is missing.
     """
     rows = attention_rows(costs, padding)
-    exact = rows[OURS, EXACT]["median_ms"]
-    found: dict[str, float | None] = {}
+    exact = pd.concat([rows[key] for key in [(OURS, EXACT), ("torch", EXACT)] if key in rows])
+    exact = exact.sort_values("median_ms").groupby(level="length").first()
+    found: dict[str, Crossover | None] = {}
     for (implementation, name), group in rows.items():
         if implementation != OURS or name.startswith(EXACT) or "+" in name:
             continue
-        ratio = (group["median_ms"] / exact).dropna().map(math.log)  # on a GPU, rows that fail are left out
+        beside = exact.reindex(group.index)  # on a GPU, rows that fail are left out
+        repeated = (group["repetitions"] >= LEAST) & (beside["repetitions"] >= LEAST)
+        faster = repeated & (group["max_ms"] < beside["min_ms"])
+        slower = group.index[repeated & (group["min_ms"] > beside["max_ms"])]
+        last = faster[::-1].cummin()  # whether it is faster from a length on
         found[name] = None
-        if ratio.iloc[-1] < 0:
-            slower = ratio[ratio >= 0]
-            found[name] = float(ratio.index[0])
-            if len(slower):
-                before, after = slower.index[-1], ratio.index[list(ratio.index).index(slower.index[-1]) + 1]
-                share = ratio[before] / (ratio[before] - ratio[after])
-                found[name] = before * (after / before) ** share
+        if last.any():
+            since = int(last.index[last].min())
+            before = slower[slower < since]
+            found[name] = Crossover(int(before[-1]) if len(before) else None, since)
     return found

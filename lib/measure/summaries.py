@@ -1,9 +1,11 @@
 """Summaries of what was measured, as Markdown, each from the table of `lib.measure.tables` that it is named after."""
 
+from collections.abc import Mapping
+
 import pandas as pd
 
-from lib.measure.crossovers import BY_TRITON, EXACT, OURS, attention_rows, crossovers
-from lib.measure.tables import QUOTED_GB
+from lib.measure.crossovers import BY_TRITON, EXACT, OURS, Crossover, attention_rows, crossovers
+from lib.measure.tables import LEAST, QUOTED_GB
 
 ONCE = "*"
 """Marks a number that was measured once."""
@@ -30,7 +32,10 @@ def attention_summary(costs: pd.DataFrame) -> str:
         f"{_machine(first)}{_clock(costs)}, {first['heads']} heads of width {first['head_size']}. Each time is that "
         f"of a forward and backward pass over {first['batch'] * first['length']:,} tokens in sequences of the given "
         f"length. {_count_once(costs)} The column `kept` has the bytes kept for the backward pass at {lengths[0]:,} "
-        f"tokens, beside exact attention's.{_on_host(costs)}"
+        f"tokens, beside exact attention's. The last column has the two lengths between which a mechanism becomes "
+        "faster than the faster of the exact attentions, ours and torch's. At a length it is faster if each of at "
+        f"least {LEAST} repetitions took less time than any of exact attention; `none seen`: not so at the longest."
+        f"{_on_host(costs)}"
     ]
     for padding, title in PADDINGS.items():
         if (costs["padding"] == padding).any():
@@ -151,8 +156,6 @@ def _attention_table(costs: pd.DataFrame, padding: str, lengths: list[int]) -> l
     for (implementation, mechanism), group in sorted(
         groups.items(), key=lambda item: implementations.index(item[0][0])
     ):
-        length = crossing.get(mechanism) if implementation == OURS else None
-        since = "-" if length is None else f"{'<= ' if length == lengths[0] else ''}{length:,.0f}"
         times = {n: _time(*group.loc[n, ["median_ms", "repetitions"]]) if n in group.index else "-" for n in lengths}
         kept = group["bytes_kept"].get(lengths[0])
         rows.append(
@@ -162,10 +165,19 @@ def _attention_table(costs: pd.DataFrame, padding: str, lengths: list[int]) -> l
                 **{f"{n:,} [ms]": times[n] for n in lengths},
                 **_host(group["host_ms"]),
                 "kept": "-" if kept is None else f"{kept / exact_bytes:.2f}x",
-                "faster than exact from": since,
+                "faster than exact from": _crossing(crossing, mechanism) if implementation == OURS else "-",
             }
         )
     return rows
+
+
+def _crossing(crossing: Mapping[str, Crossover | None], mechanism: str) -> str:
+    if mechanism not in crossing:
+        return "-"
+    found = crossing[mechanism]
+    if found is None:
+        return "none seen"
+    return f"<= {found.faster:,}" if found.slower is None else f"{found.slower:,} to {found.faster:,}"
 
 
 def _markdown(rows: list[dict[str, str]]) -> str:

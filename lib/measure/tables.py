@@ -43,6 +43,9 @@ COLUMNS: dict[str, list[str]] = {
 }  # fmt: skip
 """Columns by table, which has the name of the program that measures it."""
 
+LEAST = 3
+"""Repetitions that a comparison of times needs: fewer show no spread."""
+
 QUOTED_GB = {512: 1, 2048: 4, 8192: 16, 128_000: 100}
 """Memory in GB by tokens that a lecture quotes, approximately, and for 128,000 tokens as far above.
 
