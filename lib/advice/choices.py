@@ -1,13 +1,67 @@
-"""What is known of every model at every length limit, and which of them to take."""
+"""What is known of every model at every length limit, and what to take.
 
+A mechanism is advised instead of exact attention only where it is faster beyond doubt: the interval of its time over
+that of exact attention, from turns in which both were measured, has to lie below 1 by a tolerance.
+"""
+
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lib.advice.scores import Scores
+import numpy as np
+from scipy.stats import quantile_test
+
+from lib.advice.scores import LEVEL, POWER, Scores
+from lib.advice.texts import Language
+from lib.evaluation.statistics import smallest_difference
 from lib.measure.estimates import Cost
 
 BEARABLE = 0.05
 """Share of the text that a limit may lose."""
+
+TOLERANCE = 0.1
+"""Share of the time that a mechanism has to save, at least, to be advised instead of exact attention."""
+
+DISAGREEMENT = 0.2
+"""Share of the test documents on which two models disagree, as is assumed before any was trained."""
+
+WANTED = 0.1
+"""Difference in accuracy that a test split has to show, at least, if documents are to compare models."""
+
+REACH = 512
+"""Tokens that the published encoders read which are advised."""
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Time of a model over that of exact attention."""
+
+    median: float
+    """Of all turns."""
+    low: float
+    """Lower end of the 95 % interval of the median; nan if there are fewer than six turns."""
+    high: float
+    turns: int
+
+    @property
+    def faster(self) -> bool:
+        """Whether the model is faster than exact attention, by the tolerance and beyond doubt."""
+        return self.high < 1 - TOLERANCE  # nan is not below anything
+
+
+def ratio(seconds: Sequence[float], exact: Sequence[float]) -> Ratio:
+    """Return the ratio of times that were measured in the same turns.
+
+    Args:
+        seconds: of a model, by turn [n].
+        exact: of exact attention, by turn [n or more].
+
+    Source: the interval is that of the sign test, which assumes nothing about how ratios are distributed: Conover
+    (1999), Practical Nonparametric Statistics, section 3.2.
+    """
+    ratios = np.asarray(seconds) / np.asarray(exact)[: len(seconds)]
+    ends = quantile_test(ratios, q=1.0, p=0.5).confidence_interval(0.95)
+    return Ratio(float(np.median(ratios)), float(ends.low), float(ends.high), len(ratios))
 
 
 @dataclass(frozen=True)
@@ -17,11 +71,19 @@ class Choice:
     model: str
     limit: int
     adaptation: Cost
+    """Of the turn whose time is the median."""
     classification: Cost
+    """The same."""
     hours: float
-    """Of both stages, all their epochs."""
+    """Of both stages, all their epochs; the median of the turns."""
+    ratio: Ratio
+    """Of these hours."""
     f1: float | None
     """In per cent; None = nothing is known."""
+    minutes: tuple[float, float] = (math.nan, math.nan)
+    """Of an epoch of classification: those of the fastest and of the slowest turn."""
+    exact: bool = False
+    """Whether it is the model that the others are compared with."""
 
     @property
     def costs(self) -> tuple[Cost, Cost]:
@@ -47,22 +109,77 @@ class Limit:
     choices: list[Choice]
 
 
+def enough(losses: Sequence[float]) -> int:
+    """Return which of some limits, by the shares of the text that they lose, is the shortest that loses little."""
+    return next((number for number, lost in enumerate(losses) if lost <= BEARABLE), len(losses) - 1)
+
+
+def bearable(scores: dict[str, float | None], points: float, noise: float | None) -> list[str]:
+    """Return the models whose macro-F1 is known to be near the best, or all if nothing is known.
+
+    Args:
+        scores: macro-F1 by model, in per cent; None = unknown.
+        points: by which a model may lie below the best one.
+        noise: difference that the scores' test documents show, at least; what is smaller counts as none.
+    """
+    known = [f1 for f1 in scores.values() if f1 is not None]
+    least = max(known, default=0.0) - max(points, noise or 0.0)
+    return [model for model, f1 in scores.items() if not known or (f1 is not None and f1 >= least)]
+
+
 def choose(table: Sequence[Limit], points: float) -> Choice | None:
     """Return the model and the limit to take; None if no model fits at any limit.
 
     The limit is the shortest that loses at most `BEARABLE` of the text, or the longest; the next shorter one where no
-    model fits. Of the models that fit there, those whose macro-F1 is known to lie within `points` of the best one
-    remain, and the one that takes the least time is the choice.
+    model fits. There, of the models that fit and whose scores are near enough, the fastest of those that are faster
+    than exact attention beyond doubt is the choice, or exact attention if there is none. If exact attention does not
+    fit or scores too low, the one that takes the least time is.
 
     Args:
         table: what is known at each limit, ascending.
-        points: in per cent.
+        points: as of `bearable`.
     """
-    enough = next((number for number, limit in enumerate(table) if limit.lost <= BEARABLE), len(table) - 1)
-    for limit in reversed(table[: enough + 1]):
-        fitting = [choice for choice in limit.choices if choice.fits]
-        known = [choice.f1 for choice in fitting if choice.f1 is not None]
-        near = [choice for choice in fitting if not known or (choice.f1 or 0.0) >= max(known) - points]
+    for limit in reversed(table[: enough([limit.lost for limit in table]) + 1]):
+        fitting = {choice.model: choice for choice in limit.choices if choice.fits}
+        noise = limit.scores.noise if limit.scores else None
+        near = [fitting[model] for model in bearable({name: each.f1 for name, each in fitting.items()}, points, noise)]
+        if faster := [choice for choice in near if choice.ratio.faster and not choice.exact]:
+            return min(faster, key=lambda choice: choice.ratio.median)
         if near:
-            return min(near, key=lambda choice: choice.hours)
+            return next((choice for choice in near if choice.exact), min(near, key=lambda choice: choice.hours))
     return None
+
+
+@dataclass(frozen=True)
+class Start:
+    """What else the documents allow."""
+
+    shown: float | None
+    """Difference in accuracy that the test split shows, at least, as a fraction; None = not even the largest."""
+    published: bool
+    """Whether to start from a published encoder, and not from weights that are pretrained for this."""
+    multilingual: bool
+    """Whether that has to be one of many languages."""
+
+    @property
+    def few(self) -> bool:
+        """Whether the documents are too few to compare models."""
+        return self.shown is None or self.shown > WANTED
+
+
+def start(documents: int, test: int, limit: int, language: Language) -> Start:
+    """Return what the documents allow.
+
+    A published encoder is advised where there are few documents, where it reads as many tokens as the limit allows, or
+    where the texts are in another language than English, which the study's vocabulary and corpus are in.
+
+    Args:
+        documents: number of all.
+        test: of those, documents of the test split.
+        limit: tokens that they are cut to.
+        language: of the texts.
+    """
+    shown = smallest_difference(test, DISAGREEMENT, LEVEL, POWER) if test else None
+    foreign = not language.english
+    few = shown is None or shown > WANTED
+    return Start(shown, published=few or foreign or limit <= REACH, multilingual=foreign)

@@ -19,8 +19,8 @@ class Question:
         limits: tokens that documents may be cut to; None = the usual ones, up to the first that loses nothing.
         sample: documents whose tokens are counted, at most.
         points: macro-F1, in per cent, by which a model may lie below the best one.
-        seconds: about as long as steps are measured, unless they were before.
-        again: measure steps even if they were measured before.
+        seconds: about as long as the answer may take.
+        weights: folder of a pretrained model, which spares the pretraining; None = there is none.
     """
 
     study: str
@@ -33,5 +33,5 @@ class Question:
     limits: Sequence[int] | None = None
     sample: int = 1000
     points: float = 1.0
-    seconds: float = 120.0
-    again: bool = False
+    seconds: float = 90.0
+    weights: str | None = None

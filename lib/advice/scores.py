@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from lib.evaluation.statistics import smallest_difference
 from lib.results.printed_values import published_runs
 from lib.results.quantities import QUANTITIES
 from lib.results.records import load_runs
@@ -13,6 +14,12 @@ from lib.workflow.plan import Plan
 
 PUBLISHED_TOKENS = {"imdb": 512, "hyperpartisan": 4096, "arxiv": 16_384}
 """Tokens that the study cut its documents to. Source: the study's section 4.3, and `config/config.yaml`."""
+
+TEST_DOCUMENTS = {"imdb": 5_000, "hyperpartisan": 6_500, "arxiv": 3_339}
+"""Documents that the study tested on. Source: the same."""
+
+LEVEL, POWER = 0.05, 0.8
+"""Of the test that tells two models apart: its level, two-sided, and its power."""
 
 NEAR = 2
 """Factor within which two limits count as the same length."""
@@ -27,6 +34,23 @@ class Scores(NamedTuple):
     max_tokens: int
     source: str
     """Where they come from, in words."""
+    seeds: int
+    """Of each score."""
+    documents: int | None
+    """Of the test split; None = unknown."""
+
+    @property
+    def noise(self) -> float | None:
+        """Difference in points that so many test documents show, at least; None if their number is unknown.
+
+        Two models are taken to disagree on as many documents as they get wrong on average. What another seed would
+        give comes on top.
+        """
+        if self.documents is None or not self.by_model:
+            return None
+        wrong = 1 - sum(self.by_model.values()) / len(self.by_model) / 100
+        found = smallest_difference(self.documents, max(wrong, 0.01), LEVEL, POWER)
+        return None if found is None else 100 * found
 
 
 def scores_near(plan: Plan, stage: str, limit: int) -> Scores | None:
@@ -69,7 +93,7 @@ def _own(plan: Plan, stage: str) -> list[Scores]:
         rows = [row for row in graph.experiment.models if graph.passes(row, stage, str(dataset))]
         owners = {row: graph.owner(row, stage, str(dataset)) for row in rows}
         by_model = {row: float(means[owner]) for row, owner in owners.items() if owner in means}
-        scores.append(Scores(by_model, str(dataset), graph.corpus(dataset).max_tokens, source))
+        scores.append(Scores(by_model, str(dataset), graph.corpus(dataset).max_tokens, source, seeds, None))
     return scores
 
 
@@ -78,7 +102,14 @@ def _published() -> list[Scores]:
     rows = published_runs("grid").reset_index()
     rows = rows[(rows["stage"] == "finetune") & rows[name].notna() & rows["dataset"].isin(PUBLISHED_TOKENS)]
     return [
-        Scores(_by_model(own, name), str(dataset), PUBLISHED_TOKENS[str(dataset)], "published, 1 seed")
+        Scores(
+            _by_model(own, name),
+            str(dataset),
+            PUBLISHED_TOKENS[str(dataset)],
+            "published, 1 seed",
+            1,
+            TEST_DOCUMENTS[str(dataset)],
+        )
         for dataset, own in rows.groupby("dataset")
     ]
 

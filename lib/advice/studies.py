@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from lib.advice.published import TEXTS
 from lib.advice.question import Question
 from lib.core.errors import ConfigError
 from lib.measure.study_steps import Stages
@@ -14,9 +15,6 @@ from lib.study.configuration import Layer, load_study, merged
 from lib.study.graph import Graph
 from lib.study.recipe import Recipe
 from lib.study.study import Study
-
-TEXTS = "texts"
-"""Name of the own texts in a study."""
 
 SECTIONS = ("tables", "figures", "analyses")
 
@@ -87,12 +85,19 @@ class OwnStudy:
         if tokenizers := self._tokenizers(graph):
             values["tokenizers"] = tokenizers
         values |= self._texts(graph)
+        if self.question.weights is not None:
+            values["models"][self.model] = {"start": {"folder": self.question.weights}}
         works = [stages.adaptation] if self.question.label is None else [stages.adaptation, stages.classification]
         passed = {name for stage in works for name in graph.chain(stage)}
+        if self.question.weights is not None:
+            passed = set(works) | {stages.adaptation}
         gone = {name: None for name in graph.experiment.stages if name not in passed}
         for name in kept:
             if set(skipped := graph.experiment.models[name].skip) & set(gone):
-                values["models"][name] = {"skip": [stage for stage in skipped if stage not in gone]}
+                values["models"][name] = {
+                    "skip": [stage for stage in skipped if stage not in gone],
+                    **(values["models"].get(name) or {}),
+                }
             if graph.experiment.models[name].datasets:
                 values["models"].setdefault(name, {})["datasets"] = None  # which are not the own texts
         values["stages"] = dict(gone)
@@ -100,6 +105,8 @@ class OwnStudy:
             entry = template(graph, stage, self.limit)
             written = raw["experiment"]["stages"][stage]["data"][entry] or {}
             values["stages"][stage] = {"data": {TEXTS: written}}
+        if self.question.weights is not None:
+            values["stages"][stages.adaptation]["start"] = None
         report = {"published": None, "reference": None} | ({} if baseline in kept else {"baseline": None})
         return {"experiment": values, "report": report, "execution": dict(self.execution)}
 

@@ -1,24 +1,34 @@
 """A user's own texts: how many there are, and how long, in tokens of a study's tokeniser."""
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from py3langid.langid import MODEL_FILE, LanguageIdentifier
 from tqdm import tqdm
 
 from lib.core.errors import DownloadError
 from lib.core.randomness import derive_seed
-from lib.data.published import download_tokenizer
+from lib.data.description import IDENTIFIED_BY, UNSURE
+from lib.data.published import TOKENIZER, download_tokenizer
 from lib.data.readers import read_records
-from lib.data.sources import download_hub
+from lib.data.sources import download_hub, require_hub
 from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import train_tokenizer
 from lib.workflow.plan import Plan
 
 WHOLE = 2**31
 """More tokens than a document has."""
+
+MOST_PER_WORD = 2.5
+"""Tokens per word that are normal for English, at most: with BERT's vocabulary, samples of reviews and Wikipedia have
+1.3, papers 1.5 and tweets 2.0."""
+
+_IDENTIFIED = 300
+"""Texts whose language is identified, at most."""
 
 _BATCH = 32
 """Documents that are tokenised at once."""
@@ -67,6 +77,43 @@ def token_lengths(texts: Sequence[str], tokenizer: TextTokenizer) -> np.ndarray:
     return np.array([len(ids) for batch in encoded for ids in batch])
 
 
+@dataclass(frozen=True)
+class Language:
+    """In which language texts are, and how a vocabulary suits them."""
+
+    name: str
+    """ISO 639 code of the most frequent language."""
+    share: float
+    """Of the texts."""
+    tokens_per_word: float
+    """A word being what white space separates."""
+    unknown: float
+    """Share of the tokens that stand for what the vocabulary lacks."""
+
+    @property
+    def english(self) -> bool:
+        """Whether English is the most frequent language."""
+        return self.name == "en"
+
+    @property
+    def split_up(self) -> bool:
+        """Whether the vocabulary splits words far more than it splits English ones."""
+        return self.tokens_per_word > MOST_PER_WORD
+
+
+def language_of(texts: Sequence[str], tokenizer: TextTokenizer) -> Language:
+    """Return the language of texts, and how a tokeniser suits it, from the first `_IDENTIFIED` of them."""
+    texts = texts[:_IDENTIFIED]
+    identifier = LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True, min_confidence=UNSURE)
+    found = Counter(identifier.classify(text[:IDENTIFIED_BY])[0] for text in texts)
+    (name, times), *_ = found.most_common(1)
+    special = {tokenizer.backend.cls_token_id, tokenizer.backend.sep_token_id}
+    ids = [token for text in tokenizer.encode_ragged(texts, WHOLE) for token in text if token not in special]
+    words = sum(len(text.split()) for text in texts)
+    unknown = sum(token == tokenizer.backend.unk_token_id for token in ids)
+    return Language(name, times / len(texts), len(ids) / max(words, 1), unknown / max(len(ids), 1))
+
+
 def lost(lengths: np.ndarray, limit: int) -> tuple[float, float]:
     """Return the shares of all tokens, and of all documents, that a limit cuts or cuts off."""
     return float(np.maximum(lengths - limit, 0).sum() / lengths.sum()), float((lengths > limit).mean())
@@ -95,11 +142,13 @@ def find_tokenizer(plan: Plan, name: str, folder: Path, texts: Sequence[str], vo
         return folder
     source, published = Path(vocabulary or plan.corpora.tokenizer_sources(name)[0]), settings.algorithm == "published"
     if vocabulary is None and settings.source == "hub" and not source.exists():
+        file = TOKENIZER if published else "vocab.txt"
         try:
+            require_hub(settings.repository, file, revision=settings.revision)
             if published:
                 download_tokenizer(settings.repository, source, revision=settings.revision)
             else:
-                download_hub(settings.repository, "vocab.txt", source, revision=settings.revision, repo_type="model")
+                download_hub(settings.repository, file, source, revision=settings.revision, repo_type="model")
         except DownloadError as error:
             raise DownloadError(f"{error} Or name a vocab.txt of your own with --vocabulary.") from error
     if vocabulary is None and published:

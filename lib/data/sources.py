@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import requests
-from huggingface_hub import constants, hf_hub_download
+from huggingface_hub import constants, hf_hub_download, try_to_load_from_cache
 from huggingface_hub.errors import (
     EntryNotFoundError,
     GatedRepoError,
@@ -104,6 +104,30 @@ def download_hub(
             repository,
         )
     return commit
+
+
+def require_hub(repository: str, path: str, *, revision: str) -> None:
+    """Check once, without a retry, that a model's file can be had: the cache has it, or the hub answers.
+
+    For programs that somebody waits for; `download_hub` waits for a hub that does not answer, as long workflows should.
+
+    Args:
+        repository: `owner/name`.
+        path: the file's path inside the repository.
+        revision: commit, tag or branch.
+
+    Raises:
+        DownloadError: the hub does not answer, and the cache has no such file.
+    """
+    if constants.is_offline_mode() or isinstance(try_to_load_from_cache(repository, path, revision=revision), str):
+        return
+    try:
+        requests.head(constants.ENDPOINT, timeout=_TIMEOUT_S[0])
+    except requests.RequestException as error:
+        raise DownloadError(
+            f"{repository}, revision {revision}, file {path}: {constants.ENDPOINT} does not answer "
+            f"({type(error).__name__}). Check the connection and HF_ENDPOINT, and run again."
+        ) from error
 
 
 def download_url(

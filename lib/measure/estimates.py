@@ -1,5 +1,6 @@
 """From measured steps and the lengths of texts to the time of an epoch and the memory of a run."""
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,8 +129,9 @@ class ModelSteps:
         micro_batch = (fitting or sizes[-1:])[0]
 
         simulated = min(documents, SIMULATED)
-        like = np.quantile(lengths, spread_evenly(simulated)).round().astype(int).tolist()
-        batch_sizes, batch_lengths = micro_batches(like, recipe.batch_size, micro_batch)
+        batch_sizes, batch_lengths = _drawn_up(
+            tuple(np.sort(lengths).tolist()), simulated, recipe.batch_size, micro_batch
+        )
         computing = self.seconds(batch_sizes, batch_lengths, masked=masked) * self._share_of_work(
             steps, recipe, documents
         )
@@ -148,6 +150,15 @@ class ModelSteps:
         idle = recipe.freeze_layers / self.blocks if recipe.freezes_embeddings and self.blocks else 0.0
         frozen = 1 - (1 - steps.forward_share) * idle
         return 1 - (1 - frozen) * min(1.0, recipe.frozen_epochs / recipe.passes(documents))
+
+
+@functools.lru_cache(64)
+def _drawn_up(
+    lengths: tuple[int, ...], documents: int, batch_size: int, micro_batch: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return `micro_batches` of so many documents like those of `lengths`; every measured turn asks for them."""
+    like = np.quantile(lengths, spread_evenly(documents)).round().astype(int).tolist()
+    return micro_batches(like, batch_size, micro_batch)
 
 
 def micro_batches(lengths: Sequence[int], batch_size: int, micro_batch: int) -> tuple[np.ndarray, np.ndarray]:

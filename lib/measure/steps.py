@@ -1,17 +1,14 @@
 """What a training step costs on this machine: steps of the real model on batches of random tokens, measured.
 
 A micro-batch of B documents of N tokens takes `fixed + B * N * per_token(N)` seconds, and its memory grows with B * N;
-the optimiser's step comes on top. Measurements are kept in the user's cache folder.
+the optimiser's step comes on top. `lib.measure.step_turns` measures several models in turns.
 """
 
-import hashlib
 import inspect
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,14 +18,11 @@ from tqdm import tqdm
 from lib.attention.contract import set_step
 from lib.attention.parameters import MECHANISMS, Kernels
 from lib.backbones.parameters import BACKBONES, BackboneParameters, Precision
-from lib.core.errors import RunError
-from lib.core.files import write_json
 from lib.data.padding import known_beforehand
 from lib.data.tokenizer import TextTokenizer
-from lib.measure.cost import highest_mb, processor, repeated, resident_mb, timed, with_peak_mb
+from lib.measure.cost import highest_mb, repeated, resident_mb, timed, with_peak_mb
 from lib.measure.trained_model import TrainedModel
 from lib.tasks.parameters import TASKS, TaskParameters
-from lib.workflow.digests import code_digest
 
 logger = logging.getLogger(__name__)
 
@@ -88,12 +82,16 @@ class Steps:
     """Whether time per token grows with N."""
     peaks: tuple[float, float]
     """Peak memory in MiB, that in use before left out: of the first batch, and of all."""
+    least_growth: float = 0.0
+    """Growth of the time per token with each token more, at least, where it grows: a share of that at the longest
+    documents measured."""
 
     @property
     def fixed(self) -> float:
         """Seconds of a micro-batch that its tokens do not cost."""
         (few, _, short), (many, _, long) = self.batches[:2]
-        return max(0.0, short - (long - short) / (many / few - 1))
+        fixed = short - (long - short) / (many / few - 1)
+        return max(0.0, min(fixed, 0.9 * min(seconds for *_, seconds in self.batches)))  # noise may say more
 
     @property
     def longest(self) -> int:
@@ -108,7 +106,10 @@ class Steps:
         """
         measured = np.array([length for _, length, _ in self.batches[1:]])
         costs = np.array([(seconds - self.fixed) / (size * length) for size, length, seconds in self.batches[1:]])
-        growth = max(0.0, (costs[-1] - costs[0]) / (measured[-1] - measured[0])) if self.grows else 0.0
+        growth = 0.0
+        if self.grows:
+            seen = (costs[-1] - costs[0]) / (measured[-1] - measured[0]) if len(measured) > 1 else 0.0
+            growth = max(seen, self.least_growth * costs[-1])
         return np.interp(lengths, measured, costs) + growth * np.maximum(lengths - measured[-1], 0)
 
     def peak(self, tokens: int) -> float:
@@ -205,7 +206,7 @@ def measure(case: StepsCase) -> Steps:
     tokens = max(4 * fewest, case.most_tokens if on_gpu else min(affordable, case.most_tokens))
     while tokens > 4 * fewest and not fits(tokens):
         tokens //= 2
-    found = Steps(batches, 1.0, 0.0, training.weights, _grows(case.backbone), (first_peak, first_peak))
+    found = Steps(batches, 1.0, 0.0, training.weights, grows(case.backbone), (first_peak, first_peak))
     for number, length in enumerate(case.lengths):
         size = max(_FEWEST, tokens // length)
         cost = batches[0][-1] / fewest if number < 2 else float(found.per_token(np.array([length]))[0])
@@ -240,29 +241,8 @@ def measured_now(cases: Mapping[str, StepsCase]) -> dict[str, Steps]:
     return found
 
 
-def measured(cases: Mapping[str, StepsCase], *, again: bool = False) -> dict[str, Steps]:
-    """Return what training steps cost, by the names of `cases`: from the cache, or measured now and kept there.
-
-    Args:
-        cases: what to measure.
-        again: measure what is in the cache, too.
-
-    Raises:
-        RunError: memory did not suffice.
-    """
-    found = {}
-    for name, case in tqdm(cases.items(), "looking up", disable=None):
-        path = _cached(case)
-        if again or not path.is_file():
-            write_json(path, asdict(measured_now({name: case})[name]))
-        try:
-            found[name] = Steps(**json.loads(path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError) as error:
-            raise RunError(f"{path}: not a measurement ({error}). Delete it, and run again.") from error
-    return found
-
-
-def _grows(backbone: BackboneParameters) -> bool:
+def grows(backbone: BackboneParameters) -> bool:
+    """Return whether time per token grows with the tokens of a document."""
     mechanism = backbone.held_mechanism
     return mechanism is not None and mechanism.keys_per_query(2 * LENGTHS[-1]) > mechanism.keys_per_query(LENGTHS[-1])
 
@@ -273,22 +253,3 @@ def _modules(case: StepsCase) -> list[str]:
     if mechanism := case.backbone.held_mechanism:
         modules.append(MECHANISMS.module(mechanism.kind, "mechanism"))
     return modules
-
-
-def _cached(case: StepsCase) -> Path:
-    """Return the path of what was measured of a case on this machine, by this code."""
-    import platformdirs  # a GPU's machine may lack it, and keeps nothing
-
-    place = torch.device(case.device)
-    key = asdict(case) | {
-        "backbone": case.backbone.model_dump(mode="json"),
-        "task": case.task.model_dump(mode="json"),
-        "tokenizer": len(TextTokenizer.load(case.tokenizer).backend),
-        "most_mb": None,
-        "processor": processor(place),
-        "threads": torch.get_num_threads() if place.type == "cpu" else None,
-        "torch": torch.__version__,
-        "code": code_digest("lib/measure/steps.py", *_modules(case)),
-    }
-    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-    return platformdirs.user_cache_path("attention-grid") / "training_steps" / f"{digest}.json"

@@ -74,7 +74,7 @@ def model_steps(
         stages: of the study.
         models: to measure.
         machine: to measure on.
-        measured: measures cases, see `lib.measure.steps`.
+        measured: measures cases, such as `lib.measure.steps.measured_now`.
         tokenizer: folder.
         longest: tokens of the longest document.
         seconds: about as long as it may take, all together.

@@ -3,13 +3,15 @@
 python scripts/tools/advise.py --texts my_documents.parquet --column text
 python scripts/tools/advise.py --texts reviews.csv --column review --label sentiment --labels negative positive
 
-Prints, for each length limit and model, the share of the text that is lost, the estimated time and memory of adaptation
-and fine-tuning, whether they fit, and the scores of finished runs; then the advice, and the study that follows it,
-which --out writes to a file. Training steps are measured once per machine, in about two minutes, and kept in the user's
-cache folder.
+Prints what the texts are like and what may be wrong with them (few documents, another language), then, for each length
+limit and model, the share of the text that is lost, the time of adaptation and fine-tuning beside exact attention, with
+its interval, the memory, and the scores of finished runs; then the advice, and the study that follows it, which --out
+writes to a file. Training steps of all models are measured in turns, within the time of --seconds.
 """
 
+import os
 import sys
+import time
 from collections.abc import Sequence
 
 from lib.core import program
@@ -18,6 +20,9 @@ from lib.core.files import write_text
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program with the arguments `argv`."""
+    begun = time.monotonic()
+    # Threads that wait for each other give their core away. Otherwise a busy machine slows two threads down tenfold.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from lib.advice.advice import LIMITS, advise
     from lib.advice.question import Question
 
@@ -40,16 +45,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--points", type=float, default=1.0, metavar="P", help="points of F1 that speed may cost, at most (1)"
     )
+    parser.add_argument("--seconds", type=float, default=90.0, metavar="S", help="time of the whole answer (90)")
     parser.add_argument(
-        "--seconds", type=float, default=120.0, metavar="S", help="time of the measurement, roughly (120)"
+        "--weights",
+        metavar="FOLDER",
+        help="model folder of a pretraining, from which the study then starts",
     )
-    parser.add_argument("--again", action="store_true", help="measure even what was measured before")
     parser.add_argument("--out", metavar="FILE", help="write the study there, for instance to config/texts.yaml")
     arguments = vars(parser.parse_args(argv))
     if bool(arguments["label"]) != bool(arguments["labels"]):
         parser.error("--label and --labels belong together: the column, and the classes that it names")
     out = arguments.pop("out")
-    advice, study = advise(Question(**arguments), out or "config/texts.yaml")
+    advice, study = advise(Question(**arguments), out or "config/texts.yaml", begun)
     print(f"{advice}\n\n```yaml\n{study}```")
     if out:
         write_text(out, study)

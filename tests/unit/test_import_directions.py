@@ -45,6 +45,7 @@ ALLOWED = {
     "advice": {
         "core",
         "data",
+        "evaluation",
         "measure",
         "results",
         "study",

@@ -1,16 +1,12 @@
-import os
-import time
-
 import numpy as np
 import pytest
 import torch
 from step_costs import made_steps
 
 from lib.backbones.parameters import BACKBONES
-from lib.core.errors import RunError
 from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from lib.measure.cost import with_peak_mb
-from lib.measure.steps import StepsCase, measure, measured
+from lib.measure.steps import StepsCase, measure
 from lib.tasks.parameters import TASKS
 
 
@@ -81,24 +77,3 @@ def test_only_exact_attention_grows(tokenizer):
 def test_what_takes_too_long_or_too_much_is_left_out_but_for_two_lengths(tokenizer):
     for limit in ({"seconds": 1e-6}, {"most_mb": 0.0}):
         assert [length for _, length, _ in measure(case(tokenizer, **limit)).batches] == [16, 16, 64]
-
-
-def test_a_measurement_is_kept_until_what_it_is_of_changes(tokenizer, tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    small = case(tokenizer, lengths=(16, 64), seconds=0.5)
-    first = measured({"small": small})["small"]
-    assert first.peaks[1] > 0
-    (path,) = tmp_path.rglob("*.json")
-    written = path.stat().st_mtime_ns
-    assert measured({"other name": small})["other name"] == first
-    assert path.stat().st_mtime_ns == written
-    measured({"small": case(tokenizer, lengths=(16, 64), seconds=0.5, mechanism={"kind": "favor", "nb_features": 8})})
-    assert len(list(tmp_path.rglob("*.json"))) == 2
-    time.sleep(0.01)
-    measured({"small": small}, again=True)
-    assert path.stat().st_mtime_ns > written
-
-    path.write_text("{}")
-    with pytest.raises(RunError, match=f"{path.name}: not a measurement"):
-        measured({"small": small})
-    assert os.environ["XDG_CACHE_HOME"] == str(tmp_path)

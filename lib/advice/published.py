@@ -1,0 +1,153 @@
+"""Published encoders that are advised, and the study that fine-tunes one on own texts."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from lib.advice.choices import REACH
+from lib.advice.question import Question
+from lib.core.errors import ConfigError
+from lib.study.configuration import load_study
+
+TEXTS = "texts"
+"""Name of the own texts in a study."""
+
+
+@dataclass(frozen=True)
+class PublishedEncoder:
+    """An encoder on the hub, with exact attention.
+
+    Args:
+        name: of its model in a study.
+        repository: on the hub, of weights and tokeniser.
+        revision: commit, or a branch if the commit is unknown here.
+        architecture: what its `config.json` changes from the defaults of transformers.
+        languages: that it reads, in words.
+    """
+
+    name: str
+    repository: str
+    revision: str
+    architecture: Mapping[str, Any]
+    languages: str
+
+    @property
+    def source(self) -> dict[str, Any]:
+        """Where it is, as a configuration says it."""
+        pinned = {} if len(self.revision) == 40 else {"unpinned": True}
+        return {"repository": self.repository, "revision": self.revision} | pinned
+
+
+_BERT = {"model_type": "bert", "max_position_embeddings": 512, "vocab_size": 30_522}
+
+SMALL = PublishedEncoder(
+    "minilm",
+    "sentence-transformers/all-MiniLM-L6-v2",
+    "main",
+    _BERT | {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536},
+    "English",
+)
+"""It has no head for masked language modelling, so it is for labelled texts."""
+
+MASKED = PublishedEncoder(
+    "bert",
+    "google-bert/bert-base-uncased",
+    "86b5e0934494bd15c9632b12f734a8a67f723594",
+    _BERT | {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072},
+    "English",
+)
+
+MULTILINGUAL = PublishedEncoder(
+    "xlm-r",
+    "FacebookAI/xlm-roberta-base",
+    "main",
+    {
+        "model_type": "xlm-roberta",
+        "hidden_size": 768,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 12,
+        "intermediate_size": 3072,
+        "max_position_embeddings": 514,
+        "layer_norm_eps": 1.0e-5,
+        "type_vocab_size": 1,
+        "vocab_size": 250_002,
+    },
+    "100 languages",
+)
+
+RECIPE = {"epochs": 3, "learning_rate": 2.0e-5, "min_lr_ratio": 0.0, "batch_size": 16, "warmup_ratio": 0.1}
+"""As usual for encoders of these sizes. Source: Devlin et al. (2019), BERT, appendix A.3."""
+
+
+def published_encoder(*, labelled: bool, multilingual: bool) -> PublishedEncoder:
+    """Return the encoder to start from."""
+    if multilingual:
+        return MULTILINGUAL
+    return SMALL if labelled else MASKED
+
+
+def published_study(
+    question: Question,
+    encoder: PublishedEncoder,
+    *,
+    limit: int,
+    documents: int,
+    held_out: int,
+    execution: Mapping[str, Any],
+    precision: str,
+) -> str:
+    """Return the file of a study as YAML: a published encoder beside TF-IDF, or only adapted to texts without labels.
+
+    Args:
+        question: what was asked about the texts.
+        encoder: to start from.
+        limit: tokens that documents are cut to, unless the encoder reads fewer.
+        documents: number of documents.
+        held_out: of those, how many texts without labels are held out.
+        execution: settings of `execution`.
+        precision: arithmetic of the forward pass.
+
+    Raises:
+        ConfigError: it does not load; that is a fault of the texts' options.
+    """
+    size = {"max_tokens": min(limit, REACH)}
+    source = {"source": "local", "local": {"files": {"train": list(question.texts)}}, "text": question.column}
+    model = {"backbone": encoder.name, "tokenizer": encoder.name, "start": encoder.source}
+    experiment: dict[str, Any] = {
+        "seeds": [1, 2, 3],
+        "precision": precision,
+        "backbones": {encoder.name: {"kind": "pretrained", "architecture": dict(encoder.architecture)}},
+        "tokenizers": {encoder.name: {"algorithm": "published", "source": "hub", **encoder.source}},
+    }
+    if question.label is None:
+        parts = {"short": 0, "long": documents - held_out, "held_out": held_out}
+        experiment["corpora"] = {TEXTS: source | {part: {"articles": n} | size for part, n in parts.items()}}
+        stages = {"tapt": {"task": {"kind": "masked_lm"}, "recipe": RECIPE, "data": {TEXTS: {}}}}
+        models, report = {encoder.name: model}, {}
+    else:
+        experiment["backbones"]["tfidf"] = {"kind": "tfidf"}
+        labelled = source | {"label": question.label, "labels": list(question.labels)} | size
+        experiment["datasets"] = {TEXTS: labelled}
+        task = {"kind": "sequence_classification", "classifier_pooling": "mean"}
+        stages = {"finetune": {"task": task, "recipe": RECIPE, "data": {TEXTS: {}}}}
+        models = {"tfidf": {"backbone": "tfidf"}, encoder.name: model}
+        report = {
+            "tables": {
+                "f1": {"stage": "finetune", "columns": ["f1"]},
+                "significance": {"kind": "significance", "stage": "finetune"},
+            },
+            "reference": encoder.name,
+            "baseline": "tfidf",
+        }
+    values = {
+        "experiment": experiment | {"stages": stages, "models": models},
+        "report": report,
+        "execution": dict(execution),
+    }
+    try:
+        load_study([("the advised study", values)])
+    except ConfigError as error:
+        raise ConfigError(f"the advised study does not load: {error}") from error
+    return yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=110)
