@@ -194,9 +194,8 @@ def _measured(
         cheapest.setdefault(mechanism.kind if mechanism else backbones[model].kind, model)
     first = [*cheapest.values()]
     if encoder is not None:
-        cases[encoder.name] = case(
-            BACKBONES.parse({"kind": "pretrained", "architecture": dict(encoder.architecture)}), stages.classification
-        )
+        own = BACKBONES.parse({"kind": "pretrained", "architecture": dict(encoder.architecture)})
+        cases = {encoder.name: case(own, stages.classification)} | cases
         if lengths.max() <= REACH:
             first.append(encoder.name)
     return measure_turns(

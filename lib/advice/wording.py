@@ -154,12 +154,13 @@ def advice(
         )
         parts.append(
             f"**Too few documents to compare models.** A tenth of them, {_counted(test, 'test document')}, can show "
-            f"{shown} (McNemar's test, power {POWER:g}, if two models disagree on a fifth). For {100 * WANTED:.0f} points "
-            "it takes about 1,600 documents in all. The scores below come from 26,710 and more training documents; "
-            "what an encoder learns from so few as yours is not known here."
+            f"{shown} (McNemar's test, power {POWER:g}, if two models disagree on a fifth). "
+            f"For {100 * WANTED:.0f} points it takes about 1,600 documents in all. "
+            "The scores above come from 26,710 and more training documents; what an encoder learns from so few as "
+            "yours is not known here."
         )
     if beginning.published and question.weights is None:
-        first = "tfidf, which takes seconds, and then " if question.label is not None else ""
+        first = "tfidf, which needs no training steps, and " if question.label is not None else ""
         parts.append(
             f"**Take {first}a published encoder with exact attention: {encoder.repository}** ({encoder.languages}; "
             f"reads {REACH} tokens{_loses(table, encoder)}). {_price(price, encoder)} The study below does this."
@@ -266,7 +267,8 @@ def _loses(table: Sequence[Limit], encoder: PublishedEncoder) -> str:
 
 def _price(price: tuple[float, float] | None, encoder: PublishedEncoder) -> str:
     if price is None:
-        return f"What {encoder.name} takes here was not measured, since its tokeniser is not here."
+        why = "there was no time" if encoder.languages == "English" else "its tokeniser is not here"
+        return f"What {encoder.name} takes here was not measured: {why}."
     return (
         f"An epoch takes {_between(*price)} minutes here, and the study has {RECIPE['epochs']:g} for each of 3 seeds."
     )

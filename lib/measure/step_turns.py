@@ -26,6 +26,9 @@ logger = logging.getLogger(__name__)
 TURNS = 15
 """Most turns."""
 
+FEWEST = 6
+"""Turns before time goes to anything else: with fewer there is no interval of 95 %."""
+
 _LONGEST = (2048, 1024, 512)
 """Tokens of the longest documents that are measured, the first that time allows; costs beyond are extrapolated."""
 
@@ -70,14 +73,20 @@ class _Model:
     """
 
     def __init__(self, case: StepsCase, sizes: Sizes) -> None:
-        reach = case.backbone.longest()
-        self.case, self.sizes = case, [(size, min(length, reach or length)) for size, length in sizes]
+        self.case = case
         self.training = RandomTraining(case)
-        self.batches = [self.training.examples(size, length) for size, length in sizes]
-        ends = (self.batches[0], max(self.batches, key=lambda batch: len(batch) * len(batch[0]["input_ids"])))
+        self.take(sizes)
+
+    def take(self, sizes: Sizes) -> None:
+        """Take other batches, of `sizes`, and warm up on the first two, which tell the memory, too."""
+        reach = self.case.backbone.longest()
+        self.sizes = [(size, min(length, reach or length)) for size, length in sizes]
+        self.batches = [self.training.examples(size, length) for size, length in self.sizes]
+        low, high = (self._kept_mb(batch) for batch in self.batches[:2])
+        few, many, *_ = tokens = [size * length for size, length in self.sizes]
         states = self.training.weights * STATES_MB
-        low, high = (states + self._kept_mb(batch) for batch in ends)  # this warms up, too
-        self.peaks = (low, max(low, high))
+        growth = max(0.0, high - low) / (many - few)
+        self.peaks = (states + low, states + low + growth * (max(tokens) - few))
 
     def step(self, number: int) -> None:
         """Train on a batch up to the gradients, which are dropped, as after every update."""
@@ -121,16 +130,24 @@ class _Common:
     """Memory in MiB of the same, of the smallest and of the largest batch."""
 
 
-def batch_sizes(lengths: tuple[int, int], most_tokens: int) -> list[tuple[int, int]]:
+def batches_of_a_turn(usual: int, longest: int, *, affordable: int, most: int) -> Sizes:
     """Return B and N of the batches of a turn.
 
     Args:
-        lengths: N of a usual document and of a long one.
-        most_tokens: of a batch, unless it has the fewest documents.
+        usual: tokens of the usual document.
+        longest: tokens of a long document.
+        affordable: tokens of a model in a turn that time allows.
+        most: tokens that may be taken at once.
     """
-    usual, long = lengths
-    sizes = [(_FEW, usual), (max(_MANY, most_tokens // usual), usual)]
-    return sizes if long <= usual else [*sizes, (max(1, most_tokens // long), long)]
+    if longest > _LONGEST[-1]:
+        long = next((length for length in _LONGEST if length <= longest and 1.75 * length < affordable), _LONGEST[-1])
+        few = min(usual, long // 4)
+        return [(1, few), (2, few), (1, long)]
+    if longest <= _ALIKE:
+        usual = longest  # one length tells all: attention is a small part at any of them
+    tokens = min(most, affordable // 2)
+    sizes = [(_FEW, usual), (max(_MANY, tokens // usual), usual)]
+    return sizes if longest <= usual else [*sizes, (max(_FEW, tokens // longest), longest)]
 
 
 def measure_turns(
@@ -161,9 +178,15 @@ def measure_turns(
     device = torch.device(cases[exact].device)
     chosen = [exact, *(name for name in first if name != exact)]
     others = [name for name in cases if name not in chosen]
-    sizes, per_token = _sizes(cases[exact], usual, longest, len(chosen), seconds)
-    models = {name: _Model(cases[name], sizes) for name in chosen}
-    common = _common(models[exact], _Model(masked, sizes), device)
+    few = min(usual, 256)
+    models = {exact: _Model(cases[exact], [(1, few), (2, few)])}
+    per_token = timed(partial(models[exact].step, 1), device) / (2 * few)
+    sizes = batches_of_a_turn(
+        usual, longest, affordable=int(seconds / (8 * len(chosen)) / per_token), most=masked.most_tokens
+    )
+    models[exact].take(sizes)
+    models |= {name: _Model(cases[name], sizes) for name in chosen[1:]}
+    common = _common(models[exact], _Model(masked, sizes[:2]), device)
     # What the others need for one turn: their first passes, and their turn.
     tokens = sum(size * length for size, length in sizes)
     reserve = min(len(others) * 3 * tokens * per_token, 0.4 * (end - time.monotonic())) if others else 0.0
@@ -177,16 +200,16 @@ def measure_turns(
             taken[name].append(seconds_of)
         if turn == 1:
             slow = {name for name in active if all(_slow(taken[name][n], taken[exact][n]) for n in range(2))} - {exact}
-        if 2 * time.monotonic() - begun > end - reserve:
+        if 2 * time.monotonic() - begun > end - reserve * (turn + 1 >= FEWEST):
             break
     for name in others:
+        if 2 * time.monotonic() - begun > end:
+            break
         begun = time.monotonic()
         found = _turn({exact: models[exact], name: (other := _Model(cases[name], sizes))}, device)
         models[name] = other
         # Seconds as of the first turn of exact attention, so that the n-th of all models are of the same turn.
         taken[name].append([s * a / b for s, a, b in zip(found[name], taken[exact][0], found[exact], strict=True)])
-        if 2 * time.monotonic() - begun > end:
-            break
     for name, each in taken.items():
         logger.info("%s: milliseconds of %s", name, [[round(1000 * s, 1) for s in turn] for turn in each])
     steps = {
@@ -211,33 +234,16 @@ def _slow(seconds: Sequence[float], exact: Sequence[float]) -> bool:
     return seconds[-1] > 1.5 * exact[-1]
 
 
-def _sizes(exact: StepsCase, usual: int, longest: int, models: int, seconds: float) -> tuple[Sizes, float]:
-    """Return the batches of a turn that six turns have time for, and the seconds that a token takes about."""
-    tried = _Model(exact, [(_FEW, min(usual, 256))])
-    taken = timed(partial(tried.step, 0), torch.device(exact.device))
-    per_token = taken / (_FEW * min(usual, 256))
-    affordable = seconds / (8 * models) / per_token  # tokens of a model in a turn
-    if longest > _LONGEST[-1]:
-        long = next((length for length in _LONGEST if length <= longest and 1.75 * length < affordable), _LONGEST[-1])
-        few = min(usual, long // 4)
-        return [(1, few), (2, few), (1, long)], per_token
-    if longest <= _ALIKE:
-        usual = longest  # one length tells all: attention is a small part at any of them
-    most = min(exact.most_tokens, int(affordable / 2))
-    return batch_sizes((usual, longest), most), per_token
-
-
 def _common(model: _Model, masked: _Model, device: torch.device) -> _Common:
     """Return what is the same for all models, measured in three turns."""
-    training, last = model.training, len(model.sizes) - 1
+    training = model.training
     pieces: dict[str, Computation] = {
-        "step": partial(model.step, last),
-        "forward": partial(training.forward, model.batches[last]),
-        "masked": partial(masked.step, last),
+        "step": partial(model.step, 1),
+        "forward": partial(training.forward, model.batches[1]),
+        "masked": partial(masked.step, 1),
     }
-    found = {
-        name: statistics.median(s) for name, s in interleaved(pieces, dict.fromkeys(pieces, 3), device, "own").items()
-    }
+    times = interleaved(pieces, dict.fromkeys(pieces, 3), device, "own")
+    found = {name: statistics.median(seconds) for name, seconds in times.items()}
     training.step(model.batches[0])
     training.optimiser.step()  # the optimiser's state is there from now on
     updates = []
@@ -245,14 +251,15 @@ def _common(model: _Model, masked: _Model, device: torch.device) -> _Common:
         training.optimiser.zero_grad()
         training.step(model.batches[0])
         updates.append(timed(training.update, device))
-    size, length = model.sizes[last]
+    size, length = model.sizes[1]
     low, high = (theirs - ours for theirs, ours in zip(masked.peaks, model.peaks, strict=True))
+    few, many, most = *(size * length for size, length in model.sizes[:2]), max(n * m for n, m in model.sizes)
     return _Common(
         forward_share=min(1.0, found["forward"] / found["step"]),
         optimiser_seconds=min(updates),
         weights=training.weights,
         head_seconds=max(0.0, found["masked"] - found["step"]) / (size * length),
-        head_mb=(max(0.0, low), max(0.0, high)),
+        head_mb=(max(0.0, low), max(0.0, low + (high - low) * (most - few) / (many - few))),
     )
 
 

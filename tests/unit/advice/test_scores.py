@@ -19,6 +19,7 @@ def plan(tmp_path):
 def test_published_values_stand_in_where_there_are_no_records(plan):
     scores = scores_near(plan, "finetune", 16_384)
     assert (scores.dataset, scores.max_tokens, scores.source) == ("arxiv", 16_384, "published, 1 seed")
+    assert (scores.seeds, scores.documents) == (1, 3339)
     assert scores.by_model["lsh-h4-c128"] == 87.40
     assert scores.by_model["tfidf"] == 83.62
     assert len(scores.by_model) == 11  # the grid, the baseline and the hybrid
@@ -52,6 +53,8 @@ def test_own_records_come_before_published_ones(plan, tmp_path):
     assert scores.max_tokens == 256
     assert scores.by_model == {"sdpa": pytest.approx(85), "tfidf": pytest.approx(70)}
     assert scores.source == f"{tmp_path}, 2 seeds"
+    assert scores.seeds == 2
+    assert scores.noise is None  # how many documents they were tested on is not in the record
     assert scores_near(plan, "finetune", 4096).source == "published, 1 seed"
 
 
@@ -63,3 +66,10 @@ def test_generated_texts_are_no_evidence(plan, tmp_path):
 def test_published_limits_are_those_of_the_grid(repository):
     datasets = load_study(read_layers([repository / "config" / "config.yaml"])).experiment.datasets
     assert {name: dataset.max_tokens for name, dataset in datasets.items()} == PUBLISHED_TOKENS
+
+
+def test_a_difference_of_one_seed_is_told_from_noise(plan):
+    """1.48 points between exact attention and LSH are less than 3,339 papers can show."""
+    scores = scores_near(plan, "finetune", 16_384)
+    assert scores.by_model["sdpa"] - scores.by_model["lsh-h2-c64"] < scores.noise
+    assert scores.by_model["sdpa"] - scores.by_model["favor-m64"] > scores.noise

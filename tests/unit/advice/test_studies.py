@@ -2,6 +2,7 @@ import pytest
 import yaml
 from studies import SMALL, changed, study
 
+from lib.advice.published import published_encoder, published_study
 from lib.advice.question import Question
 from lib.advice.studies import OwnStudy, recipe, template
 from lib.core.errors import ConfigError
@@ -125,3 +126,39 @@ def test_a_study_without_both_stages_is_an_error(repository):
 def test_only_models_on_tokens_are_compared():
     graph = study().graph
     assert candidates(graph, find_stages(graph)) == ["sdpa", "lsh-h2-c64", "favor-m64"]
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], None])
+@pytest.mark.parametrize("name", STUDIES)
+def test_a_pretraining_that_exists_is_taken_and_the_report_follows(repository, name, labels):
+    """The file loads although tables and figures of the study name the stage that goes."""
+    given = {} if labels else {"label": None, "labels": []}
+    _, made = written(repository, name, weights="elsewhere/model", **given)
+    stages = list(made.experiment.stages)
+    assert stages == (["tapt", "finetune"] if labels else ["tapt"])
+    assert made.experiment.models["favor-m64"].start.folder == "elsewhere/model"
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+@pytest.mark.parametrize("multilingual", [True, False])
+def test_the_study_of_a_published_encoder_loads(labelled, multilingual):
+    encoder = published_encoder(labelled=labelled, multilingual=multilingual)
+    labels = {"label": "class", "labels": ["no", "yes"]} if labelled else {}
+    body = published_study(
+        Question("the study", texts=["texts/*.csv"], column="body", **labels),
+        encoder,
+        limit=16_384,
+        documents=300,
+        held_out=30,
+        execution={"results": "results/mine"},
+        precision="fp32",
+    )
+    made = load_study([("texts.yaml", yaml.safe_load(body))])
+    experiment = made.experiment
+    assert list(experiment.models) == (["tfidf"] if labelled else []) + [encoder.name]
+    own = experiment.datasets["texts"] if labelled else experiment.corpora["texts"].long
+    assert own.max_tokens == 512
+    assert encoder.repository == {
+        (True, False): "sentence-transformers/all-MiniLM-L6-v2",
+        (False, False): "google-bert/bert-base-uncased",
+    }.get((labelled, multilingual), "FacebookAI/xlm-roberta-base")

@@ -1,11 +1,13 @@
 import json
+import logging
+import time
 
 import numpy as np
 import pytest
 from studies import study
 
-from lib.advice.texts import find_tokenizer, lost, read_sample, token_lengths
-from lib.core.errors import DataError
+from lib.advice.texts import find_tokenizer, language_of, lost, read_sample, token_lengths
+from lib.core.errors import DataError, DownloadError
 from lib.data.tokenizer import TextTokenizer
 from lib.workflow.plan import Plan
 
@@ -73,3 +75,36 @@ def test_a_published_tokeniser_is_taken_as_it_is(tmp_path):
 def test_long_documents_are_counted_whole(tmp_path):
     tokenizer = TextTokenizer.train(tmp_path / "made", ["good film"] * 3)
     assert token_lengths(["good " * 5000], tokenizer).tolist() == [5002]
+
+
+def test_a_foreign_language_is_split_up_by_an_english_vocabulary(tmp_path):
+    english = ["the film was good and we liked it", "this play is bad and nobody liked it"] * 3
+    pieces = [f"##{letter}" for letter in "абвгдеєжзиіїйклмнопрстуфхцчшщьюя"]
+    vocabulary = tmp_path / "vocab.txt"
+    words = sorted(set(" ".join(english).split()))
+    letters = [piece.removeprefix("##") for piece in pieces]
+    vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words, *letters, *pieces]) + "\n")
+    tokenizer = TextTokenizer.from_vocabulary(vocabulary, tmp_path / "made", True, None, True)
+    found = language_of(english, tokenizer)
+    assert (found.english, found.split_up, found.tokens_per_word, found.unknown) == (True, False, 1.0, 0.0)
+    foreign = language_of(["Сьогодні ввечері український уряд повідомив про нові заходи безпеки"] * 3, tokenizer)
+    assert foreign.name == "uk"
+    assert not foreign.english
+    assert foreign.split_up
+    assert foreign.tokens_per_word > 5
+
+
+def test_a_hub_that_does_not_answer_is_one_message_at_once(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    hub = {"source": "hub", "repository": "google-bert/bert-base-uncased", "revision": "0" * 40}
+    folders = {"execution": {"results": str(tmp_path / "results"), "resources": str(tmp_path / "resources")}}
+    own = Plan(study(("tokenizers/wordpiece", hub), layers=[("own.yaml", folders)]))
+    begun = time.monotonic()
+    with caplog.at_level(logging.WARNING), pytest.raises(DownloadError, match="does not answer") as failure:
+        find_tokenizer(own, "wordpiece", tmp_path / "made", ["text"], None)
+    assert "Or name a vocab.txt of your own with --vocabulary" in str(failure.value)
+    assert "\n" not in str(failure.value)
+    assert not caplog.records
+    assert time.monotonic() - begun < 10

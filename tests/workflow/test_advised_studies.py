@@ -1,0 +1,50 @@
+"""The studies that `advise.py` writes run as they are."""
+
+import pytest
+import yaml
+
+from lib.advice.published import published_encoder, published_study
+from lib.advice.question import Question
+from lib.advice.studies import OwnStudy
+from lib.measure.study_steps import find_stages
+from lib.study.configuration import load_study, read_layers
+
+
+@pytest.fixture(scope="module")
+def project(copy_of_repository):
+    """A copy of the repository with some texts and a pretrained model of its own."""
+    project = copy_of_repository("advised")
+    (project.folder / "texts.csv").write_text("body,class\n" + "some text,no\nother text,yes\n" * 50)
+    return project
+
+
+def question(labelled, **changes):
+    labels = {"label": "class", "labels": ["no", "yes"]} if labelled else {}
+    return Question("config/config.yaml", texts=["texts.csv"], column="body", **labels | changes)
+
+
+COMMON = {"documents": 100, "held_out": 10, "execution": {"results": "results/texts", "job": {"gpu": 0}}}
+
+
+@pytest.mark.parametrize(("labelled", "multilingual"), [(True, False), (True, True), (False, False)])
+def test_the_study_of_a_published_encoder_runs_as_it_is(project, labelled, multilingual):
+    encoder = published_encoder(labelled=labelled, multilingual=multilingual)
+    body = published_study(question(labelled), encoder, limit=512, precision="fp32", **COMMON)
+    jobs = project.stale(project.configure(yaml.safe_load(body), "published.yaml"))
+    assert jobs["train"] == 3
+    assert jobs.get("table_f1", 0) == labelled
+
+
+@pytest.mark.parametrize("labelled", [True, False])
+@pytest.mark.parametrize("weights", [None, "weights/model"])
+def test_the_study_of_a_mechanism_runs_as_it_is(project, labelled, weights):
+    """With a pretraining, and without one, which takes stages away that the study's tables name."""
+    if weights:
+        (project.folder / weights).mkdir(parents=True, exist_ok=True)
+        for name in ("config.json", "model.safetensors"):
+            (project.folder / weights / name).write_text("{}")
+    layers = read_layers([project.folder / "config" / "config.yaml"])
+    own = OwnStudy(question(labelled, weights=weights), "favor-m64", 1024, precision="fp32", **COMMON)
+    body = own.write(layers, find_stages(load_study(layers).graph), "config/config.yaml")
+    jobs = project.stale(project.configure(yaml.safe_load(body), "own.yaml"))
+    assert jobs["train"] == 1 + labelled + (weights is None)
