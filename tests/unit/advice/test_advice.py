@@ -12,31 +12,8 @@ from lib.study.configuration import load_study, read_layers
 PROGRAM = Path(__file__).resolve().parents[3] / "scripts/tools/advise.py"
 
 
-WORDS = [
-    "the",
-    "film",
-    "was",
-    "good",
-    "and",
-    "we",
-    "all",
-    "liked",
-    "it",
-    "but",
-    "some",
-    "of",
-    "the",
-    "others",
-    "who",
-    "saw",
-    "this",
-    "play",
-    "did",
-    "not",
-    "like",
-    "the",
-    "end",
-]
+SENTENCE = "the film was good and we all liked it but some of the others who saw this play did not like the end"
+WORDS = tuple(SENTENCE.split(" "))
 
 
 @pytest.fixture(scope="module")

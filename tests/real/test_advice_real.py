@@ -1,0 +1,49 @@
+"""Advice on real text: 300 tweets, and Ukrainian posts."""
+
+import runpy
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import yaml
+
+pytestmark = pytest.mark.real
+PROGRAM = Path(__file__).resolve().parents[2] / "scripts/tools/advise.py"
+
+
+def advice(repository, shared, monkeypatch, file, *arguments):
+    """What the program prints about a file, and the study that it writes."""
+    printed: list[str] = []
+    monkeypatch.setattr("builtins.print", printed.append)
+    out = file.with_suffix(".yaml")
+    vocabulary = shared / "data/vocab/bert-base-uncased/vocab.txt"
+    given = ["--texts", file, "--study", repository / "config/config.yaml", "--vocabulary", vocabulary, "--out", out]
+    runpy.run_path(str(PROGRAM))["main"]([*map(str, given), "--device", "cpu", "--seconds", "60", *arguments])
+    return printed[0], yaml.safe_load(out.read_text())
+
+
+def test_300_tweets_take_tfidf_or_a_published_encoder(repository, shared, monkeypatch, tmp_path):
+    tweets = pd.read_csv(shared / "data/hate/davidson_labeled_data.csv.gz").sample(300, random_state=1)
+    file = tmp_path / "tweets.csv"
+    tweets[["tweet", "class"]].rename(columns={"tweet": "text", "class": "label"}).to_csv(file, index=False)
+    text, study = advice(
+        repository, shared, monkeypatch, file, "--label", "label", "--labels", "hate", "offensive", "neither"
+    )
+    assert "Too few documents to compare models" in text
+    assert "Warning" not in text
+    assert "take exact attention" in text or "Take exact attention" in text
+    assert list(study["experiment"]["models"]) == ["tfidf", "minilm"]
+
+
+def test_ukrainian_posts_take_a_multilingual_encoder(repository, shared, monkeypatch, tmp_path):
+    posts = pd.read_parquet(shared / "data/unlp2025/train.parquet").query("lang == 'uk'").head(300)
+    file = tmp_path / "posts.parquet"
+    posts[["content"]].rename(columns={"content": "text"}).to_parquet(file)
+    text, study = advice(repository, shared, monkeypatch, file)
+    assert "Language: 'uk'" in text
+    assert "5.6 tokens per word" in text
+    assert "the vocabulary does not suit these texts" in text
+    assert "F1:" not in text
+    assert "F1 [%]" not in text
+    assert "hyperpartisan" not in text
+    assert study["experiment"]["models"]["xlm-r"]["start"]["repository"] == "FacebookAI/xlm-roberta-base"
