@@ -14,7 +14,7 @@ from lib.advice import wording
 from lib.advice.choices import REACH, Choice, Limit, bearable, choose, enough, ratio, start
 from lib.advice.published import RECIPE, PublishedEncoder, published_encoder, published_study
 from lib.advice.question import Question
-from lib.advice.scores import scores_near
+from lib.advice.scores import Scores, scores_near
 from lib.advice.studies import OwnStudy, recipe, template
 from lib.advice.texts import find_tokenizer, language_of, lost, read_sample, token_lengths
 from lib.backbones.parameters import BACKBONES
@@ -82,7 +82,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
         beginning = start(sample.documents, test, chosen, language)
         encoder = published_encoder(labelled=question.label is not None, multilingual=beginning.multilingual)
         turns = _measured(
-            plan,
+            graph,
             stages,
             models,
             exact,
@@ -90,7 +90,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
             encoder if beginning.published and not beginning.multilingual else None,
             tokenizer=place,
             lengths=np.minimum(lengths, chosen),
-            limit=chosen,
+            scores=scores_near(plan, stages.classification, chosen) if language.english else None,
             points=question.points,
             seconds=question.seconds - (time.monotonic() - begun) - _LEFT,
         )
@@ -148,7 +148,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
 
 
 def _measured(
-    plan: Plan,
+    graph: Graph,
     stages: Stages,
     models: Sequence[str],
     exact: str,
@@ -157,7 +157,7 @@ def _measured(
     *,
     tokenizer: Path,
     lengths: np.ndarray,
-    limit: int,
+    scores: Scores | None,
     points: float,
     seconds: float,
 ) -> Turns:
@@ -166,7 +166,6 @@ def _measured(
     Most turns go to those that may be advised: of each kind of mechanism the one that computes least, of those whose
     scores are near enough; with more hashes, larger chunks or more features no mechanism is faster.
     """
-    graph = plan.graph
 
     def case(backbone: Any, stage: str) -> StepsCase:
         task = next(iter(graph.experiment.stages[stage].data.values())).task
@@ -184,7 +183,6 @@ def _measured(
 
     backbones = {model: graph.backbone_at(model, stages.classification) for model in models}
     cases = {model: case(backbone, stages.classification) for model, backbone in backbones.items()}
-    scores = scores_near(plan, stages.classification, limit)
     known = {model: scores.by_model.get(model) if scores else None for model in models}
     near = bearable(known, points, scores.noise if scores else None)
     usual = int(np.median(lengths))

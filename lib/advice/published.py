@@ -125,7 +125,8 @@ def published_study(
         parts = {"short": 0, "long": documents - held_out, "held_out": held_out}
         experiment["corpora"] = {TEXTS: source | {part: {"articles": n} | size for part, n in parts.items()}}
         stages = {"tapt": {"task": {"kind": "masked_lm"}, "recipe": RECIPE, "data": {TEXTS: {}}}}
-        models, report = {encoder.name: model}, {}
+        models = {encoder.name: model}
+        report: dict[str, Any] = {"tables": {"tapt": {"stage": "tapt", "columns": ["memory", "minutes", "loss"]}}}
     else:
         experiment["backbones"]["tfidf"] = {"kind": "tfidf"}
         labelled = source | {"label": question.label, "labels": list(question.labels)} | size
