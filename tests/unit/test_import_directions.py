@@ -44,6 +44,7 @@ ALLOWED = {
     "workflow": {"core", "analysis", "attention", "backbones", "data", "tasks", "results", "study"},
     "advice": {
         "core",
+        "backbones",  # their settings only
         "data",
         "evaluation",
         "measure",
