@@ -61,7 +61,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
     if not models:
         both = f"{stages.adaptation} and {stages.classification}"
         raise ConfigError(f"{question.study}: no model passes {both} on tokens. Expected one at least.")
-    exact = next((model for model in models if grows(graph.backbone_at(model, stages.classification))), models[0])
+    exact = next((model for model in models if grows(graph.backbone_at(model, stages.classification, None))), models[0])
     machine = this_machine(plan.study.execution, question.device, graph.experiment.precision)
 
     files = resolve_paths(question.texts)
@@ -181,7 +181,7 @@ def _measured(
             most_mb=machine.most_mb,
         )
 
-    backbones = {model: graph.backbone_at(model, stages.classification) for model in models}
+    backbones = {model: graph.backbone_at(model, stages.classification, None) for model in models}
     cases = {model: case(backbone, stages.classification) for model, backbone in backbones.items()}
     known = {model: scores.by_model.get(model) if scores else None for model in models}
     near = bearable(known, points, scores.noise if scores else None)

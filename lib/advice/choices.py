@@ -11,9 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import quantile_test
 
-from lib.advice.scores import LEVEL, POWER, Scores
+from lib.advice.scores import Scores, difference_shown
 from lib.advice.texts import Language
-from lib.evaluation.statistics import smallest_difference
 from lib.measure.estimates import Cost
 
 BEARABLE = 0.05
@@ -179,7 +178,7 @@ def start(documents: int, test: int, limit: int, language: Language) -> Start:
         limit: tokens that they are cut to.
         language: of the texts.
     """
-    shown = smallest_difference(test, DISAGREEMENT, LEVEL, POWER) if test else None
+    shown = difference_shown(test, DISAGREEMENT) if test > 1 else None
     foreign = not language.english
     few = shown is None or shown > WANTED
     return Start(shown, published=few or foreign or limit <= REACH, multilingual=foreign)

@@ -49,8 +49,22 @@ class Scores(NamedTuple):
         if self.documents is None or not self.by_model:
             return None
         wrong = 1 - sum(self.by_model.values()) / len(self.by_model) / 100
-        found = smallest_difference(self.documents, max(wrong, 0.01), LEVEL, POWER)
+        found = difference_shown(self.documents, max(wrong, 0.01))
         return None if found is None else 100 * found
+
+
+def difference_shown(documents: int, disagreement: float) -> float | None:
+    """Return the smallest difference in accuracy between two given models that so many test documents show.
+
+    Args:
+        documents: of the test split.
+        disagreement: share of them that exactly one of the two models gets right.
+
+    Returns:
+        A fraction; None if not even a difference as large as the disagreement is shown.
+    """
+    found = smallest_difference(0.0, disagreement / documents, 1, documents, LEVEL, POWER)
+    return found if found is not None and found <= disagreement else None
 
 
 def scores_near(plan: Plan, stage: str, limit: int) -> Scores | None:

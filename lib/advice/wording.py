@@ -154,7 +154,7 @@ def advice(
         )
         parts.append(
             f"**Too few documents to compare models.** A tenth of them, {_counted(test, 'test document')}, can show "
-            f"{shown} (McNemar's test, power {POWER:g}, if two models disagree on a fifth). "
+            f"{shown} (test of two given models, power {POWER:g}, if two models disagree on a fifth). "
             f"For {100 * WANTED:.0f} points it takes about 1,600 documents in all. "
             "The scores above come from 26,710 and more training documents; what an encoder learns from so few as "
             "yours is not known here."
