@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import json
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,19 @@ def download_model(repository: str, folder: str | Path, *, revision: str, **pati
             )
         for shard in _shards(partial / name) if name.endswith(".index.json") else ():
             fetch(shard, partial / shard, revision=commit)
+
+
+def read_config(repository: str, *, revision: str) -> dict[str, Any]:
+    """Return the `config.json` of a model, which stays in the cache of `huggingface_hub`; a commit is asked for once.
+
+    Raises:
+        DownloadError: as `download_hub` raises it, after two attempts.
+        ValueError: it is no JSON.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        target = Path(folder) / CONFIG
+        download_hub(repository, CONFIG, target, revision=revision, repo_type="model", attempts=2)
+        return json.loads(target.read_text(encoding="utf-8"))
 
 
 def download_tokenizer(repository: str, folder: str | Path, *, revision: str, **patience: Any) -> None:

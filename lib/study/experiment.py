@@ -8,7 +8,9 @@ from pydantic import Field
 from lib.attention.parameters import AnyMechanism
 from lib.backbones.parameters import AnyBackbone, Precision
 from lib.core.sections import Name, Section, Seeds, without_null
+from lib.core.weights import ForeignStart
 from lib.data.sections import Corpus, Dataset, Tokenizer
+from lib.study.published import with_published
 from lib.study.stages import Model, Stage
 
 
@@ -21,6 +23,12 @@ class Experiment(Section):
         default_factory=dict,
         description="Attention mechanisms by name. A name is the canonical spelling of its parameters (`lsh-h2-c64`), "
         "with a suffix if two entries would share it (`lsh-h2-c64-masked`).",
+    )
+    published: dict[Name, ForeignStart] = Field(
+        default_factory=dict,
+        description="Published models by name, each a folder or a repository of the hub. The name then is that of a "
+        "backbone with the architecture of its config.json, and of its tokeniser; models on this backbone start from "
+        "its weights.",
     )
     backbones: dict[Name, AnyBackbone] = Field(description="Backbones by name.")
     tokenizers: dict[Name, Tokenizer] = Field(default_factory=dict, description="Tokenisers by name.")
@@ -50,7 +58,7 @@ class Experiment(Section):
             if isinstance(stage, dict) and isinstance(stage.get("data"), dict):
                 entries = {entry: work for entry, work in stage["data"].items() if entry not in data_gone}
                 kept["stages"] = kept["stages"] | {name: stage | {"data": entries}}
-        return kept
+        return with_published(kept)
 
 
 def _without_data(model: Any, gone: Collection[str]) -> Any:

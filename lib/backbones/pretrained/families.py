@@ -28,6 +28,7 @@ class Family:
         eager_only: whether it has only the plain implementation of attention.
         learns_positions: whether positions are looked up in a table, unless `position_biased_input` is false.
         first_position: of that table, relative to the number of the padding token; None = the table begins at 0.
+        undeclared: fields that the code reads, although the configuration of transformers does not declare them.
     """
 
     switches: Mapping[Direction, Mapping[str, Any]]
@@ -42,6 +43,7 @@ class Family:
     eager_only: bool = False
     learns_positions: bool = False
     first_position: int | None = None
+    undeclared: frozenset[str] = frozenset()
 
 
 _BY_CAUSALITY = Family({"causal": {"is_causal": True}, "bidirectional": {"is_causal": False}}, includes_width=True)
@@ -88,7 +90,23 @@ FAMILIES: dict[str, Family] = {
     "roberta": _ROBERTA,
     "xlm-roberta": _ROBERTA,
     "deberta-v2": Family(
-        {"bidirectional": {}}, head=_HEAD_OF_BERT, head_activation="hidden_act", eager_only=True, **_LIKE_BERT
+        {"bidirectional": {}},
+        head=_HEAD_OF_BERT,
+        head_activation="hidden_act",
+        eager_only=True,
+        undeclared=frozenset(
+            {
+                "attention_head_size",
+                "conv_act",
+                "conv_groups",
+                "conv_kernel_size",
+                "embedding_size",
+                "norm_rel_ebd",
+                "position_buckets",
+                "share_att_key",
+            }
+        ),
+        **_LIKE_BERT,
     ),
     "modernbert": Family(
         {"bidirectional": {}},

@@ -3,32 +3,16 @@
 import logging
 from pathlib import Path
 
+import transformers
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
+from transformers.utils import CONFIG_NAME
 
 from lib.backbones.architecture import compare, load_source, read_fields, refuse, take_over, take_over_words
+from lib.backbones.pretrained.fields import BYSTANDERS, RENAMED, architecture_of
+from lib.core.errors import RunError
 
 logger = logging.getLogger(__name__)
 
-BOOKKEEPING = {
-    "_name_or_path",
-    "architectures",
-    "bos_token_id",
-    "classifier_dropout",
-    "cls_token_id",
-    "dtype",
-    "eos_token_id",
-    "id2label",
-    "label2id",
-    "mask_token_id",
-    "num_labels",
-    "pad_token_id",
-    "sep_token_id",
-    "torch_dtype",
-    "transformers_version",
-    "use_cache",
-    "vocab_size",
-}
-"""Fields that change nothing in the states of a token."""
 TEXT_PART = {r"^language_model\.": "", r"^model\.language_model\.": "model."}
 """What the weights of a text model are called inside a model of several kinds of input, and what by itself."""
 
@@ -48,10 +32,18 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
         RunError: the architectures differ, or weights are missing or of another shape. `model` is unchanged.
     """
     config, family = model.config, model.config.family
-    found = AutoConfig.for_model(**read_fields(folder) | family.switches[config.direction])
-    own, theirs = config.inner().to_dict(), found.to_dict()
     counted = {"pad_token_id"} if family.first_position is not None else set()
-    names = sorted((own.keys() | theirs.keys()) - (BOOKKEEPING - counted))
+    fields = read_fields(folder)
+    published = architecture_of(fields)
+    found = AutoConfig.for_model(**fields | family.switches[config.direction])
+    own, theirs = config.inner().to_dict(), found.to_dict()
+    if strange := sorted(published.keys() - type(found)().to_dict().keys() - RENAMED - family.undeclared):
+        raise RunError(
+            f"{folder / CONFIG_NAME}: {', '.join(f'{name} = {published[name]!r}' for name in strange)}: unknown to "
+            f"{published['model_type']} in transformers {transformers.__version__}, so the states may not be the "
+            "published ones. If it changes no state, add it to BYSTANDERS in lib/backbones/pretrained/fields.py."
+        )
+    names = sorted((own.keys() | published.keys()) - (BYSTANDERS - counted))
     compare({name: (own.get(name), theirs.get(name)) for name in names}, folder)
     auto = AutoModelForCausalLM if "causal" in family.switches else AutoModelForMaskedLM
     source, report = load_source(auto, folder, found, key_mapping=TEXT_PART)

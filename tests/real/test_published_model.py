@@ -1,0 +1,108 @@
+"""A model that others published: named in a study, its states and its first step."""
+
+import json
+import shutil
+
+import pytest
+import torch
+import transformers
+
+from lib.backbones.pretrained.backbone import Backbone
+from lib.core.errors import RunError
+from lib.data.tokenizer import TextTokenizer
+from lib.study.configuration import load_study
+
+pytestmark = pytest.mark.real
+TEXTS = ["A dull film, saved by its last ten minutes.", "Good!"]
+
+
+@pytest.fixture(scope="module")
+def folder(shared):
+    found = shared / "models" / "minilm"
+    if not found.is_dir():
+        pytest.skip(f"the published model is not there: {found}")
+    return found
+
+
+@pytest.fixture(scope="module")
+def study(folder):
+    return load_study(
+        [
+            (
+                "test",
+                {
+                    "experiment": {
+                        "seeds": [1],
+                        "published": {"minilm": {"folder": str(folder)}},
+                        "datasets": {
+                            "imdb": {
+                                "source": "generated",
+                                "generated": {"documents": 200},
+                                "labels": ["negative", "positive"],
+                                "max_tokens": 64,
+                            }
+                        },
+                        "stages": {
+                            "finetune": {
+                                "task": {"kind": "sequence_classification"},
+                                "recipe": {
+                                    "epochs": 1,
+                                    "learning_rate": 1e-5,
+                                    "min_lr_ratio": 0.0,
+                                    "batch_size": 16,
+                                },
+                                "data": {"imdb": {}},
+                            }
+                        },
+                        "models": {"minilm": {"backbone": "minilm"}},
+                    }
+                },
+            )
+        ]
+    )
+
+
+@pytest.fixture(scope="module")
+def make(study):
+    """Make a model on the backbone of the study, with drawn weights."""
+    (run,) = study.runs
+
+    def model(tokenizer):
+        backbone = Backbone(run.backbone, seed=1)
+        torch.manual_seed(1)
+        auto = transformers.AutoModelForSequenceClassification
+        return backbone, auto.from_config(backbone.config(tokenizer, {"num_labels": 2})).eval()
+
+    return model
+
+
+@pytest.mark.parametrize("padding", ["right", "left"])
+@pytest.mark.parametrize("legacy", [{}, {"position_embedding_type": "absolute", "gradient_checkpointing": True}])
+def test_its_states_are_those_of_transformers(padding, legacy, folder, make, tmp_path):
+    copy = tmp_path / "minilm"
+    shutil.copytree(folder, copy)
+    (copy / "config.json").chmod(0o644)
+    fields = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(fields | legacy))
+    tokenizer = TextTokenizer.from_published(folder, tmp_path / "tokenizer").backend
+    backbone, model = make(tokenizer)
+    backbone.load_weights(model, copy)
+    reference = transformers.AutoModel.from_pretrained(folder).eval()
+    batch = tokenizer(TEXTS, padding=True, padding_side=padding, return_tensors="pt", return_token_type_ids=False)
+    with torch.no_grad():
+        own = model.base_model(**batch).last_hidden_state
+        for text, states, mask in zip(TEXTS, own, batch["attention_mask"], strict=True):
+            alone = tokenizer([text], return_tensors="pt", return_token_type_ids=False)
+            theirs = reference(**alone).last_hidden_state[0]
+            torch.testing.assert_close(states[mask.bool()], theirs, atol=1e-5, rtol=1e-5)
+
+
+def test_a_field_that_could_change_its_states_is_named(folder, make, tmp_path):
+    copy = tmp_path / "minilm"
+    shutil.copytree(folder, copy)
+    (copy / "config.json").chmod(0o644)
+    fields = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(fields | {"position_embedding_type": "relative_key"}))
+    backbone, model = make(TextTokenizer.from_published(folder, tmp_path / "tokenizer").backend)
+    with pytest.raises(RunError, match=r"position_embedding_type = 'relative_key': unknown to bert"):
+        backbone.load_weights(model, copy)

@@ -1,0 +1,108 @@
+"""A published model's name stands for a backbone, a tokeniser and first weights."""
+
+import json
+import os
+
+import pytest
+from studies import RECIPE
+
+from lib.core.errors import ConfigError, DownloadError
+from lib.study.configuration import load_study
+
+BERT = {
+    "model_type": "bert",
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "max_position_embeddings": 64,
+    "vocab_size": 100,
+}
+BYSTANDERS = {"architectures": ["BertModel"], "position_embedding_type": "absolute", "is_decoder": False}
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(BERT | BYSTANDERS))
+    return str(tmp_path)
+
+
+def study(published, models=None, **experiment):
+    imdb = {
+        "source": "generated",
+        "generated": {"documents": 200},
+        "labels": ["negative", "positive"],
+        "max_tokens": 32,
+    }
+    work = {"task": {"kind": "sequence_classification"}, "recipe": RECIPE, "data": {"imdb": {}}}
+    values = {
+        "seeds": [1],
+        "published": {"bert": published},
+        "datasets": {"imdb": imdb},
+        "stages": {"finetune": work},
+        "models": models or {"row": {"backbone": "bert"}},
+    }
+    return load_study([("test.yaml", {"experiment": values | experiment})])
+
+
+def test_backbone_tokeniser_and_weights_follow_from_the_name(folder):
+    (run,) = study({"folder": folder}).runs
+    assert run.backbone.architecture == BERT
+    assert run.tokenizer == "bert"
+    assert run.start.folder == folder
+
+
+def test_a_repository_is_asked_for_its_config_at_its_commit(folder, monkeypatch):
+    asked = []
+
+    def read(repository, *, revision):
+        asked.append((repository, revision))
+        return BERT
+
+    monkeypatch.setattr("lib.data.published.read_config", read)
+    found = study({"repository": "owner/bert", "revision": COMMIT})
+    (run,), tokenizer = found.runs, found.experiment.tokenizers["bert"]
+    assert asked == [("owner/bert", COMMIT)]
+    assert (tokenizer.source, tokenizer.repository, tokenizer.revision) == ("hub", "owner/bert", COMMIT)
+    assert (run.start.repository, run.start.revision) == ("owner/bert", COMMIT)
+
+
+def test_what_is_given_itself_stays(folder, monkeypatch):
+    monkeypatch.setattr("lib.data.published.read_config", lambda *_, **__: pytest.fail("no network is needed"))
+    (run,) = study(
+        {"repository": "owner/bert", "revision": COMMIT},
+        {"row": {"backbone": "bert", "start": "scratch", "tokenizer": "own"}},
+        backbones={"bert": {"architecture": BERT | {"hidden_act": "relu"}}},
+        tokenizers={"own": {"source": "trained", "algorithm": "bpe", "corpus": "imdb"}},
+    ).runs
+    assert run.backbone.architecture["hidden_act"] == "relu"
+    assert (run.start, run.tokenizer) == (None, "own")
+
+
+@pytest.mark.parametrize("place", ["no/such/folder", "without"])
+def test_a_folder_without_a_model_is_named_with_its_key(place, tmp_path):
+    (tmp_path / "without").mkdir()
+    place = os.path.relpath(tmp_path / place)
+    with pytest.raises(ConfigError, match=r"experiment\.published\.bert: its config\.json cannot be read"):
+        study({"folder": place})
+
+
+def test_without_a_network_the_message_says_what_to_give(monkeypatch):
+    def read(*_, **__):
+        raise DownloadError("the hub cannot be reached.")
+
+    monkeypatch.setattr("lib.data.published.read_config", read)
+    with pytest.raises(ConfigError, match=r"published\.bert: .*copy the architecture into backbones\.bert"):
+        study({"repository": "owner/bert", "revision": COMMIT})
+
+
+def test_an_unpinned_revision_is_refused_in_its_place(folder):
+    with pytest.raises(ConfigError, match=r"test\.yaml: experiment\.published\.bert: .*no commit"):
+        study({"repository": "owner/bert", "revision": "main"})
+
+
+def test_a_family_that_is_not_known_is_named(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "resnet"}))
+    with pytest.raises(ConfigError, match=r"backbones\.bert.*'resnet' has no entry"):
+        study({"folder": str(tmp_path)})
