@@ -208,8 +208,8 @@ def test_the_study_of_decoders_can_be_planned_on_a_cluster(project):
 def test_the_small_study_of_decoders_can_be_planned(project):
     touch(project, "wikipedia/en-sample.parquet", "unlp2025/train.parquet", "unlp2025/cv_split.csv")
     jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "config/decoders_small.yaml").stdout)
-    seeds, arms = 3, 6 + 6 + 1  # English, posts, and an encoder that has read nothing
-    first = 2 + 2 + 6  # two decoders and their controls; what is adapted
+    seeds, arms = 3, 9 + 9 + 1  # English, posts, and an encoder that has read nothing
+    first = 2 + 2 + 2 * 5  # two decoders and their controls; what trains on
     assert (jobs["train"], jobs["evaluate"]) == (first + seeds * arms, 2 * seeds)
 
 
