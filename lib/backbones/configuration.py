@@ -90,6 +90,10 @@ class ArchitectureConfig(BackboneConfig):
         """Return fields of the architecture that follow from other settings."""
         return {}
 
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the architecture, `model_type` included, as its `config.json` names them."""
+        return deepcopy(self.architecture)
+
     def inner(self) -> PretrainedConfig:
         """Return the configuration of the architecture itself.
 
@@ -99,7 +103,7 @@ class ArchitectureConfig(BackboneConfig):
         Raises:
             ConfigError: transformers refuses a field of it.
         """
-        fields = deepcopy(self.architecture)
+        fields = self.fields()
         kind = fields.pop("model_type")
         special = {"pad_token_id": self.pad_token_id, "vocab_size": self.vocab_size}
         try:

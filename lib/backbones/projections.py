@@ -32,7 +32,7 @@ class AttentionLayer(NamedTuple):
     neighbours: bool = False
     """Whether neighbouring dimensions are turned together; else dimension i and i + d / 2."""
     norms: tuple[nn.Module, nn.Module] | None = None
-    """Norms that queries and keys of a head pass, if there are some."""
+    """Norms that queries and keys pass, if there are some: of a head, or of all heads at once (OLMo 2)."""
 
     def modules(self) -> list[nn.Module]:
         """Return the projections, each once."""
@@ -171,8 +171,9 @@ def _read(module: Any, head_size: int, norm: nn.Module | None) -> Projection:
     for name in _adapters(module):
         ups.append(module.scaling[name] * module.lora_B[name].weight.to(base))
         downs.append(module.lora_A[name].weight.to(base))
-    gain = _gain(norm, head_size).to(base) if norm is not None else base.new_ones(head_size)
-    base, up = (gain[:, None] * matrix.unflatten(0, (-1, head_size)) for matrix in (base, torch.cat(ups, dim=1)))
+    gain = _gain(norm).to(base) if norm is not None else base.new_ones(head_size)
+    gain = gain.view(-1, head_size, 1)  # of every head, or one for all
+    base, up = (gain * matrix.unflatten(0, (-1, head_size)) for matrix in (base, torch.cat(ups, dim=1)))
     return Projection(base, up, torch.cat(downs))
 
 
@@ -198,7 +199,7 @@ def _weight(linear: nn.Module) -> Tensor:
     return dequantize_module_weight(linear)
 
 
-def _gain(norm: nn.Module, head_size: int) -> Tensor:
+def _gain(norm: nn.Module) -> Tensor:
     """Return by what a norm multiplies each dimension; ones have the length that it leaves alone."""
     weight = next(norm.parameters())
-    return norm(torch.ones(head_size, dtype=weight.dtype, device=weight.device))
+    return norm(torch.ones_like(weight))

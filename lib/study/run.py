@@ -94,7 +94,9 @@ class RunSettings(Section):
         if self.geometry is not None and not self.trains:
             yield "geometry is measured while a run trains, but there is no recipe. Leave it out"
         if self.geometry is not None and "queries_and_keys" not in abilities:
-            yield f"geometry: the backbone {self.backbone.kind} has no queries and keys to measure. Leave it out"
+            yield (
+                f"geometry: the backbone {self.backbone.kind} has no separate queries and keys to measure. Leave it out"
+            )
         if task.labelled and not self.labels:
             yield f"labels are missing. The task {task.kind} needs the names of the classes"
         elif task.labelled:

@@ -199,8 +199,8 @@ def _geometry(graph: Graph, report: Report, settings: ResultParameters) -> Itera
             for backbone in [graph.backbone_at(model, stage, entry) for entry in graph.entries(model, stage)]:
                 if "states" in backbone.abilities and "queries_and_keys" not in backbone.abilities:
                     yield (
-                        f".models: {model} has a backbone of kind {backbone.kind}, which has no queries and keys to "
-                        "measure. Name the other models"
+                        f".models: {model} has a backbone of kind {backbone.kind}, which has no separate queries "
+                        "and keys to measure. Name the other models"
                     )
 
 

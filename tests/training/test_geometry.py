@@ -165,7 +165,10 @@ def test_documents_of_one_token_are_passed_over_and_long_ones_cut(run_of):
 
 def test_what_cannot_be_measured_is_refused(run_of):
     recurrent = {"kind": "recurrent", "hidden_size": 32, "num_hidden_layers": 1}
-    with pytest.raises(ValidationError, match="the backbone recurrent has no queries and keys to measure"):
+    with pytest.raises(ValidationError, match="the backbone recurrent has no separate queries and keys to measure"):
         run_of("pretrain", backbone=recurrent, geometry=GEOMETRY)
+    joint = LLAMA | {"architecture": LLAMA["architecture"] | {"model_type": "phi3"}}
+    with pytest.raises(ValidationError, match="the backbone pretrained has no separate queries and keys to measure"):
+        run_of("pretrain", backbone=joint, geometry=GEOMETRY)
     with pytest.raises(ValidationError, match="measured while a run trains, but there is no recipe"):
         run_of("finetune", recipe=None, geometry=GEOMETRY, start={"checkpoint": "x"})

@@ -85,6 +85,17 @@ def test_an_opening_decoder_is_open_when_it_is_done(pretrained, run_of, tmp_path
     assert (model.config.attention, model.base_model.opened) == ("gradual", 1)
 
 
+@pytest.mark.parametrize("family", ["olmo2", "smollm3", "phi3", "gpt2"])
+def test_every_family_trains_and_is_loaded_again(family, run_of, tmp_path):
+    architecture = ARCHITECTURE | {"model_type": family, "num_key_value_heads": 2}
+    backbone = {"kind": "pretrained", "architecture": architecture, "attention": "gradual", "opening_steps": 3}
+    train(run_of("pretrain", model=family, backbone=backbone), tmp_path / "out")
+    losses = pd.read_csv(tmp_path / "out" / "history.csv")["eval_loss"]
+    assert losses.iloc[-1] < losses.iloc[0]
+    model, saved = AutoModelForMaskedLM.from_pretrained(tmp_path / "out" / "model"), weights(tmp_path / "out" / "model")
+    assert all(torch.equal(model.get_parameter(name), weight) for name, weight in saved.items())
+
+
 def test_a_fine_tuned_decoder_is_loaded_by_transformers(run_of, tmp_path):
     train(run_of("tag", model="llama", backbone=decoder("bidirectional")), tmp_path / "out")
     model = AutoModelForTokenClassification.from_pretrained(tmp_path / "out" / "model")

@@ -54,6 +54,23 @@ class PretrainedBackboneConfig(ArchitectureConfig):
         """See `BackboneConfig.dense_head`: a head is made of the parts that the family's own language models have."""
         return "dense" in self.family.head
 
+    def fields(self) -> dict[str, Any]:
+        """See `ArchitectureConfig.fields`: some families have another name for the feed-forward layer's width."""
+        fields, name = super().fields(), self.family.feed_forward
+        if name not in fields:
+            width = fields.pop("intermediate_size")
+            fields[name] = None if width == 4 * fields["hidden_size"] else width
+        return fields
+
+    def causal_window(self) -> int | None:
+        """Return at which distance a causal model of this architecture sees nothing any more in layers with a window.
+
+        Returns:
+            None = no layer has a window.
+        """
+        causal = PretrainedBackboneConfig(architecture=self.architecture, attention="causal")
+        return getattr(causal.inner(), "sliding_window", None)
+
     def switches(self) -> Mapping[str, Any]:
         """See `ArchitectureConfig.switches`: those of the direction in which it attends."""
         return self.family.switches[self.direction]

@@ -5,7 +5,7 @@ No class of transformers is derived from or patched. What a switch really does d
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 Direction = Literal["causal", "bidirectional"]
@@ -18,13 +18,18 @@ class Family:
     Args:
         switches: fields of the configuration that are set for each direction in which it can attend.
         includes_width: whether an opened window of width w sees distance w, where a causal one ends at w - 1.
+        queries_and_keys: whether each block has a projection of queries, `self_attn.q_proj`, and one of keys, `k_proj`,
+            so that their geometry can be measured; norms on both are `q_norm` and `k_norm`.
         options: arguments of the base model's class.
         blocks: name of the blocks in the base model.
         attends: name of what attends in a block; a token's own state reaches another one through nothing else there.
         words: name of the word embeddings in the base model; what they are a part of holds all first embeddings.
+        positions: name of the table of positions in the base model, if it stands by itself beside the words.
         head: parts of the published language model's head, by those of ours.
         head_activation: field of the configuration that names the activation in that head, if one does.
         gated: whether the feed-forward layer has a third matrix, a gate.
+        feed_forward: field of the configuration that has the width of the feed-forward layer. If it is not
+            `intermediate_size`, null stands there for four times the width of a state.
         eager_only: whether it has only the plain implementation of attention.
         learns_positions: whether positions are looked up in a table, unless `position_biased_input` is false.
         first_position: of that table, relative to the number of the padding token; None = the table begins at 0.
@@ -33,20 +38,27 @@ class Family:
 
     switches: Mapping[Direction, Mapping[str, Any]]
     includes_width: bool = False
+    queries_and_keys: bool = False
     options: Mapping[str, Any] = field(default_factory=dict)
     blocks: str = "layers"
     attends: str = "self_attn"
     words: str = "embed_tokens"
+    positions: str | None = None
     head: Mapping[str, str] = field(default_factory=lambda: {"decoder": "lm_head"})
     head_activation: str | None = None
     gated: bool = True
+    feed_forward: str = "intermediate_size"
     eager_only: bool = False
     learns_positions: bool = False
     first_position: int | None = None
     undeclared: frozenset[str] = frozenset()
 
 
-_BY_CAUSALITY = Family({"causal": {"is_causal": True}, "bidirectional": {"is_causal": False}}, includes_width=True)
+_BY_CAUSALITY = Family(
+    {"causal": {"is_causal": True}, "bidirectional": {"is_causal": False}},
+    includes_width=True,
+    queries_and_keys=True,
+)
 
 _LIKE_BERT: dict[str, Any] = {
     "blocks": "encoder.layer",
@@ -78,7 +90,21 @@ FAMILIES: dict[str, Family] = {
         {
             "causal": {"use_bidirectional_attention": False},
             "bidirectional": {"use_bidirectional_attention": True},
-        }
+        },
+        queries_and_keys=True,
+    ),
+    "olmo2": _BY_CAUSALITY,
+    "smollm3": _BY_CAUSALITY,
+    "phi3": replace(_BY_CAUSALITY, queries_and_keys=False),  # one projection gives queries, keys and values
+    "gpt2": Family(
+        _BY_CAUSALITY.switches,
+        blocks="h",
+        attends="attn",
+        words="wte",
+        positions="wpe",
+        gated=False,
+        feed_forward="n_inner",
+        learns_positions=True,
     ),
     "bert": Family(
         {"bidirectional": {"is_decoder": False}},

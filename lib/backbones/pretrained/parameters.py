@@ -83,7 +83,7 @@ class Parameters(ArchitectureParameters):
         found: set[Ability] = {"states"}
         if self.attention == "causal":
             found.add("past_states")
-        if "causal" in FAMILIES[self.architecture["model_type"]].switches:  # decoders have them where we look
+        if FAMILIES[self.architecture["model_type"]].queries_and_keys:
             found.add("queries_and_keys")
         return frozenset(found)
 

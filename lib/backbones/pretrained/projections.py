@@ -16,8 +16,13 @@ def attention_layers(model: PreTrainedModel) -> list[AttentionLayer]:
         # Gemma 3 turns layers with a window by other frequencies than those without.
         name = f"{kinds[number]}_inv_freq" if kinds else "inv_freq"
         frequencies = getattr(rotary, name) if hasattr(rotary, name) else rotary.inv_freq
+        turned = getattr(attends, "use_rope", True)  # SmolLM3 turns only some layers
         norms = (attends.q_norm, attends.k_norm) if hasattr(attends, "q_norm") else None
-        layers.append(AttentionLayer(attends.q_proj, attends.k_proj, attends.head_dim, frequencies, norms=norms))
+        layers.append(
+            AttentionLayer(
+                attends.q_proj, attends.k_proj, attends.head_dim, frequencies if turned else None, norms=norms
+            )
+        )
     return layers
 
 

@@ -27,11 +27,11 @@ SIZES = {
     "initializer_range": 0.3,
 }
 WINDOWED = {"sliding_window": 6, "layer_types": ["sliding_attention", "full_attention"]}
-EXTRA = {"gemma3_text": WINDOWED}
+EXTRA = {"gemma3_text": WINDOWED, "smollm3": {"no_rope_layers": [1, 0]}}
 TOKENS = torch.arange(3, 23)[None]
 every_family = pytest.mark.parametrize(
     "family",
-    [name for name, family in FAMILIES.items() if "causal" in family.switches],  # encoders keep theirs elsewhere
+    [name for name, family in FAMILIES.items() if family.queries_and_keys],
 )
 
 
@@ -105,11 +105,11 @@ def test_forms_are_the_scores_of_the_model_itself(family, lora, position, monkey
         key = key.repeat_interleave(query.shape[1] // key.shape[1], 1)
         found = torch.einsum("hd,hd->h", query[0, :, here].double(), key[0, :, there].double())
         if layer.norms is not None:
-            lengths = [
-                weight_of(module).matmul(state).view(-1, layer.head_size).square().mean(1).sqrt()
-                for module, state in ((layer.query, first), (layer.key, second))
+            lengths = [  # of each head, or of all at once
+                weight_of(module).matmul(state).view(-1, len(norm.weight)).square().mean(1).sqrt()
+                for module, state, norm in zip((layer.query, layer.key), (first, second), layer.norms, strict=True)
             ]
-            found = found * lengths[0] * lengths[1].repeat_interleave(2)
+            found = found * lengths[0] * lengths[1].repeat_interleave(len(lengths[0]) // len(lengths[1]))
         torch.testing.assert_close(torch.einsum("i,hij,j->h", first, matrices, second), found, rtol=1e-3, atol=1e-4)
 
 

@@ -9,7 +9,11 @@ from transformers import PreTrainedTokenizerFast
 
 from lib.backbones.pretrained.backbone import Backbone
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
+from lib.backbones.pretrained.families import FAMILIES
+from lib.backbones.pretrained.model import PretrainedBackboneModel
 from lib.backbones.pretrained.parameters import Parameters
+from lib.backbones.pretrained.projections import attention_layers
+from lib.backbones.projections import Projections
 from lib.core.errors import ConfigError
 from lib.core.sections import describe
 
@@ -33,7 +37,7 @@ def refused(**values):
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"model_type": "gpt2"}, "architecture.model_type: 'gpt2' has no entry in .*Choose one of llama, mistral"),
+        ({"model_type": "opt"}, "architecture.model_type: 'opt' has no entry in .*Choose one of llama, mistral"),
         ({"model_type": None}, "architecture.model_type: None has no entry"),
         ({"hidden_size": None}, "architecture.hidden_size: missing, or no whole number above 0. Copy it from"),
         ({"is_causal": False}, "architecture.is_causal: follows from `attention`. Leave it out"),
@@ -64,17 +68,30 @@ def test_an_encoder_cannot_be_made_causal(attention):
         ({"model_type": "deberta-v2"}, 64),
         ({"model_type": "deberta-v2", "position_biased_input": False}, None),
         ({"model_type": "modernbert"}, 64),
+        ({"model_type": "gpt2"}, 64),
     ],
 )
 def test_tables_of_positions_end(changes, longest):
     assert Parameters(architecture=SIZES | {"max_position_embeddings": 64} | changes).longest() == longest
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_queries_and_keys_are_claimed_where_they_are(family):
+    architecture = SIZES | {"model_type": family, "max_position_embeddings": 64}
+    model = PretrainedBackboneModel(PretrainedBackboneConfig(architecture=architecture, pad_token_id=0, vocab_size=9))
+    claimed = "queries_and_keys" in Parameters(architecture=architecture).abilities
+    if claimed:
+        assert len([Projections.read(layer) for layer in attention_layers(model)]) == SIZES["num_hidden_layers"]
+    else:
+        with pytest.raises(AttributeError):
+            attention_layers(model)
+
+
 def test_all_problems_in_one_message():
-    message = refused(architecture={"model_type": "gpt2", "is_causal": True})
-    for part in ("gpt2", "hidden_size", "is_causal"):
+    message = refused(architecture={"model_type": "opt", "is_causal": True})
+    for part in ("opt", "hidden_size", "is_causal"):
         assert part in message
-    assert "attention" in refused(architecture={"model_type": "gpt2", "is_causal": True}, attention="sideways")
+    assert "attention" in refused(architecture={"model_type": "opt", "is_causal": True}, attention="sideways")
 
 
 def test_fields_that_an_architecture_does_not_take_are_named():

@@ -26,6 +26,8 @@ EXTRA = {
     "mistral": {"sliding_window": 6},
     "qwen2": USED,
     "qwen3": USED,
+    "phi3": {"sliding_window": 6},
+    "smollm3": {"use_sliding_window": True, "sliding_window": 6, "no_rope_layers": [1, 0, 1]},
     "deberta-v2": DISTANCES | {"norm_rel_ebd": "layer_norm", "share_att_key": True, "pos_att_type": "p2c|c2p"},
     "modernbert": {"local_attention": 12},
 }
@@ -62,6 +64,13 @@ def test_a_batch_of_one_is_opened_too(family, masked):
     mask = torch.ones_like(ids) if masked else None
     first, other = (model(row, attention_mask=mask).last_hidden_state[0, 0] for row in (ids, changed))
     assert not torch.equal(first, other)
+
+
+@every_direction
+def test_a_family_like_llama_is_one_line(direction, monkeypatch):
+    """The example of docs/add_family.md."""
+    monkeypatch.setitem(FAMILIES, "granite", FAMILIES["llama"])
+    probe(build("granite", direction), direction)
 
 
 @every_direction

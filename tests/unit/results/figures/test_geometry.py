@@ -144,7 +144,7 @@ def test_what_was_not_measured_is_named(tmp_path):
         (
             {"measure": "symmetry"},
             [SECTION, ("backbones/lstm", {"kind": "recurrent"}), ("models/lstm", {"backbone": "lstm"})],
-            "figures.x.models: lstm has a backbone of kind recurrent, which has no queries and keys",
+            "figures.x.models: lstm has a backbone of kind recurrent, which has no separate queries and keys",
         ),
     ],
 )
