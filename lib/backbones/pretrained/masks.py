@@ -11,15 +11,17 @@ from lib.backbones.pretrained.families import FAMILIES
 
 
 def half_open(
-    config: PretrainedConfig, states: Tensor, attention_mask: Tensor | None, opened: float
+    config: PretrainedConfig, states: Tensor, attention_mask: Tensor | None, opened: float, causal_window: int | None
 ) -> Tensor | dict[str, Tensor]:
     """Return the mask by which a token sees as many of those after it as `opened` says.
 
     Args:
-        config: of the architecture.
+        config: of the architecture, opened.
         states: that the mask is for [B, N, D].
         attention_mask: [B, N], 1 = real token; None = all real.
         opened: share of a document's length, from 0, causal, to 1, bidirectional.
+        causal_window: distance from which on a causal token sees nothing any more in layers with a window. The window
+            to the left becomes that of the opened model evenly, too: where both differ, it is in between.
 
     Returns:
         Additive mask [B, 1, N, N], or one for each type of layer where the architecture has several.
@@ -31,7 +33,11 @@ def half_open(
     farthest = (opened * (real.sum(dim=1) - 1)).floor()  # by the document's own length, whatever it is padded to
     sees = (ahead <= farthest[:, None, None])[:, None] & real[:, None, None, :]
     window = getattr(config, "sliding_window", None)
-    near = sees if window is None else sees & (ahead.abs() < window + FAMILIES[config.model_type].includes_width)
+    near = sees
+    if window is not None and causal_window is not None:
+        open_window = window + FAMILIES[config.model_type].includes_width
+        behind = causal_window + int(opened * (open_window - causal_window))
+        near = sees & (ahead > -behind) & (ahead < open_window)
     kinds = getattr(config, "layer_types", None)
     if kinds is None:
         return _additive(near, states.dtype)

@@ -51,12 +51,15 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
         )
         self.opened = 1.0
         """Share of the tokens after it that a token sees, the nearest ones; below 1 while gradual attention opens."""
+        self._causal_window = config.causal_window() if config.attention == "gradual" else None
         self.post_init()
 
     @property
     def embeddings(self) -> nn.Module:
         """All that makes the first states: the word embeddings, and what some families add to them."""
-        return self.inner.get_submodule(self.config.family.words.partition(".")[0])
+        family = self.config.family
+        words = self.inner.get_submodule(family.words.partition(".")[0])
+        return words if family.positions is None else nn.ModuleList([words, self.inner.get_submodule(family.positions)])
 
     @property
     def layers(self) -> nn.ModuleList:
@@ -92,7 +95,7 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
         opening = self.config.attention == "gradual" and self.opened < 1
         outputs = self.inner(
             inputs_embeds=states,
-            attention_mask=half_open(self.inner.config, states, attention_mask, self.opened)
+            attention_mask=half_open(self.inner.config, states, attention_mask, self.opened, self._causal_window)
             if opening
             else attention_mask,
             position_ids=positions,

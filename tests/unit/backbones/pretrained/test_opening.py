@@ -14,6 +14,10 @@ FAMILIES = {
     "qwen3": {"use_sliding_window": True, "sliding_window": 4, "max_window_layers": 1},
     "mistral": {"sliding_window": 4},
     "gemma3_text": {"sliding_window": 8, "layer_types": ["sliding_attention", "full_attention"]},
+    "olmo2": {},
+    "smollm3": {"use_sliding_window": True, "sliding_window": 4, "no_rope_layers": [1, 0]},
+    "phi3": {"sliding_window": 4},
+    "gpt2": {"max_position_embeddings": 16},
 }
 TOKENS = 11
 
@@ -37,9 +41,22 @@ def states(model, length=TOKENS, mask=None):
 def test_it_begins_causal_and_ends_bidirectional(family, implementation, opened, attention):
     model, other = build(family, implementation=implementation), build(family, attention, implementation)
     model.opened = opened
-    if attention == "causal" and FAMILIES[family]:  # with the window that it will have when it is open
-        other.inner.config.sliding_window = model.inner.config.sliding_window + (family != "gemma3_text")
     torch.testing.assert_close(states(model), states(other), atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("family", "reach"), [("mistral", {0.0: (3, 0), 0.5: (3, 4)}), ("gemma3_text", {0.0: (7, 0), 0.5: (6, 4)})]
+)
+def test_a_window_opens_from_the_causal_one_to_the_open_one(family, reach):
+    """Mistral's window of 4 has distance 3 to the left, and open 4 to both sides; Gemma's of 8 has 7, and open 4."""
+    model = build(family)
+    model.layers[1].self_attn.o_proj.weight.data.zero_()
+    for opened, (behind, ahead) in reach.items():
+        model.opened = opened
+        embedded = torch.randn(1, 25, SIZES["hidden_size"], requires_grad=True)
+        model(inputs_embeds=embedded).last_hidden_state[0, 12].sum().backward()
+        seen = embedded.grad[0].abs().sum(dim=-1).gt(0).nonzero().flatten() - 12
+        assert seen.tolist() == list(range(-behind, ahead + 1))
 
 
 @pytest.mark.parametrize("opened", [0.0, 0.3, 0.5, 0.99])
