@@ -1,13 +1,14 @@
 """Which differences in F1 test documents show: a row per dataset, model, and model that it is set beside."""
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
+from lib.core.sections import check
 from lib.evaluation.statistics import Paired, PairedSpans, holm, mcnemar_test, smallest_difference
 from lib.results.parameters import TableParameters
 from lib.results.predictions import interval_notes, paired_predictions
@@ -19,20 +20,43 @@ POWER = 0.8
 
 
 class Parameters(TableParameters):
-    """Each model beside reference and baseline: difference in F1 on test, its interval, tests, and the result."""
+    """Pairs of models, or each beside reference and baseline: difference in F1 on test, interval, tests, result."""
 
     needs_predictions: ClassVar[bool] = True
     beside: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ("reference", "baseline")
 
     kind: Literal["significance"]
     stage: str = Field(description="Stage whose predictions are compared.")
+    pairs: list[tuple[str, str]] | None = Field(
+        None,
+        min_length=1,
+        description="The comparisons, each a model and what it is set beside, in place of reference and baseline; "
+        "`models` follows from them. Choose them before you see the scores: each one more makes the correction "
+        "stricter.",
+    )
     confidence: float = Field(
         0.95, gt=0.5, lt=1, description="Confidence of the intervals; tests have the level 1 - confidence."
     )
 
+    @classmethod
+    def prepared(cls, values: Any) -> Any:
+        """Show the models of the pairs."""
+        pairs = values.get("pairs") if isinstance(values, dict) else None
+        if not isinstance(pairs, list) or values.get("models") is not None:
+            return values
+        return values | {"models": list(dict.fromkeys(name for pair in pairs for name in pair))}
+
+    @check
+    def _pairs_are_of_models(self) -> Iterator[str]:
+        for model, other in self.pairs or ():
+            if model == other:
+                yield f"pairs: {model} stands beside itself. Name another model"
+        if missing := {name for pair in self.pairs or () for name in pair} - {*(self.models or ())}:
+            yield f"models: lacks {', '.join(sorted(missing))} of the pairs. Leave `models` out"
+
 
 def make(settings: Parameters, scope: Scope) -> Table:
-    """Return for each dataset, model, and reference or baseline: F1 difference in points, interval, tests, result.
+    """Return for each dataset, model, and what it is set beside: F1 difference in points, interval, tests, result.
 
     Interval and p are of seeds and documents together (`lib.evaluation.statistics.Estimate`), p corrected by Holm's
     method over all rows. A model is `better` or `worse` if the corrected p is at most the level. With one seed this
@@ -43,7 +67,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
     Raises:
         DataError: a run is missing, has no predictions or other test documents; or there is nothing to compare.
     """
-    pairs = _pairs(scope, settings.stage)
+    pairs = settings.pairs or _pairs(scope, settings.stage)
     grid = scope.grid(settings.stage, models=list(dict.fromkeys(model for pair in pairs for model in pair)))
     comparisons, powers, of_spans = [], [], False
     for dataset in scope.stages[settings.stage]:

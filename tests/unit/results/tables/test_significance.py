@@ -65,6 +65,15 @@ def test_each_model_beside_reference_and_baseline(tmp_path):
     assert frame["holm_p"].tolist() == pytest.approx((frame["p"] * [3, 1, 2]).tolist())
 
 
+def test_pairs_that_are_named_are_compared_and_no_others(tmp_path):
+    settings = Parameters(kind="significance", stage="finetune", pairs=[("favor-m64", "tfidf")])
+    assert settings.models == ["favor-m64", "tfidf"]
+    frame = make(settings, scope_of(write(tmp_path, PREDICTIONS), {"finetune": ["imdb"]}, settings.models)).frame
+    assert frame[["model", "against"]].to_numpy().tolist() == [["favor-m64", "tfidf"]]
+    assert frame["f1_difference"].tolist() == pytest.approx([24])
+    assert frame["holm_p"].tolist() == frame["p"].tolist()  # a single comparison
+
+
 def test_a_model_below_the_reference_is_worse(tmp_path):
     frame = table(write(tmp_path, PREDICTIONS), reference="favor-m64", baseline=None, models=["tfidf", "sdpa"]).frame
     assert frame[["model", "against", "result"]].to_numpy().tolist() == [
@@ -209,3 +218,16 @@ def test_spans_are_compared_without_mcnemar(tmp_path):
     assert frame["p"].tolist() == [pytest.approx(0, abs=1e-6), pytest.approx(1, abs=1e-6), pytest.approx(0, abs=1e-6)]
     assert "F1 of the characters in spans" in made.note
     assert "McNemar" not in made.note
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"pairs": [["sdpa", "sdpa"]]}, "pairs: sdpa stands beside itself"),
+        ({"pairs": [["sdpa", "tfidf"]], "models": ["sdpa"]}, "models: lacks tfidf of the pairs"),
+        ({"pairs": [["sdpa", "gpt"]]}, "models: .*gpt"),
+    ],
+)
+def test_pairs_that_cannot_be_compared_are_told(changes, problem):
+    with pytest.raises(ConfigError, match=rf"tables\.differences\.{problem}"):
+        with_table(*((f"report/tables/differences/{name}", value) for name, value in changes.items()))
