@@ -47,6 +47,22 @@ def test_every_model_of_the_grid_passes_the_three_stages(shipped):
     assert not graph.trains("tfidf", "finetune", "imdb")
 
 
+@pytest.mark.parametrize("base", ["en", "uk"])
+def test_a_causal_decoder_trains_the_steps_that_adaptations_train(base, shipped):
+    """Or a gain of adaptation could be one of steps. The base, the recipe and the texts are the same."""
+    graph, stage = shipped("decoders_small").graph, f"mlm-{base}"
+    (entry,) = graph.experiment.stages[stage].data
+    adapted, continued = (graph.work(f"{base}-{row}", stage, entry) for row in ("mlm", "continued"))
+    assert (adapted.task.kind, continued.task.kind) == ("masked_lm", "causal_lm")
+    assert continued.recipe == adapted.recipe
+    assert {graph.owner(f"{base}-{row}", f"pretrain-{base}") for row in ("causal", "mlm", "continued")} == {
+        f"{base}-causal"
+    }
+    assert graph.owner(f"{base}-continued-opened", stage) == f"{base}-continued"
+    ways = {row: graph.backbone_at(f"{base}-{row}", "spans").attention for row in ("continued", "continued-opened")}
+    assert ways == {"continued": "causal", "continued-opened": "bidirectional"}
+
+
 def test_the_recipe_of_the_grid_is_laid_together(shipped):
     work = shipped("config").experiment.stages["finetune"].data["imdb"]
     assert (work.recipe.epochs, work.recipe.min_lr_ratio, work.recipe.freeze_layers) == (8, 0.2, 2)
