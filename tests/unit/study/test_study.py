@@ -50,17 +50,15 @@ def test_every_model_of_the_grid_passes_the_three_stages(shipped):
 @pytest.mark.parametrize("base", ["en", "uk"])
 def test_a_causal_decoder_trains_the_steps_that_adaptations_train(base, shipped):
     """Or a gain of adaptation could be one of steps. The base, the recipe and the texts are the same."""
-    graph, stage = shipped("decoders_small").graph, f"mlm-{base}"
-    (entry,) = graph.experiment.stages[stage].data
-    adapted, continued = (graph.work(f"{base}-{row}", stage, entry) for row in ("mlm", "continued"))
-    assert (adapted.task.kind, continued.task.kind) == ("masked_lm", "causal_lm")
-    assert continued.recipe == adapted.recipe
-    assert {graph.owner(f"{base}-{row}", f"pretrain-{base}") for row in ("causal", "mlm", "continued")} == {
-        f"{base}-causal"
-    }
-    assert graph.owner(f"{base}-continued-opened", stage) == f"{base}-continued"
-    ways = {row: graph.backbone_at(f"{base}-{row}", "spans").attention for row in ("continued", "continued-opened")}
-    assert ways == {"continued": "causal", "continued-opened": "bidirectional"}
+    runs = {(run.id.stage, run.id.model): run for run in shipped("decoders_small").runs}
+    adapted, continued = (runs[f"mlm-{base}", f"{base}-{row}"] for row in ("mlm", "continued"))
+    assert (adapted.work.task.kind, continued.work.task.kind) == ("masked_lm", "causal_lm")
+    assert (adapted.backbone.attention, continued.backbone.attention) == ("bidirectional", "causal")
+    assert continued.work.recipe == adapted.work.recipe
+    assert continued.parent == adapted.parent
+    found = [runs["spans", f"{base}-{row}"] for row in ("continued", "continued-opened")]
+    assert [run.backbone.attention for run in found] == ["causal", "bidirectional"]
+    assert {run.parent for run in found} == {continued.id}
 
 
 def test_the_recipe_of_the_grid_is_laid_together(shipped):
