@@ -181,8 +181,10 @@ def measure_turns(
     few = min(usual, 256)
     models = {exact: _Model(cases[exact], [(1, few), (2, few)])}
     per_token = timed(partial(models[exact].step, 1), device) / (2 * few)
+    products = {name: cases[name].backbone.products_per_token(few, 0.0) for name in chosen}
+    slowest = per_token * max(products.values()) / products[exact]  # of exact attention's size, unless one is larger
     sizes = batches_of_a_turn(
-        usual, longest, affordable=int(seconds / (8 * len(chosen)) / per_token), most=masked.most_tokens
+        usual, longest, affordable=int(seconds / (8 * len(chosen)) / slowest), most=masked.most_tokens
     )
     models[exact].take(sizes)
     models |= {name: _Model(cases[name], sizes) for name in chosen[1:]}
