@@ -79,7 +79,7 @@ def test_differences_and_costs_have_a_dash_and_say_why(scope):
 
 @pytest.mark.parametrize("intervals", [True, False])
 def test_the_front_is_of_the_models_that_there_are(scope, intervals):
-    settings = {"kind": "pareto", "stage": "finetune", "intervals": intervals, "resamples": 1000}
+    settings = {"kind": "pareto", "stage": "finetune", "intervals": intervals}
     frame = table(scope, **settings, **TIME).frame
     assert frame.groupby("dataset")["model"].agg(list).to_dict() == {"imdb": MODELS[:2], "arxiv": MODELS}
     assert frame["front"].tolist() == ["yes", "no", "yes", "no", "no"]
@@ -94,7 +94,7 @@ def test_requirements_are_of_the_datasets_that_a_model_is_made_for(scope):
 
 
 def test_tests_are_of_the_pairs_that_there_are(scope):
-    frame = table(scope, kind="significance", stage="finetune", resamples=1000).frame
+    frame = table(scope, kind="significance", stage="finetune").frame
     pairs = [*zip(frame["dataset"], frame["model"], frame["against"], strict=True)]
     assert [pair[:2] for pair in pairs if pair[1] == "hybrid"] == [("arxiv", "hybrid")] * 2
     assert len(pairs) == 3 + 5
@@ -116,7 +116,7 @@ FIGURES_OF = {
     "bars": {"columns": ["minutes", "f1"]},
     "loss": {},
     "score_time": TIME,
-    "score_intervals": {"resamples": 1000},
+    "score_intervals": {},
 }
 
 
