@@ -10,6 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
+from lib.backbones.configuration import BackboneConfig
 from lib.backbones.parameters import BACKBONES
 from lib.core.files import file_digest, write_json
 from lib.core.identity import NamesRun
@@ -112,10 +113,10 @@ def count_parameters(model: PreTrainedModel) -> dict[str, int]:
         the backbone). The parts and the head add up to the total. A tied decoder's weight counts once, among the
         embeddings.
     """
-    backbone, kind = model.base_model, model.config.parameters.kind
+    backbone, config = model.base_model, model.config
     declared: dict[nn.Module, str] = {}
-    if BACKBONES.has(kind, "weight_parts"):
-        parts = BACKBONES.load(kind, "weight_parts").weight_parts(backbone)
+    if isinstance(config, BackboneConfig) and BACKBONES.has(config.parameters.kind, "weight_parts"):
+        parts = BACKBONES.load(config.parameters.kind, "weight_parts").weight_parts(backbone)
         declared = {module: part for part, modules in parts.items() for module in modules}
     part_of: dict[nn.Parameter, str] = {}
     for weight, part in _weights(backbone, "other", declared):
