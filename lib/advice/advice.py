@@ -117,9 +117,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
             wording.texts(files, sample.documents, lengths, language),
             wording.machine(machine, documents, longest, turns.busy),
             *(wording.limit(limit, baseline) for limit in table),
-            wording.advice(
-                taken, table, question, baseline, beginning, encoder, test, price, [] if question.weights else before
-            ),
+            wording.advice(taken, table, question, baseline, beginning, encoder, test, price, before),
         ]
     )
     held_out, execution = sample.documents - documents, _execution(files[0], taken, machine)

@@ -114,12 +114,12 @@ def published_study(
     """
     size = {"max_tokens": min(limit, REACH)}
     source = {"source": "local", "local": {"files": {"train": list(question.texts)}}, "text": question.column}
-    model = {"backbone": encoder.name, "tokenizer": encoder.name, "start": encoder.source}
+    model = {"backbone": encoder.name}
     experiment: dict[str, Any] = {
         "seeds": [1, 2, 3],
         "precision": precision,
-        "backbones": {encoder.name: {"kind": "pretrained", "architecture": dict(encoder.architecture)}},
-        "tokenizers": {encoder.name: {"algorithm": "published", "source": "hub", **encoder.source}},
+        "published": {encoder.name: encoder.source},
+        "backbones": {encoder.name: {"architecture": dict(encoder.architecture)}},  # plans without a network
     }
     if question.label is None:
         parts = {"short": 0, "long": documents - held_out, "held_out": held_out}
