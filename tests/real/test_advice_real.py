@@ -46,4 +46,4 @@ def test_ukrainian_posts_take_a_multilingual_encoder(repository, shared, monkeyp
     assert "F1:" not in text
     assert "F1 [%]" not in text
     assert "hyperpartisan" not in text
-    assert study["experiment"]["models"]["xlm-r"]["start"]["repository"] == "FacebookAI/xlm-roberta-base"
+    assert study["experiment"]["published"]["xlm-r"]["repository"] == "FacebookAI/xlm-roberta-base"

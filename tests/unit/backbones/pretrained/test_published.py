@@ -74,12 +74,13 @@ def test_every_decoder_gives_what_the_published_one_gives(family, publish):
 @pytest.mark.parametrize("width", [64, 48])
 def test_gpt_2_gives_what_the_published_one_gives(width, tmp_path):
     """Its file says null where its feed-forward layers are four times as wide as a state."""
-    fields = {name: value for name, value in ARCHITECTURE.items() if name != "intermediate_size"}
+    unknown = {"intermediate_size", "num_key_value_heads"}
+    fields = {name: value for name, value in ARCHITECTURE.items() if name not in unknown}
     fields |= {"model_type": "gpt2", "vocab_size": VOCABULARY, "n_inner": None if width == 64 else width}
     torch.manual_seed(1)
     published = AutoModelForCausalLM.from_config(AutoConfig.for_model(**fields)).eval()
     published.save_pretrained(tmp_path)
-    backbone, model = own(model_type="gpt2", intermediate_size=width)
+    backbone, model = own(model_type="gpt2", intermediate_size=width, num_key_value_heads=None)
     backbone.load_weights(model, tmp_path)
     torch.testing.assert_close(model(IDS).logits, published(IDS).logits)
     assert {id(each) for each in model.base_model.embeddings.parameters()} == {
