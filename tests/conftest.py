@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
+from loopback import serving
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # kernels for GPUs run without one; to be said before the first is imported
@@ -85,6 +86,14 @@ class Project:
         return "".join(
             f"\n--- {path}\n{path.read_text()[-2000:]}" for path in sorted((self.results / "logs").rglob("*.log"))
         )
+
+
+@pytest.fixture
+def site(monkeypatch):
+    """A site on loopback, which is also a hub."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+    with serving() as server:
+        yield server
 
 
 @pytest.fixture(scope="session")

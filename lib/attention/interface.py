@@ -47,6 +47,9 @@ BEYOND_PADDING = (
 ANOTHER = "Take another architecture (BERT, RoBERTa, ModernBERT, DistilBERT)."
 EXACT = 'Load the model with attn_implementation="sdpa" or "eager".'
 
+HELD = "held-mechanism"
+"""Value of `attn_implementation`: every module that attends holds a mechanism as `mechanism`, or stays exact."""
+
 
 class _Entry(NamedTuple):
     """A mechanism under the name by which transformers knows it."""
@@ -230,8 +233,7 @@ def _attend(
     _check_shapes(where, entry.name, query, key, value, attention_mask)
     layer = _layer_of(where, module)
     heads, width = query.shape[1], query.shape[3]
-    if scaling not in (None, width**-0.5):
-        query = query * (scaling * width**0.5)
+    query = _scaled(query, scaling)
     real = None
     if attention_mask is not None:
         real = attention_mask.bool()
@@ -241,6 +243,46 @@ def _attend(
     mechanism.check_length(max(query.shape[2], key.shape[2]))
     output = mechanism.attend(query, key, value, real)
     return output.to(value.dtype).transpose(1, 2).contiguous(), None
+
+
+def _attend_by_held(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    sliding_window: int | None = None,
+    **others: Any,
+) -> tuple[Tensor, None]:
+    """Attend by the mechanism that `module` holds, exactly if it holds none; see `_attend`.
+
+    `dropout` is the mechanism's own. One that shares queries and keys never looks at `key`.
+    """
+    mechanism = getattr(module, "mechanism", None)
+    if mechanism is None:
+        return sdpa_attention_forward(
+            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=False
+        )
+    where, name = type(module).__name__, mechanism.settings.name()
+    causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+    _refuse_beyond_padding(where, name, causal, others)
+    _check_shapes(where, name, query, key, value, attention_mask)
+    query = _scaled(query, scaling)
+    output = mechanism(query, query if mechanism.settings.shares_query_and_key else key, value, attention_mask)
+    return output.transpose(1, 2).contiguous(), None
+
+
+AttentionInterface.register(HELD, _attend_by_held)
+AttentionMaskInterface.register(HELD, _mask)
+
+
+def _scaled(query: Tensor, scaling: float | None) -> Tensor:
+    """Return the query that makes a mechanism, which scales scores by 1/sqrt(d), scale them by `scaling`."""
+    width = query.shape[3]
+    return query if scaling in (None, width**-0.5) else query * (scaling * width**0.5)
 
 
 def _refuse_beyond_padding(where: str, name: str, causal: bool, others: Mapping[str, Any]) -> None:

@@ -33,6 +33,8 @@ class BackboneParameters(KindParameters):
 
     takes_mechanism: ClassVar[bool] = False
     """Whether a field `mechanism` holds the parameters of an attention mechanism, which each model chooses."""
+    needs_mechanism: ClassVar[bool] = False
+    """Whether it has no attention of its own, so that each model must choose one."""
     own_heads: ClassVar[tuple[str, ...]] = ()
     """Modules of its own folder, each with the only heads (`Head`) that its models have; () = those of
     `lib.backbones.heads`."""
@@ -90,6 +92,12 @@ class BackboneParameters(KindParameters):
         for name in self.decisive:
             if getattr(self, name) != getattr(before, name):
                 yield f"{name} is {getattr(self, name)}, but the weights come from {getattr(before, name)}"
+        own, found = self.held_mechanism, before.held_mechanism
+        if _shares(own) != _shares(found):
+            yield (
+                f"{own.name() if own else 'its own attention'} cannot take over weights of "
+                f"{found.name() if found else 'attention of its own'}, since only one of them shares queries and keys"
+            )
 
     def products_per_token(self, tokens: int, predicted_share: float) -> float:
         """Return the multiplications that a forward pass costs per token, to estimate how long a training takes.
@@ -99,6 +107,10 @@ class BackboneParameters(KindParameters):
             predicted_share: share of the tokens for which scores over the vocabulary are computed.
         """
         return 0.0
+
+
+def _shares(mechanism: MechanismParameters | None) -> bool:
+    return mechanism is not None and mechanism.shares_query_and_key
 
 
 class ArchitectureParameters(BackboneParameters):

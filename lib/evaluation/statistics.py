@@ -134,7 +134,7 @@ class Estimate:
         """Return the ends of the interval of a score between 0 and 1.
 
         The documents' part is symmetric in the score's logit, since a score near 1 has more room below than above.
-        A score of 0 or 1 has no variance over documents, and the interval is that point if all seeds have it.
+        Of a score of 0 or 1, which has no variance over documents, they are as far as `_without_variance` says.
         """
         level, ends = 1 - confidence, []
         for sign in (-1, 1):
@@ -165,14 +165,22 @@ class Estimate:
 
         slope = self.mean * (1 - self.mean)
         if slope <= 0:
-            return 0.0
+            return self._without_variance(level)
         half = math.sqrt(variance) * _quantile(level, self.documents - 1) / slope
         return abs(float(expit(logit(self.mean) + sign * half)) - self.mean)
 
     def _squared_half_width(self, level: float) -> float:
         quantile = _quantile(level, self.documents - 1) ** 2
-        both = self._of_seeds_squared(level) + quantile * self.of_documents
-        return max(both, quantile * self.of_documents_given_models)
+        given_models = quantile * self.of_documents_given_models or self._without_variance(level) ** 2
+        return max(self._of_seeds_squared(level) + quantile * self.of_documents, given_models)
+
+    def _without_variance(self, level: float) -> float:
+        """Return how far a value that no document changes may be from that of all documents there are.
+
+        In a sample without a single error, or a single document on which two models disagree, a share of so many may
+        have one (Clopper and Pearson 1934); with 3 / n at a level of 5 % it is the rule of three.
+        """
+        return float(1 - level ** (1 / self.documents))
 
     def _of_seeds_squared(self, level: float) -> float:
         return _quantile(level, self.seeds - 1) ** 2 * self.of_seeds if self.of_seeds else 0.0

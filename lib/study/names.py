@@ -127,7 +127,7 @@ def _mechanisms_of_models(experiment: Experiment) -> Iterator[str]:
         backbone = experiment.backbones.get(model.backbone)
         if backbone is None:
             continue
-        if backbone.takes_mechanism and model.mechanism is None and backbone.held_mechanism is None:
+        if backbone.needs_mechanism and model.mechanism is None and backbone.held_mechanism is None:
             there = ", ".join(experiment.mechanisms) or "none; add an entry"
             yield f"models.{name}.mechanism: missing. Its backbone {model.backbone} takes one of: {there}"
         if not backbone.takes_mechanism and model.mechanism is not None:

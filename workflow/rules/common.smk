@@ -57,8 +57,9 @@ os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([ROOT, *os.environ.get(
 os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(32 * 2**20))
 os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(64 * 2**20))
 # Threads that wait for each other spin for milliseconds before they sleep. Where other programs want the cores, they burn
-# the time of the thread that they wait for; so they spin for microseconds only. GNU's OpenMP reads this, torch uses it.
-os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+# the time of the thread that they wait for; so they spin for some microseconds only. GNU's OpenMP reads this, torch uses
+# it.
+os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 # A program takes the place of its shell, so that Slurm's warnings reach it, and not a shell that dies of them.
 PREFIX = "set -euo pipefail; exec"
 shell.prefix(PREFIX)

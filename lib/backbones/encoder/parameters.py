@@ -14,6 +14,7 @@ class Parameters(BackboneParameters):
     """BERT-style encoder: sizes and dropouts; each field is the field of the same name in `EncoderConfig`."""
 
     takes_mechanism: ClassVar[bool] = True
+    needs_mechanism: ClassVar[bool] = True
     decisive: ClassVar[tuple[str, ...]] = (
         "hidden_size", "num_hidden_layers", "num_attention_heads", "attention_size", "intermediate_size",
         "position_embedding_type", "type_vocab_size", "attention_bias",
@@ -171,16 +172,6 @@ class Parameters(BackboneParameters):
     def blocks(self) -> int | None:
         """See `BackboneParameters.blocks`."""
         return self.num_hidden_layers
-
-    def obstacles(self, before: BackboneParameters) -> Iterator[str]:
-        """See `BackboneParameters.obstacles`: shapes and projections must agree, mechanisms may differ."""
-        yield from super().obstacles(before)
-        own, found = self.mechanism, before.held_mechanism
-        if own and found and own.shares_query_and_key != found.shares_query_and_key:
-            yield (
-                f"{own.name()} cannot take over weights of {found.name()}, since only one of them shares queries and "
-                "keys"
-            )
 
     def products_per_token(self, tokens: int, predicted_share: float) -> float:
         """See `BackboneParameters.products_per_token`."""

@@ -1,17 +1,25 @@
 """Configuration of the models around an architecture of transformers, as saved beside their weights."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from transformers import AutoConfig
 
+from lib.attention.parameters import MECHANISMS
 from lib.backbones.configuration import ArchitectureConfig
 from lib.backbones.pretrained.families import FAMILIES, Direction, Family
 from lib.backbones.pretrained.parameters import Parameters
+from lib.backbones.pretrained.positions import longer
 
 
 class PretrainedBackboneConfig(ArchitectureConfig):
-    """Describe an architecture and the head on it; arguments as of `BackboneConfig`."""
+    """Describe an architecture and the head on it.
+
+    Args:
+        mechanism: parameters of the attention mechanism in the place of its own, `kind` included; None = its own.
+        feature_seed: seed of the mechanism's own draws (features, hash rotations).
+        kwargs: the fields of `Parameters` and those of `BackboneConfig`.
+    """
 
     model_type = "pretrained_backbone"
     settings: ClassVar[type[Parameters]] = Parameters
@@ -23,8 +31,12 @@ class PretrainedBackboneConfig(ArchitectureConfig):
         "num_attention_heads": 2,
     }
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, *, mechanism: dict[str, Any] | None = None, feature_seed: int = 0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        # Complete, defaults included, so that a saved model does not depend on later defaults.
+        self.mechanism = mechanism and MECHANISMS.parse(mechanism).model_dump()
+        self.feature_seed = feature_seed
+        self.positions = self.positions and dict(self.positions)  # type: ignore[has-type]
         for name in ("hidden_size", "num_hidden_layers", "num_attention_heads"):
             setattr(self, name, self.architecture[name])
         inner = self.inner()
@@ -35,9 +47,19 @@ class PretrainedBackboneConfig(ArchitectureConfig):
                 self.layer_norm_eps = getattr(inner, name)
 
     @property
+    def parameters(self) -> Parameters:
+        """The parameters of the backbone that this configuration describes."""
+        return cast(Parameters, super().parameters)
+
+    @property
     def family(self) -> Family:
         """The family of the architecture."""
         return FAMILIES[self.architecture["model_type"]]
+
+    @property
+    def head_size(self) -> int:
+        """Width of one attention head."""
+        return getattr(self.inner(), "head_dim", None) or self.hidden_size // self.num_attention_heads
 
     @property
     def direction(self) -> Direction:
@@ -60,7 +82,17 @@ class PretrainedBackboneConfig(ArchitectureConfig):
         if name not in fields:
             width = fields.pop("intermediate_size")
             fields[name] = None if width == 4 * fields["hidden_size"] else width
+        if self.attention_dropout is not None:
+            fields[self.family.attention_dropout] = self.attention_dropout
+        if self.positions:
+            fields.pop("rope_scaling", None)  # which is in the rotary parameters by now
+            fields |= longer(self.published().inner(), self.family, **self.positions)
         return fields
+
+    def published(self) -> "PretrainedBackboneConfig":
+        """Return the configuration of the model that was published."""
+        names = ("architecture", "attention", "vocab_size", "pad_token_id")
+        return PretrainedBackboneConfig(**{name: getattr(self, name) for name in names})
 
     def causal_window(self) -> int | None:
         """Return at which distance a causal model of this architecture sees nothing any more in layers with a window.

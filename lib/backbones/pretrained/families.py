@@ -18,27 +18,34 @@ class Family:
     Args:
         switches: fields of the configuration that are set for each direction in which it can attend.
         includes_width: whether an opened window of width w sees distance w, where a causal one ends at w - 1.
-        queries_and_keys: whether each block has a projection of queries, `self_attn.q_proj`, and one of keys, `k_proj`,
-            so that their geometry can be measured; norms on both are `q_norm` and `k_norm`.
+        queries: name of the projection of queries in what attends; None = there is none of queries alone. Norms on
+            queries and keys are `q_norm` and `k_norm`.
+        keys: likewise of keys.
+        takes_mechanism: whether what attends looks up its attention function in transformers' interface and asks it
+            for no more than scaled scores and padding, so that it can be one of this project's mechanisms.
+        attention_dropout: field of the configuration that has the dropout of attention weights.
         options: arguments of the base model's class.
         blocks: name of the blocks in the base model.
         attends: name of what attends in a block; a token's own state reaches another one through nothing else there.
         words: name of the word embeddings in the base model; what they are a part of holds all first embeddings.
-        positions: name of the table of positions in the base model, if it stands by itself beside the words.
+        positions: name of the table of positions in the base model, unless `position_biased_input` is false; None =
+            positions are not looked up.
         head: parts of the published language model's head, by those of ours.
         head_activation: field of the configuration that names the activation in that head, if one does.
         gated: whether the feed-forward layer has a third matrix, a gate.
         feed_forward: field of the configuration that has the width of the feed-forward layer. If it is not
             `intermediate_size`, null stands there for four times the width of a state.
         eager_only: whether it has only the plain implementation of attention.
-        learns_positions: whether positions are looked up in a table, unless `position_biased_input` is false.
         first_position: of that table, relative to the number of the padding token; None = the table begins at 0.
         undeclared: fields that the code reads, although the configuration of transformers does not declare them.
     """
 
     switches: Mapping[Direction, Mapping[str, Any]]
     includes_width: bool = False
-    queries_and_keys: bool = False
+    queries: str | None = None
+    keys: str | None = None
+    takes_mechanism: bool = False
+    attention_dropout: str = "attention_dropout"
     options: Mapping[str, Any] = field(default_factory=dict)
     blocks: str = "layers"
     attends: str = "self_attn"
@@ -49,7 +56,6 @@ class Family:
     gated: bool = True
     feed_forward: str = "intermediate_size"
     eager_only: bool = False
-    learns_positions: bool = False
     first_position: int | None = None
     undeclared: frozenset[str] = frozenset()
 
@@ -57,16 +63,19 @@ class Family:
 _BY_CAUSALITY = Family(
     {"causal": {"is_causal": True}, "bidirectional": {"is_causal": False}},
     includes_width=True,
-    queries_and_keys=True,
+    queries="q_proj",
+    keys="k_proj",
 )
 
 _LIKE_BERT: dict[str, Any] = {
     "blocks": "encoder.layer",
     "attends": "attention.self",
     "words": "embeddings.word_embeddings",
+    "positions": "embeddings.position_embeddings",
     "gated": False,
-    "learns_positions": True,
+    "attention_dropout": "attention_probs_dropout_prob",
 }
+_PROJECTS_LIKE_BERT: dict[str, Any] = {"queries": "query", "keys": "key", "takes_mechanism": True}
 _HEAD_OF_BERT = {
     "dense": "cls.predictions.transform.dense",
     "layer_norm": "cls.predictions.transform.LayerNorm",
@@ -78,6 +87,7 @@ _ROBERTA = Family(
     head={"dense": "lm_head.dense", "layer_norm": "lm_head.layer_norm", "decoder": "lm_head.decoder"},
     first_position=1,
     **_LIKE_BERT,
+    **_PROJECTS_LIKE_BERT,
 )
 
 FAMILIES: dict[str, Family] = {
@@ -91,11 +101,12 @@ FAMILIES: dict[str, Family] = {
             "causal": {"use_bidirectional_attention": False},
             "bidirectional": {"use_bidirectional_attention": True},
         },
-        queries_and_keys=True,
+        queries="q_proj",
+        keys="k_proj",
     ),
     "olmo2": _BY_CAUSALITY,
     "smollm3": _BY_CAUSALITY,
-    "phi3": replace(_BY_CAUSALITY, queries_and_keys=False),  # one projection gives queries, keys and values
+    "phi3": replace(_BY_CAUSALITY, queries=None, keys=None),  # one projection gives queries, keys and values
     "gpt2": Family(
         _BY_CAUSALITY.switches,
         blocks="h",
@@ -104,7 +115,7 @@ FAMILIES: dict[str, Family] = {
         positions="wpe",
         gated=False,
         feed_forward="n_inner",
-        learns_positions=True,
+        attention_dropout="attn_pdrop",
     ),
     "bert": Family(
         {"bidirectional": {"is_decoder": False}},
@@ -112,6 +123,7 @@ FAMILIES: dict[str, Family] = {
         head=_HEAD_OF_BERT,
         head_activation="hidden_act",
         **_LIKE_BERT,
+        **_PROJECTS_LIKE_BERT,
     ),
     "roberta": _ROBERTA,
     "xlm-roberta": _ROBERTA,
@@ -138,6 +150,7 @@ FAMILIES: dict[str, Family] = {
         {"bidirectional": {}},
         includes_width=True,
         attends="attn",
+        takes_mechanism=True,
         words="embeddings.tok_embeddings",
         head={"dense": "head.dense", "layer_norm": "head.norm", "decoder": "decoder"},
         head_activation="classifier_activation",

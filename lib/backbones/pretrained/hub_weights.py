@@ -9,6 +9,8 @@ from transformers.utils import CONFIG_NAME
 
 from lib.backbones.architecture import compare, load_source, read_fields, refuse, take_over, take_over_words
 from lib.backbones.pretrained.fields import BYSTANDERS, RENAMED, architecture_of
+from lib.backbones.pretrained.mechanisms import shared_projections
+from lib.backbones.pretrained.positions import tiled
 from lib.core.errors import RunError
 
 logger = logging.getLogger(__name__)
@@ -36,7 +38,7 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
     fields = read_fields(folder)
     published = architecture_of(fields)
     found = AutoConfig.for_model(**fields | family.switches[config.direction])
-    own, theirs = config.inner().to_dict(), found.to_dict()
+    own, theirs = config.published().inner().to_dict(), found.to_dict()
     if strange := sorted(published.keys() - type(found)().to_dict().keys() - RENAMED - family.undeclared):
         raise RunError(
             f"{folder / CONFIG_NAME}: {', '.join(f'{name} = {published[name]!r}' for name in strange)}: unknown to "
@@ -56,6 +58,12 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
     rest = {
         name: weight for name, weight in source.base_model.state_dict().items() if not name.startswith(family.words)
     }
+    if config.positions and config.positions["fill"] == "tiled":
+        table = f"{family.positions}.weight"
+        first = 0 if family.first_position is None else config.pad_token_id + family.first_position
+        rest[table] = tiled(rest[table], len(inner.get_parameter(table)), first)
+    if (mechanism := config.parameters.mechanism) is not None and mechanism.shares_query_and_key:
+        rest |= shared_projections(rest, config)
     inner.load_state_dict(rest, strict=False)
     if model.get_output_embeddings() is None:
         return

@@ -3,6 +3,7 @@
 Shapes: B batch, N tokens, D hidden size.
 """
 
+from contextlib import nullcontext
 from typing import Any
 
 import transformers
@@ -11,9 +12,11 @@ from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import can_return_tuple
 
+from lib.attention.interface import HELD
 from lib.backbones.architecture import ArchitecturePreTrainedModel
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.masks import half_open
+from lib.backbones.pretrained.mechanisms import attention_maps, hold_mechanisms
 from lib.backbones.pretrained.probe import probe
 
 
@@ -34,7 +37,8 @@ class PretrainedBackbonePreTrainedModel(ArchitecturePreTrainedModel):
         """
         loaded = super().from_pretrained(*arguments, **named)
         model = loaded[0] if isinstance(loaded, tuple) else loaded
-        probe(model.base_model.inner, model.config.direction)
+        if model.config.mechanism is None:
+            probe(model.base_model.inner, model.config.direction)
         return loaded
 
 
@@ -44,11 +48,14 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
     def __init__(self, config: PretrainedBackboneConfig) -> None:
         super().__init__(config)
         # Not imported by name above: `lib` registers every model with AutoModel at its first import, this one included.
+        implementation = "eager" if config.family.eager_only else config._attn_implementation
         self.inner: PreTrainedModel = transformers.AutoModel.from_config(
             config.inner(),
-            attn_implementation="eager" if config.family.eager_only else config._attn_implementation,
+            attn_implementation=implementation if config.mechanism is None else HELD,
             **config.family.options,
         )
+        if config.mechanism is not None:
+            hold_mechanisms(self.inner, config)
         self.opened = 1.0
         """Share of the tokens after it that a token sees, the nearest ones; below 1 while gradual attention opens."""
         self._causal_window = config.causal_window() if config.attention == "gradual" else None
@@ -58,8 +65,9 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
     def embeddings(self) -> nn.Module:
         """All that makes the first states: the word embeddings, and what some families add to them."""
         family = self.config.family
-        words = self.inner.get_submodule(family.words.partition(".")[0])
-        return words if family.positions is None else nn.ModuleList([words, self.inner.get_submodule(family.positions)])
+        names = dict.fromkeys(path.partition(".")[0] for path in (family.words, family.positions) if path)
+        parts = [self.inner.get_submodule(name) for name in names]
+        return parts[0] if len(parts) == 1 else nn.ModuleList(parts)
 
     @property
     def layers(self) -> nn.ModuleList:
@@ -82,7 +90,8 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
             input_ids: [B, N].
             attention_mask: [B, N], 1 = real token; None = all real.
             inputs_embeds: word embeddings to use instead of `input_ids` [B, N, D].
-            kwargs: further arguments of the architecture, such as `output_hidden_states`.
+            kwargs: further arguments of the architecture, such as `output_hidden_states`. With `output_attentions`, a
+                model with a mechanism gives the weights [B, H, N, N] of the layers that hold it.
 
         Raises:
             ValueError: not exactly one of `input_ids` and `inputs_embeds`.
@@ -93,19 +102,21 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
             if (first := self.config.family.first_position) is not None:
                 positions += self.config.pad_token_id + first
         opening = self.config.attention == "gradual" and self.opened < 1
-        outputs = self.inner(
-            inputs_embeds=states,
-            attention_mask=half_open(self.inner.config, states, attention_mask, self.opened, self._causal_window)
-            if opening
-            else attention_mask,
-            position_ids=positions,
-            use_cache=False,
-            **kwargs,
-        )
+        by_mechanism = self.config.mechanism is not None and kwargs.pop("output_attentions", False)
+        with attention_maps(self.inner) if by_mechanism else nullcontext() as maps:
+            outputs = self.inner(
+                inputs_embeds=states,
+                attention_mask=half_open(self.inner.config, states, attention_mask, self.opened, self._causal_window)
+                if opening
+                else attention_mask,
+                position_ids=positions,
+                use_cache=False,
+                **kwargs,
+            )
         return BaseModelOutput(
             last_hidden_state=outputs.last_hidden_state,
             hidden_states=outputs.hidden_states,
-            attentions=outputs.attentions,
+            attentions=outputs.attentions if maps is None else tuple(maps),
         )
 
 

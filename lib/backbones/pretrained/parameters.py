@@ -1,19 +1,59 @@
 """Parameters of an architecture of transformers."""
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, PositiveInt
 
-from lib.backbones.parameters import VOCABULARY, Ability, ArchitectureParameters
+from lib.attention.parameters import AnyMechanism
+from lib.backbones.parameters import VOCABULARY, Ability, ArchitectureParameters, BackboneParameters
 from lib.backbones.pretrained.families import FAMILIES, Direction
-from lib.core.sections import check
+from lib.core.sections import Probability, Section, check
+
+
+def _unset(value: Any) -> bool:
+    """Whether a value is left out of settings, so that those of runs that do not use its field stay as they were."""
+    return value is None
+
+
+class Positions(Section):
+    """More positions than the published model was trained with."""
+
+    length: PositiveInt = Field(description="Tokens that a text may have then.")
+    fill: Literal["tiled", "linear", "yarn"] = Field(
+        description="`tiled`: the table of positions is repeated behind its end, as Longformer began from RoBERTa; "
+        "`linear` and `yarn` stretch rotary positions, as `rope_type` of the encoder does.",
+    )
 
 
 class Parameters(ArchitectureParameters):
     """An architecture of transformers, of the sizes that its `config.json` gives. A model's `start` brings weights."""
 
+    takes_mechanism: ClassVar[bool] = True
+
     kind: Literal["pretrained"] = "pretrained"
+    mechanism: AnyMechanism | None = Field(
+        None,
+        exclude_if=_unset,
+        description="Parameters of the attention mechanism that takes the place of its own, in all layers without a "
+        "window; each model names its own under `mechanism`.",
+    )
+    shared_projection: Literal["queries", "keys", "mean"] | None = Field(
+        None,
+        exclude_if=_unset,
+        description="Published projection that a mechanism with one for both queries and keys (LSH) begins with.",
+    )
+    attention_dropout: Probability | None = Field(
+        None,
+        exclude_if=_unset,
+        description="Dropout on the attention weights; null = as the architecture says. Mechanisms without such "
+        "weights (FAVOR+) need 0.",
+    )
+    positions: Positions | None = Field(
+        None,
+        exclude_if=_unset,
+        description="More positions than the architecture has, for longer texts; null = those that it has.",
+    )
     architecture: dict[str, Any] = Field(
         description="Fields of its `config.json`: `model_type`, sizes and all other values that differ from the "
         "defaults of that type. `vocab_size` and the numbers of special tokens follow from the tokeniser."
@@ -64,10 +104,57 @@ class Parameters(ArchitectureParameters):
                 "bidirectional, or leave it out"
             )
 
+    @check
+    def _mechanism_fits_in(self) -> Iterator[str]:
+        mechanism, kind = self.mechanism, self.architecture.get("model_type")
+        if mechanism is None or kind not in FAMILIES:
+            return
+        family, name = FAMILIES[kind], mechanism.name()
+        if not family.takes_mechanism:
+            able = ", ".join(known for known, each in FAMILIES.items() if each.takes_mechanism)
+            yield f"mechanism = {name}: {kind} attends in a way of its own, which cannot be exchanged. Choose {able}"
+        if mechanism.shares_query_and_key and family.keys is None:
+            yield f"mechanism = {name} shares queries and keys, which {kind} projects together. Choose another one"
+        elif mechanism.shares_query_and_key and self.shared_projection is None:
+            yield (
+                f"mechanism = {name} has one projection for queries and keys, a published model two. Set "
+                "shared_projection of the backbone to queries, keys or mean, the one to begin with"
+            )
+        if not mechanism.takes_attention_dropout and (rate := self.dropout_of_weights()):
+            yield (
+                f"mechanism = {name} has no attention weights to drop, but the architecture drops a share of {rate} "
+                "in training. Set attention_dropout of the backbone to 0"
+            )
+
+    @check
+    def _positions_can_be_filled(self) -> Iterator[str]:
+        if self.positions is None or "model_type" not in self.architecture:
+            return
+        reach, learns = self.architecture.get("max_position_embeddings"), self._learns_positions()
+        if learns != (self.positions.fill == "tiled"):
+            choice = "tiled" if learns else "linear or yarn"
+            yield f"positions.fill = {self.positions.fill}: the architecture has other positions. Choose {choice}"
+        elif not isinstance(reach, int):
+            yield "positions: architecture.max_position_embeddings is missing. Copy it from the model's config.json"
+        elif self.positions.length <= (published := reach - self._rows_of_no_token()):
+            yield f"positions.length = {self.positions.length}: there are {published} as it is. Leave `positions` out"
+
+    def dropout_of_weights(self) -> float:
+        """Return with which probability an attention weight is dropped in training."""
+        if self.attention_dropout is not None:
+            return self.attention_dropout
+        name = FAMILIES[self.architecture["model_type"]].attention_dropout
+        # BERT's default where its file is silent; the others that mechanisms are put into drop none.
+        return self.architecture.get(name, 0.1 if name == "attention_probs_dropout_prob" else 0.0)
+
     def _learns_positions(self) -> bool:
         """Whether positions are looked up in a table, which ends."""
         family = FAMILIES.get(self.architecture.get("model_type", ""))
-        return bool(family and family.learns_positions and self.architecture.get("position_biased_input", True))
+        return bool(family and family.positions and self.architecture.get("position_biased_input", True))
+
+    def _rows_of_no_token(self) -> int:
+        """Return how many rows of the table of positions belong to no token: RoBERTa's padding and what is before."""
+        return 0 if FAMILIES[self.architecture["model_type"]].first_position is None else 2
 
     @check
     def _only_what_opens_takes_steps(self) -> Iterator[str]:
@@ -83,8 +170,10 @@ class Parameters(ArchitectureParameters):
         found: set[Ability] = {"states"}
         if self.attention == "causal":
             found.add("past_states")
-        if FAMILIES[self.architecture["model_type"]].queries_and_keys:
+        if FAMILIES[self.architecture["model_type"]].queries:
             found.add("queries_and_keys")
+        if self.mechanism is not None and self.mechanism.row_stochastic:
+            found.add("attention_maps")
         return frozenset(found)
 
     @property
@@ -94,19 +183,28 @@ class Parameters(ArchitectureParameters):
 
     @property
     def family(self) -> str:
-        """The type of the architecture and its direction."""
-        return f"{super().family}, {self.attention}"
+        """The type of the architecture and its direction, or its mechanism's kind."""
+        return f"{super().family}, {self.mechanism.kind if self.mechanism else self.attention}"
 
     def longest(self) -> int | None:
         """See `BackboneParameters.longest`.
 
-        Without a table, DeBERTa takes all distances from some one on as the same, so none is too far. In the table of
-        RoBERTa, the padding token's row and the one before it belong to no token.
+        Without a table, DeBERTa takes all distances from some one on as the same, so none is too far.
         """
-        family, reach = FAMILIES[self.architecture["model_type"]], self.architecture.get("max_position_embeddings")
-        if family.learns_positions and not self._learns_positions():
-            return None
-        return reach if reach is None or family.first_position is None else reach - 2
+        reaches = [self.mechanism.longest() if self.mechanism else None]
+        if self.positions is not None:
+            reaches.append(self.positions.length)
+        elif FAMILIES[self.architecture["model_type"]].positions is None or self._learns_positions():
+            published = self.architecture.get("max_position_embeddings")
+            reaches.append(published and published - self._rows_of_no_token())
+        return min((reach for reach in reaches if reach is not None), default=None)
+
+    def obstacles(self, before: BackboneParameters) -> Iterator[str]:
+        """See `BackboneParameters.obstacles`: positions must agree, too; mechanisms may differ."""
+        yield from super().obstacles(before)
+        if isinstance(before, Parameters) and self.positions != before.positions:
+            own, found = (each.positions and each.positions.length for each in (self, before))
+            yield f"positions.length is {own}, but the weights come from {found}"
 
     def blocks(self) -> int | None:
         """See `BackboneParameters.blocks`."""
@@ -119,6 +217,7 @@ class Parameters(ArchitectureParameters):
         head = size.get("head_dim") or width // heads
         keys = size.get("num_key_value_heads") or heads
         projections = 2 * width * head * (heads + keys)
+        tokens = self.mechanism.keys_per_query(tokens) if self.mechanism else tokens
         family = FAMILIES[size["model_type"]]
         block = projections + 2 * heads * head * tokens + (2 + family.gated) * width * size["intermediate_size"]
         dense = width if "dense" in family.head else 0

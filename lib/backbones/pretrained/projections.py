@@ -8,19 +8,25 @@ from lib.backbones.projections import AttentionLayer
 
 def attention_layers(model: PreTrainedModel) -> list[AttentionLayer]:
     """Return the layers of a live model, from the lowest."""
-    inner = model.base_model.inner
-    kinds = getattr(inner.config, "layer_types", None)
+    config, inner = model.config, model.base_model.inner
+    family, mechanism = config.family, config.parameters.mechanism
+    width = config.head_size
+    shared = mechanism is not None and mechanism.shares_query_and_key
+    kinds, rotary = getattr(inner.config, "layer_types", None), getattr(inner, "rotary_emb", None)
     layers = []
-    for number, block in enumerate(inner.layers):
-        attends, rotary = block.self_attn, inner.rotary_emb
+    for number, block in enumerate(model.base_model.layers):
+        attends = block.get_submodule(family.attends)
         # Gemma 3 turns layers with a window by other frequencies than those without.
         name = f"{kinds[number]}_inv_freq" if kinds else "inv_freq"
-        frequencies = getattr(rotary, name) if hasattr(rotary, name) else rotary.inv_freq
+        frequencies = getattr(rotary, name) if hasattr(rotary, name) else getattr(rotary, "inv_freq", None)
         turned = getattr(attends, "use_rope", True)  # SmolLM3 turns only some layers
-        norms = (attends.q_norm, attends.k_norm) if hasattr(attends, "q_norm") else None
         layers.append(
             AttentionLayer(
-                attends.q_proj, attends.k_proj, attends.head_dim, frequencies if turned else None, norms=norms
+                attends.get_submodule(family.queries),
+                None if shared else attends.get_submodule(family.keys),
+                width,
+                frequencies if turned else None,
+                norms=(attends.q_norm, attends.k_norm) if hasattr(attends, "q_norm") else None,
             )
         )
     return layers
@@ -29,11 +35,12 @@ def attention_layers(model: PreTrainedModel) -> list[AttentionLayer]:
 def attention_maps(model: PreTrainedModel, ids: Tensor) -> list[Tensor]:
     """Return the attention weights of each layer [H, N, N] on one document [1, N].
 
-    Only eager attention forms them, so the model attends eagerly meanwhile.
+    Without a mechanism, only eager attention forms them, so the model attends eagerly meanwhile.
     """
     inner = model.base_model.inner
     usual = inner.config._attn_implementation
-    inner.set_attn_implementation("eager")
+    if model.config.mechanism is None:
+        inner.set_attn_implementation("eager")
     try:
         return [maps[0] for maps in model.base_model(input_ids=ids, output_attentions=True).attentions]
     finally:

@@ -158,7 +158,12 @@ def _power(dataset: str, compared: pd.DataFrame, settings: Parameters) -> str:
             1 - settings.confidence,
             POWER,
         )
-        shown.append(f"{'none' if smallest is None else f'{100 * smallest:.1f} points'} against {other}")
+        if smallest is not None:
+            size = f"{100 * smallest:.1f} points"
+        else:
+            equal = not rows[["of_seeds", "of_documents"]].any(axis=None)
+            size = "unknown, since predictions are equal," if equal else "none, however large,"
+        shown.append(f"{size} against {other}")
     seeds = "one seed" if first["seeds"] == 1 else f"{first['seeds']} seeds"
     return f"{dataset}, {first['documents']:,} documents, {seeds}: {', '.join(shown)}"
 

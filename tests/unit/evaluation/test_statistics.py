@@ -136,8 +136,15 @@ def test_intervals_of_scores_stay_in_bounds_and_reach_further_to_the_middle():
     low, high = shares([right]).score_interval(0.95)
     assert 0.9 < low < 0.97 < high < 1
     assert 0.97 - low > high - 0.97
-    assert shares([np.ones(50)]).score_interval(0.95) == (1, 1)
+    assert shares([np.ones(50)]).score_interval(0.95) == (pytest.approx(0.05 ** (1 / 50)), 1)
+    assert shares([np.zeros(50)]).score_interval(0.95) == (0, pytest.approx(1 - 0.05 ** (1 / 50)))
     assert estimate([0.2, 0.9]).score_interval(0.95) == (0, 1)
+
+
+def test_equal_predictions_of_few_documents_show_no_equality():
+    few, many = (estimate([0.0, 0.0], documents=documents).difference_interval(0.95) for documents in (20, 2000))
+    assert few == (pytest.approx(-0.139, abs=1e-3), pytest.approx(0.139, abs=1e-3))
+    assert many[1] == pytest.approx(3 / 2000, rel=0.01)
 
 
 def outcomes(only_ours, only_theirs, both):

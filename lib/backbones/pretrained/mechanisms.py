@@ -1,0 +1,83 @@
+"""Puts an attention mechanism into the place of an architecture's own attention.
+
+Every module that attends holds its mechanism as a submodule, so that draws are saved with the weights, and reaches it
+by the attention interface of transformers; see `lib.attention.interface`.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from lib.attention.contract import Attention, mechanisms
+from lib.attention.registry import build
+from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
+
+
+class NoKeys(nn.Module):
+    """Stand where keys were projected, for mechanisms that never look at them."""
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Return zeros in the shape of `states`, which take no memory."""
+        return states.new_zeros(1).expand(states.shape)
+
+
+def hold_mechanisms(inner: PreTrainedModel, config: PretrainedBackboneConfig) -> None:
+    """Give every layer of `inner` its mechanism, but for those with a window, which stay exact."""
+    family, parameters = config.family, config.parameters
+    mechanism = parameters.mechanism
+    assert mechanism is not None
+    heads, width = config.num_attention_heads, config.head_size
+    for layer, block in enumerate(inner.get_submodule(family.blocks).children()):
+        attends = block.get_submodule(family.attends)
+        if getattr(attends, "sliding_window", None) is not None:
+            continue
+        attends.mechanism = build(
+            mechanism,
+            num_heads=heads,
+            head_size=width,
+            layer=layer,
+            seed=config.feature_seed,
+            dropout=parameters.dropout_of_weights(),
+        )
+        if mechanism.shares_query_and_key:
+            assert family.keys is not None  # the parameters were checked
+            setattr(attends, family.keys, NoKeys())
+
+
+def shared_projections(weights: Mapping[str, Tensor], config: PretrainedBackboneConfig) -> dict[str, Tensor]:
+    """Return what the one projection of queries and keys begins with, as `shared_projection` says.
+
+    Args:
+        weights: of the published base model, by name.
+        config: of the model whose mechanism shares queries and keys.
+
+    Returns:
+        Weights and biases of the projections of queries, by name.
+    """
+    family, found = config.family, {}
+    for layer in range(config.num_hidden_layers):
+        attends = f"{family.blocks}.{layer}.{family.attends}"
+        for kind in ("weight", "bias"):
+            query, key = (f"{attends}.{name}.{kind}" for name in (family.queries, family.keys))
+            if query in weights:
+                choices = {"queries": weights[query], "keys": weights[key], "mean": (weights[query] + weights[key]) / 2}
+                found[query] = choices[config.shared_projection]
+    return found
+
+
+@contextmanager
+def attention_maps(inner: PreTrainedModel) -> Iterator[list[Tensor]]:
+    """Collect the attention weights of every mechanism that is passed meanwhile [B, H, N, N]."""
+    maps: list[Tensor] = []
+
+    def before(mechanism: Attention, arguments: tuple[Any, ...]) -> None:
+        query, key, _, mask = arguments
+        maps.append(mechanism.weights(query, key, mask))
+
+    with ExitStack() as hooks:
+        for mechanism in mechanisms(inner):
+            hooks.callback(mechanism.register_forward_pre_hook(before).remove)
+        yield maps

@@ -1,0 +1,43 @@
+"""A study of five lines beside its data fine-tunes a published encoder that a hub serves."""
+
+import json
+
+import pytest
+import yaml
+from loopback import COMMIT
+
+pytestmark = pytest.mark.real
+REPOSITORY = "sentence-transformers/all-MiniLM-L6-v2"
+STUDY = f"""
+experiment:
+  seeds: [1]
+  published: {{minilm: {{repository: {REPOSITORY}, revision: {COMMIT}}}}}
+  models: {{minilm: {{backbone: minilm}}}}
+  stages: {{finetune: {{task: {{kind: sequence_classification}}, recipe: {{epochs: 1, learning_rate: 5.0e-5,
+    min_lr_ratio: 0.0, batch_size: 16}}, data: {{imdb: {{}}}}}}}}
+  datasets:
+    imdb:
+      source: generated
+      generated: {{documents: 240}}
+      labels: [negative, positive]
+      max_tokens: 32
+"""
+
+
+def test_a_published_encoder_is_fine_tuned_from_the_hub(copy_of_repository, shared, site, tmp_path):
+    folder = shared / "models" / "minilm"
+    if not folder.is_dir():
+        pytest.skip(f"the published model is not there: {folder}")
+    site.models[REPOSITORY] = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    project = copy_of_repository("hub")
+    project.environment |= {"HF_ENDPOINT": site.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_OFFLINE": "0"}
+    name = project.configure(yaml.safe_load(STUDY))
+    project.snakemake("--configfile", name, "--cores", 2)
+    (record,) = project.folder.glob("results/**/runs/finetune/minilm/imdb/seed-1/run.json")
+    run = json.loads(record.read_text())
+    assert run["metrics"]["test_f1"] > 0.7
+    asked = {path for _, path, _ in site.requests}
+    assert asked <= {f"/{REPOSITORY}/resolve/{COMMIT}/{file}" for file in site.models[REPOSITORY]}
+    site.requests.clear()
+    assert "Nothing to be done" in project.snakemake("--configfile", name, "--cores", 2).stdout
+    assert not site.requests

@@ -1,0 +1,206 @@
+"""Our mechanisms inside published encoders: what they compute, what is saved, what is refused."""
+
+import pytest
+import torch
+from pydantic import ValidationError
+from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
+
+from lib.attention.contract import mechanisms, set_step
+from lib.backbones.parameters import BACKBONES
+from lib.backbones.pretrained.backbone import Backbone
+from lib.backbones.pretrained.families import FAMILIES
+from lib.backbones.pretrained.parameters import Parameters
+from lib.backbones.projections import Projections
+
+SIZES = {
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 2,
+    "max_position_embeddings": 64,
+}
+ABLE = [name for name, family in FAMILIES.items() if family.takes_mechanism]
+SDPA = {"kind": "sdpa"}
+FAVOR = {"kind": "favor", "nb_features": 2048}
+LSH = {"kind": "lsh", "num_hashes": 2, "chunk_size": 8}
+VOCABULARY, PAD = 40, 1
+IDS = torch.tensor([[5, 6, 7, 8, 9, 10, 11, 12], [13, 14, 15, 16, 17, PAD, PAD, PAD]])
+MASK = (IDS != PAD).long()
+
+
+class Tokenizer:
+    pad_token_id, eos_token_id = PAD, 2
+
+    def __len__(self):
+        return VOCABULARY
+
+
+def architecture(kind):
+    return {"model_type": kind, **SIZES, "vocab_size": VOCABULARY}
+
+
+@pytest.fixture
+def published(tmp_path):
+    def make(kind):
+        torch.manual_seed(1)
+        fields = architecture(kind) | {"pad_token_id": PAD}
+        model = AutoModelForMaskedLM.from_config(AutoConfig.for_model(**fields)).eval()
+        model.save_pretrained(tmp_path / kind)
+        return model, tmp_path / kind
+
+    return make
+
+
+def own(kind, mechanism, seed=0, **settings):
+    parameters = Parameters(architecture=architecture(kind), **{"attention_dropout": 0.0} | settings)
+    backbone = Backbone(parameters.with_mechanism(mechanism), seed=seed)
+    torch.manual_seed(2)
+    model = AutoModelForMaskedLM.from_config(backbone.config(Tokenizer(), {})).eval()
+    backbone.check(model)
+    return backbone, model
+
+
+@pytest.mark.parametrize("kind", ABLE)
+def test_exact_attention_as_a_mechanism_gives_what_was_published(kind, published):
+    source, folder = published(kind)
+    backbone, model = own(kind, SDPA)
+    backbone.load_weights(model, folder)
+    there = source(IDS, attention_mask=MASK).logits
+    torch.testing.assert_close(model(IDS, MASK).logits[MASK.bool()], there[MASK.bool()])
+
+
+@pytest.mark.parametrize("kind", ABLE)
+def test_features_come_near_exact_attention(kind, published):
+    _, folder = published(kind)
+    states = []
+    for mechanism in (SDPA, FAVOR, FAVOR | {"nb_features": 4}):
+        backbone, model = own(kind, mechanism)
+        backbone.load_weights(model, folder)
+        states.append(model.base_model(IDS, MASK).last_hidden_state[MASK.bool()])
+    near, far = ((each - states[0]).norm().item() for each in states[1:])
+    assert 0 < near < far / 2
+
+
+@pytest.mark.parametrize("mechanism", [SDPA, FAVOR, LSH], ids=lambda values: values["kind"])
+@pytest.mark.parametrize("kind", [kind for kind in ABLE if FAMILIES[kind].keys])
+def test_padding_changes_nothing(kind, mechanism):
+    _, model = own(kind, mechanism, shared_projection="queries")
+    row, gap = IDS[1:, :5], torch.full((1, 7), PAD)
+    alone = model.base_model(row, torch.ones_like(row)).last_hidden_state
+    for ids, place in ((torch.cat([row, gap], 1), slice(0, 5)), (torch.cat([gap, row], 1), slice(7, 12))):
+        found = model.base_model(ids, (ids != PAD).long()).last_hidden_state[:, place]
+        torch.testing.assert_close(found, alone, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("mechanism", [FAVOR | {"nb_features": 8}, LSH], ids=lambda values: values["kind"])
+def test_a_saved_model_keeps_its_draws(mechanism, tmp_path):
+    ids = torch.randint(5, VOCABULARY, (2, 60), generator=torch.Generator().manual_seed(0))
+    _, model = own("bert", mechanism, seed=5, shared_projection="mean")
+    model.save_pretrained(tmp_path)
+    loaded = AutoModelForMaskedLM.from_pretrained(tmp_path).eval()
+    torch.testing.assert_close(loaded(ids).logits, model(ids).logits, rtol=0, atol=0)
+    _, other = own("bert", mechanism, seed=6, shared_projection="mean")
+    other.load_state_dict({name: each for name, each in model.state_dict().items() if ".mechanism." not in name}, False)
+    assert not torch.allclose(other(ids).logits, model(ids).logits)
+
+
+def test_a_model_without_its_own_attention_takes_weights_from_one_with(published, tmp_path):
+    _, folder = published("bert")
+    backbone, exact = own("bert", None)
+    backbone.load_weights(exact, folder)
+    exact.save_pretrained(tmp_path / "exact")
+    backbone, model = own("bert", FAVOR)
+    backbone.load_weights(model, tmp_path / "exact")
+    for name, weight in exact.named_parameters():
+        assert torch.equal(model.get_parameter(name), weight), name
+    assert list(backbone.parameters.obstacles(Parameters(architecture=architecture("bert")))) == []
+    backbone, _ = own("bert", LSH, shared_projection="keys")
+    (obstacle,) = backbone.parameters.obstacles(Parameters(architecture=architecture("bert")))
+    assert "shares queries and keys" in obstacle
+
+
+@pytest.mark.parametrize("choice", ["queries", "keys", "mean"])
+@pytest.mark.parametrize("kind", [kind for kind in ABLE if FAMILIES[kind].keys])
+def test_one_projection_begins_with_what_was_chosen(kind, choice, published):
+    source, folder = published(kind)
+    backbone, model = own(kind, LSH, shared_projection=choice)
+    backbone.load_weights(model, folder)
+    family = FAMILIES[kind]
+    for block, theirs in zip(model.base_model.layers, source.base_model.get_submodule(family.blocks), strict=True):
+        attends, there = (each.get_submodule(family.attends) for each in (block, theirs))
+        query, key = (there.get_submodule(name) for name in (family.queries, family.keys))
+        for name in ("weight", "bias"):
+            q, k = getattr(query, name), getattr(key, name)
+            expected = {"queries": q, "keys": k, "mean": (q + k) / 2}[choice]
+            assert torch.equal(getattr(attends.get_submodule(family.queries), name), expected)
+        assert not list(attends.get_submodule(family.keys).parameters())
+
+
+def test_layers_with_a_window_stay_exact():
+    _, model = own("modernbert", FAVOR)
+    kinds = model.base_model.inner.config.layer_types
+    held = [hasattr(block.attn, "mechanism") for block in model.base_model.layers]
+    assert held == [kind == "full_attention" for kind in kinds]
+    assert set(held) == {True, False}
+
+
+def test_mechanisms_are_numbered_and_reached():
+    _, model = own("bert", FAVOR | {"redraw_interval": 1}, seed=3)
+    found = list(mechanisms(model))
+    assert [(each.layer, each.seed) for each in found] == [(0, 3), (1, 3), (2, 3)]
+    model.train()
+    set_step(model, 0)
+    first = model.base_model(IDS, MASK).last_hidden_state
+    assert all(each.computed_by == "torch" for each in found)
+    assert first.isfinite().all()
+
+
+def test_attention_maps_are_those_of_the_mechanism():
+    _, model = own("bert", FAVOR)
+    _, exact = own("bert", SDPA)
+    exact.load_state_dict({name: each for name, each in model.state_dict().items() if ".mechanism." not in name}, False)
+    maps, those = (each.base_model(IDS, MASK, output_attentions=True).attentions for each in (model, exact))
+    assert len(maps) == len(those) == 3
+    real = MASK.bool()[:, None, :, None].expand_as(maps[0][..., :1])
+    torch.testing.assert_close(maps[0].sum(-1, keepdim=True)[real], torch.ones(int(real.sum())), rtol=0.02, atol=0)
+    torch.testing.assert_close(maps[0], those[0], rtol=0, atol=0.1)
+    eager = AutoModel.from_config(model.config.inner(), attn_implementation="eager", add_pooling_layer=False).eval()
+    eager.load_state_dict({k: v for k, v in exact.base_model.inner.state_dict().items() if ".mechanism." not in k})
+    there = eager(IDS, attention_mask=MASK, output_attentions=True).attentions
+    for ours, theirs in zip(those, there, strict=True):
+        torch.testing.assert_close(ours[real.expand_as(ours)], theirs[real.expand_as(theirs)])
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ABLE if FAMILIES[kind].queries])
+def test_geometry_reads_the_projections_that_attend(kind):
+    _, model = own(kind, LSH, shared_projection="queries")
+    layers = BACKBONES.load("pretrained", "projections").attention_layers(model)
+    assert len(layers) == 3
+    assert all(layer.key is None for layer in layers)
+    left, right = Projections.read(layers[0]).form("merged")
+    assert left.shape == right.shape == (2, 8, 16)
+
+
+@pytest.mark.parametrize(
+    ("kind", "mechanism", "settings", "expected"),
+    [
+        ("deberta-v2", SDPA, {}, "attends in a way of its own"),
+        ("llama", SDPA, {}, "attends in a way of its own"),
+        ("bert", LSH, {}, "Set shared_projection of the backbone to queries, keys or mean"),
+        ("modernbert", LSH, {"shared_projection": "keys"}, "projects together"),
+        ("bert", FAVOR, {"attention_dropout": None}, "Set attention_dropout of the backbone to 0"),
+    ],
+)
+def test_what_does_not_fit_is_refused_before_the_first_job(kind, mechanism, settings, expected):
+    parameters = Parameters(architecture=architecture(kind), **{"attention_dropout": 0.0} | settings)
+    with pytest.raises(ValidationError, match=expected):
+        parameters.with_mechanism(mechanism)
+
+
+def test_without_a_mechanism_settings_stay_as_they_were():
+    fields = Parameters(architecture=architecture("bert")).model_dump()
+    assert list(fields) == ["kind", "architecture", "attention", "opening_steps", "quantization"]
+    favor = Parameters(architecture=architecture("modernbert")).with_mechanism(FAVOR)
+    assert favor.model_dump()["mechanism"]["nb_features"] == 2048
+    assert favor.products_per_token(4096, 0.0) == favor.products_per_token(64, 0.0)
+    assert favor.family == "modernbert, favor"
