@@ -38,6 +38,10 @@ class Report(Section):
         """Drop tables, figures and analyses that are null: how a file removes what the one it extends has."""
         return without_null(values, "tables", "figures", "analyses")
 
+    def asks(self) -> bool:
+        """Whether any result is asked for."""
+        return bool(self.tables or self.figures or self.analyses)
+
     def results(self) -> Iterator[tuple[str, AnyTable | AnyFigure]]:
         """Yield the place of every table and figure, and its settings."""
         for name, table in self.tables.items():

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 CONTENT = random.Random(0).randbytes(700_001)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
-COMMIT = "a" * 40
+COMMIT = hashlib.sha1(b"the newest one").hexdigest()
 GATED = {"X-Error-Code": "GatedRepo", "X-Error-Message": "Access to model owner/gated is restricted"}
 
 

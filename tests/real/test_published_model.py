@@ -67,8 +67,8 @@ def make(study):
     """Make a model on the backbone of the study, with drawn weights."""
     (run,) = study.runs
 
-    def model(tokenizer):
-        backbone = Backbone(run.backbone, seed=1)
+    def model(tokenizer, mechanism=None):
+        backbone = Backbone(run.backbone.with_mechanism(mechanism), seed=1)
         torch.manual_seed(1)
         auto = transformers.AutoModelForSequenceClassification
         return backbone, auto.from_config(backbone.config(tokenizer, {"num_labels": 2})).eval()
@@ -77,15 +77,16 @@ def make(study):
 
 
 @pytest.mark.parametrize("padding", ["right", "left"])
+@pytest.mark.parametrize("mechanism", [None, {"kind": "sdpa"}], ids=["its own", "ours"])
 @pytest.mark.parametrize("legacy", [{}, {"position_embedding_type": "absolute", "gradient_checkpointing": True}])
-def test_its_states_are_those_of_transformers(padding, legacy, folder, make, tmp_path):
+def test_its_states_are_those_of_transformers(padding, mechanism, legacy, folder, make, tmp_path):
     copy = tmp_path / "minilm"
     shutil.copytree(folder, copy)
     (copy / "config.json").chmod(0o644)
     fields = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps(fields | legacy))
     tokenizer = TextTokenizer.from_published(folder, tmp_path / "tokenizer").backend
-    backbone, model = make(tokenizer)
+    backbone, model = make(tokenizer, mechanism)
     backbone.load_weights(model, copy)
     reference = transformers.AutoModel.from_pretrained(folder).eval()
     batch = tokenizer(TEXTS, padding=True, padding_side=padding, return_tensors="pt", return_token_type_ids=False)

@@ -355,7 +355,7 @@ def test_what_a_repository_lacks_is_said_and_nothing_is_left(site, tmp_path):
     calls = [("download_model", name, name, COMMIT, "") for name in names]
     calls.append(("download_tokenizer", "owner/empty", "owner/slow", COMMIT, ""))
     empty, damaged, strange, partial, nothing, absent, slow = fetched(site, tmp_path, *calls)
-    assert "owner/empty, revision a" in empty
+    assert f"owner/empty, revision {COMMIT}" in empty
     assert "holds neither model.safetensors nor pytorch_model.bin" in empty
     assert "model.safetensors.index.json: not an index of weights" in damaged
     assert "names the shard '../../home/x'; expected a file beside it" in strange
