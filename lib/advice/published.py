@@ -45,7 +45,7 @@ _BERT = {"model_type": "bert", "max_position_embeddings": 512, "vocab_size": 30_
 SMALL = PublishedEncoder(
     "minilm",
     "sentence-transformers/all-MiniLM-L6-v2",
-    "main",
+    "c9745ed1d9f207416be6d2e6f8de32d1f16199bf",
     _BERT | {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536},
     "English",
 )
@@ -62,7 +62,7 @@ MASKED = PublishedEncoder(
 MULTILINGUAL = PublishedEncoder(
     "xlm-r",
     "FacebookAI/xlm-roberta-base",
-    "main",
+    "e73636d4f797dec63c3081bb6ed5c7b0bb3f2089",
     {
         "model_type": "xlm-roberta",
         "hidden_size": 768,

@@ -135,7 +135,13 @@ class Graph:
     def tokenizer_of(self, model: str, entry: str) -> str:
         """Return the name of the tokeniser by which a model reads a corpus or dataset."""
         named = self.experiment.models[model].tokenizer or self.corpus(entry).tokenizer
-        return named or next(iter(self.experiment.tokenizers))
+        return named or self.shared_tokenizers[0]
+
+    @functools.cached_property
+    def shared_tokenizers(self) -> list[str]:
+        """The tokenisers of models that name none: those of published models are theirs, unless there are no others."""
+        own = [name for name in self.experiment.tokenizers if name not in self.experiment.published]
+        return own or list(self.experiment.tokenizers)
 
     def reads_tokens(self, model: str, stage: str, dataset: str | None) -> bool:
         """Whether a model reads tokens at a stage, and not texts."""

@@ -75,7 +75,7 @@ def _deviations_fit(graph: Graph) -> Iterator[str]:
 def _tokenizers_are_told(graph: Graph) -> Iterator[str]:
     experiment = graph.experiment
     for model, stage in graph.passages:
-        if experiment.models[model].tokenizer or len(experiment.tokenizers) == 1:
+        if experiment.models[model].tokenizer or len(graph.shared_tokenizers) == 1:
             continue
         reading = [entry for entry in graph.entries(model, stage) if _reads_tokens(graph, model, stage, entry)]
         if missing := [entry for entry in reading if graph.corpus(entry).tokenizer is None]:

@@ -74,7 +74,9 @@ class Model(Section):
     backbone: str = Field(description="Name of its backbone.")
     mechanism: str | None = Field(None, description="Name of its attention mechanism, if its backbone takes one.")
     tokenizer: str | None = Field(
-        None, description="Name of its tokeniser; null = the tokeniser of the corpus or dataset, or the only one."
+        None,
+        description="Name of its tokeniser; null = the tokeniser of the corpus or dataset, or the only one that is not a "
+        "published model's.",
     )
     start: Annotated[Literal["scratch"] | ForeignStart | None, BeforeValidator(_start)] = Field(
         None,
