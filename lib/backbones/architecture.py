@@ -95,10 +95,16 @@ def load_source(auto: Any, folder: Path, config: PretrainedConfig, **options: An
         RunError: it cannot be loaded.
     """
     safe = {"output_loading_info": True, "trust_remote_code": False}
+    # It calls a model without its head corrupted. What is missing is told by whoever calls this.
+    theirs = logging.getLogger("transformers")
+    level = theirs.level
+    theirs.setLevel(logging.ERROR)
     try:
         return auto.from_pretrained(folder, config=config, dtype="float32", **safe, **options)
     except (OSError, RuntimeError, ValueError, SafetensorError, UnpicklingError) as error:
         raise RunError(f"{folder}: cannot be loaded ({error}). Expected a complete published model.") from error
+    finally:
+        theirs.setLevel(level)
 
 
 def refuse(problems: Iterable[Any], folder: Path, what: str = "missing, left over or of another shape") -> None:
