@@ -106,3 +106,33 @@ def test_a_family_that_is_not_known_is_named(tmp_path):
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "resnet"}))
     with pytest.raises(ConfigError, match=r"backbones\.bert.*'resnet' has no entry"):
         study({"folder": str(tmp_path)})
+
+
+def test_its_tokeniser_is_for_its_own_models(folder):
+    encoder = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
+    found = study(
+        {"folder": folder},
+        {"row": {"backbone": "bert"}, "own": {"backbone": "encoder", "mechanism": "sdpa"}},
+        mechanisms={"sdpa": {"kind": "sdpa"}},
+        backbones={"encoder": {"kind": "encoder", **encoder}},
+        tokenizers={"wordpiece": {"source": "trained", "corpus": "imdb", "vocab_size": 200}},
+    )
+    assert {run.id.model: run.tokenizer for run in found.runs} == {"row": "bert", "own": "wordpiece"}
+
+
+def test_a_mechanism_takes_the_place_of_its_attention(folder):
+    found = study(
+        {"folder": folder},
+        {"row": {"backbone": "bert"}, "swapped": {"backbone": "bert", "mechanism": "favor-m8"}},
+        mechanisms={"favor-m8": {"kind": "favor", "nb_features": 8}},
+        backbones={"bert": {"attention_dropout": 0.0}},
+    )
+    settings = {run.id.model: json.loads(run.settings)["backbone"] for run in found.runs}
+    assert settings["swapped"].pop("mechanism")["nb_features"] == 8
+    assert settings["swapped"] == settings["row"]
+    with pytest.raises(ConfigError, match=r"favor-m8 has no attention weights to drop.*Set attention_dropout"):
+        study(
+            {"folder": folder},
+            {"swapped": {"backbone": "bert", "mechanism": "favor-m8"}},
+            mechanisms={"favor-m8": {"kind": "favor", "nb_features": 8}},
+        )
