@@ -13,6 +13,8 @@ from lib.core import program
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
+    from lib.core.files import atomic_path
+    from lib.data.cutting import note_cut
     from lib.data.sections import Tokenizer
     from lib.data.tokenizer import TextTokenizer
     from lib.data.tokenizing import StoredTexts, train_tokenizer
@@ -31,6 +33,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         help=fields["algorithm"].description,
     )
     parser.add_argument("--mask-token", metavar="TOKEN", help=fields["mask_token"].description)
+    parser.add_argument(
+        "--cut", choices=["head", "head_tail"], default=fields["cut"].default, help=fields["cut"].description
+    )
     for name in ("vocab_size", "min_frequency"):
         option = f"--{name.replace('_', '-')}"
         parser.add_argument(option, type=int, default=fields[name].default, help=fields[name].description)
@@ -42,18 +47,20 @@ def main(argv: Sequence[str] | None = None) -> None:
             help=fields[name].description,
         )
     arguments = parser.parse_args(argv)
-    if arguments.published:
-        TextTokenizer.from_published(arguments.published, arguments.out, arguments.mask_token)
-        return
-    values = {name: value for name, value in vars(arguments).items() if name in fields}
-    values |= {"source": "local" if arguments.vocabulary else "trained", "path": arguments.vocabulary}
-    settings = program.read_settings(Tokenizer, values)
-    if settings.path is None:
-        train_tokenizer(StoredTexts(arguments.texts), settings, arguments.out)
-    else:
-        TextTokenizer.from_vocabulary(
-            settings.path, arguments.out, settings.lowercase, settings.strip_accents, settings.enclose
-        )
+    with atomic_path(arguments.out) as partial:
+        if arguments.published:
+            TextTokenizer.from_published(arguments.published, partial, arguments.mask_token)
+        else:
+            values = {name: value for name, value in vars(arguments).items() if name in fields}
+            values |= {"source": "local" if arguments.vocabulary else "trained", "path": arguments.vocabulary}
+            settings = program.read_settings(Tokenizer, values)
+            if settings.path is None:
+                train_tokenizer(StoredTexts(arguments.texts), settings, partial)
+            else:
+                TextTokenizer.from_vocabulary(
+                    settings.path, partial, settings.lowercase, settings.strip_accents, settings.enclose
+                )
+        note_cut(partial, arguments.cut)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import pandas as pd
 import torch
 
 from lib.core.errors import DataError
+from lib.data.cutting import encode_cut
 from lib.data.padding import pad_examples
 from lib.data.tokenizer import TextTokenizer
 
@@ -26,7 +27,8 @@ def encode(
 
     Args:
         texts: the texts themselves, not paths of files.
-        tokenizer: of a run, or a folder that holds one, such as the model folder of a run.
+        tokenizer: of a run, or a folder that holds one, such as the model folder of a run. Texts are cut as it says
+            (`cut`).
         max_tokens: tokens that a text is cut to, [CLS] and [SEP] included.
         labels: number of the class of each text; None = no labels.
 
@@ -46,7 +48,7 @@ def encode(
         tokenizer = TextTokenizer.load(tokenizer)
     if wrong := [number for number, text in enumerate(texts) if not isinstance(text, str)]:
         raise DataError(f"texts: number {wrong[0]} is {texts[wrong[0]]!r}. Expected a text; remove it or fill it in.")
-    rows = tokenizer.encode_ragged(texts, max_tokens)
+    rows = encode_cut(tokenizer, texts, max_tokens)
     if not rows:
         raise DataError("texts: there is none. Expected at least one.")
     examples = [{"id": number, "input_ids": row} for number, row in enumerate(rows)]

@@ -15,6 +15,9 @@ from lib.core.weights import ForeignStart
 MaxTokens = Annotated[int, Field(ge=2)]
 """Tokens that a document is cut to, [CLS] and [SEP] included."""
 
+Cut = Literal["head", "head_tail"]
+"""What is kept of a text that has more tokens than a model reads."""
+
 Part = Annotated[str, Field(pattern=r"^[a-z_]+$", description="Name of a part as published: train, test, ...")]
 
 
@@ -544,6 +547,12 @@ class Tokenizer(Section):
         True,
         description="Put [CLS] before and [SEP] after every document; a `published` tokeniser puts its own special "
         "tokens.",
+    )
+    cut: Cut = Field(
+        "head",
+        description="What is kept of a labelled document with more than `max_tokens` tokens: `head`, the first ones; "
+        "`head_tail`, its beginning and its end: of 510 tokens beside [CLS] and [SEP] the first 128 and the last 382 "
+        "(Sun et al. 2019), of others the same shares. Texts of corpora keep the first ones.",
     )
     mask_token: str | None = Field(
         None,

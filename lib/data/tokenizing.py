@@ -10,6 +10,7 @@ import contextlib
 import logging
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,6 +22,7 @@ from datasets import Dataset, disable_progress_bars
 
 from lib.core.errors import DataError
 from lib.core.files import atomic_path, write_json
+from lib.data.cutting import encode_cut, encode_cut_words
 from lib.data.labels import IGNORED
 from lib.data.sections import Slice, Tokenizer
 from lib.data.spans import marked, token_labels
@@ -282,13 +284,14 @@ def _tokenised(
     texts = [row["text"] for row in rows]
     columns = {name: [row[name] for row in rows] for name in ("id", "group") if name in names}
     if "labels" in names:
-        columns["input_ids"], begun = tokenizer.encode_words(texts, max_tokens)
+        columns["input_ids"], begun = encode_cut_words(tokenizer, texts, max_tokens)
         columns["labels"] = [
             [IGNORED if word is None else labels[word] for word in words]
             for labels, words in zip(map(_label, rows), begun, strict=True)
         ]
     else:
-        columns["input_ids"] = tokenizer.encode_ragged(texts, max_tokens)
+        encode = partial(encode_cut, tokenizer) if "label" in names else tokenizer.encode_ragged
+        columns["input_ids"] = encode(texts, max_tokens)
     if "label" in names:
         columns["label"] = [_label(row) for row in rows]
     columns["length"] = [len(ids) for ids in columns["input_ids"]]

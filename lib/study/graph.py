@@ -8,6 +8,9 @@ from lib.data.sections import Corpus, Dataset
 from lib.study.experiment import Experiment
 from lib.study.stages import Work
 
+LENGTH = "@"
+"""Stands between a tokeniser and a length in the name of tokens; no other name has it."""
+
 
 class Graph:
     """What models are and do at the stages of an experiment.
@@ -143,6 +146,16 @@ class Graph:
         own = [name for name in self.experiment.tokenizers if name not in self.experiment.published]
         return own or list(self.experiment.tokenizers)
 
+    def max_tokens(self, model: str, entry: str) -> int:
+        """Return how many tokens of a document of a corpus or dataset a model reads at most."""
+        own = self.experiment.models[model].max_tokens if entry in self.experiment.datasets else None
+        return own or self.corpus(entry).max_tokens
+
+    def reading(self, model: str, entry: str) -> str:
+        """Return the name under which the tokens lie that a model reads: that of the tokeniser, and another length."""
+        tokenizer, tokens = self.tokenizer_of(model, entry), self.max_tokens(model, entry)
+        return tokenizer if tokens == self.corpus(entry).max_tokens else f"{tokenizer}{LENGTH}{tokens}"
+
     def reads_tokens(self, model: str, stage: str, dataset: str | None) -> bool:
         """Whether a model reads tokens at a stage, and not texts."""
         return "states" in self.backbone_at(model, stage, dataset).abilities
@@ -201,9 +214,9 @@ class Graph:
                 assert source is not None  # the study was checked
                 before = self._making_of(model, parent, source)
             reads_tokens = self.reads_tokens(model, stage, dataset)
-            tokenizer = self.tokenizer_of(model, dataset) if reads_tokens else None
+            reading = self.reading(model, dataset) if reads_tokens else None
             backbone = self.backbone_at(model, stage, dataset).model_dump(mode="json")
             deviation = self.experiment.models[model].deviations.get(stage)
             otherwise = deviation and deviation.model_dump(mode="json")
-            self._makings[key] = json.dumps([stage, backbone, otherwise, tokenizer, before], sort_keys=True)
+            self._makings[key] = json.dumps([stage, backbone, otherwise, reading, before], sort_keys=True)
         return self._makings[key]

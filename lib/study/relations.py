@@ -41,6 +41,7 @@ def misfits(graph: Graph) -> Iterator[str]:
         _quantised_backbones_train_adapters,
         _adapters_have_a_place,
         _lengths_are_in_reach,
+        _texts_are_cut_as_said,
     ):
         yield from relation(graph)
 
@@ -366,12 +367,43 @@ def _adapters_have_a_place(graph: Graph) -> Iterator[str]:
 
 def _lengths_are_in_reach(graph: Graph) -> Iterator[str]:
     for model, stage, entry in graph.places:
-        reach, tokens = graph.backbone_at(model, stage, entry).longest(), graph.corpus(entry).max_tokens
+        reach, tokens = graph.backbone_at(model, stage, entry).longest(), graph.max_tokens(model, entry)
         if reach is not None and tokens > reach:
             backbone, _ = graph.names_at(model, stage, entry)
+            longer = entry if tokens == graph.corpus(entry).max_tokens else f"models.{model}"
             yield (
-                f"backbones.{backbone}: reads {reach} tokens at most in {model}, but {entry} has max_tokens = "
+                f"backbones.{backbone}: reads {reach} tokens at most in {model}, but {longer} has max_tokens = "
                 f"{tokens}. Lower it, raise max_position_embeddings, or choose other positions or another mechanism"
+            )
+
+
+def _texts_are_cut_as_said(graph: Graph) -> Iterator[str]:
+    experiment = graph.experiment
+    reading = {
+        (model, entry): None
+        for model, stage, entry in graph.places
+        if entry in experiment.datasets and graph.reads_tokens(model, stage, entry)
+    }
+    for name, settings in experiment.models.items():
+        if settings.max_tokens is not None and name not in {model for model, _ in reading}:
+            yield (
+                f"models.{name}.max_tokens: {settings.max_tokens} does nothing, since {name} reads no labelled "
+                "documents as tokens. Leave it out"
+            )
+    for model, entry in reading:
+        dataset, tokenizer = experiment.datasets[entry], graph.tokenizer_of(model, entry)
+        if dataset.label_per != "span":
+            continue
+        room = graph.max_tokens(model, entry) - 2
+        if dataset.window_stride > room:
+            yield (
+                f"models.{model}.max_tokens: a window holds {room} tokens beside [CLS] and [SEP], but {entry} has "
+                f"window_stride = {dataset.window_stride}, so some would be in none. Raise it, or lower the stride"
+            )
+        if (cut := experiment.tokenizers[tokenizer].cut) != "head":
+            yield (
+                f"tokenizers.{tokenizer}.cut: {cut} does nothing with the spans of {entry}, whose documents become "
+                f"windows. Let {model} read by a tokeniser without it"
             )
 
 

@@ -33,6 +33,10 @@ class Run:
     """The dataset whose training documents it reads."""
     tokenizer: str | None
     """Name of the tokeniser of what it reads; None = it reads texts."""
+    max_tokens: int | None
+    """Tokens that a document is cut to; None = it reads texts."""
+    reading: str | None
+    """Name of the tokens that it reads, among those of the same documents; None = it reads texts."""
     parent: RunId | None
     """The run whose weights it starts from."""
     start: ForeignStart | None
@@ -97,7 +101,7 @@ def derive(graph: Graph, run: RunId, variant: Mapping[str, Setting]) -> Run:
     if work.task.labelled:
         settings["labels"] = experiment.datasets[dataset].labels
     if reads_tokens:
-        settings |= {"max_tokens": graph.corpus(dataset).max_tokens, "precision": experiment.precision}
+        settings |= {"max_tokens": graph.max_tokens(model, dataset), "precision": experiment.precision}
     if trains:
         assert work.recipe is not None
         settings["recipe"] = work.recipe.model_dump(mode="json") | {"keep": work.keep}
@@ -116,6 +120,8 @@ def derive(graph: Graph, run: RunId, variant: Mapping[str, Setting]) -> Run:
         splits=graph.splits(model, stage, dataset),
         fitted_to=dataset if reads_tokens else graph.fitted_to(model, stage, dataset),
         tokenizer=graph.tokenizer_of(model, dataset) if reads_tokens else None,
+        max_tokens=graph.max_tokens(model, dataset) if reads_tokens else None,
+        reading=graph.reading(model, dataset) if reads_tokens else None,
         parent=parent,
         start=start if isinstance(start, ForeignStart) else None,
         teacher=None if teacher is None else run._replace(model=graph.owner(teacher, stage, dataset), variant=""),

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from lib.core.search_space import Setting, VariedSetting, laid_over, short_name, spelled, variant_name
 from lib.core.sections import Name, Section, Seeds, check, sentences
 from lib.core.weights import ForeignStart
+from lib.data.sections import MaxTokens
 from lib.study.geometry import Geometry
 from lib.study.recipe import Recipe
 from lib.study.tuning import Tuning
@@ -77,6 +78,11 @@ class Model(Section):
         None,
         description="Name of its tokeniser; null = the tokeniser of the corpus or dataset, or the only one that is not a "
         "published model's.",
+    )
+    max_tokens: MaxTokens | None = Field(
+        None,
+        description="Maximum length of a labelled document in tokens where this model reads it; null = that of the "
+        "dataset.",
     )
     start: Annotated[Literal["scratch"] | ForeignStart | None, BeforeValidator(_start)] = Field(
         None,

@@ -4,13 +4,24 @@ import logging
 from pathlib import Path
 
 import pandas as pd
-from transformers import AutoConfig, AutoModelForSequenceClassification, pipeline
+from torch import Tensor
+from transformers import AutoConfig, AutoModelForSequenceClassification, TextClassificationPipeline, pipeline
 
 from lib.core.errors import RunError
 from lib.core.files import atomic_path
+from lib.data.encoding import encode
 from lib.data.readers import read_records
+from lib.data.tokenizer import TextTokenizer
 
 logger = logging.getLogger(__name__)
+
+
+class _Classification(TextClassificationPipeline):
+    """Cuts texts as the model's own run did."""
+
+    def preprocess(self, inputs: str, max_length: int) -> dict[str, Tensor]:
+        """Return the tokens of a text [1, N], at most `max_length`."""
+        return encode([inputs], TextTokenizer(self.tokenizer), max_length)
 
 
 def predict(
@@ -55,13 +66,12 @@ def predict(
         trust_remote_code=False,
         device=device,
         top_k=None,
+        pipeline_class=_Classification,
     )
     limit = max_tokens or classify.tokenizer.model_max_length
     # Documents of like length share a batch; most characters first, so that memory that does not suffice shows at once.
     order = sorted(range(len(records)), key=lambda index: -len(records[index].text))
-    scores = classify(
-        (records[index].text for index in order), batch_size=batch_size, truncation=True, max_length=limit
-    )
+    scores = classify((records[index].text for index in order), batch_size=batch_size, max_length=limit)
     rows: dict[int, dict[str, float | str]] = {}
     for index, result in zip(order, scores, strict=True):
         rows[index] = {"id": records[index].id, "label": result[0]["label"]}

@@ -190,13 +190,14 @@ class Corpora:
     def tokenizer_options(self, tokenizer: str) -> list[str]:
         """Return the options that make a tokeniser; the files that it is made from come after them."""
         settings = self.experiment.tokenizers[tokenizer]
+        cut = [] if settings.cut == "head" else [f"--cut {settings.cut}"]
         if settings.algorithm == "published":
             new = [] if settings.mask_token is None else ["--mask-token", shlex.quote(settings.mask_token)]
-            return [*new, "--published"]
+            return [*cut, *new, "--published"]
         switches = [
             f"--{'' if getattr(settings, name) else 'no-'}{name.replace('_', '-')}"
             for name in ("lowercase", "strip_accents", "enclose")
-        ]
+        ] + cut
         if settings.source != "trained":
             return [*switches, "--vocabulary"]
         training = f"--vocab-size {settings.vocab_size} --min-frequency {settings.occurrences}"

@@ -113,9 +113,10 @@ def _from_start(plan: Plan, source: Path, run: Run, splits: Sequence[str]) -> di
             f"read: {', '.join(tokenizers)}. Use the study that the run belongs to (--configfile)."
         )
     tokenizer = tokenizers[inherited["tokenizer"]]
+    reading = tokenizer + str(run.reading).removeprefix(str(run.tokenizer))  # as many tokens as the settings say
     return {
         **{field: inherited[field] for field in INHERITED},
-        "data": {split: plan.paths.tokens(run.id.dataset, tokenizer, split) for split in splits},
+        "data": {split: plan.paths.tokens(run.id.dataset, reading, split) for split in splits},
         "start": Start(run=str(source), checkpoint=str(source / MODEL)).model_dump(),
     }
 

@@ -84,13 +84,13 @@ class Paths:
         """Return the description of a dataset's texts."""
         return f"{self.results}/data/{dataset}/texts.parquet"
 
-    def tokens(self, corpus: str, tokenizer: str, split: str) -> str:
-        """Return the folder of the tokenised documents of a split."""
-        return f"{self.results}/data/{corpus}/tokens/{tokenizer}/{split}"
+    def tokens(self, corpus: str, reading: str, split: str) -> str:
+        """Return the folder of the tokenised documents of a split; see `lib.study.graph.Graph.reading`."""
+        return f"{self.results}/data/{corpus}/tokens/{reading}/{split}"
 
-    def token_lengths(self, corpus: str, tokenizer: str) -> str:
+    def token_lengths(self, corpus: str, reading: str) -> str:
         """Return the statistics of the tokenised splits."""
-        return f"{self.results}/data/{corpus}/tokens/{tokenizer}/token_lengths.json"
+        return f"{self.results}/data/{corpus}/tokens/{reading}/token_lengths.json"
 
     def tokenizer(self, name: str) -> str:
         """Return the folder of a tokeniser."""

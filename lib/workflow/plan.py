@@ -105,7 +105,7 @@ class Plan:
 
     def tokens(self, run: Run) -> dict[str, str]:
         """Return the folders of the tokens that the model of a run reads, by split."""
-        return {split: self.paths.tokens(run.id.dataset, str(run.tokenizer), split) for split in run.splits}
+        return {split: self.paths.tokens(run.id.dataset, str(run.reading), split) for split in run.splits}
 
     def tokenizer(self, run: Run) -> list[str]:
         """Return the folder of a run's tokeniser, if it reads tokens."""
@@ -176,8 +176,8 @@ class Plan:
                 backbone=run.backbone,
                 recipe=work.recipe,
                 predicted_share=work.task.predicted_share(),
-                max_tokens=run.corpus.max_tokens,
-                token_lengths=self.paths.token_lengths(run.id.dataset, str(run.tokenizer)),
+                max_tokens=run.max_tokens or run.corpus.max_tokens,
+                token_lengths=self.paths.token_lengths(run.id.dataset, str(run.reading)),
             )
             for work in works
         )

@@ -39,10 +39,14 @@ class Report:
 
     @functools.cached_property
     def tokenised(self) -> list[tuple[str, str]]:
-        """Every corpus and dataset with every tokeniser that a run reads it by."""
-        pairs = {(run.id.dataset, run.tokenizer) for run in self.study.runs}
-        tokenizers = self.study.experiment.tokenizers
-        return [(corpus, name) for corpus in self.corpora.names for name in tokenizers if (corpus, name) in pairs]
+        """Every corpus and dataset with every tokeniser that a run reads it by, and every length."""
+        names, tokenizers = self.corpora.names, list(self.study.experiment.tokenizers)
+        read = {
+            (names.index(run.id.dataset), tokenizers.index(run.tokenizer), run.max_tokens, run.reading)
+            for run in self.study.runs
+            if run.tokenizer is not None
+        }
+        return [(names[corpus], str(reading)) for corpus, _, _, reading in sorted(read)]
 
     def inputs(self, scope: Mapping[str, Any]) -> list[str]:
         """Return the files that show a scope: run records, token lengths, descriptions of texts."""
@@ -188,15 +192,11 @@ class Report:
         """Return what an analysis reads of each run: its settings and record, its tokeniser, documents."""
         runs = self.analysed(name)
         split = "validation" if runs[0].id.dataset in self.study.experiment.corpora else "test"
-        tokenizers = [str(run.tokenizer) for run in runs]
         return {
             "configs": [self.paths.config(run.id) for run in runs],
             "records": [self.paths.record(run.id) for run in runs],
-            "tokenizers": [self.paths.tokenizer(tokenizer) for tokenizer in tokenizers],
-            "tokens": [
-                self.paths.tokens(run.id.dataset, tokenizer, split)
-                for run, tokenizer in zip(runs, tokenizers, strict=True)
-            ],
+            "tokenizers": [self.paths.tokenizer(str(run.tokenizer)) for run in runs],
+            "tokens": [self.paths.tokens(run.id.dataset, str(run.reading), split) for run in runs],
         }
 
     def analysis_code(self, name: str) -> str:

@@ -21,6 +21,7 @@ from lib.workflow.digests import code_digest
 from lib.workflow.ending import end_without_deadlock
 from lib.workflow.kept_code import keep_code
 from lib.workflow.known_states import recognise_states
+from lib.study.graph import LENGTH
 from lib.study.runs import as_json
 from lib.workflow.plan import SPLITS, Plan
 from lib.workflow.preloaded import SOCKET, through_server

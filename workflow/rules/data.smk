@@ -11,6 +11,11 @@ def documents(split, wildcards):
     return plan.corpora.documents(wildcards.corpus, split)
 
 
+def longest(wildcards):
+    """Return how many tokens of a document are kept: as many as the name of the tokens says, or the dataset."""
+    return int(wildcards.reading.partition(LENGTH)[2] or plan.experiment.datasets[wildcards.corpus].max_tokens)
+
+
 rule filter_corpus:
     input:
         lambda w: plan.corpora.shards(w.corpus)[int(w.shard)],
@@ -175,26 +180,27 @@ rule tokenize_corpus:
 rule tokenize_dataset:
     input:
         **{split: partial(documents, split) for split in SPLITS},
-        tokenizer=plan.paths.tokenizer("{tokenizer}"),
+        tokenizer=lambda w: plan.paths.tokenizer(w.reading.partition(LENGTH)[0]),
     output:
-        **{split: directory(plan.paths.tokens("{corpus}", "{tokenizer}", split)) for split in SPLITS},
-        lengths=plan.paths.token_lengths("{corpus}", "{tokenizer}"),
+        **{split: directory(plan.paths.tokens("{corpus}", "{reading}", split)) for split in SPLITS},
+        lengths=plan.paths.token_lengths("{corpus}", "{reading}"),
     log:
-        plan.paths.log("tokenize/{corpus}/{tokenizer}"),
+        plan.paths.log("tokenize/{corpus}/{reading}"),
     benchmark:
-        plan.paths.benchmark("tokenize/{corpus}/{tokenizer}")
+        plan.paths.benchmark("tokenize/{corpus}/{reading}")
     wildcard_constraints:
         corpus=names(plan.experiment.datasets),
+        reading=rf"({names(plan.experiment.tokenizers)})({LENGTH}\d+)?",
     resources:
         mem_mb=growing(4_000),
         runtime=growing(240),
     params:
-        max_tokens=lambda w: plan.experiment.datasets[w.corpus].max_tokens,
+        max_tokens=longest,
         window_stride=lambda w: plan.experiment.datasets[w.corpus].window_stride,
         folder=subpath(output.lengths, parent=True),
         code=code_digest("scripts/tokenize_dataset.py"),
     message:
-        "tokenise {wildcards.corpus} with {wildcards.tokenizer}"
+        "tokenise {wildcards.corpus} with {wildcards.reading}"
     shell:
         "{PYTHON:q} scripts/tokenize_dataset.py --train {input.train} --validation {input.validation} --test {input.test}"
         " --tokenizer {input.tokenizer} --max-tokens {params.max_tokens} --window-stride {params.window_stride}"

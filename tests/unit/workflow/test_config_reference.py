@@ -195,9 +195,11 @@ def test_the_studies_in_the_documentation_are_valid(repository, tmp_path, schema
     assert studies
     for path in shipped(repository):
         (tmp_path / path.name).write_text(path.read_text(encoding="utf-8"), encoding="utf-8")
-    for number, block in enumerate(studies):
-        path = tmp_path / f"study-{number}.yaml"
+    named = {tmp_path / block.splitlines()[0].removeprefix("# config/"): block for block in studies}
+    assert len(named) == len(studies)
+    for path, block in named.items():  # which may extend each other
         path.write_text(block, encoding="utf-8")
+    for path, block in named.items():
         plan = Plan(load_study(read_layers([path])))
         assert plan.runs
         assert plan.paths.results != "results", "a study has a results folder of its own"

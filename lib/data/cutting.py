@@ -1,0 +1,79 @@
+"""Which tokens of a text are kept where it has more than a model reads: the first ones, or its head and its tail.
+
+What a tokeniser keeps is noted in its folder, so whoever takes it, or the model folder of a run, cuts texts alike.
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lib.core.enclosing import enclosing
+from lib.core.files import write_json
+from lib.data.sections import Cut
+from lib.data.tokenizer import TextTokenizer, require_room
+
+CONFIG = "tokenizer_config.json"
+KEY = "cut"
+HEAD_SHARE = 128 / 510
+"""Share of a cut text that is its head, if the rest is its tail: the first 128 of 510 tokens, as in Sun et al. 2019."""
+WHOLE = 2**31
+"""More tokens than any text has."""
+
+Entry = TypeVar("Entry")
+
+
+def note_cut(folder: str | Path, cut: Cut) -> None:
+    """Note in the folder of a tokeniser what it keeps of long texts; the first tokens need no note."""
+    if cut != "head":
+        path = Path(folder) / CONFIG
+        write_json(path, json.loads(path.read_text(encoding="utf-8")) | {KEY: cut})
+
+
+def cut_of(backend: Any) -> Cut:
+    """Return what a tokeniser of transformers keeps of long texts."""
+    return backend.init_kwargs.get(KEY, "head")
+
+
+def encode_cut(tokenizer: TextTokenizer, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
+    """Return the ids that a tokeniser keeps of each text.
+
+    Args:
+        tokenizer: with or without a note.
+        texts: the texts themselves, not paths of files.
+        max_tokens: ids to keep of each text, at least 2: [CLS] and [SEP] are included.
+
+    Raises:
+        ConfigError: `max_tokens` leaves no room for [CLS] and [SEP].
+        DataError: the texts are a single string.
+
+    Source:
+        Sun et al. 2019, "How to Fine-Tune BERT for Text Classification?", for `head_tail`.
+    """
+    if cut_of(tokenizer.backend) == "head":
+        return tokenizer.encode_ragged(texts, max_tokens)
+    require_room(max_tokens)
+    return _ends(tokenizer, tokenizer.encode_ragged(texts, WHOLE), max_tokens)
+
+
+def encode_cut_words(
+    tokenizer: TextTokenizer, texts: Sequence[str], max_tokens: int
+) -> tuple[list[list[int]], list[list[int | None]]]:
+    """Return the ids that a tokeniser keeps of each text, and which word each begins.
+
+    Arguments and errors are those of `encode_cut`, and words those of `TextTokenizer.encode_words`.
+    """
+    if cut_of(tokenizer.backend) == "head":
+        return tokenizer.encode_words(texts, max_tokens)
+    require_room(max_tokens)
+    ids, begun = tokenizer.encode_words(texts, WHOLE)
+    return _ends(tokenizer, ids, max_tokens), _ends(tokenizer, begun, max_tokens)
+
+
+def _ends(tokenizer: TextTokenizer, rows: Sequence[list[Entry]], max_tokens: int) -> list[list[Entry]]:
+    """Return the head and the tail of each row, with the tokens that enclose it."""
+    before, behind = enclosing(tokenizer.backend)
+    room = max_tokens - before - behind
+    head = before + round(room * HEAD_SHARE)
+    tail = max_tokens - head
+    return [row if len(row) <= max_tokens else row[:head] + row[len(row) - tail :] for row in rows]

@@ -1,0 +1,108 @@
+"""What stays of a text that has more tokens than a model reads."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from lib.core.errors import ConfigError
+from lib.data.cutting import cut_of, encode_cut, encode_cut_words, note_cut
+from lib.data.encoding import encode
+from lib.data.sections import Slice
+from lib.data.tokenizer import TextTokenizer
+from lib.data.tokenizing import tokenize_corpus, tokenize_dataset
+from lib.data.tokens import load_tokens
+
+WORDS = [f"{first}{vowel}{last}" for first in "bdgklmnp" for vowel in "aeiou" for last in "nrstlm"]
+TEXT = " ".join(WORDS[number % len(WORDS)] for number in range(700))
+
+
+@pytest.fixture(scope="module", params=["wordpiece", "words", "bpe", "bare"])
+def tokenizers(request, tmp_path_factory):
+    """A tokeniser that keeps the first tokens, and its like that keeps head and tail."""
+    make = {
+        "wordpiece": TextTokenizer.train,
+        "words": TextTokenizer.train_words,
+        "bpe": TextTokenizer.train_bytes,
+        "bare": lambda folder, texts: TextTokenizer.train_words(folder, texts, enclose=False),
+    }[request.param]
+    found = []
+    for cut in ("head", "head_tail"):
+        folder = tmp_path_factory.mktemp(cut) / "tokenizer"
+        make(folder, [" ".join(WORDS)])
+        note_cut(folder, cut)
+        found.append(TextTokenizer.load(folder))
+    return found
+
+
+def test_the_first_128_and_the_last_382_of_510_stay(tokenizers):
+    """As in Sun et al. 2019; what encloses a text stays around it."""
+    head, ends = tokenizers
+    whole = head.encode_ragged([TEXT], 10**6)[0]
+    (found,) = encode_cut(ends, [TEXT], 512)
+    assert found == whole[:129] + whole[-383:]
+    if head.backend.num_special_tokens_to_add():
+        assert found[1:129] + found[129:-1] == whole[1:-1][:128] + whole[1:-1][-382:]
+
+
+@pytest.mark.parametrize("max_tokens", [2, 3, 4, 9, 256])
+def test_other_lengths_have_like_shares(max_tokens, tokenizers):
+    head, ends = tokenizers
+    whole = head.encode_ragged([TEXT], 10**6)[0]
+    (found,) = encode_cut(ends, [TEXT], max_tokens)
+    room = max_tokens - head.backend.num_special_tokens_to_add()
+    kept = round(room * 128 / 510) + (max_tokens - room) // 2
+    assert found == whole[:kept] + whole[len(whole) - (max_tokens - kept) :]
+    assert len(found) == max_tokens
+
+
+def test_a_text_that_fits_stays_whole(tokenizers):
+    texts = [" ".join(WORDS[:number]) for number in (1, 5, 30)]
+    head, ends = tokenizers
+    assert encode_cut(ends, texts, 200) == encode_cut(head, texts, 200)
+
+
+def test_words_stay_with_their_tokens(tokenizers):
+    _, ends = tokenizers
+    (ids,), (begun,) = encode_cut_words(ends, [TEXT], 100)
+    assert ids == encode_cut(ends, [TEXT], 100)[0]
+    words = TEXT.split()
+    numbers = [word for word in begun if word is not None]
+    assert numbers == sorted(numbers)
+    assert numbers[0] == 0
+    assert numbers[-1] == len(words) - 1
+
+
+def test_without_a_note_the_first_tokens_stay(tokenizers):
+    head, _ = tokenizers
+    assert cut_of(head.backend) == "head"
+    assert encode_cut(head, [TEXT], 50) == head.encode_ragged([TEXT], 50)
+    assert encode_cut_words(head, [TEXT], 50) == head.encode_words([TEXT], 50)
+
+
+def test_the_note_stays_with_the_tokeniser(tokenizers, tmp_path):
+    """As a run saves it beside its model."""
+    _, ends = tokenizers
+    ends.backend.model_max_length = 64
+    ends.backend.save_pretrained(tmp_path / "model")
+    again = TextTokenizer.load(tmp_path / "model")
+    assert cut_of(again.backend) == "head_tail"
+    assert encode([TEXT], tmp_path / "model", 64)["input_ids"].tolist() == encode_cut(ends, [TEXT], 64)
+
+
+def test_datasets_are_cut_so_and_corpora_keep_their_first_tokens(tokenizers, tmp_path):
+    head, ends = tokenizers
+    rows = {"id": ["a", "b"], "text": [TEXT, WORDS[0]]}
+    pq.write_table(pa.table(rows | {"label": [0, 1]}), tmp_path / "labelled.parquet")
+    pq.write_table(pa.table(rows), tmp_path / "articles.parquet")
+    places = {"folder": tmp_path, "lengths": tmp_path / "lengths.json"}
+    tokenize_dataset({"test": tmp_path / "labelled.parquet"}, ends, max_tokens=40, **places)
+    assert load_tokens(tmp_path / "test")["input_ids"][:] == encode_cut(ends, rows["text"], 40)
+    one, none = Slice(articles=1, max_tokens=40), Slice(articles=0, max_tokens=40)
+    tokenize_corpus([tmp_path / "articles.parquet"], ends, short=one, long=none, held_out=one, **places)
+    assert load_tokens(tmp_path / "train")["input_ids"][:] == head.encode_ragged([TEXT], 40)
+
+
+def test_special_tokens_need_room(tokenizers):
+    for each in tokenizers:
+        with pytest.raises(ConfigError, match="max_tokens = 1"):
+            encode_cut(each, [TEXT], 1)
