@@ -38,6 +38,8 @@ class BackboneParameters(KindParameters):
     own_heads: ClassVar[tuple[str, ...]] = ()
     """Modules of its own folder, each with the only heads (`Head`) that its models have; () = those of
     `lib.backbones.heads`."""
+    per_token: ClassVar[bool] = True
+    """Whether its states are those of single tokens, at which analyses look."""
     decisive: ClassVar[tuple[str, ...]] = ()
     """Fields that must be equal for the weights of another model to be taken over."""
 
@@ -60,6 +62,11 @@ class BackboneParameters(KindParameters):
     def held_mechanism(self) -> MechanismParameters | None:
         """The attention mechanism that it holds, if any."""
         return getattr(self, "mechanism", None)
+
+    @property
+    def held_backbone(self) -> "BackboneParameters | None":
+        """The backbone that does a part of its work, if any."""
+        return None
 
     @property
     def quantized(self) -> bool:

@@ -10,7 +10,7 @@ from lib.backbones.parameters import AnyBackbone, Precision
 from lib.core.sections import Name, Section, Seeds, without_null
 from lib.core.weights import ForeignStart
 from lib.data.sections import Corpus, Dataset, Tokenizer
-from lib.study.published import with_published
+from lib.study.published import with_encoders, with_published
 from lib.study.stages import Model, Stage
 
 
@@ -58,7 +58,7 @@ class Experiment(Section):
             if isinstance(stage, dict) and isinstance(stage.get("data"), dict):
                 entries = {entry: work for entry, work in stage["data"].items() if entry not in data_gone}
                 kept["stages"] = kept["stages"] | {name: stage | {"data": entries}}
-        return with_published(kept)
+        return with_encoders(with_published(kept))
 
 
 def _without_data(model: Any, gone: Collection[str]) -> Any:

@@ -1,4 +1,4 @@
-"""What follows from the name of a published model: a backbone with its architecture, a tokeniser, first weights."""
+"""What follows from the name of a published model (a backbone, a tokeniser, first weights), and of an encoder."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,8 @@ def with_published(values: dict[str, Any]) -> dict[str, Any]:
     """Return the values of an experiment in which every published model has the entries that follow from it.
 
     The backbone, the tokeniser and the models' settings that the configuration gives itself stay. A model on such a
-    backbone reads by its tokeniser and starts from its weights, unless it names others.
+    backbone, or on one that names it as its encoder, reads by its tokeniser and starts from its weights, unless it
+    names others.
 
     Raises:
         PydanticCustomError: the model's `config.json` cannot be read.
@@ -41,9 +42,37 @@ def with_published(values: dict[str, Any]) -> dict[str, Any]:
         local = {"source": "local", "path": place.get("folder")}
         tokenizers.setdefault(name, {"algorithm": "published", **(local if "folder" in place else hub)})
         for model, settings in models.items():
-            if isinstance(settings, dict) and settings.get("backbone") == name:
+            if isinstance(settings, dict) and name in _read_by(settings.get("backbone"), backbones):
                 models[model] = {"tokenizer": name, "start": place, **settings}
     return values | {"backbones": backbones, "tokenizers": tokenizers, "models": models}
+
+
+def with_encoders(values: dict[str, Any]) -> dict[str, Any]:
+    """Return the values of an experiment in which a backbone that names another one as its encoder has its settings.
+
+    Raises:
+        PydanticCustomError: there is no such backbone, or it has an encoder itself.
+    """
+    backbones = values.get("backbones")
+    if not isinstance(backbones, dict):
+        return values
+    resolved = dict(backbones)
+    for name in backbones:
+        _, *encoders = _read_by(name, backbones)
+        for encoder in encoders:
+            if encoder not in backbones or len(_read_by(encoder, backbones)) > 1:
+                known = ", ".join(each for each in backbones if len(_read_by(each, backbones)) == 1) or "none"
+                text = f"backbones.{name}.encoder: '{encoder}' is no backbone that reads texts whole. Known: {known}"
+                raise PydanticCustomError("problem", "{text}", {"text": text})
+            resolved[name] = backbones[name] | {"encoder": backbones[encoder]}
+    return values | {"backbones": resolved}
+
+
+def _read_by(backbone: Any, backbones: dict[str, Any]) -> list[Any]:
+    """Return the name of a backbone, and that of the encoder that it names, if it names one."""
+    settings = backbones.get(backbone) if isinstance(backbone, str) else None
+    encoder = settings.get("encoder") if isinstance(settings, dict) else None
+    return [backbone, encoder] if isinstance(encoder, str) else [backbone]
 
 
 def _config(name: str, place: dict[str, Any]) -> dict[str, Any]:

@@ -239,7 +239,7 @@ def _problem_of_teacher(graph: Graph, teacher: str, stage: str, entry: str, head
 def _backbones_can_do_their_tasks(graph: Graph) -> Iterator[str]:
     for model, stage, entry in graph.places:
         work, backbone = graph.work(model, stage, entry), graph.backbone_at(model, stage, entry)
-        trained, evaluated = work.task.trains(backbone), work.task.evaluates_on in backbone.abilities
+        trained, evaluated = work.task.trains(backbone), work.task.evaluates(backbone)
         if not trained and not evaluated:
             yield (
                 f"models.{model}: its backbone {backbone.kind} cannot do {work.task.kind}, the task of {stage}. "

@@ -73,7 +73,7 @@ class RunSettings(Section):
         trainable = task.trains(self.backbone)
         if self.trains and not trainable:
             yield f"the backbone {self.backbone.kind} cannot train the task {task.kind}"
-        if not self.trains and task.evaluates_on not in abilities and not (trainable and task.predicts):
+        if not self.trains and not task.evaluates(self.backbone) and not (trainable and task.predicts):
             yield f"the backbone {self.backbone.kind} cannot evaluate without a recipe the task {task.kind}"
         if not self.trains and self.reads_tokens and self.start is None:
             yield "start is missing. Give a model with a head for the task, since without a recipe none is trained"

@@ -39,6 +39,8 @@ def _obstacle(graph: Graph, analysis: AnalysisParameters, model: str) -> str | N
     reach = backbone.longest()
     if analysis.needs not in backbone.abilities:
         return f"{model} has a backbone of kind {backbone.kind}, which gives no {analysis.needs.replace('_', ' ')}"
+    if not backbone.per_token:
+        return f"{model} has a backbone of kind {backbone.kind}, which gives no states of single tokens"
     if not graph.trains(model, stage, dataset):
         return f"{model} does not train at {stage}, which therefore leaves no model of it"
     if lacking := graph.work(model, stage, dataset).lack_of_model:

@@ -36,6 +36,10 @@ class TaskParameters(KindParameters):
         """Whether a backbone can be trained on it: does what it needs, and has a model for it if others have one."""
         return self.trains_on in backbone.abilities and not _lacks_model(backbone.kind, self.head or self.kind)
 
+    def evaluates(self, backbone: BackboneParameters) -> bool:
+        """Whether a backbone does it by itself, without a training loop or weights from one."""
+        return self.evaluates_on in backbone.abilities and not _lacks_model(backbone.kind, self.head or self.kind)
+
     def predicted_share(self) -> float:
         """Return the share of the tokens for which scores over the vocabulary are computed."""
         return 0.0

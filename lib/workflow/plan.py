@@ -144,8 +144,12 @@ class Plan:
         modules = [
             _module(TASKS, task.kind, "task"),
             _module(TASKS, task.kind, "parameters"),
-            _module(BACKBONES, backbone.kind, "backbone"),
-            _module(BACKBONES, backbone.kind, "parameters"),
+            *(
+                _module(BACKBONES, each.kind, part)
+                for each in (backbone, backbone.held_backbone)
+                if each is not None
+                for part in ("backbone", "parameters")
+            ),
         ]
         # The backbone's model for a task is made through transformers' Auto classes, which no import names.
         if BACKBONES.has(backbone.kind, head := task.head or task.kind):

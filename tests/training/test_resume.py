@@ -16,6 +16,18 @@ RUNS = [
     ("finetune", {"mechanism": {"kind": "favor", "nb_features": 16, "redraw_interval": 3}}, ONE_CYCLE),
     ("tapt", {"kind": "recurrent", "hidden_size": 32, "num_hidden_layers": 2}, {}),
     ("tapt", {"kind": "pretrained", "architecture": LLAMA | {"num_attention_heads": 2}}, {}),
+    (
+        "finetune",
+        {
+            "kind": "hierarchical",
+            "encoder": {"kind": "pretrained", "architecture": LLAMA | {"num_attention_heads": 2}},
+            "segment": 10,
+            "overlap": 2,
+            "pooling": "transformer",
+            "group": 3,
+        },
+        {},
+    ),
     ("tag", {"mechanism": {"kind": "sdpa"}}, ONE_CYCLE | {"steps": 41, "evaluate_every": 7}),
     ("tag", {"mechanism": {"kind": "sdpa"}}, {"lora": {"r": 4}}),
 ]

@@ -1,0 +1,117 @@
+"""The encoder that reads documents in segments, and what all its models have in common.
+
+Shapes: B documents, N tokens, S segments of the document that has most, G segments at once, D hidden size.
+"""
+
+import torch
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutput
+from transformers.utils.generic import can_return_tuple
+
+from lib.backbones.heads.text_encoding import TextEncoding
+from lib.backbones.hierarchical.configuration import HierarchicalConfig
+from lib.backbones.hierarchical.segments import Documents, segments_of
+from lib.backbones.parameters import BACKBONES
+
+
+class HierarchicalPreTrainedModel(PreTrainedModel):
+    """Base of the models that read documents in segments: configuration, first weights, saving and loading."""
+
+    config_class = HierarchicalConfig
+    base_model_prefix = "hierarchical"
+    _supports_sdpa = True
+
+    def get_input_embeddings(self) -> nn.Module:
+        """Return the word embeddings of the encoder."""
+        return self.base_model.encoder.get_input_embeddings()
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the word embeddings of the encoder."""
+        self.base_model.encoder.set_input_embeddings(value)
+
+
+class HierarchicalModel(HierarchicalPreTrainedModel):
+    """Map documents to the vectors of their segments, each read by itself.
+
+    Attributes:
+        encoder: the encoder of the segments, as it stands by itself, with a pooling.
+    """
+
+    def __init__(self, config: HierarchicalConfig) -> None:
+        super().__init__(config)
+        of_tokens = BACKBONES.load(config.parameters.encoder.kind, "model").Model
+        self.encoder = TextEncoding.on(of_tokens)(config.inner())
+        self.post_init()
+
+    @property
+    def embeddings(self) -> nn.Module:
+        """The embeddings of the encoder."""
+        return self.encoder.base_model.embeddings
+
+    @property
+    def layers(self) -> nn.ModuleList:
+        """The blocks of the encoder."""
+        return self.encoder.base_model.layers
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        inputs_embeds: Tensor | None = None,
+    ) -> BaseModelOutput:
+        """Return the vectors of the segments.
+
+        Segments are read in groups. If a training reads several, it keeps of each nothing but the vectors, and reads it
+        again when its gradients are due, with the same draws of dropout; so the activations of one group live at a
+        time. Padding, wherever it stands in a row, takes no part.
+
+        Args:
+            input_ids: [B, N], documents as the tokeniser encloses them.
+            attention_mask: [B, N], 1 = real token; None = all real.
+            inputs_embeds: word embeddings to use instead of `input_ids` [B, N, D].
+
+        Returns:
+            `last_hidden_state` [B, S, D]; zeros where a document has fewer segments (see `segment_counts`).
+
+        Raises:
+            ValueError: not exactly one of `input_ids` and `inputs_embeds`.
+
+        Source:
+            Chen et al. 2016, "Training Deep Nets with Sublinear Memory Cost", for the second reading.
+        """
+        values = input_ids if inputs_embeds is None else inputs_embeds
+        if values is None or (input_ids is not None and inputs_embeds is not None):
+            raise ValueError("expected exactly one of input_ids and inputs_embeds.")
+        documents = Documents(self.config, values, attention_mask)
+        segments, size = segments_of(self.config, documents.real), self.config.group
+        groups = [segments[first : first + size] for first in range(0, len(segments), size)]
+        again = self.training and torch.is_grad_enabled() and len(groups) > 1
+        read = self._vectors_read_again if again else self._vectors
+        vectors = torch.cat([read(*documents.read(group)) for group in groups])
+        rows, numbers = (
+            torch.tensor([getattr(segment, name) for segment in segments], device=vectors.device)
+            for name in ("document", "number")
+        )
+        states = vectors.new_zeros(len(values), 1 + max(segment.number for segment in segments), vectors.shape[1])
+        return BaseModelOutput(last_hidden_state=states.index_put((rows, numbers), vectors))
+
+    def _vectors(self, values: Tensor, mask: Tensor | None) -> Tensor:
+        """Return the vectors of some segments [G, D]; arguments as `Documents.read` returns them."""
+        given = {"input_ids" if values.dim() == 2 else "inputs_embeds": values}
+        states = self.encoder.base_model(attention_mask=mask, **given).last_hidden_state
+        return self.encoder.pool(states, mask)
+
+    def _vectors_read_again(self, values: Tensor, mask: Tensor | None) -> Tensor:
+        """Return what `_vectors` does, which is done again in the backward pass.
+
+        The reentrant kind of checkpoint makes no graph in the forward pass. The small nodes of one would lie between
+        the activations that are freed, so that glibc could not give their memory to the next group.
+        """
+        anchor = torch.zeros((), device=values.device, requires_grad=True)  # torch asks for an input with a gradient
+        return checkpoint(lambda *read: self._vectors(*read[:2]), values, mask, anchor, use_reentrant=True)
+
+
+Model = HierarchicalModel

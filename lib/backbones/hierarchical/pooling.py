@@ -1,0 +1,68 @@
+"""From the vectors of a document's segments to one vector. Segments that a document does not have take no part.
+
+Shapes: B documents, N tokens, S segments, D hidden size.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from lib.backbones.heads.pooling import pooling
+from lib.backbones.hierarchical.configuration import HierarchicalConfig
+from lib.backbones.hierarchical.segments import segment_counts
+
+
+class SegmentPooling(nn.Module):
+    """Mean or maximum over the segments, each counting the same, whatever its length; before, perhaps a transformer.
+
+    Source:
+        Pappagari et al. 2019, "Hierarchical Transformers for Long Document Classification" (ToBERT), for the
+        transformer. There the encoder is fine-tuned on segments first; here all is trained at once. The positions of
+        the segments are sinusoidal, so that there may be any number of them.
+    """
+
+    def __init__(self, config: HierarchicalConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.pool = pooling("max" if config.pooling == "max" else "mean", 1)
+        self.norm: nn.Module | None = None
+        self.transformer: nn.Module | None = None
+        if config.pooling == "transformer":
+            self.norm = nn.LayerNorm(config.hidden_size)
+            layer = nn.TransformerEncoderLayer(
+                config.hidden_size,
+                config.document_heads,
+                4 * config.hidden_size,
+                config.document_dropout,
+                activation="gelu",
+                batch_first=True,
+            )
+            self.transformer = nn.TransformerEncoder(layer, config.document_layers, enable_nested_tensor=False)
+
+    def forward(self, states: Tensor, attention_mask: Tensor | None) -> Tensor:
+        """Return the vectors of documents [B, D].
+
+        Args:
+            states: of the segments [B, S, D].
+            attention_mask: of the documents' tokens [B, N], 1 = real token; None = all real, so that all documents have
+                all segments.
+        """
+        real = None
+        if attention_mask is not None:
+            counts = segment_counts(self.config, attention_mask.sum(dim=1))
+            real = torch.arange(states.shape[1], device=states.device) < counts[:, None]
+        if self.norm is not None and self.transformer is not None:
+            states = self.norm(states)
+            states = states + _positions(states.shape[1], states.shape[2], states)
+            states = self.transformer(states, src_key_padding_mask=None if real is None else ~real)
+        return self.pool(states, real)
+
+
+def _positions(segments: int, size: int, like: Tensor) -> Tensor:
+    """Return the sinusoidal positions of segments [S, D].
+
+    Source:
+        Vaswani et al. 2017, "Attention Is All You Need", section 3.5.
+    """
+    frequencies = 10_000 ** (-torch.arange(0, size, 2, device=like.device) / size)
+    phases = torch.arange(segments, device=like.device)[:, None] * frequencies
+    return torch.stack([phases.sin(), phases.cos()], dim=-1).flatten(1)[:, :size].to(like.dtype)

@@ -1,0 +1,89 @@
+"""Where the segments of documents lie: they count real tokens, so padding never moves a boundary.
+
+Shapes: B documents, N tokens, S segments of the document that has most, T segments of all documents, G segments at
+once, L tokens of the longest of these.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from lib.backbones.hierarchical.configuration import HierarchicalConfig
+
+
+class Segment(NamedTuple):
+    """One segment of a batch."""
+
+    document: int
+    """Row of the batch."""
+    number: int
+    """Which segment of its document it is, from 0."""
+    start: int
+    """Real tokens of the document before it, those that enclose the document left out."""
+    tokens: int
+    """Its own, those that enclose it left out."""
+
+
+def segment_counts(config: HierarchicalConfig, real: Tensor) -> Tensor:
+    """Return how many segments documents have, at least one each.
+
+    Args:
+        config: of the model.
+        real: numbers of their real tokens, those that enclose them included [B].
+    """
+    beyond = real - config.tokens_before - config.tokens_behind - config.overlap
+    return (beyond.clamp(min=1) + config.step - 1) // config.step
+
+
+def segments_of(config: HierarchicalConfig, real: list[int]) -> list[Segment]:
+    """Return the segments of all documents, the longest first, so that those read together are of like length."""
+    found = []
+    for document, tokens in enumerate(real):
+        content = max(0, tokens - config.tokens_before - config.tokens_behind)
+        starts = range(0, max(1, content - config.overlap), config.step)
+        found += [
+            Segment(document, number, start, min(config.room, content - start)) for number, start in enumerate(starts)
+        ]
+    return sorted(found, key=lambda segment: -segment.tokens)
+
+
+class Documents:
+    """The tokens of a batch of documents, from which segments are taken.
+
+    What encloses a document, its first and last tokens, encloses each of its segments.
+
+    Args:
+        config: of the model.
+        values: token ids [B, N], or word embeddings [B, N, D].
+        attention_mask: [B, N], 1 = real token; None = all real.
+    """
+
+    def __init__(self, config: HierarchicalConfig, values: Tensor, attention_mask: Tensor | None) -> None:
+        self.config, self.values = config, values
+        if attention_mask is None:
+            attention_mask = torch.ones(values.shape[:2], dtype=torch.long, device=values.device)
+        # The places of the real tokens, in order, and then those of the padding.
+        self.order = (attention_mask == 0).int().argsort(dim=1, stable=True)
+        self.real = attention_mask.sum(dim=1).tolist()
+
+    def read(self, segments: list[Segment]) -> tuple[Tensor, Tensor | None]:
+        """Return the tokens of some segments [G, L], or their embeddings [G, L, D], and which of them are real.
+
+        Returns:
+            The mask is [G, L], 1 = real token, padded on the right; None = all real. At padding stands the first token
+            of the segment, so that nothing of the documents' own padding gets in.
+        """
+        before, behind = self.config.tokens_before, self.config.tokens_behind
+        places = [
+            (segment.document, segment.start, segment.tokens, self.real[segment.document]) for segment in segments
+        ]
+        row, start, tokens, real = torch.tensor(places, device=self.values.device).T[:, :, None]
+        end = before + tokens  # of what is the document's own
+        place = torch.arange(max(segment.tokens for segment in segments) + before + behind, device=row.device)
+        source = torch.where(place < before, place, start + place)
+        source = torch.where(place < end, source, real - behind + place - end)
+        mask = place < end + behind
+        source = source.masked_fill(~mask, 0).clamp(0, self.values.shape[1] - 1)
+        found = self.values[row, self.order[row, source]]
+        return found, None if len({segment.tokens for segment in segments}) == 1 else mask.long()

@@ -1,0 +1,52 @@
+"""A published encoder reads in segments: each is read as transformers reads it, and a batch changes no document."""
+
+import json
+
+import pytest
+import torch
+import transformers
+
+from lib.backbones.hierarchical.backbone import Backbone
+from lib.backbones.parameters import BACKBONES
+from lib.data.tokenizer import TextTokenizer
+
+pytestmark = pytest.mark.real
+SENTENCE = "A dull film with a cast of {} actors, saved by its last ten minutes. "
+
+
+@pytest.fixture(scope="module")
+def folder(shared):
+    found = shared / "models" / "minilm"
+    if not found.is_dir():
+        pytest.skip(f"the published model is not there: {found}")
+    return found
+
+
+def test_segments_of_minilm_are_those_of_transformers(folder, tmp_path):
+    fields = json.loads((folder / "config.json").read_text())
+    architecture = BACKBONES.load("pretrained", "fields").architecture_of(fields)
+    encoder = {"kind": "pretrained", "architecture": architecture}
+    parameters = BACKBONES.parse(
+        {"kind": "hierarchical", "encoder": encoder, "segment": 128, "overlap": 16, "group": 3}
+    )
+    tokenizer = TextTokenizer.from_published(folder, tmp_path / "tokenizer").backend
+    backbone = Backbone(parameters, seed=1)
+    auto = transformers.AutoModelForSequenceClassification
+    model = auto.from_config(backbone.config(tokenizer, {"num_labels": 2})).eval()
+    backbone.load_weights(model, folder)
+    reference = transformers.AutoModel.from_pretrained(folder).eval()
+    texts = ["".join(SENTENCE.format(number) for number in range(count)) for count in (40, 3)]
+    batch = tokenizer(texts, padding=True, return_tensors="pt", return_token_type_ids=False)
+    with torch.no_grad():
+        vectors = model.base_model(**batch).last_hidden_state
+        logits = model(**batch).logits
+        for row, text in enumerate(texts):
+            ids = tokenizer(text)["input_ids"]
+            starts = range(0, max(1, len(ids) - 2 - 16), 126 - 16)
+            for number, start in enumerate(starts):
+                part = torch.tensor([[ids[0], *ids[1:-1][start : start + 126], ids[-1]]])
+                states = reference(part).last_hidden_state[0]
+                torch.testing.assert_close(vectors[row, number], states.mean(0), atol=1e-5, rtol=1e-5)
+            alone = model(torch.tensor([ids])).logits[0]
+            torch.testing.assert_close(logits[row], alone, atol=1e-6, rtol=1e-5)
+    assert vectors.shape[1] > 4

@@ -1,0 +1,130 @@
+"""First weights of a model that reads segments: of a published encoder, of a run of its encoder, of its own kind."""
+
+import json
+
+import pytest
+import torch
+import transformers
+from transformers import BertConfig, BertForMaskedLM, BertTokenizer
+
+from lib.backbones.parameters import BACKBONES
+from lib.core.errors import RunError
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(35))]
+BERT = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 2, "intermediate_size": 32}
+BERT |= {"num_attention_heads": 4, "max_position_embeddings": 16}
+PLAIN = {"kind": "pretrained", "architecture": BERT}
+FAVOR = {"kind": "encoder", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+FAVOR |= {"intermediate_size": 32, "mechanism": {"kind": "favor", "nb_features": 8}}
+
+
+@pytest.fixture(scope="module")
+def make(tmp_path_factory):
+    """Return a backbone and a model on it with the head of a task."""
+    folder = tmp_path_factory.mktemp("vocabulary")
+    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    tokenizer = BertTokenizer.from_pretrained(folder)
+
+    def model(values, auto="AutoModelForSequenceClassification", seed=0, **options):
+        parameters = BACKBONES.parse(values)
+        backbone = BACKBONES.load(parameters.kind, "backbone").Backbone(parameters, seed=seed)
+        torch.manual_seed(seed)
+        config = backbone.config(tokenizer, {"num_labels": 3} | options)
+        return backbone, getattr(transformers, auto).from_config(config).eval()
+
+    return model
+
+
+def segments(encoder=PLAIN, **changes):
+    return {"kind": "hierarchical", "encoder": encoder, "segment": 8, "overlap": 2} | changes
+
+
+def jittered(model):
+    """Let biases and norms, which begin alike in all models, differ."""
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.randn_like(weight) / 10)
+    return model
+
+
+def test_a_published_model_gives_the_encoder_its_weights(make, tmp_path):
+    torch.manual_seed(5)
+    source = jittered(BertForMaskedLM(BertConfig(**BERT, vocab_size=40))).eval()
+    source.save_pretrained(tmp_path)
+    backbone, model = make(segments())
+    head = {name: weight.clone() for name, weight in model.head.state_dict().items()}
+    backbone.load_weights(model, tmp_path)
+    ids = torch.randint(5, 40, (2, 8))
+    own = model.base_model.encoder.base_model(ids).last_hidden_state
+    torch.testing.assert_close(own, source.bert(ids).last_hidden_state, atol=1e-6, rtol=0)
+    assert all(torch.equal(weight, model.head.state_dict()[name]) for name, weight in head.items())
+
+
+SWAPPED = PLAIN | {"attention_dropout": 0.0, "mechanism": FAVOR["mechanism"]}
+
+
+@pytest.mark.parametrize("encoder", [PLAIN, SWAPPED, FAVOR], ids=["bert", "bert with favor", "favor"])
+@pytest.mark.parametrize("auto", ["AutoModelForMaskedLM", "AutoModelForSequenceClassification"])
+def test_a_run_of_the_encoder_gives_it_its_weights(encoder, auto, make, tmp_path):
+    _, source = make(encoder, auto, seed=1)
+    jittered(source).save_pretrained(tmp_path)
+    backbone, model = make(segments(encoder), seed=2)
+    backbone.load_weights(model, tmp_path)
+    own, given = model.base_model.encoder.base_model.state_dict(), source.base_model.state_dict()
+    assert own.keys() == given.keys()
+    assert all(torch.equal(own[name], given[name]) for name in given)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "transformer"])
+def test_a_run_on_segments_gives_all_of_its_weights(pooling, make, tmp_path):
+    _, source = make(segments(pooling=pooling), seed=1)
+    jittered(source).save_pretrained(tmp_path)
+    for with_head in (True, False):
+        backbone, model = make(segments(pooling=pooling, segment=12, overlap=0, group=3), seed=2)
+        backbone.load_weights(model, tmp_path, with_head=with_head)
+        assert all(torch.equal(model.state_dict()[name], weight) for name, weight in source.state_dict().items())
+        assert model.config.segment == 12
+
+
+@pytest.mark.parametrize("pooling", ["mean", "transformer"])
+def test_it_is_saved_and_read_bit_by_bit(pooling, make, tmp_path):
+    _, model = make(segments(FAVOR, pooling=pooling), id2label={0: "a", 1: "b", 2: "c"})
+    jittered(model).save_pretrained(tmp_path)
+    read = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path)
+    assert type(read) is type(model)
+    assert read.config.parameters == model.config.parameters
+    assert all(torch.equal(weight, read.state_dict()[name]) for name, weight in model.state_dict().items())
+    ids = torch.randint(5, 40, (2, 21))
+    torch.testing.assert_close(read(ids).logits, model(ids).logits, atol=1e-6, rtol=0)
+    assert json.loads((tmp_path / "config.json").read_text())["encoder"]["model_type"] == "attention_encoder"
+
+
+def test_the_encoder_draws_by_the_seed_of_the_run(make):
+    first, same, other = (make(segments(FAVOR), seed=seed)[1].state_dict() for seed in (3, 3, 4))
+    (features,) = {name for name in first if ".mechanism." in name}
+    assert torch.equal(first[features], same[features])
+    assert not torch.equal(first[features], other[features])
+
+
+@pytest.mark.parametrize(
+    ("source", "auto", "with_head", "message"),
+    [
+        (PLAIN | {"architecture": BERT | {"hidden_size": 32}}, "AutoModelForMaskedLM", False, "hidden_size is 16"),
+        ({"kind": "recurrent", "hidden_size": 16}, "AutoModelForMaskedLM", False, "model_type is 'recurrent_encoder'"),
+        (PLAIN, "AutoModelForSequenceClassification", True, "expected 'hierarchical_encoder'"),
+        (segments(pooling="transformer"), "AutoModelForSequenceClassification", False, "pooling is mean"),
+    ],
+)
+def test_what_does_not_fit_is_refused(source, auto, with_head, message, make, tmp_path):
+    make(source, auto)[1].save_pretrained(tmp_path)
+    backbone, model = make(segments())
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    with pytest.raises(RunError, match=message):
+        backbone.load_weights(model, tmp_path, with_head=with_head)
+    assert all(torch.equal(weight, model.state_dict()[name]) for name, weight in before.items())
+
+
+def test_a_folder_without_a_model_is_named(make, tmp_path):
+    backbone, model = make(segments())
+    with pytest.raises(RunError, match=r"config\.json: cannot be read"):
+        backbone.load_weights(model, tmp_path / "nowhere")

@@ -1,0 +1,354 @@
+"""Models that read documents in segments: what a segment is, and that nothing but its own tokens enters a document."""
+
+import pytest
+import torch
+import transformers
+from transformers import BertTokenizer
+
+from lib.backbones.adapters import Adapters
+from lib.backbones.hierarchical.segments import segment_counts, segments_of
+from lib.backbones.parameters import BACKBONES, Lora
+from lib.core.enclosing import enclosing
+from lib.core.errors import ConfigError
+from lib.data.tokenizer import TextTokenizer
+from lib.training.record import count_parameters
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(35))]
+CLS, SEP = 2, 3
+BERT = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 2, "intermediate_size": 32}
+BERT |= {"num_attention_heads": 4, "max_position_embeddings": 16, "initializer_range": 0.3}
+SIZES = {"hidden_size": 16, "num_hidden_layers": 2, "initializer_range": 0.3}
+ENCODER = {"kind": "encoder", "num_attention_heads": 2, "intermediate_size": 32, **SIZES}
+ENCODERS = {
+    "bert": {"kind": "pretrained", "architecture": BERT},
+    "bert with favor": {
+        "kind": "pretrained",
+        "architecture": BERT,
+        "attention_dropout": 0.0,
+        "mechanism": {"kind": "favor", "nb_features": 8},
+    },
+    "lsh": ENCODER | {"mechanism": {"kind": "lsh", "num_hashes": 2, "chunk_size": 4}},
+    "favor": ENCODER | {"mechanism": {"kind": "favor", "nb_features": 8}},
+    "gru": {"kind": "recurrent", "cell": "gru", **SIZES},
+}
+SEGMENT, OVERLAP = 8, 2
+ROOM = SEGMENT - 2
+every_encoder = pytest.mark.parametrize("encoder", ENCODERS)
+every_pooling = pytest.mark.parametrize("pooling", ["mean", "max", "transformer"])
+
+
+@pytest.fixture(scope="module")
+def tokenizer(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("vocabulary")
+    (folder / "vocab.txt").write_text("\n".join(WORDS) + "\n")
+    return BertTokenizer.from_pretrained(folder)
+
+
+@pytest.fixture(scope="module")
+def build(tokenizer):
+    """Return a model that classifies documents, or the one without a head."""
+
+    def make(encoder="bert", auto="AutoModelForSequenceClassification", seed=0, options=None, **changes):
+        values = {"kind": "hierarchical", "encoder": ENCODERS[encoder], "segment": SEGMENT, "overlap": OVERLAP}
+        parameters = BACKBONES.parse(values | changes)
+        backbone = BACKBONES.load("hierarchical", "backbone").Backbone(parameters, seed=seed)
+        torch.manual_seed(seed)
+        options = {"num_labels": 3} | (options or {})
+        return getattr(transformers, auto).from_config(backbone.config(tokenizer, options)).eval()
+
+    return make
+
+
+def document(tokens, seed=0):
+    """Return ids of a document with so many tokens beside those that enclose it."""
+    drawn = torch.randint(5, len(WORDS), (tokens,), generator=torch.Generator().manual_seed(seed))
+    return torch.tensor([CLS, *drawn.tolist(), SEP])
+
+
+def padded(documents, length, side="right", filler=0):
+    """Return documents as a batch [B, N], and its mask."""
+    ids, mask = torch.full((len(documents), length), filler), torch.zeros(len(documents), length, dtype=torch.long)
+    for row, each in enumerate(documents):
+        place = slice(len(each)) if side == "right" else slice(length - len(each), length)
+        ids[row, place], mask[row, place] = each, 1
+    return ids, mask
+
+
+def by_hand(ids, room=ROOM, overlap=OVERLAP):
+    """Return the segments of a document, cut as one would with scissors."""
+    content, start, found = ids[1:-1].tolist(), 0, []
+    while True:
+        found.append([CLS, *content[start : start + room], SEP])
+        if start + room >= len(content):
+            return found
+        start += room - overlap
+
+
+LENGTHS = [0, 1, ROOM - 1, ROOM, ROOM + 1, 2 * ROOM - OVERLAP, 2 * ROOM - OVERLAP + 1, 41]
+
+
+# Segments
+
+
+@pytest.mark.parametrize("tokens", LENGTHS)
+def test_segments_overlap_and_hold_every_token_with_its_own_special_tokens(tokens, build):
+    model, ids = build().base_model, document(tokens)
+    read = []
+    model._vectors = lambda values, mask: read.append((values, mask)) or torch.zeros(len(values), 16)
+    states = model(ids[None]).last_hidden_state
+    found = {
+        tuple(row[: None if mask is None else mask[number].sum()].tolist())
+        for values, mask in read
+        for number, row in enumerate(values)
+    }
+    assert found == {tuple(each) for each in by_hand(ids)}
+    assert states.shape[1] == len(by_hand(ids))
+
+
+def test_the_number_of_segments_follows_from_the_tokens_alone(build):
+    config = build().config
+    for tokens in range(60):
+        number = len(by_hand(document(tokens)))
+        assert segment_counts(config, torch.tensor([tokens + 2])).tolist() == [number]
+        assert sorted(each.number for each in segments_of(config, [tokens + 2])) == list(range(number))
+
+
+@every_encoder
+@pytest.mark.parametrize("classifier_pooling", ["mean", "cls", "max"])
+def test_a_vector_is_that_of_the_segment_alone(encoder, classifier_pooling, build):
+    model = build(encoder, options={"classifier_pooling": classifier_pooling}).base_model
+    ids = document(41)
+    vectors = model(ids[None]).last_hidden_state[0]
+    for vector, segment in zip(vectors, by_hand(ids), strict=True):
+        states = model.encoder.base_model(torch.tensor([segment])).last_hidden_state[0]
+        alone = {"mean": states.mean(0), "cls": states[0], "max": states.amax(0)}[classifier_pooling]
+        torch.testing.assert_close(vector, alone, atol=1e-6, rtol=0)
+
+
+@every_pooling
+def test_the_document_is_pooled_from_its_segments(pooling, build):
+    model = build(pooling=pooling)
+    documents = [document(41), document(3, seed=1), document(17, seed=2)]
+    ids, mask = padded(documents, 43)
+    states = model.base_model(ids, mask).last_hidden_state
+    found = model.pool(states, mask)
+    for row, each in enumerate(documents):
+        own = states[row, : len(by_hand(each))]
+        if pooling == "transformer":
+            expected = model.pool(own[None], None)[0]
+            swapped = model.pool(own.flip(0)[None], None)[0]
+            assert len(own) == 1 or not torch.allclose(swapped, expected, atol=1e-3), "the order counts"
+        else:
+            expected = own.mean(0) if pooling == "mean" else own.amax(0)
+        torch.testing.assert_close(found[row], expected, atol=1e-6, rtol=0)
+
+
+def test_a_short_document_is_read_as_the_encoder_reads_it(build):
+    """One segment, pooled and classified: what a plain model of the same weights does."""
+    model, ids = build(), document(ROOM)
+    states = model.base_model.encoder.base_model(ids[None]).last_hidden_state
+    torch.testing.assert_close(model(ids[None]).logits, model.head(states.mean(1)), atol=1e-6, rtol=0)
+
+
+def test_what_encloses_texts_is_the_tokenisers(tokenizer, tmp_path):
+    assert enclosing(tokenizer) == (1, 1)
+    bare = TextTokenizer.train_words(tmp_path / "bare", ["one two"], enclose=False).backend
+    assert enclosing(bare) == (0, 0)
+
+
+def test_without_special_tokens_segments_have_none(build, tmp_path):
+    bare = TextTokenizer.train_words(tmp_path / "bare", [" ".join(WORDS[5:])], enclose=False).backend
+    parameters = BACKBONES.parse({"kind": "hierarchical", "encoder": ENCODERS["bert"], "segment": 8, "overlap": 2})
+    config = BACKBONES.load("hierarchical", "backbone").Backbone(parameters, seed=0).config(bare, {})
+    assert (config.room, config.step) == (8, 6)
+    assert segments_of(config, [9]) == [(0, 0, 0, 8), (0, 1, 6, 3)]
+
+
+def test_more_special_tokens_than_expected_leave_no_room(build):
+    config = build(segment=6, overlap=3).config
+    with pytest.raises(ConfigError, match="overlap = 3: of a segment of 6 tokens, 4 enclose it and no new one"):
+        type(config)(**config.to_dict() | {"tokens_before": 3})
+
+
+# Padding and batches
+
+
+@every_encoder
+@every_pooling
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_neither_padding_nor_other_documents_change_a_result(encoder, pooling, side, build):
+    model = build(encoder, pooling=pooling)
+    documents = [document(tokens, seed=tokens) for tokens in LENGTHS]
+    with torch.no_grad():
+        alone = torch.cat([model(ids[None]).logits for ids in documents])
+        assert alone.std(0).min() > 1e-3, "the logits tell nothing"
+        for length, filler in ((43, 0), (50, 7), (131, 7)):
+            logits = model(*padded(documents, length, side, filler)).logits
+            torch.testing.assert_close(logits, alone, atol=1e-6, rtol=1e-5)
+
+
+def test_padding_between_tokens_counts_for_nothing(build):
+    model, ids = build(), document(20)
+    places = torch.arange(22) * 2
+    spread, mask = torch.full((1, 44), 9), torch.zeros(1, 44, dtype=torch.long)
+    spread[0, places], mask[0, places] = ids, 1
+    torch.testing.assert_close(model(spread, mask).logits, model(ids[None]).logits, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("filler", [1e4, float("inf"), float("nan")])
+def test_no_number_at_padding_gets_in_and_none_gets_a_gradient(filler, build):
+    model = build(pooling="transformer")
+    ids, mask = padded([document(20), document(7, seed=1)], 30)
+    embedded = model.get_input_embeddings()(ids).detach()
+    poisoned = embedded.masked_fill(mask[:, :, None] == 0, filler).requires_grad_()
+    found = model(inputs_embeds=poisoned, attention_mask=mask, labels=torch.tensor([0, 2]))
+    torch.testing.assert_close(found.logits, model(ids, mask).logits, atol=1e-6, rtol=1e-5)
+    found.loss.backward()
+    assert torch.equal(poisoned.grad.abs().sum(-1) > 0, mask.bool())
+
+
+def test_a_row_of_padding_disturbs_no_other(build):
+    model = build()
+    ids, mask = padded([document(20), document(0)], 22)
+    mask[1] = 0
+    logits = model(ids, mask).logits
+    assert logits.isfinite().all()
+    torch.testing.assert_close(logits[:1], model(ids[:1]).logits, atol=1e-6, rtol=1e-5)
+
+
+# Groups
+
+
+def gradients(model, ids, mask):
+    model.zero_grad()
+    model(ids, mask, labels=torch.tensor([0, 1, 2])).loss.backward()
+    return {name: weight.grad.clone() for name, weight in model.named_parameters()}
+
+
+@every_encoder
+def test_the_size_of_a_group_changes_neither_results_nor_gradients(encoder, build):
+    """Without dropout, whose draws follow the groups; in training several groups are read twice."""
+    dropouts = {"classifier_dropout": 0.0}
+    ids, mask = padded([document(41), document(3, seed=1), document(17, seed=2)], 43)
+    found = {}
+    for group in (1, 2, 5, 100):
+        model = build(encoder, group=group, options=dropouts)
+        for module in model.modules():
+            if isinstance(module, torch.nn.Dropout):
+                module.p = 0.0
+        found[group] = model(ids, mask).logits, gradients(model.train(), ids, mask)
+    logits, expected = found[100]
+    for group in (1, 2, 5):
+        torch.testing.assert_close(found[group][0], logits, atol=1e-6, rtol=1e-5)
+        for name, gradient in found[group][1].items():
+            torch.testing.assert_close(gradient, expected[name], atol=1e-6, rtol=1e-4, msg=name)
+
+
+def test_a_group_that_is_read_again_draws_the_same_dropout(build, monkeypatch):
+    """The gradients are those of the loss that was reported: as without a second reading."""
+    ids, mask = padded([document(41), document(3, seed=1), document(17, seed=2)], 43)
+    model = build(group=2).train()
+    read = []
+    forward = model.base_model.encoder.base_model.forward
+
+    def counted(*args, **kwargs):
+        read.append(1)
+        return forward(*args, **kwargs)
+
+    monkeypatch.setattr(model.base_model.encoder.base_model, "forward", counted)
+    torch.manual_seed(3)
+    again = gradients(model, ids, mask)
+    after = torch.get_rng_state()
+    twice = len(read)
+    monkeypatch.setattr(
+        "lib.backbones.hierarchical.model.checkpoint", lambda function, *values, use_reentrant: function(*values)
+    )
+    torch.manual_seed(3)
+    once = gradients(model, ids, mask)
+    assert twice == 2 * (len(read) - twice)
+    torch.testing.assert_close(again, once, atol=1e-6, rtol=1e-4)
+    assert torch.equal(after, torch.get_rng_state()), "what is drawn next, too"
+
+
+def test_a_training_keeps_the_activations_of_one_group(build):
+    """What autograd holds at a time grows with the group, and not with the document."""
+
+    class Kept:
+        """A saved tensor; its size counts as long as autograd holds it."""
+
+        now = most = 0
+
+        def __init__(self, tensor):
+            self.tensor = tensor
+            Kept.now += tensor.numel()
+            Kept.most = max(Kept.most, Kept.now)
+
+        def __del__(self):
+            Kept.now -= self.tensor.numel()
+
+    def most(group, segments):
+        model = build(group=group, segment=16, overlap=0).train()
+        Kept.now = Kept.most = 0
+        with torch.autograd.graph.saved_tensors_hooks(Kept, lambda kept: kept.tensor):
+            model(document(14 * segments)[None], labels=torch.tensor([0])).loss.backward()
+        return Kept.most
+
+    assert most(2, 16) < 0.3 * most(16, 16)
+    assert most(2, 32) < 1.2 * most(2, 16)
+
+
+@every_pooling
+def test_a_prediction_reads_each_group_once(pooling, build, monkeypatch):
+    monkeypatch.setattr(
+        "lib.backbones.hierarchical.model.checkpoint", lambda *_, **__: pytest.fail("nothing is learnt")
+    )
+    model, ids = build(group=1, pooling=pooling), document(41)[None]
+    model(ids)
+    with torch.no_grad():
+        model.train()(ids)
+
+
+# Weights
+
+
+def test_parts_of_the_weights_are_the_encoders(build):
+    plain = build("bert").base_model.encoder
+    counts, of_encoder = count_parameters(build("bert", pooling="transformer")), count_parameters(plain)
+    for part in ("backbone", "embeddings", "attention", "feed_forward", "norms"):
+        assert counts[part] == of_encoder[part], part
+    assert counts["total"] == counts["backbone"] + counts["head"]
+    assert counts["head"] > count_parameters(build("bert"))["head"]
+    assert "other" not in counts
+
+
+def test_adapters_train_beside_a_head_that_trains_as_ever(build):
+    model = build(pooling="transformer")
+    Adapters(model, Lora(r=2, alpha=2, targets=["query"]), seed=0, start=None)
+    trains = {name for name, weight in model.named_parameters() if weight.requires_grad}
+    assert all(".lora_" in name or name.startswith(("pool.", "head.")) for name in trains)
+    assert {"pool.norm.weight", "head.0.weight"} <= trains
+    before = model.train()(document(41)[None], labels=torch.tensor([1])).loss
+    before.backward()
+    assert all(model.get_parameter(name).grad is not None for name in trains)
+
+
+def test_blocks_and_embeddings_to_freeze_are_the_encoders(build):
+    model = build().base_model
+    assert len(model.layers) == model.config.parameters.blocks() == 2
+    assert model.embeddings is model.encoder.base_model.embeddings
+
+
+def test_mixed_precision_reads_groups_again(build):
+    model = build(group=2, pooling="transformer").train()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        loss = model(document(41)[None], labels=torch.tensor([1])).loss
+    loss.backward()
+    assert all(weight.grad.isfinite().all() for weight in model.parameters())
+
+
+def test_one_kind_of_input_is_expected(build):
+    model, ids = build("bert", "AutoModel"), document(5)[None]
+    with pytest.raises(ValueError, match="exactly one"):
+        model(ids, inputs_embeds=model.get_input_embeddings()(ids))
+    with pytest.raises(ValueError, match="exactly one"):
+        model()

@@ -1,0 +1,82 @@
+"""Settings of the backbone that reads segments, by themselves."""
+
+import pytest
+from pydantic import ValidationError
+
+from lib.attention.parameters import MECHANISMS
+from lib.backbones.parameters import BACKBONES
+
+SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+ENCODER = {"kind": "encoder", **SMALL}
+BERT = {"kind": "pretrained", "architecture": {"model_type": "bert", **SMALL, "max_position_embeddings": 512}}
+
+
+def parsed(encoder=ENCODER, **changes):
+    return BACKBONES.parse({"kind": "hierarchical", "encoder": encoder, **changes})
+
+
+def test_what_it_owes_is_what_its_encoder_does():
+    parameters = parsed(BERT)
+    assert parameters.longest() is None
+    assert parameters.blocks() == 2
+    assert parameters.family == "bert, bidirectional, segments"
+    assert parameters.abilities == {"states"}
+    assert not parameters.quantized
+    assert parsed({"kind": "recurrent"}).linear_layers == frozenset()
+
+
+def test_a_mechanism_goes_to_the_encoder():
+    parameters = parsed()
+    assert parameters.takes_mechanism
+    assert parameters.held_mechanism is None
+    held = parameters.with_mechanism(MECHANISMS.parse({"kind": "favor", "nb_features": 8}))
+    assert held.held_mechanism.kind == held.encoder.mechanism.kind == "favor"
+    assert held.linear_layers == held.encoder.linear_layers
+    assert parameters.needs_mechanism
+    assert parsed(BERT).takes_mechanism
+    assert not parsed(BERT).needs_mechanism
+    assert not parsed({"kind": "recurrent"}).takes_mechanism
+
+
+def test_settings_survive_json():
+    parameters = parsed(BERT, pooling="transformer", group=3)
+    assert BACKBONES.parse(parameters.model_dump(mode="json")) == parameters
+
+
+def test_tokens_in_two_segments_count_twice():
+    plain, segments = BACKBONES.parse(BERT), parsed(BERT, segment=512, overlap=64)
+    assert segments.products_per_token(400, 0) == plain.products_per_token(400, 0)
+    found = segments.products_per_token(4096, 0)
+    assert found == pytest.approx(plain.products_per_token(512, 0) * 512 / 446)
+    assert found < plain.products_per_token(4096, 0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"overlap": 8, "segment": 10}, r"overlap = 8: a segment of 10 tokens would bring no new one.*at most 7"),
+        ({"segment": 600, "encoder": BERT}, "segment = 600, but the encoder reads 512 tokens at most"),
+        ({"encoder": {"kind": "tfidf"}}, "encoder: a backbone of kind tfidf gives no states"),
+        ({"encoder": {"kind": "hierarchical", "encoder": BERT}}, "encoder: a backbone of kind hierarchical gives no"),
+        ({"document_layers": 3}, "document_layers = 3 does nothing with pooling = 'mean'"),
+        ({"pooling": "transformer", "document_heads": 3}, "document_heads = 3 does not divide the encoder's width 16"),
+        ({"encoder": {"kind": "encoder", "hidden": 3}}, "hidden"),
+    ],
+)
+def test_what_cannot_be_is_refused(changes, message):
+    with pytest.raises(ValidationError, match=message):
+        parsed(**{"encoder": ENCODER} | changes)
+
+
+def test_weights_come_from_its_encoder_or_its_own_kind():
+    plain, mean, most = BACKBONES.parse(BERT), parsed(BERT), parsed(BERT, pooling="max")
+    transformer, deep = (parsed(BERT, pooling="transformer", document_layers=layers) for layers in (2, 3))
+    assert not list(mean.obstacles(plain))
+    assert not list(mean.obstacles(most))
+    assert not list(mean.obstacles(parsed(BERT, segment=100, overlap=0, group=1)))
+    assert list(plain.obstacles(mean)) == [
+        "a backbone of kind pretrained cannot take over weights of kind hierarchical"
+    ]
+    assert list(mean.obstacles(transformer)) == ["pooling is mean, but the weights come from transformer"]
+    assert list(deep.obstacles(transformer)) == ["document_layers is 3, but the weights come from 2"]
+    assert "hidden_size" in next(parsed(ENCODER).obstacles(BACKBONES.parse(ENCODER | {"hidden_size": 32})))
