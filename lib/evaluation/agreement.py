@@ -26,14 +26,14 @@ def agreement_sums(states: Tensor, targets: Tensor, real: Tensor) -> Tensor:
     found, expected = (each[real].double() for each in (states, targets))  # [L, D]
     lengths = real.sum(dim=1)
     document = torch.arange(len(real), device=real.device).repeat_interleave(lengths)
-    pooled = [rows.new_zeros(len(real), rows.shape[1]).index_add(0, document, rows) for rows in (found, expected)]
+    own, other = (rows.new_zeros(len(real), rows.shape[1]).index_add(0, document, rows) for rows in (found, expected))
     scalars = [
         lengths.sum(),
         torch.tensor(len(real), device=real.device),
         (found - expected).square().sum(),
         expected.square().sum(),
         functional.cosine_similarity(found, expected, dim=-1).sum(),
-        functional.cosine_similarity(*pooled, dim=-1).sum(),  # of sums as of means
+        functional.cosine_similarity(own, other, dim=-1).sum(),  # of sums as of means
     ]
     return torch.cat([torch.stack([scalar.double() for scalar in scalars]), expected.sum(dim=0)])
 
