@@ -14,6 +14,7 @@ from run_records import scope_of, write_run
 from lib.core.errors import DataError, ProjectError
 from lib.core.program import run as run_program
 from lib.results.figures.score_time import Parameters, draw
+from lib.results.quantities import quantity
 from lib.results.style import STYLE, save_figure
 
 PROGRAM = Path(__file__).resolve().parents[4] / "scripts/figure.py"
