@@ -23,19 +23,16 @@ def agreement_sums(states: Tensor, targets: Tensor, real: Tensor) -> Tensor:
     Returns:
         `SCALARS`, and the sum of the target's states [6 + D], in float64.
     """
-    found, expected = (each[real].double() for each in (states, targets))  # [L, D]
-    lengths = real.sum(dim=1)
-    document = torch.arange(len(real), device=real.device).repeat_interleave(lengths)
-    own, other = (rows.new_zeros(len(real), rows.shape[1]).index_add(0, document, rows) for rows in (found, expected))
+    found, expected = (each.double().masked_fill(~real[:, :, None], 0) for each in (states, targets))
     scalars = [
-        lengths.sum(),
+        real.sum(),
         torch.tensor(len(real), device=real.device),
         (found - expected).square().sum(),
         expected.square().sum(),
-        functional.cosine_similarity(found, expected, dim=-1).sum(),
-        functional.cosine_similarity(own, other, dim=-1).sum(),  # of sums as of means
+        functional.cosine_similarity(found, expected, dim=-1).sum(),  # 0 at padding
+        functional.cosine_similarity(found.sum(dim=1), expected.sum(dim=1), dim=-1).sum(),  # of sums as of means
     ]
-    return torch.cat([torch.stack([scalar.double() for scalar in scalars]), expected.sum(dim=0)])
+    return torch.cat([torch.stack([scalar.double() for scalar in scalars]), expected.sum(dim=(0, 1))])
 
 
 def agreement(sums: np.ndarray) -> dict[str, float]:

@@ -87,6 +87,8 @@ def test_a_student_with_the_teachers_mechanism_and_weights_has_no_loss():
         student = model(seed=3, every_layer=every_layer)
         student.learn_from(model(seed=3))
         assert student(**batch()).loss.item() < 1e-12
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert student(**batch()).loss.item() < 1e-12
 
 
 def test_the_teacher_is_neither_a_part_nor_trained_nor_changed(student):
