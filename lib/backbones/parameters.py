@@ -91,6 +91,10 @@ class BackboneParameters(KindParameters):
         """Return how many blocks there are to freeze; None = freezing is not available."""
         return None
 
+    def width(self) -> int | None:
+        """Return how wide its states are; None = known once a model is there."""
+        return getattr(self, "hidden_size", None)
+
     def obstacles(self, before: "BackboneParameters") -> Iterator[str]:
         """Yield why these parameters cannot take over the weights of a backbone with the parameters `before`."""
         if before.kind != self.kind:
@@ -129,6 +133,10 @@ class ArchitectureParameters(BackboneParameters):
     def family(self) -> str:
         """The type of the architecture."""
         return self.architecture["model_type"]
+
+    def width(self) -> int | None:
+        """See `BackboneParameters.width`."""
+        return self.architecture.get("hidden_size")
 
     def rows(self, tokens: int) -> int:
         """Return how many word embeddings there are; a published vocabulary may have more than its tokeniser."""

@@ -60,7 +60,8 @@ class RunRecord(NamesRun):
 
     task: str
     parents: dict[str, Parent]
-    """`start` (the run whose weights it starts from), `tokenizer`, and the data by split."""
+    """`start` (the run whose weights it starts from), `tokenizer`, `teacher` (the weights of the model whose states it
+    learns), and the data by split."""
     parameters: dict[str, int]
     """Numbers of weights: `total` and, of a model with a head, `backbone` and `head`; also those of the backbone's
     parts, see `lib.training.record.count_parameters`. `trainable`, of a run with adapters: those of adapters and head.

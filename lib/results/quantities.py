@@ -40,7 +40,7 @@ class Quantity:
     @property
     def smaller_is_better(self) -> bool:
         """Whether it is a cost or a loss."""
-        return not self.score or self.source.endswith(("loss", "perplexity"))
+        return not self.score or self.source.endswith(("loss", "perplexity", "unexplained_variance"))
 
 
 QUANTITIES = {

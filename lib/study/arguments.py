@@ -38,6 +38,9 @@ def read_run_as(
     arguments.add_argument("--tokenizer", metavar="FOLDER", help="in place of `tokenizer` of the config")
     arguments.add_argument("--start", metavar="FOLDER", help="weights to start from, in place of `start` of the config")
     arguments.add_argument(
+        "--teacher", metavar="FOLDER", help="weights of the teacher, in place of `task.teacher_weights` of the config"
+    )
+    arguments.add_argument(
         "--settings-from", metavar="FILE", help="best settings of a search, by dotted name, in place of the config's"
     )
     arguments.add_argument("--execution", help="in place of `execution` of the config: a path, or JSON")
@@ -57,6 +60,8 @@ def read_run_as(
     if options.start:
         folder = Path(options.start)
         settings["start"] = {"run": str(folder.parent) if folder.name == MODEL else None, "checkpoint": str(folder)}
+    if options.teacher:
+        settings["task"] |= {"teacher_weights": options.teacher}
     if options.execution:
         settings["execution"] = read_mapping(options.execution)
     return read_settings(kind, settings), options.out, options.work, options.code

@@ -109,12 +109,29 @@ class Graph:
         Raises:
             pydantic.ValidationError: the backbone cannot hold the mechanism.
         """
-        names = self.names_at(model, stage, dataset)
-        if names not in self._backbones:
-            backbone, mechanism = self.experiment.backbones[names[0]], names[1]
+        return self._backbone(*self.names_at(model, stage, dataset))
+
+    def backbone_before(self, model: str, stage: str, dataset: str) -> BackboneParameters:
+        """Return the backbone of a model before a stage, which it need not pass, with its attention mechanism.
+
+        That is the backbone of the run that it would start from at the stage or, without one, the one that it has from
+        the beginning.
+
+        Raises:
+            pydantic.ValidationError: the backbone cannot hold the mechanism.
+        """
+        if parent := self.parent_stage(model, stage):
+            return self.backbone_at(model, parent, self.parent_dataset(stage, parent, dataset))
+        first = self.experiment.models[model]
+        return self._backbone(first.backbone, first.mechanism)
+
+    def _backbone(self, name: str, mechanism: str | None) -> BackboneParameters:
+        """Return the backbone of that name, with the mechanism of that name."""
+        if (name, mechanism) not in self._backbones:
+            backbone = self.experiment.backbones[name]
             with_mechanism = mechanism and backbone.with_mechanism(self.experiment.mechanisms[mechanism])
-            self._backbones[names] = with_mechanism or backbone
-        return self._backbones[names]
+            self._backbones[name, mechanism] = with_mechanism or backbone
+        return self._backbones[name, mechanism]
 
     def names_at(self, model: str, stage: str, dataset: str | None) -> tuple[str, str | None]:
         """Return the names of backbone and mechanism of a model at a stage; see `backbone_at`."""

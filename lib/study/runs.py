@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lib.backbones.parameters import BackboneParameters
 from lib.core.identity import RunId
@@ -13,6 +13,14 @@ from lib.data.sections import Corpus, Dataset
 from lib.study.graph import Graph
 from lib.study.stages import Work
 from lib.study.tuning import Tuning
+
+
+class Beside(NamedTuple):
+    """A model that runs beside the one that trains, which learns its states."""
+
+    weights: RunId | ForeignStart
+    """The run that leaves its weights, or where they come from otherwise."""
+    backbone: BackboneParameters
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,8 @@ class Run:
     """Weights that no run of the study makes, if it starts from such."""
     teacher: RunId | None
     """The run whose model teaches it."""
+    imitated: Beside | None
+    """The model whose states it learns."""
     settings_from: str | None
     """The stage whose search chooses some of its settings."""
     tuning: Tuning | None
@@ -93,9 +103,12 @@ def derive(graph: Graph, run: RunId, variant: Mapping[str, Setting]) -> Run:
     parent = _parent(graph, run) if reads_tokens else None
     start = experiment.models[model].start if reads_tokens and parent is None else None
     teacher = work.task.taught_by()
+    imitated = _imitated(graph, run, work)
 
     settings: dict[str, Any] = {"stage": stage, "model": model, "dataset": dataset, "seed": run.seed}
     settings |= {"task": work.task.model_dump(mode="json"), "backbone": backbone.model_dump(mode="json")}
+    if imitated:
+        settings["task"] |= {"teacher_backbone": imitated.backbone.model_dump(mode="json")}
     if variant:
         settings["variant"] = variant
     if work.task.labelled:
@@ -125,6 +138,7 @@ def derive(graph: Graph, run: RunId, variant: Mapping[str, Setting]) -> Run:
         parent=parent,
         start=start if isinstance(start, ForeignStart) else None,
         teacher=None if teacher is None else run._replace(model=graph.owner(teacher, stage, dataset), variant=""),
+        imitated=imitated,
         settings_from=section.settings_from if trains else None,
         tuning=section.tuning,
         trains=trains,
@@ -141,6 +155,16 @@ def _parent(graph: Graph, run: RunId) -> RunId | None:
     assert dataset is not None  # the study was checked
     seeds = graph.seeds_of(stage, dataset)
     return RunId(stage, graph.owner(run.model, stage, dataset), dataset, run.seed if run.seed in seeds else seeds[0])
+
+
+def _imitated(graph: Graph, run: RunId, work: Work) -> Beside | None:
+    """Return the model whose states a run learns, as it is before the stage."""
+    name = work.task.imitates()
+    if name is None:
+        return None
+    weights = _parent(graph, run._replace(model=name)) or graph.experiment.models[name].start
+    assert isinstance(weights, RunId | ForeignStart)  # the study was checked
+    return Beside(weights, graph.backbone_before(name, run.stage, run.dataset))
 
 
 def as_json(value: Any) -> str:

@@ -48,6 +48,17 @@ class TaskParameters(KindParameters):
         """Return the model whose scores of the training documents are learnt beside their labels; None = none."""
         return None
 
+    def imitates(self) -> str | None:
+        """Return the model whose states are learnt while it runs beside; None = none.
+
+        A task that does has the fields `teacher_backbone` and `teacher_weights`, which a run of a study is given.
+        """
+        return None
+
+    def folders(self) -> dict[str, str]:
+        """Return the folders that a run of it reads beside those of any run, by what they are called in its record."""
+        return {}
+
     def problems_of_labels(self, labels: Sequence[str]) -> Iterator[str]:
         """Yield why the task cannot be done with these classes, as sentences that begin with the setting at fault."""
         yield from ()

@@ -313,12 +313,12 @@ def _is_finished(folder: Path) -> bool:
 
 
 def parents_of(run: RunSettings) -> dict[str, Parent]:
-    """Return what `run` starts from: data by split, tokeniser, weights.
+    """Return what `run` starts from: data by split, tokeniser, weights, and what else its task reads.
 
     Raises:
         DataError: one of them cannot be read.
     """
-    places: dict[str, Path] = {split: Path(folder) for split, folder in run.data.items()}
+    places: dict[str, Path] = {name: Path(folder) for name, folder in (run.data | run.task.folders()).items()}
     if run.tokenizer is not None:
         places["tokenizer"] = Path(run.tokenizer)
     if run.start is not None:

@@ -13,6 +13,7 @@ from lib.core.files import read_mapping
 from lib.core.identity import RunId
 from lib.core.kinds import Axis
 from lib.core.record import MODEL
+from lib.core.weights import ForeignStart
 from lib.study.runs import Run, as_json
 from lib.study.study import Study
 from lib.tasks.parameters import TASKS
@@ -117,6 +118,13 @@ class Plan:
             return [self.paths.model(run.parent)]
         return [self.paths.weights(run.start)] if run.start else []
 
+    def teacher(self, run: Run) -> list[str]:
+        """Return the folder of the weights of the model whose states a run learns, if it learns any."""
+        if run.imitated is None:
+            return []
+        source = run.imitated.weights
+        return [self.paths.weights(source) if isinstance(source, ForeignStart) else self.paths.model(source)]
+
     def input_of(self, folder: str) -> str:
         """Return the file that a rule waits for before it reads `folder`: if that is the model of a run, its record."""
         path = folder.removeprefix(f"{self.paths.results}/runs/").removesuffix(f"/{MODEL}")
@@ -166,8 +174,11 @@ class Plan:
             modules.append("lib.training.evaluate_texts")
         if run.measures:
             modules += ["lib.training.geometry", _module(BACKBONES, backbone.kind, "projections")]
-        if mechanism := backbone.held_mechanism:
-            modules += [_module(MECHANISMS, mechanism.kind, part) for part in ("mechanism", "parameters")]
+        if run.imitated:
+            modules += [_module(BACKBONES, run.imitated.backbone.kind, part) for part in ("backbone", "parameters")]
+        for each in (backbone, run.imitated and run.imitated.backbone):
+            if mechanism := each and each.held_mechanism:
+                modules += [_module(MECHANISMS, mechanism.kind, part) for part in ("mechanism", "parameters")]
         if run.tuning:
             modules.append("lib.study.tuning")
         return code_digest(f"scripts/{self.program(run)}.py", *modules)
@@ -180,6 +191,7 @@ class Plan:
                 backbone=run.backbone,
                 recipe=work.recipe,
                 predicted_share=work.task.predicted_share(),
+                beside=run.imitated and run.imitated.backbone,
                 max_tokens=run.max_tokens or run.corpus.max_tokens,
                 token_lengths=self.paths.token_lengths(run.id.dataset, str(run.reading)),
             )

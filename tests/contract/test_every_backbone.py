@@ -70,6 +70,7 @@ HEADS = {
     "sequence_classification": "AutoModelForSequenceClassification",
     "token_classification": "AutoModelForTokenClassification",
 }
+AUTO = HEADS | {None: "AutoModel", "imitation": "AutoModelForPreTraining"}
 CLASSES = 3
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(35))]
 every_backbone = pytest.mark.parametrize("name", EXAMPLES)
@@ -95,7 +96,7 @@ def build(tokenizer):
         backbone = BACKBONES.load(parameters.kind, "backbone").Backbone(parameters, seed=seed)
         config = backbone.config(tokenizer, {"num_labels": CLASSES} | options)
         torch.manual_seed(seed)
-        return getattr(transformers, HEADS[head] if head else "AutoModel").from_config(config).eval()
+        return getattr(transformers, AUTO[head]).from_config(config).eval()
 
     return make
 
@@ -275,6 +276,31 @@ def test_mixed_precision_trains(name, head, build):
     loss.backward()  # in the mode of the forward pass, of which a part may be repeated for it
     assert all(weight.grad.isfinite().all() for weight in model.parameters())
     torch.testing.assert_close(loss.item(), model.eval()(**batch(head, 17, 9)).loss.item(), rtol=0.1, atol=0)
+
+
+@every_backbone
+@pytest.mark.parametrize("every_layer", [False, True])
+def test_states_are_learnt_from_a_teacher(name, every_layer, build, tmp_path):
+    teacher, same, student = (build(name, "imitation", seed=seed) for seed in (1, 1, 2))
+    for model in (same, student):
+        model.every_layer = every_layer
+        model.learn_from(teacher)
+    values, losses = batch("masked_lm", 17, 9, 4), []
+    assert same(**values).loss.item() < 1e-10
+    optimiser = torch.optim.AdamW(student.train().parameters(), lr=1e-2)
+    for _ in range(5):
+        loss = student(**values).loss
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < losses[0] < math.inf
+    student.save_pretrained(tmp_path)
+    later = build(name, "masked_lm", seed=3)
+    backbone_of(name).load_weights(later, tmp_path)
+    own, given = later.base_model.state_dict(), student.base_model.state_dict()
+    assert own.keys() == given.keys()
+    assert all(torch.equal(tensor, own[key]) for key, tensor in given.items())
 
 
 # Weights

@@ -21,6 +21,7 @@ TASKS = {
     "tapt": "masked_lm",
     "finetune": "sequence_classification",
     "tag": "token_classification",
+    "imitate": "imitation",
 }
 MAX_TOKENS = 32
 
@@ -130,6 +131,36 @@ def settings(corpus, tagged):
 def run_of(settings):
     """Return checked settings of a run; arguments as of `settings`."""
     return lambda stage, **changes: RunSettings.model_validate(settings(stage, **changes))
+
+
+@pytest.fixture(scope="session")
+def imitation(settings, tmp_path_factory):
+    """Return settings of a run that learns the states of a model with exact attention by FAVOR+, from its weights.
+
+    Arguments as of `settings`. First weights are large, so that FAVOR+ is far from exact attention.
+    """
+    backbone = {"initializer_range": 0.2}
+    values = settings("pretrain", backbone=backbone)
+    folder = tmp_path_factory.mktemp("teacher") / "run"
+    train(RunSettings.model_validate(values), folder)
+
+    def make(**changes):
+        task = {
+            "kind": "imitation",
+            "teacher": "sdpa",
+            "teacher_backbone": values["backbone"],
+            "teacher_weights": str(folder / "model"),
+        }
+        own = {
+            "model": "favor-m16",
+            "start": {"run": str(folder), "checkpoint": str(folder / "model")},
+        }
+        mechanism = {"mechanism": {"kind": "favor", "nb_features": 16}}
+        changes["task"] = task | changes.get("task", {})
+        changes["backbone"] = backbone | mechanism | changes.get("backbone", {})
+        return settings("imitate", **own | changes)
+
+    return make
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from lib.study.run import RunSettings
 from lib.training.observers import Observer
 from lib.training.run import train
 from lib.training.trainer import Trainer
@@ -60,6 +61,14 @@ def test_so_they_do_where_texts_of_unequal_length_are_written(run_of, gradients_
     backbone = {"kind": "encoder_decoder", "architecture": {"model_type": "t5", **sizes}}
     task = {"kind": "text_to_text", "targets": ["bal", "kut kit kal"]}
     assert_alike(gradients_of_first_step, run_of, "finetune", task=task, backbone=backbone)
+
+
+@pytest.mark.parametrize("layers", ["last", "all"])
+def test_so_they_do_where_states_are_learnt(layers, imitation, gradients_of_first_step):
+    def run_of(stage, **changes):
+        return RunSettings.model_validate(imitation(**changes))
+
+    assert_alike(gradients_of_first_step, run_of, "imitate", task={"layers": layers}, backbone=DROPOUTS)
 
 
 def assert_alike(gradients_of_first_step, run_of, stage, **changes):

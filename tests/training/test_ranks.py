@@ -79,6 +79,12 @@ RUNS = {
         {"batch_size": 7, "lora": {"r": 4, "dropout": 0.0}, "max_grad_norm": 0.1},
         {"micro_batch_tokens": 96, "workers": 1},
     ),
+    "states-favor": (
+        "imitate",
+        {"backbone": DROPOUTS, "task": {"layers": "all"}},
+        {"batch_size": 7},
+        {"micro_batch_tokens": 64},
+    ),
     "texts": (
         "finetune",
         {
@@ -92,10 +98,10 @@ RUNS = {
 SPEED = ["seconds", "tokens_per_second", "peak_memory_mb"]
 
 
-def values_of(settings, name):
+def values_of(settings, imitation, name):
     stage, changes, recipe, execution = RUNS[name]
-    execution = {"device": "cpu"} | execution
-    return settings(stage, model=name, **changes, recipe={"epochs": 1} | recipe, execution=execution)
+    changes |= {"model": name, "recipe": {"epochs": 1} | recipe, "execution": {"device": "cpu"} | execution}
+    return imitation(**changes) if stage == "imitate" else settings(stage, **changes)
 
 
 def environment():
@@ -103,12 +109,12 @@ def environment():
 
 
 @pytest.fixture(scope="module")
-def folder(settings, tmp_path_factory):
+def folder(settings, imitation, tmp_path_factory):
     """Where the runs have been trained by one process, `one/<name>`, and by two, `two/<name>`."""
     folder = tmp_path_factory.mktemp("ranks")
     pairs = []
     for name in RUNS:
-        values = values_of(settings, name)
+        values = values_of(settings, imitation, name)
         path = folder / f"{name}.yaml"
         path.write_text(yaml.safe_dump(values))
         train(RunSettings.model_validate(values), folder / "one" / name)

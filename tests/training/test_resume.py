@@ -30,17 +30,19 @@ RUNS = [
     ),
     ("tag", {"mechanism": {"kind": "sdpa"}}, ONE_CYCLE | {"steps": 41, "evaluate_every": 7}),
     ("tag", {"mechanism": {"kind": "sdpa"}}, {"lora": {"r": 4}}),
+    ("imitate", {}, {"evaluate_every": 7}),
 ]
 
 
 @pytest.fixture(scope="module")
-def counts(settings, tmp_path_factory):
+def counts(settings, imitation, tmp_path_factory):
     """What scripts/tools/torture.py counted, a mapping per run."""
     folder = tmp_path_factory.mktemp("torture")
     configs = []
     for number, (stage, backbone, recipe) in enumerate(RUNS):
         configs.append(folder / f"{number}.yaml")
-        values = settings(stage, backbone=backbone, recipe={"epochs": 2, "batch_size": 8} | recipe)
+        changes = {"backbone": backbone, "recipe": {"epochs": 2, "batch_size": 8} | recipe}
+        values = imitation(**changes) if stage == "imitate" else settings(stage, **changes)
         configs[-1].write_text(json.dumps(values))
     torture = [sys.executable, ROOT / "scripts/tools/torture.py", "--kills", "2", "--out", folder / "out", *configs]
     process = subprocess.run(

@@ -54,6 +54,7 @@ if plan.study.execution.runs == "made":
             data=lambda w: list(plan.data(run(w)).values()),
             tokenizer=lambda w: plan.tokenizer(run(w)),
             start=lambda w: [plan.input_of(folder) for folder in plan.start(run(w))],
+            teacher=lambda w: [plan.input_of(folder) for folder in plan.teacher(run(w))],
             best=lambda w: plan.settings_from(run(w)),
         output:
             config=plan.paths.config(RUN),
@@ -73,7 +74,8 @@ if plan.study.execution.runs == "made":
             settings=lambda w: run(w).settings,
             splits=lambda w: list(plan.data(run(w))),
             tokenizer=lambda w, input: optional("--tokenizer", input.tokenizer),
-            start=lambda w: optional("--start", plan.start(run(w))),
+            # In one parameter, so that the command of runs without a teacher stays as it was.
+            start=lambda w: [*optional("--start", plan.start(run(w))), *optional("--teacher", plan.teacher(run(w)))],
             best=lambda w, input: optional("--settings-from", input.best),
             folder=plan.paths.folder(RUN),
             code=lambda w: plan.code(run(w)),

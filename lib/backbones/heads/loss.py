@@ -39,6 +39,21 @@ def select(rows: Tensor, labels: Tensor, scored: Tensor | None) -> tuple[Tensor,
     return rows.flatten(0, 1).index_select(0, scored), labels.index_select(0, scored)
 
 
+def squared_error(states: Tensor, targets: Tensor, num_items_in_batch: Tensor | int | None = None) -> Tensor:
+    """Return the mean squared difference of tokens' states: of a token, the mean over its numbers.
+
+    Args:
+        states: [L, D].
+        targets: [L, D].
+        num_items_in_batch: tokens over all parts of the batch; None = those at hand.
+
+    Returns:
+        Scalar in float32.
+    """
+    total = (states.float() - targets.float()).square().mean(dim=-1).sum()
+    return total / (len(states) if num_items_in_batch is None else num_items_in_batch)
+
+
 def distillation(
     logits: Tensor, teacher_logits: Tensor, temperature: float, num_items_in_batch: Tensor | int | None = None
 ) -> Tensor:

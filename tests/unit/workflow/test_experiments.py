@@ -237,3 +237,17 @@ def test_a_model_that_shares_its_run_may_be_named_too(new_experiment, tmp_path):
     assert new_experiment("pretrain", "a", "--model", "swap", study=study).backbone.mechanism.kind == "sdpa"
     run = new_experiment("tapt", "b", "--model", "swap", "--dataset", "imdb", study=study)
     assert run.backbone.mechanism.kind == "favor"
+
+
+def test_a_run_that_imitates_is_told_of_its_teacher(tmp_path, program):
+    model = {"backbone": "encoder", "mechanism": "sdpa", "changes": {"copy": {"mechanism": "favor-m64"}}}
+    stage = SMALL["experiment"]["stages"]["pretrain"] | {
+        "start": "pretrain", "task": {"kind": "imitation", "teacher": "sdpa"}, "models": ["swapped"],
+    }  # fmt: skip
+    path = tmp_path / "study.yaml"
+    values = changed(SMALL, ("experiment/stages/copy", stage), ("experiment/models/swapped", model))
+    path.write_text(json.dumps(values))
+    program("copy", "first", study=path)
+    run = RunSettings.model_validate(yaml.safe_load((tmp_path / "copy" / "first" / CONFIG).read_text()))
+    assert run.task.teacher_weights == "results/runs/pretrain/sdpa/wikipedia/seed-1/model"
+    assert run.task.teacher_backbone["mechanism"]["kind"] == "sdpa"

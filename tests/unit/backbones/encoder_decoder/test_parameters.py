@@ -42,6 +42,7 @@ def test_it_reads_tokens_writes_texts_and_has_no_other_model():
         "sequence_classification": {},
         "masked_lm": {},
         "span_detection": {},
+        "imitation": {"teacher": "sdpa"},
     }
     trains = {kind: TASKS.parse({"kind": kind} | fields).trains(parameters) for kind, fields in tasks.items()}
     assert trains == dict.fromkeys(tasks, False) | {"text_to_text": True}

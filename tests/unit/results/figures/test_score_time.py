@@ -14,6 +14,7 @@ from run_records import scope_of, write_run
 from lib.core.errors import DataError, ProjectError
 from lib.core.program import run as run_program
 from lib.results.figures.score_time import Parameters, draw
+from lib.results.quantities import quantity
 from lib.results.style import STYLE, save_figure
 
 PROGRAM = Path(__file__).resolve().parents[4] / "scripts/figure.py"
@@ -209,3 +210,8 @@ def test_no_marker_hides_another(tmp_path):
         colours = {model: to_rgb(points[model].get_color()) for model in ("sdpa", "lsh-h2-c64", "favor-m64")}
     for model, colour in colours.items():
         assert (abs(image - colour).max(axis=2) < 0.02).sum() > 20, model
+
+
+@pytest.mark.parametrize("metric", ["loss", "perplexity", "unexplained_variance", "token_cosine", "f1"])
+def test_which_scores_are_better_when_they_are_smaller_is_known(metric):
+    assert quantity(f"eval_{metric}").smaller_is_better == (metric not in ("token_cosine", "f1"))

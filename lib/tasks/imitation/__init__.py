@@ -1,0 +1,1 @@
+"""Imitation of another model's states: attention transfer."""

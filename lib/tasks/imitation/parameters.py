@@ -1,0 +1,54 @@
+"""Parameters of imitation."""
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError
+
+from lib.backbones.parameters import BACKBONES
+from lib.core.errors import ConfigError
+from lib.core.sections import check
+from lib.tasks.parameters import TaskParameters
+
+
+class Parameters(TaskParameters):
+    """Imitation: a model learns to give the states of another one, the teacher, for texts without labels.
+
+    The loss is the mean squared error of the states at real tokens. With exact attention in the teacher and another
+    attention in the student, both from the same weights, this is attention transfer.
+    """
+
+    kind: Literal["imitation"]
+    teacher: str = Field(
+        description="Name of the teacher, a model of the study. It is taken as it is before this stage: with the "
+        "weights that it would start from here, and with the backbone and mechanism that it has until then. It need "
+        "not pass this stage. It reads by the same tokeniser, and its states are as wide."
+    )
+    layers: Literal["last", "all"] = Field(
+        "last",
+        description="Which states are learnt: `last`, those of the last layer; `all`, those of every layer, for "
+        "models with as many.",
+    )
+    teacher_backbone: dict[str, Any] | None = Field(
+        None, description="The teacher's backbone. A study leaves it out; the settings of a run hold it."
+    )
+    teacher_weights: str | None = Field(
+        None, description="Folder of the teacher's weights. A study leaves it out; the settings of a run hold it."
+    )
+
+    @check
+    def _teacher_has_a_backbone(self) -> Iterator[str]:
+        if self.teacher_backbone is None:
+            return
+        try:
+            BACKBONES.parse(self.teacher_backbone)
+        except (ConfigError, ValidationError) as error:
+            yield f"teacher_backbone: {error}"
+
+    def imitates(self) -> str | None:
+        """See `TaskParameters.imitates`."""
+        return self.teacher
+
+    def folders(self) -> dict[str, str]:
+        """See `TaskParameters.folders`."""
+        return {"teacher": self.teacher_weights} if self.teacher_weights else {}

@@ -1,0 +1,88 @@
+"""Imitation: a model learns to give the states of another one, which runs beside it.
+
+Shapes: B batch, N tokens.
+"""
+
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from transformers import EvalPrediction, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from lib.backbones.heads.imitation import Imitation
+from lib.backbones.parameters import BACKBONES
+from lib.core.errors import RunError
+from lib.data.labels import IGNORED
+from lib.data.padding import pad_examples
+from lib.evaluation.agreement import agreement, agreement_sums
+from lib.tasks import contract
+from lib.tasks.imitation.parameters import Parameters
+
+
+class Task(contract.Task):
+    """Give the states of a teacher at every real token. The best epoch explains most of their variance on validation.
+
+    The teacher is made anew from its folder whenever a run starts, and no checkpoint holds it; it computes in the
+    run's precision, without dropout and without gradients.
+
+    Source: Romero et al. 2015, "FitNets", for a squared error of states as the loss; Zhang et al. 2024, "The
+        Hedgehog & the Porcupine", for the transfer to another attention in the same model, which learns from attention
+        weights there.
+    """
+
+    auto_model: ClassVar[str] = Imitation.auto_model
+    best: ClassVar[str] = "unexplained_variance"
+    greater_is_better: ClassVar[bool] = False
+    parameters: Parameters
+
+    def model(self, config: PretrainedConfig) -> PreTrainedModel:
+        """See `lib.tasks.contract.Task.model`."""
+        self._student = super().model(config)
+        self._student.every_layer = self.parameters.layers == "all"
+        return self._student
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
+        """See `lib.tasks.contract.Task.collator`; the tokeniser is also what the teacher's vocabulary follows from.
+
+        Raises:
+            ProjectError: the teacher cannot be made as the settings say.
+        """
+        self._student.learn_from(self._teacher(tokenizer))
+        return functools.partial(_collated, pad_token_id=tokenizer.pad_token_id)
+
+    def _teacher(self, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
+        settings = self.parameters
+        if settings.teacher_backbone is None or settings.teacher_weights is None:
+            raise RunError(
+                f"task.teacher: {settings.teacher} names a model of a study, but this run holds no teacher_backbone or "
+                "no teacher_weights. Expected both; copy `backbone` of the teacher's config.yaml, and name the folder "
+                "of its model (--teacher)."
+            )
+        parameters = BACKBONES.parse(settings.teacher_backbone)
+        backbone = BACKBONES.load(parameters.kind, "backbone").Backbone(parameters, seed=self.seed)
+        teacher = super().model(backbone.config(tokenizer, self.model_options()))
+        backbone.check(teacher)
+        backbone.load_weights(teacher, settings.teacher_weights)
+        return teacher
+
+    def prediction_step(self, model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> tuple[None, Tensor, Tensor]:
+        """Return, in place of logits and labels, a row of sums over the batch, and its number of tokens."""
+        with torch.no_grad():
+            outputs = model(**inputs)
+        real = inputs["labels"].ne(IGNORED)
+        number = real.sum().view(1)
+        sums = agreement_sums(outputs.last_hidden_state, outputs.teacher_state, real)
+        return None, torch.cat([outputs.loss.double() * number, sums])[None], number
+
+    def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
+        """Return the loss, and what `lib.evaluation.agreement.agreement` says of the last states."""
+        losses, sums = prediction.predictions[:, 0], prediction.predictions[:, 1:]
+        return {"loss": float(losses.sum() / prediction.label_ids.sum())} | agreement(sums)
+
+
+def _collated(examples: Sequence[Mapping[str, Any]], pad_token_id: int) -> dict[str, Tensor]:
+    """Return input_ids, attention_mask and labels, each [B, N]; labels are the tokens themselves."""
+    batch = pad_examples(examples, pad_token_id)
+    return batch | {"labels": batch["input_ids"].masked_fill(batch["attention_mask"].eq(0), IGNORED)}
