@@ -1,6 +1,6 @@
 """What the backbones share that hold an architecture of transformers: embeddings, and weights that were published.
 
-Shapes: B batch, N tokens, D hidden size.
+Shapes: B batch, N tokens, E width of a word embedding.
 """
 
 import json
@@ -38,7 +38,7 @@ class ArchitecturePreTrainedModel(PreTrainedModel):
     def first_states(
         self, input_ids: Tensor | None, inputs_embeds: Tensor | None, attention_mask: Tensor | None
     ) -> Tensor:
-        """Return the word embeddings [B, N, D], zeros at padding: a weight of zero does not silence what is not finite.
+        """Return the word embeddings [B, N, E], zeros at padding: a weight of zero does not silence what is not finite.
 
         Raises:
             ValueError: not exactly one of `input_ids` and `inputs_embeds`.

@@ -23,7 +23,7 @@ def with_published(values: dict[str, Any]) -> dict[str, Any]:
     names others.
 
     Raises:
-        PydanticCustomError: the model's `config.json` cannot be read.
+        PydanticCustomError: the model's `config.json` cannot be read, or describes no model of a known family.
     """
     published = values.get("published")
     if not isinstance(published, dict):
@@ -36,7 +36,10 @@ def with_published(values: dict[str, Any]) -> dict[str, Any]:
             continue  # the field itself says so
         backbone = {"kind": KIND, **(backbones.get(name) or {})}
         if "architecture" not in backbone:
-            backbone["architecture"] = BACKBONES.load(KIND, "fields").architecture_of(_config(name, place))
+            fields, rules = _config(name, place), BACKBONES.load(KIND, "fields")
+            if problem := rules.problem_of(fields):
+                raise PydanticCustomError("problem", "{text}", {"text": f"published.{name}: its {CONFIG} {problem}"})
+            backbone["architecture"] = rules.architecture_of(fields)
         backbones[name] = backbone
         hub = {"source": "hub", **place}
         local = {"source": "local", "path": place.get("folder")}
@@ -75,7 +78,7 @@ def _read_by(backbone: Any, backbones: dict[str, Any]) -> list[Any]:
     return [backbone, encoder] if isinstance(encoder, str) else [backbone]
 
 
-def _config(name: str, place: dict[str, Any]) -> dict[str, Any]:
+def _config(name: str, place: dict[str, Any]) -> Any:
     try:
         if "folder" in place:
             return json.loads((Path(place["folder"]) / CONFIG).read_text(encoding="utf-8"))

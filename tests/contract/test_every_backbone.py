@@ -13,8 +13,15 @@ from lib.backbones.parameters import BACKBONES
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2}
 PLAIN = SIZES | {"intermediate_size": 32, "num_attention_heads": 4}
 DECODER = PLAIN | {"num_key_value_heads": 2, "head_dim": 4}
-OUTSIDE = {"norm", "final_norm", "encoder.LayerNorm", "encoder.rel_embeddings"}
+OUTSIDE = {"norm", "final_norm", "encoder.LayerNorm", "encoder.rel_embeddings", "encoder.relative_attention_bias"}
 """Modules that are neither first embeddings nor in a block: the last norm, and what is known of distances."""
+
+
+def encoder(model_type, **fields):
+    architecture = {"model_type": model_type, **PLAIN, "max_position_embeddings": 80} | fields
+    return {"kind": "pretrained", "architecture": architecture}
+
+
 EXAMPLES = {
     "sdpa": {"kind": "encoder", "mechanism": {"kind": "sdpa"}, "num_attention_heads": 2, "intermediate_size": 32},
     "rnn": {"kind": "recurrent", "cell": "rnn"},
@@ -48,6 +55,13 @@ EXAMPLES = {
         },
     },
     "modernbert": {"kind": "pretrained", "architecture": {"model_type": "modernbert", **PLAIN, "local_attention": 6}},
+    "distilbert": encoder("distilbert"),
+    "electra": encoder("electra", embedding_size=8),
+    "mpnet": encoder("mpnet"),
+    "longformer": encoder("longformer", attention_window=[4, 8]),
+    "big_bird": encoder("big_bird", block_size=2, num_random_blocks=1),  # sparse from 15 tokens on
+    "nystromformer": encoder("nystromformer", conv_kernel_size=5),
+    "eurobert": encoder("eurobert"),
 }
 SEGMENTS = {"kind": "hierarchical", "segment": 6, "overlap": 1, "group": 2}
 DOCUMENTS = {

@@ -96,6 +96,27 @@ def test_every_family_trains_and_is_loaded_again(family, run_of, tmp_path):
     assert all(torch.equal(model.get_parameter(name), weight) for name, weight in saved.items())
 
 
+ENCODERS = {
+    "distilbert": {},
+    "electra": {"embedding_size": 16},
+    "mpnet": {},
+    "longformer": {"attention_window": [4, 8]},
+    "big_bird": {"block_size": 2, "num_random_blocks": 1},
+    "nystromformer": {"conv_kernel_size": 5},
+    "eurobert": {},
+}
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+def test_every_encoder_trains_and_is_loaded_again(family, run_of, tmp_path):
+    backbone = {"kind": "pretrained", "architecture": ARCHITECTURE | {"model_type": family} | ENCODERS[family]}
+    train(run_of("pretrain", model=family, backbone=backbone), tmp_path / "out")
+    losses = pd.read_csv(tmp_path / "out" / "history.csv")["eval_loss"]
+    assert losses.iloc[-1] < losses.iloc[0]
+    model, saved = AutoModelForMaskedLM.from_pretrained(tmp_path / "out" / "model"), weights(tmp_path / "out" / "model")
+    assert all(torch.equal(model.get_parameter(name), weight) for name, weight in saved.items())
+
+
 def test_a_fine_tuned_decoder_is_loaded_by_transformers(run_of, tmp_path):
     train(run_of("tag", model="llama", backbone=decoder("bidirectional")), tmp_path / "out")
     model = AutoModelForTokenClassification.from_pretrained(tmp_path / "out" / "model")

@@ -6,7 +6,7 @@ Shapes: B batch, N tokens, D hidden size, V vocabulary.
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
-from torch.nn import functional
+from transformers.activations import ACT2FN
 from transformers.modeling_outputs import MaskedLMOutput
 from transformers.utils.generic import can_return_tuple
 
@@ -16,23 +16,27 @@ from lib.backbones.heads.model import TaskModel
 
 
 class VocabularyHead(nn.Module):
-    """From states to vocabulary scores: dense layer, exact GELU, layer norm, decoder with a bias of its own (as BERT).
+    """From states to vocabulary scores: dense layer, activation, layer norm, decoder with a bias of its own (as BERT).
 
-    A configuration without `dense_head` leaves the decoder alone, without a bias (as decoders have it).
+    A configuration without `dense_head` leaves the decoder alone, without a bias (as decoders have it). One with word
+    embeddings of another width than states names it (`word_width`), and one whose activation is not exact GELU names it
+    as `ACT2FN` does (`head_activation`).
     """
 
     def __init__(self, config: BackboneConfig) -> None:
         super().__init__()
         self.is_dense = config.dense_head
+        width = config.word_width if hasattr(config, "word_width") else config.hidden_size
         if self.is_dense:
-            self.dense = nn.Linear(config.hidden_size, config.hidden_size)
-            self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.decoder = nn.Linear(config.hidden_size, config.vocab_size, bias=self.is_dense)
+            self.dense = nn.Linear(config.hidden_size, width)
+            self.activation = ACT2FN[getattr(config, "head_activation", "gelu")]
+            self.layer_norm = nn.LayerNorm(width, eps=config.layer_norm_eps)
+        self.decoder = nn.Linear(width, config.vocab_size, bias=self.is_dense)
 
     def forward(self, states: Tensor) -> Tensor:
         """Map states [..., D] to logits [..., V]."""
         if self.is_dense:
-            states = self.layer_norm(functional.gelu(self.dense(states)))
+            states = self.layer_norm(self.activation(self.dense(states)))
         return self.decoder(states)
 
 

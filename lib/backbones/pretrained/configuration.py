@@ -8,8 +8,10 @@ from transformers import AutoConfig
 from lib.attention.parameters import MECHANISMS
 from lib.backbones.configuration import ArchitectureConfig
 from lib.backbones.pretrained.families import FAMILIES, Direction, Family
+from lib.backbones.pretrained.fields import in_own_names
 from lib.backbones.pretrained.parameters import Parameters
 from lib.backbones.pretrained.positions import longer
+from lib.core.errors import ConfigError
 
 
 class PretrainedBackboneConfig(ArchitectureConfig):
@@ -42,8 +44,10 @@ class PretrainedBackboneConfig(ArchitectureConfig):
         inner = self.inner()
         self.tie_word_embeddings = bool(getattr(inner, "tie_word_embeddings", False))
         self.initializer_range = inner.initializer_range
+        if self.dense_head:  # of encoders, whose heads end in a norm, too
+            self.layer_norm_eps = 1e-12  # DistilBERT has no field for it
         for name in ("layer_norm_eps", "norm_eps"):
-            if hasattr(inner, name):  # of encoders, whose heads end in a norm, too
+            if hasattr(inner, name):
                 self.layer_norm_eps = getattr(inner, name)
 
     @property
@@ -76,18 +80,41 @@ class PretrainedBackboneConfig(ArchitectureConfig):
         """See `BackboneConfig.dense_head`: a head is made of the parts that the family's own language models have."""
         return "dense" in self.family.head
 
+    @property
+    def head_activation(self) -> str:
+        """Activation of the head that predicts tokens, as `ACT2FN` of transformers names it."""
+        field = self.family.head_activation
+        return getattr(self.inner(), field) if field else "gelu"
+
+    @property
+    def word_width(self) -> int:
+        """Width of a word embedding; some families project narrower ones to the width of a state."""
+        return getattr(self.inner(), "embedding_size", None) or self.hidden_size
+
+    @property
+    def first_position(self) -> int:
+        """Position of a document's first token."""
+        family = self.family
+        if family.first_position is None:
+            return 0
+        padding = self.pad_token_id if family.padding is None else family.padding
+        if padding is None:
+            kind = self.architecture["model_type"]
+            raise ConfigError(
+                f"tokeniser: it has no token of its own for padding, behind which the positions of {kind} begin. Use "
+                "the published tokeniser, or one with such a token."
+            )
+        return family.first_position + padding
+
     def fields(self) -> dict[str, Any]:
-        """See `ArchitectureConfig.fields`: some families have another name for the feed-forward layer's width."""
-        fields, name = super().fields(), self.family.feed_forward
-        if name not in fields:
-            width = fields.pop("intermediate_size")
-            fields[name] = None if width == 4 * fields["hidden_size"] else width
+        """See `ArchitectureConfig.fields`."""
+        fields = super().fields()
         if self.attention_dropout is not None:
             fields[self.family.attention_dropout] = self.attention_dropout
         if self.positions:
             fields.pop("rope_scaling", None)  # which is in the rotary parameters by now
             fields |= longer(self.published().inner(), self.family, **self.positions)
-        return fields
+        return in_own_names(fields)
 
     def published(self) -> "PretrainedBackboneConfig":
         """Return the configuration of the model that was published."""

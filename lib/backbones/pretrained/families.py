@@ -30,13 +30,20 @@ class Family:
         words: name of the word embeddings in the base model; what they are a part of holds all first embeddings.
         positions: name of the table of positions in the base model, unless `position_biased_input` is false; None =
             positions are not looked up.
+        projection: name of the projection in the base model from narrower embeddings to the width of a state, which
+            only a model with such embeddings has.
         head: parts of the published language model's head, by those of ours.
         head_activation: field of the configuration that names the activation in that head, if one does.
         gated: whether the feed-forward layer has a third matrix, a gate.
-        feed_forward: field of the configuration that has the width of the feed-forward layer. If it is not
-            `intermediate_size`, null stands there for four times the width of a state.
+        names: its own names of fields, by those that all others share (`hidden_size`, `intermediate_size`, ...).
+        widening: how many times the width of a state its feed-forward layer has where no width is given.
         eager_only: whether it has only the plain implementation of attention.
         first_position: of that table, relative to the number of the padding token; None = the table begins at 0.
+        padding: number that stands for that of the padding token there, whatever the configuration says.
+        unused_positions: how many of `max_position_embeddings` belong to no token.
+        read_alone: whether a document is read without padding, and without documents of other lengths, because its
+            states would depend on them.
+        global_mask: whether it takes a `global_attention_mask`. The first real token then sees all, and all see it.
         undeclared: fields that the code reads, although the configuration of transformers does not declare them.
     """
 
@@ -51,12 +58,18 @@ class Family:
     attends: str = "self_attn"
     words: str = "embed_tokens"
     positions: str | None = None
+    projection: str | None = None
     head: Mapping[str, str] = field(default_factory=lambda: {"decoder": "lm_head"})
     head_activation: str | None = None
     gated: bool = True
-    feed_forward: str = "intermediate_size"
+    names: Mapping[str, str] = field(default_factory=dict)
+    widening: int | None = None
     eager_only: bool = False
     first_position: int | None = None
+    padding: int | None = None
+    unused_positions: int = 0
+    read_alone: bool = False
+    global_mask: bool = False
     undeclared: frozenset[str] = frozenset()
 
 
@@ -86,8 +99,17 @@ _ROBERTA = Family(
     options={"add_pooling_layer": False},
     head={"dense": "lm_head.dense", "layer_norm": "lm_head.layer_norm", "decoder": "lm_head.decoder"},
     first_position=1,
+    unused_positions=2,  # the row of the padding token and the one before it
     **_LIKE_BERT,
     **_PROJECTS_LIKE_BERT,
+)
+_EAGER = replace(
+    _ROBERTA,
+    switches={"bidirectional": {}},
+    eager_only=True,
+    queries=None,
+    keys=None,
+    takes_mechanism=False,
 )
 
 FAMILIES: dict[str, Family] = {
@@ -114,7 +136,14 @@ FAMILIES: dict[str, Family] = {
         words="wte",
         positions="wpe",
         gated=False,
-        feed_forward="n_inner",
+        names={
+            "hidden_size": "n_embd",
+            "intermediate_size": "n_inner",
+            "num_hidden_layers": "n_layer",
+            "num_attention_heads": "n_head",
+            "max_position_embeddings": "n_positions",
+        },
+        widening=4,
         attention_dropout="attn_pdrop",
     ),
     "bert": Family(
@@ -127,6 +156,57 @@ FAMILIES: dict[str, Family] = {
     ),
     "roberta": _ROBERTA,
     "xlm-roberta": _ROBERTA,
+    "distilbert": Family(
+        {"bidirectional": {}},
+        head={"dense": "vocab_transform", "layer_norm": "vocab_layer_norm", "decoder": "vocab_projector"},
+        head_activation="activation",
+        names={
+            "hidden_size": "dim",
+            "intermediate_size": "hidden_dim",
+            "num_hidden_layers": "n_layers",
+            "num_attention_heads": "n_heads",
+            "attention_probs_dropout_prob": "attention_dropout",
+        },
+        **_PROJECTS_LIKE_BERT | {"queries": "q_lin", "keys": "k_lin"},
+        **_LIKE_BERT | {"blocks": "transformer.layer", "attends": "attention"},
+    ),
+    "electra": Family(
+        {"bidirectional": {"is_decoder": False}},
+        projection="embeddings_project",
+        head={
+            "dense": "generator_predictions.dense",
+            "layer_norm": "generator_predictions.LayerNorm",
+            "decoder": "generator_lm_head",
+        },
+        **_LIKE_BERT,
+        **_PROJECTS_LIKE_BERT,
+    ),
+    # It adds biases of distances to its scores.
+    "mpnet": replace(_EAGER, attends="attention.attn", padding=1),
+    "longformer": replace(_EAGER, global_mask=True),
+    # Its blocks are counted from the first token on, and the last one, which all tokens see, may be padding.
+    "big_bird": Family(
+        {"bidirectional": {"is_decoder": False}},
+        options={"add_pooling_layer": False},
+        head=_HEAD_OF_BERT,
+        head_activation="hidden_act",
+        read_alone=True,
+        eager_only=True,
+        # What attends is exchanged with the length of a text; its projections stay.
+        **_LIKE_BERT | {"attends": "attention"},
+    ),
+    # Its convolution of values reaches from padding to tokens.
+    "nystromformer": Family(
+        {"bidirectional": {}},
+        head=_HEAD_OF_BERT,
+        head_activation="hidden_act",
+        first_position=1,
+        padding=1,
+        read_alone=True,
+        eager_only=True,
+        **_LIKE_BERT,
+    ),
+    "eurobert": Family({"bidirectional": {}}, queries="q_proj", keys="k_proj"),
     "deberta-v2": Family(
         {"bidirectional": {}},
         head=_HEAD_OF_BERT,

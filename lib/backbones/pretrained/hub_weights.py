@@ -8,7 +8,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM,
 from transformers.utils import CONFIG_NAME
 
 from lib.backbones.architecture import compare, load_source, read_fields, refuse, take_over, take_over_words
-from lib.backbones.pretrained.fields import BYSTANDERS, RENAMED, architecture_of
+from lib.backbones.pretrained.fields import BYSTANDERS, RENAMED, architecture_of, in_own_names, in_shared_names
 from lib.backbones.pretrained.mechanisms import shared_projections
 from lib.backbones.pretrained.positions import tiled
 from lib.core.errors import RunError
@@ -34,10 +34,10 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
         RunError: the architectures differ, or weights are missing or of another shape. `model` is unchanged.
     """
     config, family = model.config, model.config.family
-    counted = {"pad_token_id"} if family.first_position is not None else set()
+    counted = {"pad_token_id"} if family.first_position is not None and family.padding is None else set()
     fields = read_fields(folder)
     published = architecture_of(fields)
-    found = AutoConfig.for_model(**fields | family.switches[config.direction])
+    found = AutoConfig.for_model(**in_own_names(in_shared_names(fields)) | family.switches[config.direction])
     own, theirs = config.published().inner().to_dict(), found.to_dict()
     if strange := sorted(published.keys() - type(found)().to_dict().keys() - RENAMED - family.undeclared):
         raise RunError(
@@ -50,8 +50,14 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
     auto = AutoModelForCausalLM if "causal" in family.switches else AutoModelForMaskedLM
     source, report = load_source(auto, folder, found, key_mapping=TEXT_PART)
     # Encoders are often published without the head that they were trained with.
-    prefix = f"{source.base_model_prefix}." if "dense" in family.head else ""
-    missing = {name for name in report["missing_keys"] if name.startswith(prefix)}
+    base = f"{source.base_model_prefix}."
+    missing = {name for name in report["missing_keys"] if "causal" in family.switches or name.startswith(base)}
+    if missing >= {base + name for name, _ in source.base_model.named_parameters()}:
+        others = ", ".join(sorted(map(str, report["unexpected_keys"]))[:3]) or "none at all"
+        raise RunError(
+            f"{folder}: holds no weight of the {published['model_type']} that its {CONFIG_NAME} describes, but others "
+            f"({others}). Expected configuration and weights of the same model; download it again."
+        )
     refuse(missing | {str(key) for key in report["mismatched_keys"]}, folder, "missing or of another shape")
     inner, words = model.base_model.inner, source.get_input_embeddings()
     take_over_words(inner.get_input_embeddings(), words)
@@ -60,20 +66,14 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
     }
     if config.positions and config.positions["fill"] == "tiled":
         table = f"{family.positions}.weight"
-        first = 0 if family.first_position is None else config.pad_token_id + family.first_position
-        rest[table] = tiled(rest[table], len(inner.get_parameter(table)), first)
+        rest[table] = tiled(rest[table], len(inner.get_parameter(table)), config.first_position)
     if (mechanism := config.parameters.mechanism) is not None and mechanism.shares_query_and_key:
         rest |= shared_projections(rest, config)
     inner.load_state_dict(rest, strict=False)
     if model.get_output_embeddings() is None:
         return
     parts = dict(source.named_modules())
-    activation = getattr(found, family.head_activation) if family.head_activation else "gelu"
-    if (
-        len(missing) < len(report["missing_keys"])
-        or activation != "gelu"
-        or not parts.keys() >= {*family.head.values()}
-    ):
+    if len(missing) < len(report["missing_keys"]) or not parts.keys() >= {*family.head.values()}:
         logger.info("%s: holds no head like the one that predicts tokens here, which starts from drawn weights", folder)
         return
     for own, published in family.head.items():

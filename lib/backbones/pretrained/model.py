@@ -1,19 +1,22 @@
 """An architecture of transformers without a task, and what all models around one have in common.
 
-Shapes: B batch, N tokens, D hidden size.
+Shapes: B batch, N tokens, E width of a word embedding, D hidden size.
 """
 
 from contextlib import nullcontext
 from typing import Any
 
+import torch
 import transformers
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import can_return_tuple
 
 from lib.attention.interface import HELD
 from lib.backbones.architecture import ArchitecturePreTrainedModel
+from lib.backbones.pretrained.alone import read_alone
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.masks import half_open
 from lib.backbones.pretrained.mechanisms import attention_maps, hold_mechanisms
@@ -64,9 +67,10 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
     @property
     def embeddings(self) -> nn.Module:
         """All that makes the first states: the word embeddings, and what some families add to them."""
-        family = self.config.family
-        names = dict.fromkeys(path.partition(".")[0] for path in (family.words, family.positions) if path)
-        parts = [self.inner.get_submodule(name) for name in names]
+        family, children = self.config.family, dict(self.inner.named_children())
+        paths = [path for path in (family.words, family.positions, family.projection) if path]
+        names = dict.fromkeys(path.partition(".")[0] for path in paths)
+        parts = [children[name] for name in names if name in children]
         return parts[0] if len(parts) == 1 else nn.ModuleList(parts)
 
     @property
@@ -89,7 +93,7 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
         Args:
             input_ids: [B, N].
             attention_mask: [B, N], 1 = real token; None = all real.
-            inputs_embeds: word embeddings to use instead of `input_ids` [B, N, D].
+            inputs_embeds: word embeddings to use instead of `input_ids` [B, N, E].
             kwargs: further arguments of the architecture, such as `output_hidden_states`. With `output_attentions`, a
                 model with a mechanism gives the weights [B, H, N, N] of the layers that hold it.
 
@@ -97,10 +101,16 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
             ValueError: not exactly one of `input_ids` and `inputs_embeds`.
         """
         states, positions = self.first_states(input_ids, inputs_embeds, attention_mask), None
+        family = self.config.family
+        if family.read_alone:
+            return read_alone(self.inner, states, attention_mask, self.config.first_position, **kwargs)
+        if family.global_mask:
+            if attention_mask is None:  # so that Longformer gives no positions to the padding that it adds
+                attention_mask = torch.ones(states.shape[:2], dtype=torch.long, device=states.device)
+            first = attention_mask.ne(0).int().argmax(dim=1)
+            kwargs["global_attention_mask"] = functional.one_hot(first, states.shape[1])
         if attention_mask is not None:
-            positions = (attention_mask.long().cumsum(dim=1) - 1).clamp(min=0)
-            if (first := self.config.family.first_position) is not None:
-                positions += self.config.pad_token_id + first
+            positions = (attention_mask.long().cumsum(dim=1) - 1).clamp(min=0) + self.config.first_position
         opening = self.config.attention == "gradual" and self.opened < 1
         by_mechanism = self.config.mechanism is not None and kwargs.pop("output_attentions", False)
         with attention_maps(self.inner) if by_mechanism else nullcontext() as maps:

@@ -8,6 +8,7 @@ from pydantic import Field, PositiveInt
 from lib.attention.parameters import AnyMechanism
 from lib.backbones.parameters import VOCABULARY, Ability, ArchitectureParameters, BackboneParameters
 from lib.backbones.pretrained.families import FAMILIES, Direction
+from lib.backbones.pretrained.fields import in_shared_names
 from lib.core.sections import Probability, Section, check
 
 
@@ -72,6 +73,13 @@ class Parameters(ArchitectureParameters):
         "adapters train beside them (`recipe.lora`, with `merge: false`).",
     )
 
+    @classmethod
+    def prepared(cls, values: Any) -> Any:
+        """Return the values with an architecture by the names that families share; see `Section.prepared`."""
+        if isinstance(values, dict) and isinstance(values.get("architecture"), dict):
+            return values | {"architecture": in_shared_names(values["architecture"])}
+        return values
+
     @check
     def _family_is_known(self) -> Iterator[str]:
         kind = self.architecture.get("model_type")
@@ -86,7 +94,29 @@ class Parameters(ArchitectureParameters):
         names = ["hidden_size", "num_hidden_layers", "intermediate_size", "num_attention_heads"]
         if self._learns_positions():
             names.append("max_position_embeddings")
-        yield from self.problems_of_sizes(names, dict.fromkeys(("head_dim", "num_key_value_heads", "vocab_size"), int))
+        optional = ("embedding_size", "head_dim", "num_key_value_heads", "vocab_size")
+        yield from self.problems_of_sizes(names, dict.fromkeys(optional, int))
+
+    @check
+    def _nothing_has_two_names(self) -> Iterator[str]:
+        family = FAMILIES.get(self.architecture.get("model_type", ""))
+        for name, own in family.names.items() if family else ():
+            if own in self.architecture:
+                yield (
+                    f"architecture.{own} is {self.architecture[own]!r}, but {name}, which is the same field, "
+                    f"{self.architecture[name]!r}. Give one of them"
+                )
+
+    @check
+    def _attends_exactly(self) -> Iterator[str]:
+        size = self.architecture
+        tokens, landmarks = (size.get(name, 64) for name in ("segment_means_seq_len", "num_landmarks"))
+        if size.get("model_type") == "nystromformer" and tokens != landmarks:
+            yield (
+                f"architecture.segment_means_seq_len is {tokens}, num_landmarks {landmarks}: landmarks are means over "
+                "padding, too, and their inverse depends on the other texts of a batch. Give both the same number, as "
+                "nystromformer-512 has it; it then attends exactly"
+            )
 
     @check
     def _nothing_is_set_twice(self) -> Iterator[str]:
@@ -128,7 +158,8 @@ class Parameters(ArchitectureParameters):
 
     @check
     def _positions_can_be_filled(self) -> Iterator[str]:
-        if self.positions is None or "model_type" not in self.architecture:
+        family = FAMILIES.get(self.architecture.get("model_type", ""))
+        if self.positions is None or family is None:
             return
         reach, learns = self.architecture.get("max_position_embeddings"), self._learns_positions()
         if learns != (self.positions.fill == "tiled"):
@@ -136,7 +167,7 @@ class Parameters(ArchitectureParameters):
             yield f"positions.fill = {self.positions.fill}: the architecture has other positions. Choose {choice}"
         elif not isinstance(reach, int):
             yield "positions: architecture.max_position_embeddings is missing. Copy it from the model's config.json"
-        elif self.positions.length <= (published := reach - self._rows_of_no_token()):
+        elif self.positions.length <= (published := reach - family.unused_positions):
             yield f"positions.length = {self.positions.length}: there are {published} as it is. Leave `positions` out"
 
     def dropout_of_weights(self) -> float:
@@ -151,10 +182,6 @@ class Parameters(ArchitectureParameters):
         """Whether positions are looked up in a table, which ends."""
         family = FAMILIES.get(self.architecture.get("model_type", ""))
         return bool(family and family.positions and self.architecture.get("position_biased_input", True))
-
-    def _rows_of_no_token(self) -> int:
-        """Return how many rows of the table of positions belong to no token: RoBERTa's padding and what is before."""
-        return 0 if FAMILIES[self.architecture["model_type"]].first_position is None else 2
 
     @check
     def _only_what_opens_takes_steps(self) -> Iterator[str]:
@@ -194,9 +221,9 @@ class Parameters(ArchitectureParameters):
         reaches = [self.mechanism.longest() if self.mechanism else None]
         if self.positions is not None:
             reaches.append(self.positions.length)
-        elif FAMILIES[self.architecture["model_type"]].positions is None or self._learns_positions():
+        elif (family := FAMILIES[self.architecture["model_type"]]).positions is None or self._learns_positions():
             published = self.architecture.get("max_position_embeddings")
-            reaches.append(published and published - self._rows_of_no_token())
+            reaches.append(published and published - family.unused_positions)
         return min((reach for reach in reaches if reach is not None), default=None)
 
     def obstacles(self, before: BackboneParameters) -> Iterator[str]:
@@ -220,7 +247,8 @@ class Parameters(ArchitectureParameters):
         tokens = self.mechanism.keys_per_query(tokens) if self.mechanism else tokens
         family = FAMILIES[size["model_type"]]
         block = projections + 2 * heads * head * tokens + (2 + family.gated) * width * size["intermediate_size"]
+        words = size.get("embedding_size") or width
         dense = width if "dense" in family.head else 0
-        return size["num_hidden_layers"] * block + predicted_share * width * (
+        return size["num_hidden_layers"] * block + predicted_share * words * (
             dense + (size.get("vocab_size") or VOCABULARY)
         )

@@ -22,7 +22,7 @@ def longer(published: PretrainedConfig, family: Family, *, length: int, fill: st
         fill: see `lib.backbones.pretrained.parameters.Positions`.
     """
     if fill == "tiled":
-        return {"max_position_embeddings": length + (0 if family.first_position is None else 2)}
+        return {"max_position_embeddings": length + family.unused_positions}
     reach, rotary = published.max_position_embeddings, published.rope_parameters
     stretched = {"rope_type": fill, "factor": length / reach, "original_max_position_embeddings": reach}
     if "full_attention" in rotary:  # layers with a window see no further than before

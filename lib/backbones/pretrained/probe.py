@@ -13,8 +13,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from transformers import PretrainedConfig, PreTrainedModel
 
+from lib.backbones.pretrained.alone import settle
 from lib.backbones.pretrained.families import FAMILIES, Direction
 from lib.core.errors import ConfigError
 
@@ -27,6 +29,10 @@ QUIET = 0.01
 def probe(model: PreTrainedModel, attention: Direction) -> None:
     """Check each layer of a model at every distance up to its window and beyond, with and without padding.
 
+    A family whose documents are read alone never meets padding; it is looked at without any. BigBird is looked at by a
+    text that is so short that it attends to all of it: its blocks of longer texts are not checked here. Longformer is
+    looked at without a global token.
+
     Args:
         model: base model of transformers, of a known family. It stays as it is.
         attention: what it is meant to be.
@@ -35,14 +41,17 @@ def probe(model: PreTrainedModel, attention: Direction) -> None:
         ConfigError: a layer is not; it is named, with the distance at which it failed.
     """
     reaches = [_reach(model.config, layer, attention) for layer in range(len(_blocks(model)))]
-    middle = max(reach or 0 for reach in reaches) + BEYOND
-    length = 2 * middle + 1
+    length = 2 * (max(reach or 0 for reach in reaches) + BEYOND) + 1
+    alone = FAMILIES[model.config.model_type].read_alone
     was_training = model.training
     model.eval()
+    settle(model, length)
     try:
-        for mask in (None, torch.ones(1, length, dtype=torch.long)):
-            for layer, seen in enumerate(_seen(model, [middle], length, mask)):
+        for mask in (None,) if alone else (None, torch.ones(1, length, dtype=torch.long)):
+            for layer, seen in enumerate(_seen(model, [length // 2], length, mask)):
                 _compare(model, attention, layer, reaches[layer], seen, masked=mask is not None)
+        if alone:
+            return
         for side, padding in (("left", range(BEYOND)), ("right", range(length - BEYOND, length))):
             mask = torch.ones(1, length, dtype=torch.long)
             mask[:, list(padding)] = 0
@@ -62,6 +71,8 @@ def _blocks(model: PreTrainedModel) -> list[nn.Module]:
 
 def _reach(config: PretrainedConfig, layer: int, attention: Direction) -> int | None:
     """Return at which distance a layer sees nothing any more; None = it sees everything."""
+    if (windows := getattr(config, "attention_window", None)) is not None:  # of Longformer, both sides together
+        return windows[layer] // 2 + 1
     kinds = getattr(config, "layer_types", None)
     window = getattr(config, "sliding_window", None)
     if window is None or (kinds is not None and kinds[layer] != "sliding_attention"):
@@ -102,14 +113,14 @@ def _seen(model: PreTrainedModel, places: Sequence[int], length: int, mask: Tens
 
     def before(module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         given = named["hidden_states"] if "hidden_states" in named else arguments[0]
-        exchanged = states.to(given.device, given.dtype)
+        exchanged = functional.pad(states.to(given.device, given.dtype), (0, 0, 0, given.shape[1] - length))
         if "hidden_states" in named:
             return arguments, named | {"hidden_states": exchanged}
         return (exchanged, *arguments[1:]), named
 
     def after(module: nn.Module, arguments: Any, output: Any) -> None:
         found = output[0] if isinstance(output, tuple) else output
-        seen.append((found[0] != found[1]).any(dim=-1).cpu())
+        seen.append((found[0] != found[1]).any(dim=-1)[:length].cpu())
 
     with ExitStack() as hooks, torch.no_grad():
         for block in _blocks(model):
@@ -120,4 +131,9 @@ def _seen(model: PreTrainedModel, places: Sequence[int], length: int, mask: Tens
         rows = None if mask is None else mask.expand(2, -1).to(words.device)
         positions = None if rows is None else (rows.cumsum(dim=1) - 1).clamp(min=0)
         model(inputs_embeds=entering, attention_mask=rows, position_ids=positions, use_cache=False)
+    if len(seen) != len(_blocks(model)):
+        raise ConfigError(
+            f"{type(model).__name__}: {len(seen)} of {len(_blocks(model))} layers attend by their part "
+            f"'{FAMILIES[model.config.model_type].attends}'. Correct `attends` in lib/backbones/pretrained/families.py."
+        )
     return seen

@@ -14,8 +14,9 @@ def weight_parts(backbone: PreTrainedModel) -> dict[str, list[nn.Module]]:
     attends = backbone.config.family.attends.partition(".")[0]
     inside = {module for block in backbone.layers for module in block.modules()}
     tables = [each for each in backbone.modules() if isinstance(each, nn.Embedding) and each not in inside]
+    first = backbone.embeddings
     return {
-        "embeddings": [backbone.embeddings, *tables],
+        "embeddings": [*(first if isinstance(first, nn.ModuleList) else [first]), *tables],
         "feed_forward": list(backbone.layers),
         "attention": [block.get_submodule(attends) for block in backbone.layers],
     }

@@ -16,7 +16,8 @@ PLAIN = {"hidden_size": WIDTH, "intermediate_size": INNER, "num_hidden_layers": 
 POSITIONS = {"max_position_embeddings": 20}
 DECODER = PLAIN | {"num_key_value_heads": 2, "head_dim": 4}
 DEBERTA = PLAIN | POSITIONS | {"relative_attention": True, "position_buckets": 8, "pos_att_type": ["p2c", "c2p"]}
-SIZES = {"deberta-v2": DEBERTA, "modernbert": PLAIN, "gemma3_text": DECODER}
+SIZES = {"deberta-v2": DEBERTA, "modernbert": PLAIN, "gemma3_text": DECODER, "electra": PLAIN | POSITIONS}
+SIZES["electra"] |= {"embedding_size": 8}
 T5 = {"model_type": "t5", "d_model": WIDTH, "d_kv": 8, "d_ff": INNER, "num_layers": BLOCKS, "num_heads": 2}
 GPT2 = Family({"causal": {}}, blocks="h", attends="attn", words="wte", gated=False)
 
@@ -59,6 +60,42 @@ def test_bert():
     }
 
 
+def test_distilbert():
+    """It has no segments."""
+    assert parts_of(pretrained("distilbert")) == {
+        "embeddings": (WORDS + 20) * WIDTH,
+        "attention": ATTENTION_OF_BERT,
+        "feed_forward": FEED_FORWARD_OF_BERT,
+        "norms": (1 + 2 * BLOCKS) * 2 * WIDTH,
+        "head": CLASSES * (WIDTH + 1),
+    }
+
+
+def test_narrower_embeddings_count_with_their_projection():
+    found, plain = parts_of(pretrained("electra")), parts_of(pretrained("bert"))
+    norms = plain["norms"] - 2 * (WIDTH - 8)
+    assert found == plain | {"embeddings": (WORDS + 20 + 2) * 8 + 8 * WIDTH + WIDTH, "norms": norms}
+
+
+def test_relative_distances_are_embeddings():
+    found, plain = parts_of(pretrained("mpnet")), parts_of(pretrained("distilbert"))
+    assert found == plain | {"embeddings": plain["embeddings"] + 32 * 4}
+
+
+def test_longformer_attends_by_further_projections():
+    found, plain = parts_of(pretrained("longformer")), parts_of(pretrained("bert"))
+    assert found == plain | {"attention": plain["attention"] + BLOCKS * 3 * (WIDTH * WIDTH + WIDTH)}
+
+
+def test_the_convolution_of_nystromformer_attends():
+    """Its table of positions has two rows more than its file says."""
+    found, plain = parts_of(pretrained("nystromformer")), parts_of(pretrained("bert"))
+    assert found == plain | {
+        "embeddings": plain["embeddings"] + 2 * WIDTH,
+        "attention": plain["attention"] + BLOCKS * 4 * 65,
+    }
+
+
 def test_llama():
     assert parts_of(pretrained("llama")) == {
         "embeddings": WORDS * WIDTH,
@@ -89,7 +126,7 @@ def test_an_architecture_with_positions_beside_its_words(monkeypatch):
 
 def pretrained_gpt2():
     fields = {"model_type": "gpt2", "n_embd": WIDTH, "n_inner": INNER, "n_layer": BLOCKS, "n_head": 4}
-    architecture = PLAIN | POSITIONS | fields | {"n_positions": 20}
+    architecture = fields | {"n_positions": 20}
     config = PretrainedBackboneConfig(
         architecture=architecture, attention="causal", vocab_size=WORDS, num_labels=CLASSES, classifier_head="none"
     )

@@ -102,10 +102,39 @@ def test_an_unpinned_revision_is_refused_in_its_place(folder):
         study({"repository": "owner/bert", "revision": "main"})
 
 
-def test_a_family_that_is_not_known_is_named(tmp_path):
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "resnet"}))
-    with pytest.raises(ConfigError, match=r"backbones\.bert.*'resnet' has no entry"):
+def test_its_own_names_of_fields_are_understood(tmp_path):
+    own = {"model_type": "distilbert", "dim": 16, "hidden_dim": 32, "n_layers": 1, "n_heads": 2}
+    sizes = {"max_position_embeddings": 64, "vocab_size": 100}
+    (tmp_path / "config.json").write_text(json.dumps(own | sizes | {"tie_weights_": True, "qa_dropout": 0.1}))
+    (run,) = study({"folder": str(tmp_path)}).runs
+    assert run.backbone.architecture == BERT | {"model_type": "distilbert"}
+
+
+CLIP = {"model_type": "clip", "text_config": {"model_type": "clip_text_model", "hidden_size": 16}}
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"model_type": "resnet"}, "says model_type = 'resnet', which is no encoder or decoder that this project"),
+        (
+            {"model_type": "t5", "d_model": 16, "is_encoder_decoder": True},
+            "says.* 't5'.* is a backbone of kind encoder_",
+        ),
+        (CLIP, "says model_type = 'clip_text_model', which is no encoder"),
+        (CLIP | {"text_config": {"hidden_size": 16}}, "says model_type = 'clip', which is no encoder"),
+        ({"hidden_size": 16, "architectures": ["BertModel"]}, "names no model_type, so it is no model of transformers"),
+        (
+            [{"idx": 0, "name": "0", "type": "sentence_transformers.models.Transformer"}],
+            "holds list, no fields of a mod",
+        ),
+    ],
+)
+def test_a_config_of_no_known_family_is_one_problem(fields, message, tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    with pytest.raises(ConfigError, match=rf"experiment\.published\.bert: its config\.json {message}") as caught:
         study({"folder": str(tmp_path)})
+    assert str(caught.value).count("\n- ") == 1
 
 
 def test_its_tokeniser_is_for_its_own_models(folder):

@@ -9,6 +9,7 @@ from lib.attention.contract import mechanisms, set_step
 from lib.backbones.parameters import BACKBONES
 from lib.backbones.pretrained.backbone import Backbone
 from lib.backbones.pretrained.families import FAMILIES
+from lib.backbones.pretrained.fields import in_own_names
 from lib.backbones.pretrained.parameters import Parameters
 from lib.backbones.projections import Projections
 
@@ -44,7 +45,7 @@ def published(tmp_path):
     def make(kind):
         torch.manual_seed(1)
         fields = architecture(kind) | {"pad_token_id": PAD}
-        model = AutoModelForMaskedLM.from_config(AutoConfig.for_model(**fields)).eval()
+        model = AutoModelForMaskedLM.from_config(AutoConfig.for_model(**in_own_names(fields))).eval()
         model.save_pretrained(tmp_path / kind)
         return model, tmp_path / kind
 

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import torch
 from pydantic import ValidationError
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
@@ -44,6 +45,12 @@ def refused(**values):
         ({"use_bidirectional_attention": True}, "architecture.use_bidirectional_attention: follows from `attention`"),
         ({"model_type": "xlm-roberta"}, "architecture.max_position_embeddings: missing"),
         ({"model_type": "deberta-v2"}, "architecture.max_position_embeddings: missing"),
+        ({"model_type": "gpt2", "n_embd": 32}, "architecture.n_embd is 32, but hidden_size, .* 16. Give one of them"),
+        ({"model_type": "distilbert", "hidden_dim": None, "intermediate_size": None}, "intermediate_size: missing"),
+        (
+            {"model_type": "nystromformer", "max_position_embeddings": 64, "segment_means_seq_len": 128},
+            "architecture.segment_means_seq_len is 128, num_landmarks 64: .* Give both the same number",
+        ),
     ],
 )
 def test_what_an_architecture_must_say(changes, expected):
@@ -69,6 +76,14 @@ def test_an_encoder_cannot_be_made_causal(attention):
         ({"model_type": "deberta-v2", "position_biased_input": False}, None),
         ({"model_type": "modernbert"}, 64),
         ({"model_type": "gpt2"}, 64),
+        ({"model_type": "gpt2", "max_position_embeddings": 64, "n_positions": 64}, 64),
+        ({"model_type": "distilbert"}, 64),
+        ({"model_type": "electra"}, 64),
+        ({"model_type": "mpnet"}, 62),
+        ({"model_type": "longformer"}, 62),
+        ({"model_type": "big_bird"}, 64),
+        ({"model_type": "nystromformer"}, 64),
+        ({"model_type": "eurobert"}, 64),
     ],
 )
 def test_tables_of_positions_end(changes, longest):
@@ -85,6 +100,50 @@ def test_queries_and_keys_are_claimed_where_they_are(family):
     else:
         with pytest.raises(AttributeError):
             attention_layers(model)
+
+
+@pytest.mark.parametrize("family", [name for name, family in FAMILIES.items() if family.positions])
+def test_the_longest_text_has_a_position_for_each_token(family):
+    architecture = SIZES | {"model_type": family, "max_position_embeddings": 12}
+    parameters = Parameters(architecture=architecture)
+    model = PretrainedBackboneModel(PretrainedBackboneConfig(architecture=architecture, pad_token_id=1, vocab_size=9))
+    ids = torch.full((2, parameters.longest()), 3)
+    for mask in (None, torch.ones_like(ids)):
+        assert model(ids, mask).last_hidden_state.isfinite().all()
+    if family != "deberta-v2":
+        with pytest.raises((IndexError, RuntimeError)):
+            model(torch.full((2, parameters.longest() + 1), 3))
+
+
+def test_own_names_of_fields_are_understood():
+    own = {"model_type": "distilbert", "dim": 16, "hidden_dim": 32, "n_layers": 2, "n_heads": 4}
+    own |= {"max_position_embeddings": 64}
+    shared = {"model_type": "distilbert", "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2}
+    shared |= {"num_attention_heads": 4, "max_position_embeddings": 64}
+    parameters = Parameters(architecture=own)
+    assert parameters == Parameters(architecture=shared) == Parameters(architecture=own | shared)
+    assert parameters.architecture == shared
+    assert (parameters.blocks(), parameters.longest()) == (2, 64)
+    config = PretrainedBackboneConfig(architecture=own)
+    assert {name: config.fields()[name] for name in own} == own
+    assert (config.hidden_size, config.inner().hidden_dim, config.inner().n_layers) == (16, 32, 2)
+
+
+def test_the_dropout_of_attention_has_a_name_of_its_own_in_distilbert():
+    sizes = SIZES | {"model_type": "distilbert", "max_position_embeddings": 64}
+    given = sizes | {"attention_dropout": 0.2}
+    assert Parameters(architecture=sizes).dropout_of_weights() == 0.1
+    assert Parameters(architecture=given).dropout_of_weights() == 0.2
+    for rate, inner in [(None, 0.2), (0.0, 0.0)]:
+        config = PretrainedBackboneConfig(architecture=given, attention_dropout=rate)
+        assert config.inner().attention_dropout == inner
+
+
+@pytest.mark.parametrize("width", [{}, {"n_inner": None}, {"n_inner": 64}, {"intermediate_size": 64}])
+def test_gpt_2_is_four_times_as_wide_where_no_width_is_given(width):
+    own = {"model_type": "gpt2", "n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 64}
+    config = PretrainedBackboneConfig(architecture=own | width, attention="causal")
+    assert (config.architecture["intermediate_size"], config.inner().n_inner) == (64, 64)
 
 
 def test_all_problems_in_one_message():
@@ -122,6 +181,14 @@ def test_a_token_that_only_serves_as_padding_has_an_embedding_that_learns(paddin
         assert (each.vocab_size, each.pad_token_id, each.inner().pad_token_id) == (9, expected, expected)
 
 
+@pytest.mark.parametrize("family", ["roberta", "longformer"])
+def test_positions_behind_padding_need_a_token_for_it(family):
+    architecture = SIZES | {"model_type": family, "max_position_embeddings": 64}
+    config = PretrainedBackboneConfig(architecture=architecture, pad_token_id=None)
+    with pytest.raises(ConfigError, match=f"no token of its own for padding, behind which the positions of {family} "):
+        _ = config.first_position
+
+
 def test_weights_move_between_directions_but_not_between_architectures():
     causal, opened = (Parameters(architecture=SIZES, attention=way) for way in ("causal", "bidirectional"))
     assert not list(opened.obstacles(causal))
@@ -139,6 +206,8 @@ def test_products_are_those_of_the_matrices():
     attention, feed_forward, head = 4 * 16 * 16, 2 * 16 * 32, 16 * 16 + 16 * 100
     products = Parameters(architecture=plain).products_per_token(10, 0.5)
     assert products == 2 * (attention + scores + feed_forward) + 0.5 * head
+    narrow = Parameters(architecture=plain | {"model_type": "electra", "embedding_size": 8})
+    assert narrow.products_per_token(10, 0.5) == 2 * (attention + scores + feed_forward) + 0.25 * head
 
 
 def test_what_is_nested_in_an_architecture_stays_as_it_was_given():

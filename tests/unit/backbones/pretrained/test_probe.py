@@ -1,10 +1,13 @@
 """The probe tells causal from bidirectional attention, layer by layer, for every family."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from transformers import AutoConfig, AutoModel
 
 from lib.backbones.pretrained.families import FAMILIES
+from lib.backbones.pretrained.fields import in_own_names
 from lib.backbones.pretrained.probe import probe
 from lib.core.errors import ConfigError
 
@@ -30,6 +33,9 @@ EXTRA = {
     "smollm3": {"use_sliding_window": True, "sliding_window": 6, "no_rope_layers": [1, 0, 1]},
     "deberta-v2": DISTANCES | {"norm_rel_ebd": "layer_norm", "share_att_key": True, "pos_att_type": "p2c|c2p"},
     "modernbert": {"local_attention": 12},
+    "electra": {"embedding_size": 8},
+    "longformer": {"attention_window": [12, 4, 6]},
+    "nystromformer": {"conv_kernel_size": 5},
 }
 every_family = pytest.mark.parametrize("family", FAMILIES)
 every_decoder = pytest.mark.parametrize("family", [name for name in FAMILIES if "causal" in FAMILIES[name].switches])
@@ -43,7 +49,8 @@ def build(family, direction, implementation="sdpa", dtype=torch.float32, **chang
     implementation = "eager" if FAMILIES[family].eager_only else implementation
     fields = SIZES | EXTRA.get(family, {}) | FAMILIES[family].switches[direction] | changes
     torch.manual_seed(0)
-    model = AutoModel.from_config(AutoConfig.for_model(family, **fields), attn_implementation=implementation)
+    config = AutoConfig.for_model(**in_own_names({"model_type": family} | fields))
+    model = AutoModel.from_config(config, attn_implementation=implementation)
     return model.to(dtype)
 
 
@@ -157,3 +164,12 @@ def test_the_model_is_left_as_it_was():
     assert model.training
     assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
+
+
+def test_layers_that_are_not_looked_at_are_found(monkeypatch):
+    """As with BigBird, which exchanges what attends when it reads its first short text."""
+    monkeypatch.setitem(FAMILIES, "big_bird", replace(FAMILIES["big_bird"], attends="attention.self"))
+    probe(build("big_bird", "bidirectional"), "bidirectional")
+    monkeypatch.setattr("lib.backbones.pretrained.probe.settle", lambda model, tokens: None)
+    with pytest.raises(ConfigError, match=r"BigBirdModel: 0 of 3 layers attend by their part 'attention\.self'"):
+        probe(build("big_bird", "bidirectional"), "bidirectional")

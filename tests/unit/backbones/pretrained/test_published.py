@@ -5,6 +5,7 @@ import logging
 
 import pytest
 import torch
+import transformers
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
@@ -16,6 +17,8 @@ from transformers import (
 
 from lib.backbones.pretrained.backbone import Backbone
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
+from lib.backbones.pretrained.families import FAMILIES
+from lib.backbones.pretrained.fields import architecture_of, in_own_names
 from lib.backbones.pretrained.parameters import Parameters
 from lib.core.errors import RunError
 
@@ -196,6 +199,13 @@ ENCODERS = {
     "xlm-roberta": {"type_vocab_size": 1},
     "deberta-v2": DISTANCES | {"norm_rel_ebd": "layer_norm", "share_att_key": True, "pos_att_type": ["p2c", "c2p"]},
     "modernbert": {"local_attention": 6},
+    "distilbert": {},
+    "electra": {"embedding_size": 8},
+    "mpnet": {},
+    "longformer": {"attention_window": [4, 8]},
+    "big_bird": {"block_size": 2, "num_random_blocks": 1},  # sparse from 15 tokens on
+    "nystromformer": {"conv_kernel_size": 5},
+    "eurobert": {"num_key_value_heads": 2},
 }
 every_encoder = pytest.mark.parametrize("kind", ENCODERS)
 PAD = 1
@@ -207,7 +217,8 @@ def publish_encoder(tmp_path):
         special = {"bos_token_id": 0, "eos_token_id": 2, "cls_token_id": 0, "sep_token_id": 2, "pad_token_id": PAD}
         fields = PLAIN | ENCODERS[kind] | special | {"vocab_size": VOCABULARY} | changes
         torch.manual_seed(1)
-        model = AutoModelForMaskedLM.from_config(AutoConfig.for_model(kind, **fields)).eval()
+        config = AutoConfig.for_model(**in_own_names({"model_type": kind} | fields))
+        model = AutoModelForMaskedLM.from_config(config).eval()
         with torch.no_grad():  # biases and norms begin alike in all models
             for weight in model.parameters():
                 weight.add_(torch.randn_like(weight) / 10)
@@ -225,57 +236,151 @@ def own_encoder(kind, auto=AutoModelForMaskedLM, vocabulary=VOCABULARY, pad=PAD,
     return Backbone(parameters, seed=0), model
 
 
-def padded(ids, side):
-    """Return ids of two documents of 10 and 6 tokens, padded, with their mask."""
-    real = torch.tensor([[1] * 10, [1] * 6 + [0] * 4])
+def documents():
+    return [torch.arange(3, 3 + length)[None] for length in (23, 10, 6)]
+
+
+def padded(side, filler):
+    """Return ids of the documents, padded, with their mask."""
+    real = (torch.arange(25) < torch.tensor([[ids.shape[1]] for ids in documents()])).long()
     mask = real if side == "right" else real.flip(1)
-    return ids.masked_fill(mask == 0, PAD), mask
+    batch = torch.full_like(mask, filler)
+    batch[mask.bool()] = torch.cat(documents(), dim=1)[0]
+    return batch, mask
+
+
+def logits_of(published, ids):
+    """Return what transformers gives for a single document without padding."""
+    kind, extra = published.config.model_type, {}
+    if kind == "longformer":
+        extra["global_attention_mask"] = torch.zeros_like(ids).index_fill(1, torch.tensor(0), 1)
+    if kind == "big_bird":
+        published.bert.set_attention_type("block_sparse")  # which it leaves for good at the first short text
+    return published(ids, **extra).logits[0]
 
 
 @every_encoder
-def test_a_published_encoder_gives_what_it_gave(kind, publish_encoder):
+@pytest.mark.parametrize("filler", [PAD, 7])
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_a_published_encoder_gives_what_it_gave(side, filler, kind, publish_encoder):
     published, folder = publish_encoder(kind)
     backbone, model = own_encoder(kind, vocabulary=VOCABULARY + 3)
     backbone.load_weights(model, folder)
-    ids, mask = padded(IDS + 2, "right")
-    expected = published(ids, attention_mask=mask).logits[mask.bool()]
-    torch.testing.assert_close(model(ids, mask).logits[mask.bool()][:, :VOCABULARY], expected)
-    torch.testing.assert_close(model(ids[:1]).logits[..., :VOCABULARY], published(ids[:1]).logits)
-    left, mask = padded((IDS + 2).roll(4, 1), "left")
-    torch.testing.assert_close(model(left, mask).logits[1, 4:, :VOCABULARY], expected[10:])
-    assert model.get_output_embeddings().weight is model.get_input_embeddings().weight
+    ids, mask = padded(side, filler)
+    logits = model(ids, mask).logits[..., :VOCABULARY]
+    for found, real, document in zip(logits, mask.bool(), documents(), strict=True):
+        torch.testing.assert_close(found[real], logits_of(published, document))
+        torch.testing.assert_close(model(document).logits[0, :, :VOCABULARY], logits_of(published, document))
+    tied = model.get_output_embeddings().weight is model.get_input_embeddings().weight
+    assert tied == (kind != "eurobert")
+
+
+@every_encoder
+def test_states_of_all_layers_are_those_of_transformers(kind, publish_encoder):
+    published, folder = publish_encoder(kind)
+    backbone, model = own_encoder(kind)
+    backbone.load_weights(model, folder)
+    document = documents()[2]
+    extra = {"global_attention_mask": (document == 3).long()} if kind == "longformer" else {}
+    expected = published.base_model(document, output_hidden_states=True, **extra).hidden_states
+    found = model.base_model(document, output_hidden_states=True).hidden_states
+    assert len(found) == len(expected) == 3
+    for own, theirs in zip(found, expected, strict=True):
+        torch.testing.assert_close(own, theirs)
+
+
+def test_bigbird_reads_a_text_as_if_it_were_the_first(publish_encoder):
+    """Left alone, it attends fully for good after a short text, and draws weights meanwhile."""
+    published, folder = publish_encoder("big_bird")
+    backbone, model = own_encoder("big_bird")
+    backbone.load_weights(model, folder)
+    long, _, short = documents()
+    state = torch.get_rng_state()
+    first, between, again = (model(ids).logits for ids in (long, short, long))
+    assert torch.equal(first, again)
+    assert torch.equal(torch.get_rng_state(), state)
+    published(short)
+    assert not torch.allclose(published(long).logits, first)
+    published.bert.set_attention_type("block_sparse")
+    torch.testing.assert_close(published(long).logits, first)
+    torch.testing.assert_close(between, published(short).logits)
+
+
+def test_bigbird_draws_the_same_blocks_in_every_step(publish_encoder):
+    """The draw is keyed by the layer and the number of blocks alone; evaluation has none."""
+    changes = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    _, folder = publish_encoder("big_bird", **changes)
+    backbone, model = own_encoder("big_bird", **changes)
+    backbone.load_weights(model, folder)
+    ids = (torch.arange(40) % 30 + 3)[None]
+    evaluated = model(ids).logits
+    trained = model.train()(ids).logits
+    assert not torch.allclose(evaluated, trained)
+    assert torch.equal(trained, model(ids).logits)
+
+
+@pytest.mark.parametrize(("kind", "activation"), [("bert", "relu"), ("big_bird", "gelu_new"), ("distilbert", "relu")])
+def test_a_head_keeps_its_activation(kind, activation, publish_encoder):
+    changes = {"activation" if kind == "distilbert" else "hidden_act": activation}
+    published, folder = publish_encoder(kind, **changes)
+    backbone, model = own_encoder(kind, **changes)
+    backbone.load_weights(model, folder)
+    torch.testing.assert_close(model(IDS[:1] + 2).logits, published(IDS[:1] + 2).logits)
+
+
+@pytest.mark.parametrize("task", ["PreTraining", "SequenceClassification"])
+def test_the_discriminator_of_electra_has_no_head_that_predicts_tokens(task, publish_encoder, tmp_path, caplog):
+    published, folder = publish_encoder("electra")
+    other = getattr(transformers, f"ElectraFor{task}")(published.config)
+    other.electra.load_state_dict(published.electra.state_dict())
+    other.save_pretrained(folder)
+    backbone, model = own_encoder("electra")
+    with caplog.at_level(logging.INFO):
+        backbone.load_weights(model, folder)
+    assert "holds no head like the one that predicts tokens here" in caplog.text
+    states = published.eval().electra(IDS + 2).last_hidden_state
+    torch.testing.assert_close(model.base_model(IDS + 2).last_hidden_state, states)
 
 
 @every_encoder
 def test_an_encoder_of_another_architecture_or_task(kind, publish_encoder):
     _, folder = publish_encoder(kind)
     backbone, model = own_encoder(kind, intermediate_size=48)
-    with pytest.raises(RunError, match="config.json: another architecture.*intermediate_size is 48, there 32"):
+    name = FAMILIES[kind].names.get("intermediate_size", "intermediate_size")
+    with pytest.raises(RunError, match=f"config.json: another architecture.*{name} is 48, there 32"):
         backbone.load_weights(model, folder)
     backbone, model = own_encoder(kind, AutoModelForTokenClassification)
     backbone.load_weights(model, folder)  # the head has nothing to take over
 
 
-def test_positions_that_begin_behind_another_padding_are_refused(publish_encoder):
-    _, folder = publish_encoder("xlm-roberta")
-    backbone, model = own_encoder("xlm-roberta", pad=0)
+@pytest.mark.parametrize("kind", ["xlm-roberta", "longformer"])
+def test_positions_that_begin_behind_another_padding_are_refused(kind, publish_encoder):
+    _, folder = publish_encoder(kind)
+    backbone, model = own_encoder(kind, pad=0)
     with pytest.raises(RunError, match="config.json: another architecture.*pad_token_id is 0, there 1"):
         backbone.load_weights(model, folder)
-    _, folder = publish_encoder("bert")
-    backbone, model = own_encoder("bert", pad=0)
+
+
+@pytest.mark.parametrize("kind", ["bert", "mpnet", "nystromformer"])
+def test_positions_that_begin_in_one_place_take_any_padding(kind, publish_encoder):
+    """MPNet's begin at 2, as if its padding were token 1."""
+    published, folder = publish_encoder(kind)
+    backbone, model = own_encoder(kind, pad=0)
     backbone.load_weights(model, folder)
+    ids, mask = padded("left", 0)
+    for found, real, document in zip(model(ids, mask).logits, mask.bool(), documents(), strict=True):
+        torch.testing.assert_close(found[real], logits_of(published, document))
 
 
-@pytest.mark.parametrize("lack", ["head", "activation", "layer"])
+@pytest.mark.parametrize("lack", ["head", "layer"])
 def test_an_encoder_without_a_head_like_ours_keeps_the_drawn_one(lack, publish_encoder, caplog):
-    changes = {"hidden_act": "relu"} if lack == "activation" else {}
-    published, folder = publish_encoder("deberta-v2", **changes)
+    published, folder = publish_encoder("deberta-v2")
     if lack == "head":
         published.deberta.save_pretrained(folder)
     if lack == "layer":
         weights = {name: weight for name, weight in published.state_dict().items() if "layer.1.output" not in name}
         published.save_pretrained(folder, state_dict=weights)
-    backbone, model = own_encoder("deberta-v2", **changes)
+    backbone, model = own_encoder("deberta-v2")
     drawn = model.head.dense.weight.clone()
     if lack == "layer":
         with pytest.raises(RunError, match=r"4 weights are missing.*deberta.encoder.layer.1.output"):
@@ -297,6 +402,213 @@ def test_weights_in_the_older_form_are_read(publish_encoder):
     backbone, model = own_encoder("deberta-v2")
     backbone.load_weights(model, folder)
     torch.testing.assert_close(model(IDS).logits, published(IDS).logits)
+
+
+def test_an_encoder_without_a_dense_head_may_lack_it(publish_encoder, caplog):
+    """EuroBERT's decoder is not tied to its embeddings."""
+    published, folder = publish_encoder("eurobert")
+    published.model.save_pretrained(folder)
+    backbone, model = own_encoder("eurobert")
+    with caplog.at_level(logging.INFO):
+        backbone.load_weights(model, folder)
+    assert "holds no head like the one that predicts tokens here" in caplog.text
+    states = published.model(IDS + 2).last_hidden_state
+    torch.testing.assert_close(model.base_model(IDS + 2).last_hidden_state, states)
+
+
+@pytest.mark.parametrize(("kind", "other"), [("bert", "distilbert"), ("mpnet", "electra"), ("eurobert", "bert")])
+def test_weights_of_another_family_are_refused(kind, other, publish_encoder):
+    _, folder = publish_encoder(kind)
+    fields = (folder / "config.json").read_text()
+    publish_encoder(other)
+    (folder / "config.json").write_text(fields)
+    backbone, model = own_encoder(kind)
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    with pytest.raises(
+        RunError, match=rf"published: holds no weight of the {kind} that its config.json describes, but others"
+    ):
+        backbone.load_weights(model, folder)
+    assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
+
+
+def test_a_folder_without_weights_is_refused(publish_encoder):
+    _, folder = publish_encoder("distilbert")
+    (folder / "model.safetensors").unlink()
+    backbone, model = own_encoder("distilbert")
+    with pytest.raises(RunError, match=r"published: cannot be loaded .*Expected a complete published model"):
+        backbone.load_weights(model, folder)
+
+
+OLD = {
+    "distilbert": {
+        "activation": "gelu",
+        "architectures": ["DistilBertForMaskedLM"],
+        "attention_dropout": 0.1,
+        "dim": 16,
+        "dropout": 0.1,
+        "hidden_dim": 32,
+        "initializer_range": 0.02,
+        "max_position_embeddings": 64,
+        "n_heads": 4,
+        "n_layers": 2,
+        "pad_token_id": 1,
+        "qa_dropout": 0.1,
+        "seq_classif_dropout": 0.2,
+        "sinusoidal_pos_embds": False,
+        "tie_weights_": True,
+        "transformers_version": "4.10.0.dev0",
+    },
+    "electra": {
+        "architectures": ["ElectraForPreTraining"],
+        "attention_probs_dropout_prob": 0.1,
+        "embedding_size": 8,
+        "hidden_act": "gelu",
+        "position_embedding_type": "absolute",
+        "summary_activation": "gelu",
+        "summary_last_dropout": 0.1,
+        "summary_type": "first",
+        "summary_use_proj": True,
+        "type_vocab_size": 2,
+    },
+    "mpnet": {
+        "_name_or_path": "old_models/all-mpnet-base-v2/0_Transformer",
+        "architectures": ["MPNetForMaskedLM"],
+        "bos_token_id": 0,
+        "eos_token_id": 2,
+        "layer_norm_eps": 1e-05,
+        "pad_token_id": 1,
+        "relative_attention_num_buckets": 32,
+        "transformers_version": "4.8.2",
+    },
+    "longformer": {
+        "attention_mode": "longformer",
+        "attention_window": [4, 4],
+        "bos_token_id": 0,
+        "eos_token_id": 2,
+        "gradient_checkpointing": False,
+        "ignore_attention_mask": False,
+        "layer_norm_eps": 1e-05,
+        "pad_token_id": 1,
+        "sep_token_id": 2,
+        "type_vocab_size": 1,
+    },
+    "big_bird": {
+        "architectures": ["BigBirdForPreTraining"],
+        "attention_type": "block_sparse",
+        "block_size": 2,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "gradient_checkpointing": False,
+        "hidden_act": "gelu_new",
+        "num_random_blocks": 1,
+        "pad_token_id": 0,
+        "position_embedding_type": "absolute",
+        "rescale_embeddings": True,
+        "sep_token_id": 66,
+        "type_vocab_size": 2,
+        "use_bias": True,
+        "use_cache": True,
+    },
+    "nystromformer": {
+        "add_cross_attention": False,
+        "architectures": ["NystromformerForMaskedLM"],
+        "bos_token_id": 0,
+        "conv_kernel_size": 5,
+        "eos_token_id": 2,
+        "hidden_act": "gelu_new",
+        "inv_coeff_init_option": False,
+        "layer_norm_eps": 1e-05,
+        "num_landmarks": 64,
+        "pad_token_id": 1,
+        "segment_means_seq_len": 64,
+        "type_vocab_size": 2,
+    },
+    "eurobert": {
+        "architectures": ["EuroBertForMaskedLM"],
+        "attention_bias": False,
+        "attention_dropout": 0.0,
+        "auto_map": {"AutoModelForMaskedLM": "modeling_eurobert.EuroBertForMaskedLM"},
+        "bos_token": "<|begin_of_text|>",
+        "bos_token_id": 0,
+        "clf_pooling": "late",
+        "eos_token": "<|end_of_text|>",
+        "eos_token_id": 2,
+        "head_dim": 4,
+        "hidden_act": "silu",
+        "hidden_dropout": 0.0,
+        "mask_token": "<|mask|>",
+        "mask_token_id": 3,
+        "mlp_bias": False,
+        "num_key_value_heads": 4,
+        "pad_token": "<|end_of_text|>",
+        "pad_token_id": 2,
+        "pretraining_tp": 1,
+        "rms_norm_eps": 1e-05,
+        "rope_scaling": None,
+        "rope_theta": 250000,
+        "tie_word_embeddings": False,
+        "torch_dtype": "bfloat16",
+        "use_cache": False,
+    },
+    "gpt2": {
+        "activation_function": "gelu_new",
+        "architectures": ["GPT2LMHeadModel"],
+        "attn_pdrop": 0.1,
+        "n_ctx": 64,
+        "n_embd": 16,
+        "n_head": 4,
+        "n_layer": 2,
+        "n_positions": 64,
+        "summary_activation": None,
+        "summary_first_dropout": 0.1,
+        "summary_proj_to_labels": True,
+        "summary_type": "cls_index",
+        "summary_use_proj": True,
+        "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}},
+    },
+}
+"""Fields of `config.json` as they were published: by distilbert-base-uncased, google/electra-small-discriminator,
+sentence-transformers/all-mpnet-base-v2, allenai/longformer-base-4096, google/bigbird-roberta-base,
+uw-madison/nystromformer-512, EuroBERT/EuroBERT-210m, gpt2; with the sizes of a small model."""
+
+
+@pytest.mark.parametrize("kind", OLD)
+def test_a_published_config_is_taken_as_it_is(kind, tmp_path):
+    sizes = {} if OLD[kind].keys() & {"dim", "n_embd"} else PLAIN
+    fields = {"model_type": kind} | sizes | OLD[kind] | {"vocab_size": VOCABULARY}
+    auto = AutoModelForCausalLM if kind == "gpt2" else AutoModelForMaskedLM
+    torch.manual_seed(1)
+    published = auto.from_config(AutoConfig.for_model(**fields)).float().eval()
+    published.save_pretrained(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps(fields))
+    attention = "causal" if kind == "gpt2" else "bidirectional"
+    parameters = Parameters(architecture=architecture_of(fields), attention=attention)
+    special = {"vocab_size": VOCABULARY, "pad_token_id": OLD[kind].get("pad_token_id")}
+    config = PretrainedBackboneConfig(**parameters.model_dump(exclude={"kind"}), **special)
+    model = AutoModelForMaskedLM.from_config(config).eval()
+    Backbone(parameters, seed=0).load_weights(model, tmp_path)
+    document = documents()[0]
+    torch.testing.assert_close(model(document).logits[0], logits_of(published, document))
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"),
+    [
+        ("longformer", {"ignore_attention_mask": True}),
+        ("longformer", {"attention_mode": "tvm"}),
+        ("distilbert", {"tie_weights_": False}),
+        ("eurobert", {"hidden_dropout": 0.1}),
+        ("mpnet", {"relative_attention_max_distance": 64}),
+    ],
+)
+def test_a_field_that_could_change_states_is_named(kind, field, publish_encoder):
+    _, folder = publish_encoder(kind)
+    fields = json.loads((folder / "config.json").read_text()) | field
+    (folder / "config.json").write_text(json.dumps(fields))
+    backbone, model = own_encoder(kind)
+    (name,) = field
+    with pytest.raises(RunError, match=rf"{name} = .*: unknown to {kind} in transformers"):
+        backbone.load_weights(model, folder)
 
 
 @pytest.mark.parametrize("kind", ["opt", "recurrent_encoder"])
