@@ -11,13 +11,12 @@ from typing import Any
 import numpy as np
 
 from lib.advice import wording
-from lib.advice.choices import REACH, Choice, Limit, bearable, choose, enough, ratio, start
+from lib.advice.choices import Choice, Limit, bearable, choose, enough, ratio, start
 from lib.advice.published import RECIPE, PublishedEncoder, published_encoder, published_study
 from lib.advice.question import Question
 from lib.advice.scores import Scores, scores_near
 from lib.advice.studies import OwnStudy, recipe, template
 from lib.advice.texts import find_tokenizer, language_of, lost, read_sample, token_lengths
-from lib.backbones.parameters import BACKBONES
 from lib.core.errors import ConfigError, RunError
 from lib.core.inputs import resolve_paths
 from lib.data.sections import Split
@@ -79,8 +78,11 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
         lengths, language = token_lengths(sample.texts, backend), language_of(sample.texts, backend)
         limits = sorted(question.limits or LIMITS[: 1 + sum(limit < lengths.max() for limit in LIMITS)])
         chosen = limits[enough([lost(lengths, limit)[0] for limit in limits])]
-        beginning = start(sample.documents, test, chosen, language)
-        encoder = published_encoder(labelled=question.label is not None, multilingual=beginning.multilingual)
+        at_hand = question.encoder is not None
+        beginning = start(sample.documents, test, chosen, language, at_hand=at_hand)
+        encoder = published_encoder(
+            labelled=question.label is not None, multilingual=beginning.multilingual, folder=question.encoder
+        )
         turns = _measured(
             graph,
             stages,
@@ -106,12 +108,12 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
             f"{limits[0]} tokens: none of {', '.join(models)} fits into {machine.gibibytes:.1f} GiB. Expected one at "
             "least; ask for a shorter limit with --limits, or for a smaller encoder with --study."
         )
-    beginning = start(sample.documents, test, taken.limit, language)
+    beginning = start(sample.documents, test, taken.limit, language, at_hand=at_hand)
     longest = max(each[0].classification.longest for each in turns.steps.values())
     before = (
         [] if question.weights else list(_costs_before(graph, stages, turns.steps[taken.model], taken.model, machine))
     )
-    price = _price(turns, encoder, machine, np.minimum(lengths, min(taken.limit, REACH)), documents)
+    price = _price(turns, encoder, machine, np.minimum(lengths, min(taken.limit, encoder.reach)), documents)
     text = "\n\n".join(
         [
             wording.texts(files, sample.documents, lengths, language),
@@ -190,9 +192,8 @@ def _measured(
         cheapest.setdefault(mechanism.kind if mechanism else backbones[model].kind, model)
     first = [*cheapest.values()]
     if encoder is not None:
-        own = BACKBONES.parse({"kind": "pretrained", "architecture": dict(encoder.architecture)})
-        cases = {encoder.name: case(own, stages.classification)} | cases
-        if lengths.max() <= REACH:
+        cases = {encoder.name: case(encoder.parameters(), stages.classification)} | cases
+        if lengths.max() <= encoder.reach:
             first.append(encoder.name)
     return measure_turns(
         exact,

@@ -166,19 +166,22 @@ class Start:
         return self.shown is None or self.shown > WANTED
 
 
-def start(documents: int, test: int, limit: int, language: Language) -> Start:
+def start(documents: int, test: int, limit: int, language: Language, *, at_hand: bool = False) -> Start:
     """Return what the documents allow.
 
     A published encoder is advised where there are few documents, where it reads as many tokens as the limit allows, or
-    where the texts are in another language than English, which the study's vocabulary and corpus are in.
+    where the texts are in another language than English, which the study's vocabulary and corpus are in. So it is if
+    one is at hand.
 
     Args:
         documents: number of all.
         test: of those, documents of the test split.
         limit: tokens that they are cut to.
         language: of the texts.
+        at_hand: whether the user names a published encoder.
     """
     shown = difference_shown(test, DISAGREEMENT) if test > 1 else None
     foreign = not language.english
     few = shown is None or shown > WANTED
-    return Start(shown, published=few or foreign or limit <= REACH, multilingual=foreign)
+    published = at_hand or few or foreign or limit <= REACH
+    return Start(shown, published=published, multilingual=foreign and not at_hand)

@@ -1,51 +1,64 @@
 """Published encoders that are advised, and the study that fine-tunes one on own texts."""
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import ValidationError
 
-from lib.advice.choices import REACH
 from lib.advice.question import Question
+from lib.backbones.parameters import BACKBONES
 from lib.core.errors import ConfigError
+from lib.core.sections import sentences
 from lib.study.configuration import load_study
 
 TEXTS = "texts"
 """Name of the own texts in a study."""
 
+UNLIMITED = 2**20
+"""Tokens that an encoder without a limit reads, as good as any number."""
+
 
 @dataclass(frozen=True)
 class PublishedEncoder:
-    """An encoder on the hub, with exact attention.
+    """An encoder with exact attention, on the hub or in a folder.
 
     Args:
         name: of its model in a study.
-        repository: on the hub, of weights and tokeniser.
-        revision: commit, or a branch if the commit is unknown here.
+        place: of weights and tokeniser, as a configuration says it: repository and revision, or folder.
         architecture: what its `config.json` changes from the defaults of transformers.
-        languages: that it reads, in words.
+        languages: that it reads, in words; None = unknown.
     """
 
     name: str
-    repository: str
-    revision: str
+    place: Mapping[str, str]
     architecture: Mapping[str, Any]
-    languages: str
+    languages: str | None
 
     @property
-    def source(self) -> dict[str, Any]:
-        """Where it is, as a configuration says it."""
-        pinned = {} if len(self.revision) == 40 else {"unpinned": True}
-        return {"repository": self.repository, "revision": self.revision} | pinned
+    def title(self) -> str:
+        """Its repository, or its folder."""
+        return next(iter(self.place.values()))
+
+    @property
+    def reach(self) -> int:
+        """Tokens that it reads."""
+        return self.parameters().longest() or UNLIMITED
+
+    def parameters(self) -> Any:
+        """Return the parameters of its backbone."""
+        return BACKBONES.parse({"kind": "pretrained", "architecture": dict(self.architecture)})
 
 
 _BERT = {"model_type": "bert", "max_position_embeddings": 512, "vocab_size": 30_522}
 
 SMALL = PublishedEncoder(
     "minilm",
-    "sentence-transformers/all-MiniLM-L6-v2",
-    "c9745ed1d9f207416be6d2e6f8de32d1f16199bf",
+    {"repository": "sentence-transformers/all-MiniLM-L6-v2", "revision": "c9745ed1d9f207416be6d2e6f8de32d1f16199bf"},
     _BERT | {"hidden_size": 384, "num_hidden_layers": 6, "num_attention_heads": 12, "intermediate_size": 1536},
     "English",
 )
@@ -53,16 +66,14 @@ SMALL = PublishedEncoder(
 
 MASKED = PublishedEncoder(
     "bert",
-    "google-bert/bert-base-uncased",
-    "86b5e0934494bd15c9632b12f734a8a67f723594",
+    {"repository": "google-bert/bert-base-uncased", "revision": "86b5e0934494bd15c9632b12f734a8a67f723594"},
     _BERT | {"hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12, "intermediate_size": 3072},
     "English",
 )
 
 MULTILINGUAL = PublishedEncoder(
     "xlm-r",
-    "FacebookAI/xlm-roberta-base",
-    "e73636d4f797dec63c3081bb6ed5c7b0bb3f2089",
+    {"repository": "FacebookAI/xlm-roberta-base", "revision": "e73636d4f797dec63c3081bb6ed5c7b0bb3f2089"},
     {
         "model_type": "xlm-roberta",
         "hidden_size": 768,
@@ -81,11 +92,34 @@ RECIPE = {"epochs": 3, "learning_rate": 2.0e-5, "min_lr_ratio": 0.0, "batch_size
 """As usual for encoders of these sizes. Source: Devlin et al. (2019), BERT, appendix A.3."""
 
 
-def published_encoder(*, labelled: bool, multilingual: bool) -> PublishedEncoder:
-    """Return the encoder to start from."""
+def published_encoder(*, labelled: bool, multilingual: bool, folder: str | None = None) -> PublishedEncoder:
+    """Return the encoder to start from: the one in `folder`, or one of the hub.
+
+    Raises:
+        ConfigError: the folder holds no encoder of a known family.
+    """
+    if folder is not None:
+        return _at_hand(Path(folder))
     if multilingual:
         return MULTILINGUAL
     return SMALL if labelled else MASKED
+
+
+def _at_hand(folder: Path) -> PublishedEncoder:
+    path = folder / "config.json"
+    try:
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        architecture = BACKBONES.load("pretrained", "fields").architecture_of(fields)
+        found = PublishedEncoder(
+            re.sub("[^A-Za-z0-9.-]", "-", folder.name), {"folder": str(folder)}, architecture, None
+        )
+        found.parameters()
+    except ValidationError as error:
+        problems = "; ".join(f"{'.'.join(place)}: {sentence}" for place, sentence in sentences(error))
+        raise ConfigError(f"{path}: no encoder to start from. {problems}.") from error
+    except (OSError, ValueError, AttributeError) as error:
+        raise ConfigError(f"{path}: no encoder to start from ({error}). Name the folder of a published one.") from error
+    return found
 
 
 def published_study(
@@ -100,10 +134,12 @@ def published_study(
 ) -> str:
     """Return the file of a study as YAML: a published encoder beside TF-IDF, or only adapted to texts without labels.
 
+    Labelled documents longer than the encoder reads are read in segments, too, as one row more.
+
     Args:
         question: what was asked about the texts.
         encoder: to start from.
-        limit: tokens that documents are cut to, unless the encoder reads fewer.
+        limit: tokens that documents are cut to; texts without labels to no more than the encoder reads.
         documents: number of documents.
         held_out: of those, how many texts without labels are held out.
         execution: settings of `execution`.
@@ -112,13 +148,14 @@ def published_study(
     Raises:
         ConfigError: it does not load; that is a fault of the texts' options.
     """
-    size = {"max_tokens": min(limit, REACH)}
+    longer = question.label is not None and limit > encoder.reach
+    size = {"max_tokens": limit if longer else min(limit, encoder.reach)}
     source = {"source": "local", "local": {"files": {"train": list(question.texts)}}, "text": question.column}
-    model = {"backbone": encoder.name}
+    model: dict[str, Any] = {"backbone": encoder.name}
     experiment: dict[str, Any] = {
         "seeds": [1, 2, 3],
         "precision": precision,
-        "published": {encoder.name: encoder.source},
+        "published": {encoder.name: dict(encoder.place)},
         "backbones": {encoder.name: {"architecture": dict(encoder.architecture)}},  # plans without a network
     }
     if question.label is None:
@@ -134,6 +171,15 @@ def published_study(
         task = {"kind": "sequence_classification", "classifier_pooling": "mean"}
         stages = {"finetune": {"task": task, "recipe": RECIPE, "data": {TEXTS: {}}}}
         models = {"tfidf": {"backbone": "tfidf"}, encoder.name: model}
+        if longer:
+            segments = f"{encoder.name}-segments"
+            model["max_tokens"] = encoder.reach
+            experiment["backbones"][segments] = {
+                "kind": "hierarchical",
+                "encoder": encoder.name,
+                "segment": encoder.reach,
+            }
+            models[segments] = {"backbone": segments}
         report = {
             "tables": {
                 "f1": {"stage": "finetune", "columns": ["f1"]},

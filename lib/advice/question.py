@@ -20,6 +20,7 @@ class Question:
         sample: documents whose tokens are counted, at most.
         points: macro-F1, in per cent, by which a model may lie below the best one.
         seconds: about as long as the answer may take.
+        encoder: folder of a published encoder to start from; None = one of the hub, if one is advised.
         weights: folder of a pretrained model, which spares the pretraining; None = there is none.
     """
 
@@ -34,4 +35,5 @@ class Question:
     sample: int = 1000
     points: float = 1.0
     seconds: float = 90.0
+    encoder: str | None = None
     weights: str | None = None

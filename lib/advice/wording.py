@@ -9,8 +9,8 @@ import pandas as pd
 import psutil
 import torch
 
-from lib.advice.choices import BEARABLE, REACH, TOLERANCE, WANTED, Choice, Limit, Ratio, Start
-from lib.advice.published import RECIPE, PublishedEncoder
+from lib.advice.choices import BEARABLE, TOLERANCE, WANTED, Choice, Limit, Ratio, Start
+from lib.advice.published import MULTILINGUAL, RECIPE, PublishedEncoder
 from lib.advice.question import Question
 from lib.advice.scores import POWER
 from lib.advice.texts import MOST_PER_WORD, Language
@@ -162,8 +162,10 @@ def advice(
     if beginning.published and question.weights is None:
         first = "tfidf, which needs no training steps, and " if question.label is not None else ""
         parts.append(
-            f"**Take {first}a published encoder with exact attention: {encoder.repository}** ({encoder.languages}; "
-            f"reads {REACH} tokens{_loses(table, encoder)}). {_price(price, encoder)} The study below does this."
+            f"**Take {first}a published encoder with exact attention: {encoder.title}** "
+            f"({encoder.languages or 'languages as its authors say'}; reads {encoder.reach:,} tokens"
+            f"{_loses(table, taken.limit, encoder, labelled=question.label is not None)}). {_price(price, encoder)} "
+            "The study below does this."
         )
     parts.append(_mechanism(taken, table, question.points, beginning))
     if before and not beginning.published:
@@ -255,19 +257,28 @@ def _mechanism(taken: Choice, table: Sequence[Limit], points: float, beginning: 
     return sentence.strip()
 
 
-def _loses(table: Sequence[Limit], encoder: PublishedEncoder) -> str:
-    """Return what the reach of a published encoder loses, if it loses anything that is known."""
-    at = next((each for each in table if each.tokens == REACH), None)
+def _loses(table: Sequence[Limit], limit: int, encoder: PublishedEncoder, *, labelled: bool) -> str:
+    """Return what the reach of a published encoder loses, if it loses anything that is known, and what loses less."""
+    at = next((each for each in table if each.tokens == encoder.reach), None)
     if at is None or at.lost <= BEARABLE:
         return ""
-    if encoder.languages == "English":
-        return f", which loses {_share(at.lost)} of the text; tfidf reads all of it"
-    return " of its own, of which these texts have fewer than are counted here; what it loses was not measured"
+    if encoder.languages == MULTILINGUAL.languages:
+        return " of its own, of which these texts have fewer than are counted here; what it loses was not measured"
+    sentence = f", which loses {_share(at.lost)} of the text"
+    if labelled:
+        sentence += "; tfidf reads all of it"
+    if labelled and limit > encoder.reach:
+        found = next(each for each in table if each.tokens == limit)
+        sentence += (
+            f", and {encoder.name}-segments up to {limit:,} tokens in segments of {encoder.reach:,}, in about "
+            f"{(1 - found.lost) / (1 - at.lost):.1f} times the time"
+        )
+    return sentence
 
 
 def _price(price: tuple[float, float] | None, encoder: PublishedEncoder) -> str:
     if price is None:
-        why = "there was no time" if encoder.languages == "English" else "its tokeniser is not here"
+        why = "its tokeniser is not here" if encoder.languages == MULTILINGUAL.languages else "there was no time"
         return f"What {encoder.name} takes here was not measured: {why}."
     return (
         f"An epoch takes {_between(*price)} minutes here, and the study has {RECIPE['epochs']:g} for each of 3 seeds."

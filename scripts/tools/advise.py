@@ -46,6 +46,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--points", type=float, default=1.0, metavar="P", help="points of F1 that speed may cost, at most (1)"
     )
     parser.add_argument("--seconds", type=float, default=90.0, metavar="S", help="time of the whole answer (90)")
+    parser.add_argument("--encoder", metavar="FOLDER", help="a published encoder to start from, in place of the hub's")
     parser.add_argument(
         "--weights",
         metavar="FOLDER",

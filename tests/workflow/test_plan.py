@@ -240,11 +240,27 @@ def test_the_small_study_of_hate_speech_can_be_planned(project):
     files = ("wikipedia/en-sample.parquet", "hate/davidson_labeled_data.csv.gz", "hate/stormfront_sentences.csv.gz")
     touch(project, *files)
     jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "config/hate_speech_small.yaml").stdout)
-    seeds, datasets, trained, checked, readings = 3, 2, 6, 5, 4
+    seeds, datasets, trained, checked, readings = 3, 2, 8, 6, 4
     # Pretraining; augmented posts, leaked or not; both readings of LoRA's alpha for the encoder and for T5.
     assert jobs["train"] == 1 + seeds * (datasets * trained + 2 + readings)
     assert (jobs["teach"], jobs["augment_dataset"], jobs["tune"]) == (seeds * datasets, 2, 1)
-    assert jobs["evaluate"] == seeds * (datasets + checked + 5)  # baselines
+    assert jobs["evaluate"] == seeds * (2 * datasets + checked + 5)  # phrases of two encoders, baselines
+
+
+def test_the_small_study_of_a_published_encoder_can_be_planned(project):
+    articles = [f"hyperpartisan/{kind}-training-byarticle-20181122.xml.gz" for kind in ("articles", "ground-truth")]
+    touch(project, "wikipedia/en-sample.parquet", "arxiv/archives11.parquet", *articles)
+    touch(project, "imdb/train.parquet", "imdb/test.parquet")
+    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "config/published_small.yaml").stdout)
+    rows = {"imdb": 6, "hyperpartisan": 9, "arxiv": 7}
+    assert jobs["train"] == 2 + sum(rows.values())
+    assert jobs["evaluate"] == len(rows)  # baselines
+    assert jobs["download_model"] == 1
+
+
+def test_published_encoders_beside_the_grid_can_be_planned(project):
+    output = project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "config/published.yaml").stdout
+    assert project.jobs_of(output)["train"] == 9 + 27 + 27 + 7 * 3
 
 
 @pytest.mark.parametrize(

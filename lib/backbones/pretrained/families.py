@@ -206,7 +206,7 @@ FAMILIES: dict[str, Family] = {
         eager_only=True,
         **_LIKE_BERT,
     ),
-    "eurobert": Family({"bidirectional": {}}, queries="q_proj", keys="k_proj"),
+    "eurobert": Family({"bidirectional": {}}, queries="q_proj", keys="k_proj", takes_mechanism=True),
     "deberta-v2": Family(
         {"bidirectional": {}},
         head=_HEAD_OF_BERT,

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 import yaml
 from studies import SMALL, changed, study
@@ -155,10 +157,28 @@ def test_the_study_of_a_published_encoder_loads(labelled, multilingual):
     )
     made = load_study([("texts.yaml", yaml.safe_load(body))])
     experiment = made.experiment
-    assert list(experiment.models) == (["tfidf"] if labelled else []) + [encoder.name]
-    own = experiment.datasets["texts"] if labelled else experiment.corpora["texts"].long
-    assert own.max_tokens == 512
-    assert encoder.repository == {
+    segments = f"{encoder.name}-segments"
+    assert list(experiment.models) == (["tfidf", encoder.name, segments] if labelled else [encoder.name])
+    if labelled:
+        assert experiment.datasets["texts"].max_tokens == 16_384
+        assert experiment.models[encoder.name].max_tokens == 512
+        assert experiment.backbones[segments].segment == 512
+    else:
+        assert experiment.corpora["texts"].long.max_tokens == 512
+    assert encoder.title == {
         (True, False): "sentence-transformers/all-MiniLM-L6-v2",
         (False, False): "google-bert/bert-base-uncased",
     }.get((labelled, multilingual), "FacebookAI/xlm-roberta-base")
+
+
+def test_an_encoder_at_hand_is_taken_with_its_own_reach(tmp_path):
+    fields = {"model_type": "roberta", "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1}
+    fields |= {"num_attention_heads": 2, "max_position_embeddings": 1026, "architectures": ["RobertaModel"]}
+    folder = tmp_path / "my encoder"
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(fields))
+    found = published_encoder(labelled=True, multilingual=True, folder=str(folder))
+    assert (found.name, found.reach, found.title) == ("my-encoder", 1024, str(folder))
+    (folder / "config.json").write_text(json.dumps(fields | {"model_type": "clip"}))
+    with pytest.raises(ConfigError, match=r"config\.json: no encoder to start from\. .*'clip' has no entry"):
+        published_encoder(labelled=True, multilingual=False, folder=str(folder))
