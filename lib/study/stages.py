@@ -76,8 +76,8 @@ class Model(Section):
     mechanism: str | None = Field(None, description="Name of its attention mechanism, if its backbone takes one.")
     tokenizer: str | None = Field(
         None,
-        description="Name of its tokeniser; null = the tokeniser of the corpus or dataset, or the only one that is not a "
-        "published model's.",
+        description="Name of its tokeniser; null = the tokeniser of the corpus or dataset, or the only one that is not "
+        "a published model's.",
     )
     max_tokens: MaxTokens | None = Field(
         None,
