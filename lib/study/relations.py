@@ -285,7 +285,7 @@ def _problem_of_imitated(graph: Graph, model: str, stage: str, entry: str, task:
         return f"{teacher}, which has {other.blocks()} layers and not {own.blocks()}. Set layers: last, or name another"
     parent = graph.parent_stage(teacher, stage)
     before = parent and graph.parent_dataset(stage, parent, entry)
-    reads, tokens = graph.tokenizer_of(teacher, before or entry), graph.corpus(entry).max_tokens
+    reads, tokens = graph.tokenizer_of(teacher, before or entry), graph.max_tokens(model, entry)
     if reads != (named := graph.tokenizer_of(model, entry)):
         return f"{teacher}, which reads by the tokeniser {reads} and not by {named}. Let both have the same"
     if (reach := other.longest()) is not None and tokens > reach:

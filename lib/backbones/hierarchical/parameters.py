@@ -76,17 +76,11 @@ class Parameters(BackboneParameters):
                     f"{name} = {value} does nothing with pooling = '{self.pooling}'. Choose 'transformer', or leave it "
                     "out"
                 )
-        width = self._width
+        width = self.width()
         if self.pooling == "transformer" and width is not None and width % self.document_heads:
             yield (
                 f"document_heads = {self.document_heads} does not divide the encoder's width {width}. Choose a divisor"
             )
-
-    @property
-    def _width(self) -> int | None:
-        """Width of a state of the encoder, where its settings tell it."""
-        sizes = getattr(self.encoder, "architecture", None) or dict(self.encoder)
-        return sizes.get("hidden_size")
 
     @property
     def takes_mechanism(self) -> bool:  # type: ignore[override]  # of others, the kind decides alone
@@ -126,6 +120,10 @@ class Parameters(BackboneParameters):
     def family(self) -> str:
         """The family of the encoder, in segments."""
         return f"{self.encoder.family}, segments"
+
+    def width(self) -> int | None:
+        """See `BackboneParameters.width`."""
+        return self.encoder.width()
 
     def blocks(self) -> int | None:
         """See `BackboneParameters.blocks`."""

@@ -121,3 +121,17 @@ def test_windows_of_spans_leave_nothing_out(changes, message):
     study(*SPANS, ("models/sdpa/max_tokens", 64))
     with pytest.raises(ConfigError, match=message):
         study(*SPANS, *changes)
+
+
+def test_a_teacher_of_states_reads_what_its_student_reads():
+    """A dataset may be longer than the teacher reads, if the student is not."""
+    short = ROW | {"max_tokens": 64, "skip": ["pretrain", "tapt"], "start": {"folder": "weights"}}
+    found = study(
+        ("backbones/encoder/position_embedding_type", "learned"),
+        ("backbones/encoder/max_position_embeddings", 64),
+        ("models", {"sdpa": short | {"skip": ["copy", *short["skip"]]}, "favor": short | {"mechanism": "favor-m64"}}),
+        ("stages/copy", {"task": {"kind": "imitation", "teacher": "sdpa"}, "recipe": RECIPE, "data": {"imdb": {}}}),
+        ("stages/finetune/start", DELETE),
+    )
+    (run, *_) = runs_of(found, "copy", "favor")
+    assert run.max_tokens == 64

@@ -111,6 +111,7 @@ def test_the_code_of_both_backbones_makes_a_run():
     "task",
     [
         {"kind": "masked_lm"},
+        {"kind": "imitation", "teacher": "nobody"},
         {"kind": "label_matching", "phrases": ["bad", "good"]},
         {"kind": "text_to_text", "targets": ["bad", "good"]},
     ],
