@@ -13,8 +13,9 @@ from functools import cache, partial
 from typing import Any, NamedTuple
 
 import torch
+import transformers
 from torch import Tensor, nn
-from transformers import MODEL_MAPPING, AttentionInterface
+from transformers import AttentionInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import (
     AttentionMaskInterface,
@@ -178,7 +179,8 @@ def _mask(*, mask_function: Callable[..., Any], local_size: int | None = None, *
 @torch.compiler.disable
 @cache
 def _has_replaceable_attention(config: type) -> bool:
-    model = MODEL_MAPPING.get(config, None)
+    # By attribute: to import the name runs the hook of `lib`, which imports what imports this module.
+    model = transformers.MODEL_MAPPING.get(config, None)
     return not isinstance(model, type) or model._can_set_attn_implementation()  # type: ignore[attr-defined]
 
 
