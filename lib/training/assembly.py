@@ -1,7 +1,9 @@
 """From the settings of a run to its task, backbone, tokeniser and model with first weights."""
 
+from pathlib import Path
 from typing import NamedTuple
 
+from tokenizers import Tokenizer
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
 from lib.attention.contract import set_kernels
@@ -14,6 +16,8 @@ from lib.study.run import RunSettings
 from lib.tasks.contract import Task
 from lib.tasks.parameters import TASKS
 from lib.training.interruptions import explained_size
+
+TOKENIZER = "tokenizer.json"
 
 
 class Parts(NamedTuple):
@@ -44,3 +48,28 @@ def assemble(run: RunSettings) -> Parts:
     backbone.check(model)
     set_kernels(model, run.execution.kernels)
     return Parts(task, backbone, tokenizer, model)
+
+
+def check_vocabulary(tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> None:
+    """Refuse weights whose embeddings belong to other tokens than those of the run.
+
+    Args:
+        tokenizer: of the run. It may have more tokens.
+        folder: of the weights; if no tokeniser stands beside them, nothing is known.
+
+    Raises:
+        RunError: a number stands for another token there.
+    """
+    path = Path(folder) / TOKENIZER
+    if not path.is_file():
+        return
+    theirs = {number: token for token, number in Tokenizer.from_file(str(path)).get_vocab().items()}
+    ours = {number: token for token, number in tokenizer.get_vocab().items()}
+    differing = sorted(number for number in ours.keys() & theirs.keys() if ours[number] != theirs[number])
+    if differing:
+        first = differing[0]
+        raise RunError(
+            f"{folder}: its embeddings belong to other tokens than the run's: number {first} is {theirs[first]!r} "
+            f"there and {ours[first]!r} here, and so are {len(differing):,} of {len(theirs):,}. Give the model the "
+            "tokeniser that stands beside its weights, or start from scratch."
+        )

@@ -7,7 +7,7 @@ import pandas as pd
 from lib.core.errors import RunError
 from lib.core.record import RunRecord
 from lib.study.run import RunSettings
-from lib.training.assembly import assemble
+from lib.training.assembly import assemble, check_vocabulary
 from lib.training.folders import RunFolders
 from lib.training.predictor import Predictor, longest_document
 from lib.training.record import count_parameters, run_record
@@ -23,6 +23,7 @@ def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataF
     if run.start is None:
         raise RunError("start: missing. Expected the folder of a model, with a head if the task has one that trains.")
     task, backbone, tokenizer, model = assemble(run)
+    check_vocabulary(tokenizer, run.start.checkpoint)
     backbone.load_weights(model, run.start.checkpoint, with_head=run.task.trains_on is not None)
     splits = {split: load_split(run.data[split], sort=True) for split in ("validation", "test")}
     predictor = Predictor(run, task, model, tokenizer, longest_document(splits.values()))

@@ -19,7 +19,7 @@ from lib.core.errors import RunError
 from lib.core.record import GEOMETRY, HISTORY, MODEL, PREDICTIONS
 from lib.study.run import RunSettings
 from lib.training import ranks
-from lib.training.assembly import assemble
+from lib.training.assembly import assemble, check_vocabulary
 from lib.training.checkpoints import (
     check_start,
     checkpoint_folder,
@@ -109,6 +109,7 @@ def _train(run: RunSettings, folders: RunFolders, interruption: Interruption, ob
     }
     lengths = splits["train"]["length"][:]
     if run.start is not None and run.start.load_only_model_state:
+        check_vocabulary(tokenizer, run.start.checkpoint)
         backbone.load_weights(model, run.start.checkpoint)
     parameters = count_parameters(model)
     adapters = None
