@@ -156,8 +156,10 @@ def published_study(
         "seeds": [1, 2, 3],
         "precision": precision,
         "published": {encoder.name: dict(encoder.place)},
-        "backbones": {encoder.name: {"architecture": dict(encoder.architecture)}},  # plans without a network
+        "backbones": {},
     }
+    if "repository" in encoder.place:  # plans without a network
+        experiment["backbones"][encoder.name] = {"architecture": dict(encoder.architecture)}
     if question.label is None:
         parts = {"short": 0, "long": documents - held_out, "held_out": held_out}
         experiment["corpora"] = {TEXTS: source | {part: {"articles": n} | size for part, n in parts.items()}}
