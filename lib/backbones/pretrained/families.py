@@ -44,6 +44,7 @@ class Family:
         read_alone: whether a document is read without padding, and without documents of other lengths, because its
             states would depend on them.
         global_mask: whether it takes a `global_attention_mask`. The first real token then sees all, and all see it.
+        bystanders: fields that change no state in this family, although they could in others.
         undeclared: fields that the code reads, although the configuration of transformers does not declare them.
     """
 
@@ -70,6 +71,7 @@ class Family:
     unused_positions: int = 0
     read_alone: bool = False
     global_mask: bool = False
+    bystanders: frozenset[str] = frozenset()
     undeclared: frozenset[str] = frozenset()
 
 
@@ -206,7 +208,13 @@ FAMILIES: dict[str, Family] = {
         eager_only=True,
         **_LIKE_BERT,
     ),
-    "eurobert": Family({"bidirectional": {}}, queries="q_proj", keys="k_proj", takes_mechanism=True),
+    "eurobert": Family(
+        {"bidirectional": {}},
+        queries="q_proj",
+        keys="k_proj",
+        takes_mechanism=True,
+        bystanders=frozenset({"auto_map"}),  # the code that it names is what transformers has by now
+    ),
     "deberta-v2": Family(
         {"bidirectional": {}},
         head=_HEAD_OF_BERT,

@@ -10,7 +10,6 @@ BYSTANDERS = frozenset(
         "_name_or_path",
         "_num_labels",
         "architectures",
-        "auto_map",  # names code, which is never run
         "bos_token",
         "bos_token_id",
         "cache_implementation",
@@ -142,8 +141,9 @@ def architecture_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     since a backbone sets it itself.
     """
     fields = _of_text(fields)
+    family = _family(fields)
     switches = {name for family in FAMILIES.values() for values in family.switches.values() for name in values}
-    dropped = (BYSTANDERS - {"vocab_size"}) | switches
+    dropped = (BYSTANDERS - {"vocab_size"}) | switches | (family.bystanders if family else frozenset())
     return {
         name: value
         for name, value in fields.items()

@@ -26,4 +26,4 @@ def test_threads_of_the_workflow_spin_shortly_unless_the_environment_says_how_lo
     (line,) = [line for line in rules.splitlines() if SPINS in line]
     command = f"import os; {line}; print(os.environ['{SPINS}'])"
     told = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=True).stdout
-    assert told.strip() == (theirs or "1000")
+    assert told.strip() == (theirs or "10000")
