@@ -19,7 +19,7 @@ from lib.attention.contract import set_step
 from lib.backbones.encoder.block import SelfAttention
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.parameters import Parameters as Encoder
-from lib.backbones.encoder.positions import Phases
+from lib.backbones.positions import Phases
 from lib.measure.cost import machine, repeated, spread
 from lib.measure.implementations import NAIVE
 from lib.measure.limits import PEAK_MATRICES, Limits, growth, matrix_mb

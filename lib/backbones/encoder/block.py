@@ -14,7 +14,7 @@ from torch.nn import functional
 from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
 from lib.backbones.encoder.configuration import EncoderConfig
-from lib.backbones.encoder.positions import alibi_slopes, rotate
+from lib.backbones.positions import alibi_slopes, rotate
 
 
 class SelfAttention(nn.Module):

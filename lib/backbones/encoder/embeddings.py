@@ -7,9 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from lib.backbones.encoder.configuration import EncoderConfig
-from lib.backbones.encoder.positions import Phases, sinusoids
-
-SINUSOIDAL_BASE = 10_000.0
+from lib.backbones.positions import SINUSOIDAL_BASE, Phases, sinusoids
 
 
 class Embeddings(nn.Module):

@@ -14,7 +14,7 @@ from lib.attention.contract import Attention
 from lib.backbones.encoder.block import EncoderBlock
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.embeddings import Embeddings
-from lib.backbones.encoder.positions import Phases
+from lib.backbones.positions import Phases
 
 
 class EncoderPreTrainedModel(PreTrainedModel):

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from lib.backbones.heads.pooling import pooling
 from lib.backbones.hierarchical.configuration import HierarchicalConfig
 from lib.backbones.hierarchical.segments import segment_counts
+from lib.backbones.positions import SINUSOIDAL_BASE, Phases, sinusoids
 
 
 class SegmentPooling(nn.Module):
@@ -52,17 +53,7 @@ class SegmentPooling(nn.Module):
             real = torch.arange(states.shape[1], device=states.device) < counts[:, None]
         if self.norm is not None and self.transformer is not None:
             states = self.norm(states)
-            states = states + _positions(states.shape[1], states.shape[2], states)
+            size = states.shape[2]
+            states = states + sinusoids(*Phases(size, SINUSOIDAL_BASE)(states.shape[1], states.device), size).to(states)
             states = self.transformer(states, src_key_padding_mask=None if real is None else ~real)
         return self.pool(states, real)
-
-
-def _positions(segments: int, size: int, like: Tensor) -> Tensor:
-    """Return the sinusoidal positions of segments [S, D].
-
-    Source:
-        Vaswani et al. 2017, "Attention Is All You Need", section 3.5.
-    """
-    frequencies = 10_000 ** (-torch.arange(0, size, 2, device=like.device) / size)
-    phases = torch.arange(segments, device=like.device)[:, None] * frequencies
-    return torch.stack([phases.sin(), phases.cos()], dim=-1).flatten(1)[:, :size].to(like.dtype)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
@@ -19,9 +20,13 @@ from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 class NoKeys(nn.Module):
     """Stand where keys were projected, for mechanisms that never look at them."""
 
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.width = width
+
     def forward(self, states: Tensor) -> Tensor:
-        """Return zeros in the shape of `states`, which take no memory."""
-        return states.new_zeros(1).expand(states.shape)
+        """Return zeros [B, N, width] for `states` [B, N, D], which take no memory."""
+        return states.new_zeros(1).expand(*states.shape[:-1], self.width)
 
 
 def hold_mechanisms(inner: PreTrainedModel, config: PretrainedBackboneConfig) -> None:
@@ -44,7 +49,7 @@ def hold_mechanisms(inner: PreTrainedModel, config: PretrainedBackboneConfig) ->
         )
         if mechanism.shares_query_and_key:
             assert family.keys is not None  # the parameters were checked
-            setattr(attends, family.keys, NoKeys())
+            setattr(attends, family.keys, NoKeys(heads * width))
 
 
 def shared_projections(weights: Mapping[str, Tensor], config: PretrainedBackboneConfig) -> dict[str, Tensor]:
@@ -63,8 +68,8 @@ def shared_projections(weights: Mapping[str, Tensor], config: PretrainedBackbone
         for kind in ("weight", "bias"):
             query, key = (f"{attends}.{name}.{kind}" for name in (family.queries, family.keys))
             if query in weights:
-                choices = {"queries": weights[query], "keys": weights[key], "mean": (weights[query] + weights[key]) / 2}
-                found[query] = choices[config.shared_projection]
+                taken = {"queries": [query], "keys": [key], "mean": [query, key]}[config.shared_projection]
+                found[query] = torch.stack([weights[name] for name in taken]).mean(dim=0)
     return found
 
 

@@ -150,6 +150,11 @@ class Parameters(ArchitectureParameters):
                 f"mechanism = {name} has one projection for queries and keys, a published model two. Set "
                 "shared_projection of the backbone to queries, keys or mean, the one to begin with"
             )
+        elif mechanism.shares_query_and_key and self.shared_projection != "queries" and self._keys_are_fewer():
+            yield (
+                f"shared_projection = {self.shared_projection}: the architecture has fewer heads of keys than of "
+                "queries. Choose queries"
+            )
         if not mechanism.takes_attention_dropout and (rate := self.dropout_of_weights()):
             yield (
                 f"mechanism = {name} has no attention weights to drop, but the architecture drops a share of {rate} "
@@ -177,6 +182,10 @@ class Parameters(ArchitectureParameters):
         name = FAMILIES[self.architecture["model_type"]].attention_dropout
         # BERT's default where its file is silent; the others that mechanisms are put into drop none.
         return self.architecture.get(name, 0.1 if name == "attention_probs_dropout_prob" else 0.0)
+
+    def _keys_are_fewer(self) -> bool:
+        heads = self.architecture.get("num_attention_heads")
+        return (self.architecture.get("num_key_value_heads") or heads) != heads
 
     def _learns_positions(self) -> bool:
         """Whether positions are looked up in a table, which ends."""

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from lib.backbones.encoder.block import EncoderBlock
-from lib.backbones.encoder.positions import Phases, sinusoids
+from lib.backbones.positions import Phases, sinusoids
 
 CPU = torch.device("cpu")
 

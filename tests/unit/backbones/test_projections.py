@@ -9,7 +9,7 @@ from transformers import AutoModel
 from lib.backbones.encoder import projections as of_encoder
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.model import EncoderModel
-from lib.backbones.encoder.positions import rotate
+from lib.backbones.positions import rotate
 from lib.backbones.pretrained import projections as of_pretrained
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.families import FAMILIES

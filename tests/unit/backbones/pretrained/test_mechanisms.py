@@ -70,6 +70,23 @@ def test_exact_attention_as_a_mechanism_gives_what_was_published(kind, published
     torch.testing.assert_close(model(IDS, MASK).logits[MASK.bool()], there[MASK.bool()])
 
 
+@pytest.mark.parametrize("mechanism", [SDPA, FAVOR, LSH], ids=lambda values: values["kind"])
+def test_keys_and_values_of_fewer_heads_serve_several_queries(mechanism):
+    fields = architecture("eurobert") | {"num_key_value_heads": 1, "head_dim": 12}
+    parameters = Parameters(architecture=fields, attention_dropout=0.0, shared_projection="queries")
+    models = []
+    for own_parameters in (parameters, parameters.with_mechanism(mechanism)):
+        torch.manual_seed(2)
+        models.append(AutoModelForMaskedLM.from_config(Backbone(own_parameters, seed=0).config(Tokenizer(), {})).eval())
+    exact, model = (each.base_model(IDS, MASK).last_hidden_state[MASK.bool()] for each in models)
+    assert exact.shape == model.shape
+    if mechanism is SDPA:
+        torch.testing.assert_close(model, exact)
+    assert model.isfinite().all()
+    with pytest.raises(ValidationError, match="fewer heads of keys than of queries. Choose queries"):
+        Parameters(architecture=fields, attention_dropout=0.0, shared_projection="mean").with_mechanism(LSH)
+
+
 @pytest.mark.parametrize("kind", ABLE)
 def test_features_come_near_exact_attention(kind, published):
     _, folder = published(kind)

@@ -9,6 +9,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+SINUSOIDAL_BASE = 10_000.0
+"""Base of the frequencies of sinusoidal positions (Vaswani et al. 2017, section 3.5)."""
+
 
 class Phases:
     """Cosines and sines of position x frequency, in float32, kept for the greatest length met so far.

@@ -7,7 +7,7 @@ from transformers import LlamaConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from lib.backbones.encoder.model import EncoderModel
-from lib.backbones.encoder.positions import Phases, alibi_slopes, rotate, sinusoids
+from lib.backbones.positions import Phases, alibi_slopes, rotate, sinusoids
 
 CPU = torch.device("cpu")
 
