@@ -199,6 +199,17 @@ class Attention(nn.Module, ABC):
         """Draw the persistent random features, if the mechanism has any; part of weight initialisation."""
 
 
+def for_every_head(query: Tensor, rows: Tensor) -> Tensor:
+    """Return keys or values with as many heads as `query` has; each of fewer ones serves several of its heads.
+
+    Args:
+        query: [B, H, N, d].
+        rows: [B, K, N, d], K a divisor of H.
+    """
+    groups = query.shape[1] // rows.shape[1]
+    return rows.repeat_interleave(groups, dim=1) if groups > 1 else rows
+
+
 def without_padding(rows: Tensor, real: Tensor) -> Tensor:
     """Return `rows` with zeros at padding, whatever it holds, inf and nan included; so is the gradient.
 

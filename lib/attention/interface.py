@@ -24,7 +24,7 @@ from transformers.masking_utils import (
     sdpa_mask,
 )
 
-from lib.attention.contract import Attention, without_padding
+from lib.attention.contract import Attention, for_every_head, without_padding
 from lib.attention.parameters import MECHANISMS, Kernels, MechanismParameters
 from lib.attention.registry import build
 from lib.core.errors import ConfigError
@@ -229,7 +229,7 @@ def _attend(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=False
         )
     _refuse_dropout(where, entry.parameters, dropout)
-    key, value = _for_every_head(query, key), _for_every_head(query, value)
+    key, value = for_every_head(query, key), for_every_head(query, value)
     _check_shapes(where, entry.name, query, key, value, attention_mask)
     layer = _layer_of(where, module)
     heads, width = query.shape[1], query.shape[3]
@@ -269,7 +269,7 @@ def _attend_by_held(
     where, name = type(module).__name__, mechanism.settings.name()
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     _refuse_beyond_padding(where, name, causal, others)
-    key, value = _for_every_head(query, key), _for_every_head(query, value)
+    key, value = for_every_head(query, key), for_every_head(query, value)
     _check_shapes(where, name, query, key, value, attention_mask)
     query = _scaled(query, scaling)
     output = mechanism(query, query if mechanism.settings.shares_query_and_key else key, value, attention_mask)
@@ -278,12 +278,6 @@ def _attend_by_held(
 
 AttentionInterface.register(HELD, _attend_by_held)
 AttentionMaskInterface.register(HELD, _mask)
-
-
-def _for_every_head(query: Tensor, rows: Tensor) -> Tensor:
-    """Return keys or values with as many heads as `query` has; each of fewer ones serves several of its heads."""
-    groups = query.shape[1] // rows.shape[1]
-    return rows.repeat_interleave(groups, dim=1) if groups > 1 else rows
 
 
 def _scaled(query: Tensor, scaling: float | None) -> Tensor:

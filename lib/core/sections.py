@@ -54,6 +54,11 @@ def check(method: Callable[[Any], Iterator[str]]) -> Callable[[Any], Iterator[st
     return method
 
 
+def unset(value: Any) -> bool:
+    """Whether a value is left out of settings, so that those of runs that do not use its field stay as they were."""
+    return value is None
+
+
 class Section(BaseModel):
     """Base of every section of the configuration: unknown keys are errors, values do not change.
 

@@ -24,6 +24,14 @@ def encoder(model_type, **fields):
 
 EXAMPLES = {
     "sdpa": {"kind": "encoder", "mechanism": {"kind": "sdpa"}, "num_attention_heads": 2, "intermediate_size": 32},
+    "grouped latent keys": {
+        "kind": "encoder",
+        "mechanism": {"kind": "favor", "nb_features": 8},
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "kv_rank": 4,
+        "intermediate_size": 32,
+    },
     "rnn": {"kind": "recurrent", "cell": "rnn"},
     "lstm": {"kind": "recurrent", "cell": "lstm"},
     "gru": {"kind": "recurrent", "cell": "gru"},

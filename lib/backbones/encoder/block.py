@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from lib.attention.contract import for_every_head
 from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
 from lib.backbones.encoder.configuration import EncoderConfig
@@ -20,7 +21,9 @@ from lib.backbones.positions import alibi_slopes, rotate
 class SelfAttention(nn.Module):
     """Project to queries, keys and values, let the mechanism mix them, project back.
 
-    A mechanism that shares queries and keys gets one projection for both.
+    A mechanism that shares queries and keys gets one projection for both. Keys and values may have fewer heads than
+    queries (Ainslie et al. 2023, "GQA"), and may be projected from a narrow latent that both share (DeepSeek-AI 2024,
+    "DeepSeek-V2", section 2.1.2; here rotary positions turn the whole key, since nothing is cached).
     """
 
     def __init__(self, config: EncoderConfig, layer: int) -> None:
@@ -28,11 +31,14 @@ class SelfAttention(nn.Module):
         parameters = MECHANISMS.parse(config.mechanism)
         self.head_size = config.head_size
         width = config.num_attention_heads * config.head_size
+        width_of_keys = (config.num_key_value_heads or config.num_attention_heads) * config.head_size
         bias = config.attention_bias
         alibi = config.position_embedding_type == "alibi"
         self.query = nn.Linear(config.hidden_size, width, bias=bias)
-        self.key = None if parameters.shares_query_and_key else nn.Linear(config.hidden_size, width, bias=bias)
-        self.value = nn.Linear(config.hidden_size, width, bias=bias)
+        self.latent = nn.Linear(config.hidden_size, config.kv_rank, bias=False) if config.kv_rank else None
+        source = config.kv_rank or config.hidden_size
+        self.key = None if parameters.shares_query_and_key else nn.Linear(source, width_of_keys, bias=bias)
+        self.value = nn.Linear(source, width_of_keys, bias=bias)
         self.mechanism = build(
             parameters,
             num_heads=config.num_attention_heads,
@@ -58,17 +64,26 @@ class SelfAttention(nn.Module):
         place = states.device.type
         if torch.is_autocast_enabled(place):
             states = states.to(torch.get_autocast_dtype(place))  # once, and not in each projection
-        query, key = self._queries_and_keys(states, rotation)
-        mixed = self.mechanism(query, key, self._heads(self.value(states)), attention_mask)
+        latent = self._latent(states)
+        query, key = self._queries_and_keys(states, latent, rotation)
+        value = for_every_head(query, self._heads(self.value(latent)))
+        mixed = self.mechanism(query, key, value, attention_mask)
         return self.output(mixed.transpose(1, 2).flatten(2))
 
     def weights(self, states: Tensor, attention_mask: Tensor | None, rotation: tuple[Tensor, Tensor] | None) -> Tensor:
         """Return the attention weights [B, H, N, N], see `Attention.weights`; the arguments are those of `forward`."""
-        return self.mechanism.weights(*self._queries_and_keys(states, rotation), attention_mask)
+        query, key = self._queries_and_keys(states, self._latent(states), rotation)
+        return self.mechanism.weights(query, key, attention_mask)
 
-    def _queries_and_keys(self, states: Tensor, rotation: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor]:
+    def _latent(self, states: Tensor) -> Tensor:
+        """Return that from which keys and values are projected."""
+        return states if self.latent is None else self.latent(states)
+
+    def _queries_and_keys(
+        self, states: Tensor, latent: Tensor, rotation: tuple[Tensor, Tensor] | None
+    ) -> tuple[Tensor, Tensor]:
         query = self._heads(self.query(states), rotation)
-        return query, query if self.key is None else self._heads(self.key(states), rotation)
+        return query, query if self.key is None else for_every_head(query, self._heads(self.key(latent), rotation))
 
     def _heads(self, projected: Tensor, rotation: tuple[Tensor, Tensor] | None = None) -> Tensor:
         heads = projected.unflatten(2, (-1, self.head_size)).transpose(1, 2)

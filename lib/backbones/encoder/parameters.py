@@ -7,7 +7,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 
 from lib.attention.parameters import AnyMechanism
 from lib.backbones.parameters import VOCABULARY, Ability, BackboneParameters
-from lib.core.sections import Probability, check
+from lib.core.sections import Probability, check, unset
 
 
 class Parameters(BackboneParameters):
@@ -16,8 +16,8 @@ class Parameters(BackboneParameters):
     takes_mechanism: ClassVar[bool] = True
     needs_mechanism: ClassVar[bool] = True
     decisive: ClassVar[tuple[str, ...]] = (
-        "hidden_size", "num_hidden_layers", "num_attention_heads", "attention_size", "intermediate_size",
-        "position_embedding_type", "type_vocab_size", "attention_bias",
+        "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "kv_rank", "attention_size",
+        "intermediate_size", "position_embedding_type", "type_vocab_size", "attention_bias",
     )  # fmt: skip
 
     kind: Literal["encoder"] = "encoder"
@@ -27,6 +27,18 @@ class Parameters(BackboneParameters):
     hidden_size: PositiveInt = Field(512, description="Width of embeddings and hidden states.")
     num_hidden_layers: PositiveInt = Field(4, description="Encoder blocks.")
     num_attention_heads: PositiveInt = Field(8, description="Attention heads; divides `attention_size`.")
+    num_key_value_heads: PositiveInt | None = Field(
+        None,
+        exclude_if=unset,
+        description="Heads of keys and values, each of which serves several heads of queries (grouped-query attention; "
+        "with 1, multi-query attention); divides `num_attention_heads`; null = as many as heads of queries.",
+    )
+    kv_rank: PositiveInt | None = Field(
+        None,
+        exclude_if=unset,
+        description="Width of one narrow projection of the states, from which keys and values are projected (latent "
+        "attention); null = both are projected from the states themselves.",
+    )
     attention_size: PositiveInt | None = Field(
         None, description="Width of queries, keys and values over all heads; null = `hidden_size`."
     )
@@ -65,8 +77,10 @@ class Parameters(BackboneParameters):
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """See `BackboneParameters.abilities`: weights that may be negative are no map of attention."""
-        found: set[Ability] = {"states", "queries_and_keys"}
+        """See `BackboneParameters.abilities`: negative weights are no map, and keys of a latent have two matrices."""
+        found: set[Ability] = {"states"}
+        if self.kv_rank is None:
+            found.add("queries_and_keys")
         if self.mechanism is None or self.mechanism.row_stochastic:
             found.add("attention_maps")
         return frozenset(found)
@@ -75,7 +89,9 @@ class Parameters(BackboneParameters):
     def linear_layers(self) -> frozenset[str]:
         """See `BackboneParameters.linear_layers`."""
         shared = self.mechanism is not None and self.mechanism.shares_query_and_key
-        return frozenset({"query", "value", "output", "intermediate"} | (set() if shared else {"key"}))
+        keys = set() if shared else {"key"}
+        latent = set() if self.kv_rank is None else {"latent"}
+        return frozenset({"query", "value", "output", "intermediate"} | keys | latent)
 
     @check
     def _heads_divide_the_width(self) -> Iterator[str]:
@@ -90,6 +106,21 @@ class Parameters(BackboneParameters):
                 f"a head is {self.head_size} wide, but `rope` turns pairs and needs an "
                 "even width. Change num_attention_heads or attention_size"
             )
+
+    @check
+    def _keys_and_values_fit_the_queries(self) -> Iterator[str]:
+        if self.num_key_value_heads and self.num_attention_heads % self.num_key_value_heads:
+            yield (
+                f"num_key_value_heads = {self.num_key_value_heads} does not divide num_attention_heads = "
+                f"{self.num_attention_heads}. Choose a divisor"
+            )
+        if self.mechanism and self.mechanism.shares_query_and_key:
+            for name in ("num_key_value_heads", "kv_rank"):
+                if self._is_set(name):
+                    yield (
+                        f"{name} = {getattr(self, name)}, but {self.mechanism.name()} has one projection for queries "
+                        "and keys. Leave it out, or choose a mechanism that keeps them apart (sdpa, favor)"
+                    )
 
     @check
     def _positions_read_their_settings(self) -> Iterator[str]:
@@ -176,6 +207,9 @@ class Parameters(BackboneParameters):
     def products_per_token(self, tokens: int, predicted_share: float) -> float:
         """See `BackboneParameters.products_per_token`."""
         width = self.attention_size or self.hidden_size
+        width_of_keys = self.head_size * (self.num_key_value_heads or self.num_attention_heads)
+        source = self.kv_rank or self.hidden_size
+        projections = 2 * self.hidden_size * width + 2 * source * width_of_keys + self.hidden_size * (self.kv_rank or 0)
         keys = self.mechanism.keys_per_query(tokens) if self.mechanism else tokens
-        block = 4 * self.hidden_size * width + 2 * self.hidden_size * self.intermediate_size + 2 * width * keys
+        block = projections + 2 * self.hidden_size * self.intermediate_size + 2 * width * keys
         return self.num_hidden_layers * block + predicted_share * self.hidden_size * VOCABULARY

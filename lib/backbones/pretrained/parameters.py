@@ -9,12 +9,7 @@ from lib.attention.parameters import AnyMechanism
 from lib.backbones.parameters import VOCABULARY, Ability, ArchitectureParameters, BackboneParameters
 from lib.backbones.pretrained.families import FAMILIES, Direction
 from lib.backbones.pretrained.fields import in_shared_names
-from lib.core.sections import Probability, Section, check
-
-
-def _unset(value: Any) -> bool:
-    """Whether a value is left out of settings, so that those of runs that do not use its field stay as they were."""
-    return value is None
+from lib.core.sections import Probability, Section, check, unset
 
 
 class Positions(Section):
@@ -35,24 +30,24 @@ class Parameters(ArchitectureParameters):
     kind: Literal["pretrained"] = "pretrained"
     mechanism: AnyMechanism | None = Field(
         None,
-        exclude_if=_unset,
+        exclude_if=unset,
         description="Parameters of the attention mechanism that takes the place of its own, in all layers without a "
         "window; each model names its own under `mechanism`.",
     )
     shared_projection: Literal["queries", "keys", "mean"] | None = Field(
         None,
-        exclude_if=_unset,
+        exclude_if=unset,
         description="Published projection that a mechanism with one for both queries and keys (LSH) begins with.",
     )
     attention_dropout: Probability | None = Field(
         None,
-        exclude_if=_unset,
+        exclude_if=unset,
         description="Dropout on the attention weights; null = as the architecture says. Mechanisms without such "
         "weights (FAVOR+) need 0.",
     )
     positions: Positions | None = Field(
         None,
-        exclude_if=_unset,
+        exclude_if=unset,
         description="More positions than the architecture has, for longer texts; null = those that it has.",
     )
     architecture: dict[str, Any] = Field(

@@ -113,9 +113,10 @@ def test_forms_are_the_scores_of_the_model_itself(family, lora, position, monkey
         torch.testing.assert_close(torch.einsum("i,hij,j->h", first, matrices, second), found, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("heads_of_keys", [None, 1])
 @pytest.mark.parametrize("position", [0, 5, -2])
-def test_forms_of_the_encoder_turn_as_its_positions_do(position):
-    model = encoder()
+def test_forms_of_the_encoder_turn_as_its_positions_do(position, heads_of_keys):
+    model = encoder(num_key_value_heads=heads_of_keys)
     layer = of_encoder.attention_layers(model)[1]
     assert layer.query is model.layers[1].attention.query
     matrices = dense(Projections.read(layer).form("merged", position))
@@ -123,7 +124,7 @@ def test_forms_of_the_encoder_turn_as_its_positions_do(position):
     places = {"query": 6, "key": 6 + position}
     turned = {}
     for name, vector in (("query", state), ("key", other)):
-        heads = (getattr(layer, name).weight @ vector).view(1, 3, 1, 8)
+        heads = (getattr(layer, name).weight @ vector).view(1, -1, 1, 8)
         cosines, sines = model.phases(20, torch.device("cpu"))
         place = places[name]
         turned[name] = rotate(heads, cosines[place : place + 1], sines[place : place + 1])[0, :, 0]

@@ -1,3 +1,5 @@
+from itertools import product
+
 import pytest
 import torch
 from encoder_cases import EXAMPLES, POSITIONS, build, tiny_config
@@ -37,10 +39,13 @@ def encoder_counts(config):
         config.num_hidden_layers,
     )
     width = config.attention_size or hidden
-    inputs = 2 if MECHANISMS.parse(config.mechanism).shares_query_and_key else 3
+    of_keys = width // config.num_attention_heads * (config.num_key_value_heads or config.num_attention_heads)
+    from_states = 1 if MECHANISMS.parse(config.mechanism).shares_query_and_key else 2
+    keys_and_values = from_states * linear(config.kv_rank or hidden, of_keys, bias)
+    latent = linear(hidden, config.kv_rank, bias=False) if config.kv_rank else 0
     return {
         "embeddings": embeddings_count(config),
-        "attention": blocks * (inputs * linear(hidden, width, bias) + linear(width, hidden, bias)),
+        "attention": blocks * (linear(hidden, width, bias) + keys_and_values + latent + linear(width, hidden, bias)),
         "feed_forward": blocks * (linear(hidden, inner) + linear(inner, hidden)),
         "norms": (1 + 2 * blocks) * 2 * hidden,
     }
@@ -65,9 +70,13 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize("changes", CHANGES)
-@pytest.mark.parametrize("position", POSITIONS)
-@pytest.mark.parametrize("mechanism", ["sdpa", "lsh", "favor"])
+NARROW = {"num_key_value_heads": 1, "kv_rank": 6}
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "position", "changes"),
+    [*product(["sdpa", "lsh", "favor"], POSITIONS, CHANGES), ("sdpa", "rope", NARROW), ("favor", "rope", NARROW)],
+)
 def test_counts_are_those_of_the_dimensions(mechanism, position, changes):
     config = tiny_config(mechanism=EXAMPLES[mechanism], position_embedding_type=position, **changes)
     with torch.device("meta"):
