@@ -1,5 +1,6 @@
 """The workflow from generated raw text to tables, figure and report, and what an edit makes stale."""
 
+import copy
 import json
 import os
 import signal
@@ -253,3 +254,25 @@ def test_a_study_without_training_runs_alone(copy_of_repository, alone):
     assert "| words" in (results / "tables" / "scores.md").read_text()
     project.snakemake("--configfile", config, "--report", results / "report.html")
     assert "Models: words." in (results / "report.html").read_text()
+
+
+def test_a_file_that_is_copied_again_makes_nothing_stale(copy_of_repository, alone):
+    project = copy_of_repository("copied")
+    rows = [f"{number % 2},{'word ' * 200}{number}" for number in range(1200)]
+    file = project.folder / "notes.csv"
+    file.write_text("\n".join(["label,text", *rows]))
+    assert file.stat().st_size > 10**6  # up to which Snakemake compares contents by itself
+    values = copy.deepcopy(alone)
+    values["experiment"]["datasets"]["imdb"] |= {
+        "source": "local",
+        "local": {"files": {"all": ["notes.csv"]}},
+        "generated": None,
+    }
+    project.configure(values)
+    target = "results/alone/data/imdb/prepared/train.parquet"
+    project.snakemake("--cores", 1, "--configfile", "config.test.yaml", "--", target)
+
+    file.write_bytes(file.read_bytes())
+    assert project.stale("config.test.yaml", target=target) == {}
+    file.write_text(file.read_text().replace("word", "else", 1))
+    assert project.stale("config.test.yaml", target=target)["prepare_dataset"] == 1
