@@ -58,6 +58,30 @@ class Plan:
             )
         return self._by_path[path]
 
+    def targets(self) -> list[str]:
+        """Return what a call without a target makes: tables, figures and analyses, or the runs of a study without.
+
+        Of a part of the study, its runs, and those results that need no others.
+        """
+        asked = {self.paths.record(run.id) for run in self.study.asked}
+
+        def shows_asked(inputs: list[str]) -> bool:
+            return self.study.only is None or (bool(inputs) and asked.issuperset(inputs))
+
+        analyses = [
+            name for name in self.study.report.analyses if shows_asked(self.report.analysis_inputs(name)["records"])
+        ]
+        tables, figures = (
+            [*(name for name, result in results.items() if shows_asked(self.report.inputs(result["scope"]))), *analyses]
+            for results in (self.report.tables, self.report.figures)
+        )
+        alone = self.study.only is not None or not self.study.report.asks()
+        return [
+            *(self.paths.table(name, suffix) for name in tables for suffix in ("csv", "md", "tex", "html")),
+            *(self.paths.figure(name, suffix) for name in figures for suffix in ("svg", "png", "pdf")),
+            *(self.paths.record(run.id) for run in self.study.asked if alone),
+        ]
+
     def check(self) -> None:
         """Check that the files of the user's own that the study names are there.
 

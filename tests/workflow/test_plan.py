@@ -24,6 +24,18 @@ def test_the_full_grid(project):
     assert (jobs["tokenize_corpus"], jobs["tokenize_dataset"], jobs["download_vocabulary"]) == (1, 3, 1)
 
 
+def test_a_part_of_the_grid(project):
+    """It has the paths of the whole, and all that it starts from."""
+    part = "only={models: [lsh-h2-c64], stages: [finetune], datasets: [imdb]}"
+    plan = project.snakemake("-n", "-p", "--configfile", "config/config.yaml", "--config", part).stdout
+    made = set(re.findall(r"results/runs/(\S+)/run\.json", plan))
+    assert made == {
+        f"{run}/seed-420"
+        for run in ("pretrain/lsh-h2-c64/wikipedia", "tapt/lsh-h2-c64/imdb", "finetune/lsh-h2-c64/imdb")
+    }
+    assert "results/tables/f1.csv" not in plan
+
+
 def test_the_workflow_changes_how_snakemake_ends_and_compares(project):
     program = (
         "from snakemake.cli import main\n"
