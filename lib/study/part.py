@@ -1,6 +1,6 @@
 """A part of a study: which of its runs are asked for."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from pydantic import Field
 
@@ -42,7 +42,7 @@ class Part(Section):
         experiment = graph.experiment
         entries = list(dict.fromkeys(dataset for _, _, dataset in graph.places))
         seeds = sorted({run.id.seed for run in runs})
-        named = {
+        named: dict[str, tuple[Sequence[object] | None, Collection[object]]] = {
             "models": (self.models, experiment.models),
             "stages": (self.stages, experiment.stages),
             "datasets": (self.datasets, entries),
