@@ -14,6 +14,7 @@ import pytest
 import torch
 import yaml
 from loopback import serving
+from ready import SNAKEMAKE, TRAINING, ready
 
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # kernels for GPUs run without one; to be said before the first is imported
@@ -45,11 +46,19 @@ class Project:
         }
 
     def snakemake(self, *arguments, check=True):
-        """Run snakemake and return the finished process, its two streams in one."""
+        """Run snakemake and return the finished process, its two streams in one.
+
+        Where it may run jobs, their programs share a process, as `scripts/preloaded.py` lets them.
+        """
+        if "--cores" in arguments:
+            command = [sys.executable, "scripts/preloaded.py", "snakemake", *map(str, arguments)]
+            command, environment = ready(command, self.environment, TRAINING)
+        else:
+            command, environment = ready([*SNAKEMAKE, *map(str, arguments)], self.environment)
         process = subprocess.run(
-            ["snakemake", *map(str, arguments)],
+            command,
             cwd=self.folder,
-            env=self.environment,
+            env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
@@ -61,7 +70,8 @@ class Project:
     def program(self, name, *arguments):
         """Run a program of `scripts/tools/` and return the finished process."""
         command = [sys.executable, f"scripts/tools/{name}.py", *map(str, arguments)]
-        return subprocess.run(command, cwd=self.folder, env=self.environment, capture_output=True, text=True)
+        command, environment = ready(command, self.environment)
+        return subprocess.run(command, cwd=self.folder, env=environment, capture_output=True, text=True)
 
     def stale(self, *configfiles, target=None):
         """Return what a dry run would run: the number of jobs by rule, see `jobs_of`."""
@@ -97,16 +107,26 @@ def site(monkeypatch):
 
 
 @pytest.fixture(scope="session")
-def copy_of_repository(repository, tmp_path_factory):
-    """Make a copy of the repository's own files."""
+def copy_of_repository(repository, shared_folder, tmp_path_factory):
+    """Make a copy of the repository's own files. All copies remember digests of code at one place."""
+    digests = shared_folder / "digests"
+    digests.mkdir(exist_ok=True)
 
     def copy(name):
         folder = tmp_path_factory.mktemp(name)
         for part in ("config", "lib", "scripts", "slurm", "workflow"):
             shutil.copytree(repository / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+        (folder / "lib" / "__pycache__").symlink_to(digests)
         return Project(folder)
 
     return copy
+
+
+@pytest.fixture(scope="session")
+def shared_folder(tmp_path_factory):
+    """A temporary folder that all processes of this call of pytest share."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
 @pytest.fixture(scope="session")

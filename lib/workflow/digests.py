@@ -12,12 +12,17 @@ import contextlib
 import functools
 import hashlib
 import importlib.util
+import json
 import re
+import sys
+import time
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+from lib.core.errors import ProjectError
+from lib.core.files import write_json
 from lib.workflow.structure import OURS, registers, structure
 from lib.workflow.syntax import Chain, Function, chain_of, defined_names, last_name, normalise
 
@@ -59,6 +64,9 @@ STATEMENTS = "<statements>"
 PLACES = {"__file__", "__name__", "__package__", "__spec__"}
 """Names by which a definition tells where it stands; beside them, files of data count."""
 
+KEPT_SECONDS = 7 * 24 * 3600
+"""How long digests of files that have changed since are kept: an edit may be taken back."""
+
 Definition = tuple[str, str]  # module and name
 _roots: dict[str, tuple[str, ...]] = {}
 
@@ -74,9 +82,47 @@ def code_digest(script: str, *modules: str) -> str:
     Raises:
         FileNotFoundError: the script or a module does not exist.
     """
-    key = _hash(*sorted(_looks(_closure(script, modules)).values()))[:16]
+    remembered, arguments = _remembered(), " ".join((script, *modules))
+    if arguments not in remembered:
+        remembered[arguments] = _hash(*sorted(_looks(_closure(script, modules)).values()))[:16]
+        _remember(remembered)
+    key = remembered[arguments]
     _roots[key] = (script, *modules)
     return key
+
+
+@functools.cache
+def _memory() -> Path:
+    """Return the file of the digests of the project's packages as they are, for this Python.
+
+    It lies where Python keeps what it has compiled, and is called by the contents of all files, so that it is never
+    out of date.
+    """
+    files = [file for package in sorted(OURS) for file in sorted((ROOT / package).rglob("*")) if file.is_file()]
+    contents = [
+        f"{file.relative_to(ROOT).as_posix()} {hashlib.sha256(file.read_bytes()).hexdigest()}"
+        for file in files
+        if "__pycache__" not in file.relative_to(ROOT).parts
+    ]
+    return ROOT / "lib" / "__pycache__" / f"digests-{_hash(sys.version, *contents)[:16]}.json"
+
+
+@functools.cache
+def _remembered() -> dict[str, str]:
+    """Return the digests that a process has computed of the same files, by their arguments."""
+    try:
+        return dict(json.loads(_memory().read_text(encoding="utf-8")))
+    except (OSError, TypeError, ValueError):
+        return {}
+
+
+def _remember(digests: dict[str, str]) -> None:
+    """Store digests for other processes, if that is possible, and remove those of other files after some days."""
+    with contextlib.suppress(OSError, ProjectError):
+        write_json(_memory(), digests)
+        for other in _memory().parent.glob("digests-*.json"):
+            if time.time() - other.stat().st_mtime > KEPT_SECONDS:
+                other.unlink()
 
 
 def roots(digest: str) -> tuple[str, ...]:

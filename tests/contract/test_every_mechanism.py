@@ -42,7 +42,7 @@ with pytest.MonkeyPatch.context() as patch:
     patch.setattr(lib.attention, "__path__", FOLDERS)
     ADDED.update({name: values for name, values in examples().items() if name not in EXAMPLES})
 every_mechanism = pytest.mark.parametrize("name", EXAMPLES | BIASED | ADDED)
-LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 10, 26, 63, 64, 65, 150]
+LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 10, 26, 63, 64, 65, 130]
 
 
 @pytest.fixture(autouse=True)
@@ -104,13 +104,13 @@ def test_no_mask_is_a_mask_of_ones(name):
 
 
 @every_mechanism
-@pytest.mark.parametrize("content", [0.0, 1e9, float("inf"), float("nan")])
 @pytest.mark.parametrize("place", ["right", "left", "middle", "scattered"])
-def test_padding_is_exact(name, content, place):
+def test_padding_is_exact(name, place):
+    """One document stands in several rows, whose padding holds different things, between two that are longer."""
     if name in BIASED and place in ("middle", "scattered"):
         pytest.skip("padding between two tokens counts as distance, as in every position encoding")
     mechanism = build(name)
-    length, longer = 19, 44
+    length, longer, contents = 19, 44, (0.0, 1e9, float("inf"), float("nan"))
     kept = {
         "right": torch.arange(length),
         "left": torch.arange(longer - length, longer),
@@ -120,22 +120,28 @@ def test_padding_is_exact(name, content, place):
     alone, neighbours, cotangent = draw(mechanism, 1, length), draw(mechanism, 2, longer, 1), cotangent_of(1, longer)
     expected = run(mechanism, alone, cotangent[:, :, kept])
 
-    mask = torch.ones(3, longer, dtype=torch.long)
-    mask[1] = 0
-    mask[1, kept] = 1
+    mask = torch.ones(len(contents) + 2, longer, dtype=torch.long)
+    mask[1:-1] = 0
+    mask[1:-1, kept] = 1
     padded = []
     for one, two in zip(alone, neighbours, strict=True):
-        row = torch.full((1, HEADS, longer, WIDTH), content)
-        row[:, :, kept] = one.detach()
-        padded.append(torch.cat([two[:1].detach(), row, two[1:].detach()]).requires_grad_())
+        rows = torch.tensor(contents)[:, None, None, None].repeat(1, HEADS, longer, WIDTH)
+        rows[:, :, kept] = one.detach()
+        padded.append(torch.cat([two[:1].detach(), rows, two[1:].detach()]).requires_grad_())
     if mechanism.settings.shares_query_and_key:
         padded[1] = padded[0]
-    actual = run(lambda *rows: mechanism(*rows, mask), padded, torch.cat([cotangent] * 3))
+    actual = run(lambda *rows: mechanism(*rows, mask), padded, torch.cat([cotangent] * len(mask)))
 
-    padding = mask[1] == 0
-    for mine, theirs in zip(actual, expected, strict=True):
-        torch.testing.assert_close(mine[1:2, :, kept], theirs, atol=1e-5, rtol=1e-5)
-        assert (mine[1, :, padding] == 0).all()
+    for row, content in enumerate(contents, start=1):
+        for mine, theirs in zip(actual, expected, strict=True):
+            torch.testing.assert_close(
+                mine[row : row + 1, :, kept],
+                theirs,
+                atol=1e-5,
+                rtol=1e-5,
+                msg=lambda message, content=content: f"where padding holds {content}: {message}",
+            )
+            assert (mine[row, :, mask[row] == 0] == 0).all(), f"where padding holds {content}"
 
 
 @every_mechanism
@@ -156,20 +162,20 @@ def test_rows_of_a_batch_do_not_see_one_another(name):
 
 @every_mechanism
 @pytest.mark.filterwarnings("ignore:Anomaly Detection")
-@pytest.mark.parametrize("content", [1.0, float("nan")])
 @pytest.mark.parametrize("training", [False, True])
-def test_a_row_of_padding_only_comes_out_as_zeros(name, content, training):
+def test_a_row_of_padding_only_comes_out_as_zeros(name, training):
     mechanism = build(name).train(training)
-    length = 13
-    tensors, mask, cotangent = draw(mechanism, 2, length), torch.ones(2, length), cotangent_of(2, length)
-    mask[1] = 0
+    length, contents = 13, (1.0, float("nan"))
+    rows = 1 + len(contents)
+    tensors, mask, cotangent = draw(mechanism, rows, length), torch.ones(rows, length), cotangent_of(rows, length)
+    mask[1:] = 0
     with torch.no_grad():
         for tensor in tensors:
-            tensor[1] = content
+            tensor[1:] = torch.tensor(contents)[:, None, None, None]
     with torch.autograd.detect_anomaly():  # refuses a nan on the way, even one that is dropped in the end
         actual = run(lambda *rows: mechanism(*rows, mask), tensors, cotangent)
     for part in actual:
-        assert (part[1] == 0).all()
+        assert (part[1:] == 0).all()
         assert part[0].isfinite().all()
         assert part[0].abs().max() > 0
 

@@ -1,7 +1,9 @@
 import ast
+import os
 import shutil
 import subprocess
 import sys
+import time
 
 import pytest
 from code_digests import forget
@@ -506,6 +508,72 @@ def test_what_can_change_numbers_counts(project, file, old, new):
     before = digest("lib.room.lsh")
     edit(project, file, old, new)
     assert digest("lib.room.lsh") != before
+
+
+@pytest.fixture
+def analysed(monkeypatch):
+    """The roots of what is analysed from now on, and not remembered."""
+    found = []
+    closure = digests._closure
+    monkeypatch.setattr(digests, "_closure", lambda *roots: found.append(roots) or closure(*roots))
+    return found
+
+
+def test_another_process_remembers_the_digests_of_files_that_have_not_changed(project, analysed):
+    before = digest("lib.room.lsh")
+    assert len(analysed) == 1
+    assert digest("lib.room.lsh") == before
+    assert len(analysed) == 1
+    assert digest() != before
+    assert len(analysed) == 2
+    assert [digest("lib.room.lsh"), digest()] == [before, digests.code_digest("scripts/train.py")]
+    assert len(analysed) == 2
+    assert digests.roots(digests.code_digest("scripts/train.py")) == ("scripts/train.py",)
+
+
+@pytest.mark.parametrize("change", ["an edit", "a new file", "a file less", "a file of data", "another Python"])
+def test_no_digest_of_other_files_is_remembered(project, analysed, change, monkeypatch):
+    (project / "lib/room/data.csv").write_text("1\n")
+    digest("lib.room.lsh")
+    if change == "an edit":
+        edit(project, "lib/room/model.py", "The model", "A model")
+    elif change == "a new file":
+        (project / "lib/room/new.py").touch()
+    elif change == "a file less":
+        (project / "scripts/other.py").unlink()
+    elif change == "a file of data":
+        (project / "lib/room/data.csv").write_text("2\n")
+    else:
+        monkeypatch.setattr("sys.version", "4.0")
+    digest("lib.room.lsh")
+    assert len(analysed) == 2
+
+
+@pytest.mark.parametrize("content", ["", "{", "[1]"])
+def test_a_damaged_memory_is_none(project, analysed, content):
+    before = digest("lib.room.lsh")
+    (memory,) = (project / "lib/__pycache__").glob("*.json")
+    memory.write_text(content)
+    assert digest("lib.room.lsh") == before
+    assert len(analysed) == 2
+
+
+def test_where_nothing_can_be_written_nothing_is_remembered(project, analysed):
+    (project / "lib/__pycache__").touch()
+    assert digest("lib.room.lsh") == digest("lib.room.lsh")
+    assert len(analysed) == 2
+
+
+def test_digests_of_other_files_are_removed_after_some_days(project):
+    folder = project / "lib/__pycache__"
+    folder.mkdir()
+    for name, days in (("digests-old.json", 8), ("digests-new.json", 6), ("model.cpython-311.pyc", 8)):
+        (folder / name).touch()
+        os.utime(folder / name, times=(time.time() - days * 24 * 3600,) * 2)
+    digest("lib.room.lsh")
+    kept = {path.name for path in folder.iterdir()}
+    assert {"digests-new.json", "model.cpython-311.pyc"} < kept
+    assert len(kept) == 3
 
 
 @pytest.fixture
