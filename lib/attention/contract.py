@@ -196,7 +196,7 @@ class Attention(nn.Module, ABC):
         self.step = step
 
     def reset_features(self) -> None:
-        """Draw the persistent random features, if the mechanism has any; part of weight initialisation."""
+        """Draw the persistent random features or first weights, if there are any; part of weight initialisation."""
 
 
 def for_every_head(query: Tensor, rows: Tensor) -> Tensor:

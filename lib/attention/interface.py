@@ -85,8 +85,8 @@ def register_attention(
         kernels: what they compute with; `auto` takes Triton kernels on a GPU in half precision.
 
     Raises:
-        ConfigError: a mechanism shares queries and keys, redraws its features, or has a name that is taken or
-            contradicts its parameters; none is registered then.
+        ConfigError: a mechanism shares queries and keys, has weights to be trained, redraws its features, or has a name
+            that is taken or contradicts its parameters; none is registered then.
         pydantic.ValidationError: a parameter is unknown, missing or out of range.
     """
     entries = [_Entry(name, MECHANISMS.parse(dict(values)), seed, kernels) for name, values in mechanisms.items()]
@@ -132,6 +132,11 @@ def _check(entry: _Entry) -> None:
         raise ConfigError(
             f"{name}: {parameters.kind} has one projection for queries and keys, a published model has two. Register "
             "a mechanism that keeps them apart (favor), or train an encoder of this project with it."
+        )
+    if parameters.is_learned:
+        raise ConfigError(
+            f"{name}: {parameters.kind} has weights of its own, which would be part of no model and never be trained. "
+            "Train a model of this project with it (backbone encoder or pretrained), or register another mechanism."
         )
     if interval := getattr(parameters, "redraw_interval", 0):
         raise ConfigError(

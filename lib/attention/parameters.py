@@ -28,6 +28,8 @@ class MechanismParameters(KindParameters):
     depends_on_positions: ClassVar[bool] = False
     """Whether the order of the tokens matters to the mechanism itself. Otherwise permuted tokens have permuted outputs.
     Positions are counted over real tokens, so that padding stays exact."""
+    is_learned: ClassVar[bool] = False
+    """Whether the mechanism has weights of its own that are trained, so it must be a part of the model."""
 
     def longest(self) -> int | None:
         """Return how many tokens a text may have at most; None = any number."""

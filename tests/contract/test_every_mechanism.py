@@ -1,7 +1,6 @@
 """What every mechanism owes, run over the examples of every mechanism found, however many there are.
 
-The mechanisms of `tests/contract/mechanisms` are found beside those of the project, here alone. They declare what no
-other one does, so that the tests are known to read the declarations.
+What may differ between them is read from their declarations (`lib.attention.parameters`).
 """
 
 import importlib
@@ -13,7 +12,6 @@ from pathlib import Path
 import pytest
 import torch
 from mechanism_cases import (
-    ADDED,
     BIASED,
     EXAMPLES,
     HEADS,
@@ -23,13 +21,14 @@ from mechanism_cases import (
     cotangent_of,
     detached,
     draw,
-    examples,
     masks,
     run,
     truth,
 )
 from studies import study
 from torch.profiler import ProfilerActivity, profile
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 import lib.attention
 from lib.attention.contract import Attention, set_step, without_padding
@@ -37,17 +36,8 @@ from lib.attention.parameters import MECHANISMS
 from lib.backbones.parameters import BACKBONES
 from lib.core.errors import ConfigError
 
-FOLDERS = [*lib.attention.__path__, str(Path(__file__).parent / "mechanisms")]
-with pytest.MonkeyPatch.context() as patch:
-    patch.setattr(lib.attention, "__path__", FOLDERS)
-    ADDED.update({name: values for name, values in examples().items() if name not in EXAMPLES})
-every_mechanism = pytest.mark.parametrize("name", EXAMPLES | BIASED | ADDED)
+every_mechanism = pytest.mark.parametrize("name", EXAMPLES | BIASED)
 LENGTHS = [1, 2, 3, 4, 5, 7, 8, 9, 10, 26, 63, 64, 65, 130]
-
-
-@pytest.fixture(autouse=True)
-def mechanisms_of_the_tests_are_found(monkeypatch):
-    monkeypatch.setattr(lib.attention, "__path__", FOLDERS)
 
 
 def skip_beyond_its_reach(mechanism, length):
@@ -56,7 +46,7 @@ def skip_beyond_its_reach(mechanism, length):
 
 
 def test_every_mechanism_has_parameters_reference_and_examples():
-    folders = {path.parent.name for place in FOLDERS for path in Path(place).glob("*/mechanism.py")}
+    folders = {path.parent.name for path in Path(lib.attention.__path__[0]).glob("*/mechanism.py")}
     assert folders == set(MECHANISMS.kinds())
     assert {"sdpa", "lsh", "favor", "linformer"} <= folders
     for kind in folders:
@@ -74,6 +64,15 @@ def test_output_and_gradients_equal_the_reference(name, length):
     tensors, mask, cotangent = draw(mechanism, 4, length), masks(length), cotangent_of(4, length)
     actual = run(lambda *rows: mechanism(*rows, mask), tensors, cotangent)
     assert_close(actual, truth(mechanism, tensors, mask, cotangent), 1e-5, of_gradients=5e-5)
+
+
+@every_mechanism
+def test_equals_the_reference_at_every_width_of_heads(name):
+    for width in (32, 64, 80):
+        mechanism = build(name, head_size=width)
+        tensors, mask, cotangent = draw(mechanism, 4, 26), masks(26), cotangent_of(4, 26, width)
+        actual = run(lambda *rows: mechanism(*rows, mask), tensors, cotangent)  # noqa: B023 - called at once
+        assert_close(actual, truth(mechanism, tensors, mask, cotangent), 2e-5, of_gradients=1e-4)
 
 
 @every_mechanism
@@ -197,24 +196,18 @@ def test_draws_are_the_mechanisms_own(name):
 
 def test_a_fresh_process_gives_the_same(tmp_path):
     saved = {}
-    for name in EXAMPLES | ADDED:
+    for name in EXAMPLES:
         mechanism = build(name)
         query, key, value = (tensor.detach() for tensor in draw(mechanism, 1, 40))
         if mechanism.settings.shares_query_and_key:
             key = query
-        saved[name] = (
-            (EXAMPLES | ADDED)[name],
-            mechanism.state_dict(),
-            (query, key, value),
-            mechanism(query, key, value),
-        )
+        output = mechanism(query, key, value).detach()
+        saved[name] = (EXAMPLES[name], mechanism.state_dict(), (query, key, value), output)
     torch.save(saved, tmp_path / "saved.pt")
     program = f"""
 import torch
 from lib.attention.registry import build
-import lib.attention
 from lib.attention.parameters import MECHANISMS
-lib.attention.__path__ = {FOLDERS}
 for name, (values, state, tensors, output) in torch.load({str(tmp_path / "saved.pt")!r}).items():
     mechanism = build(MECHANISMS.parse(values), num_heads={HEADS}, head_size={WIDTH}, layer=1, seed=3).eval()
     for round in ("drawn", "loaded"):
@@ -298,7 +291,8 @@ def test_weights_are_what_is_applied_to_the_values(name, training, length):
     assert (weights[~real] == 0).all()
     assert (weights.transpose(-1, -2)[~real] == 0).all()
     is_stochastic = weights.sum(-1).allclose(real.float(), atol=1e-5, rtol=0) and bool((weights >= 0).all())
-    assert is_stochastic == mechanism.settings.row_stochastic
+    if mechanism.settings.row_stochastic or length > 1:  # a token alone may have the weight 1 with every mechanism
+        assert is_stochastic == mechanism.settings.row_stochastic
 
 
 @every_mechanism
@@ -326,7 +320,7 @@ def test_more_tokens_than_a_mechanism_reads_are_refused(name):
 
 def test_an_encoder_reads_what_its_positions_and_its_mechanism_do():
     def encoder(name, **settings):
-        mechanism = {"mechanism": (EXAMPLES | ADDED)[name]}
+        mechanism = {"mechanism": EXAMPLES[name]}
         return BACKBONES.parse({"kind": "encoder", **mechanism, **settings})
 
     learned = {"position_embedding_type": "learned", "max_position_embeddings": 40}
@@ -337,7 +331,7 @@ def test_an_encoder_reads_what_its_positions_and_its_mechanism_do():
 
 
 def test_a_study_of_longer_texts_than_a_mechanism_reads_is_refused():
-    added = [("mechanisms/linformer-k6", ADDED["linformer"])]
+    added = [("mechanisms/linformer-k6", EXAMPLES["linformer"])]
     added += [("models/linformer-k6", {"backbone": "encoder", "mechanism": "linformer-k6"})]
     with pytest.raises(ConfigError, match=r"reads 64 tokens at most in linformer-k6, but imdb has max_tokens = 128"):
         study(*added)
@@ -380,6 +374,34 @@ def test_weights_are_exact_in_low_precision_and_whatever_the_padding_holds(name)
             weights = mechanism.weights(query, key, mask)
         assert weights.dtype == torch.float32
         torch.testing.assert_close(weights, expected, atol=1e-6, rtol=1e-6)
+
+
+class Largest(TorchDispatchMode):
+    """Records how many elements the largest tensor has that an operation makes."""
+
+    def __init__(self):
+        super().__init__()
+        self.elements = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        result = function(*arguments, **(keywords or {}))
+        tensors = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        self.elements = max([self.elements, *(tensor.numel() for tensor in tensors)])
+        return result
+
+
+@every_mechanism
+def test_no_square_of_the_length_is_formed_where_the_cost_is_linear(name):
+    mechanism, length = build(name), 4096
+    keys = mechanism.settings.keys_per_query
+    if mechanism.settings.longest() or keys(2 * length) > keys(length):
+        pytest.skip("costs the square of the length, or ends")
+    rows = draw(mechanism, 1, length)
+    mask = torch.ones(1, length)
+    mask[0, ::5] = 0
+    with Largest() as largest:
+        mechanism(*rows, mask).sum().backward()
+    assert largest.elements < length**2 / 2
 
 
 def passes_over(attend, rows):

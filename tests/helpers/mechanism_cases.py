@@ -11,20 +11,14 @@ HEADS, WIDTH = 2, 8
 SLOPES = (0.5, 0.0625)
 
 
-def examples():
-    """Return the examples of every mechanism that the axis finds now."""
-    references = [importlib.import_module(f"lib.attention.{kind}.reference") for kind in MECHANISMS.kinds()]
-    return {name: values for reference in references for name, values in reference.EXAMPLES.items()}
-
-
-EXAMPLES = examples()
-ADDED = {}  # by tests that let the axis find more
+REFERENCES = [importlib.import_module(f"lib.attention.{kind}.reference") for kind in MECHANISMS.kinds()]
+EXAMPLES = {name: values for reference in REFERENCES for name, values in reference.EXAMPLES.items()}
 BIASED = {f"{name}-alibi": values for name, values in EXAMPLES.items() if MECHANISMS.parse(values).takes_bias}
 
 
 def build(name, **changes):
     slopes = SLOPES if name in BIASED else None
-    values = changes.pop("values", None) or (EXAMPLES | BIASED | ADDED)[name]
+    values = changes.pop("values", None) or (EXAMPLES | BIASED)[name]
     arguments = {"num_heads": HEADS, "head_size": WIDTH, "layer": 1, "seed": 3, "slopes": slopes} | changes
     return registry.build(MECHANISMS.parse(values), **arguments).eval()
 

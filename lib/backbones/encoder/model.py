@@ -32,9 +32,9 @@ class EncoderPreTrainedModel(PreTrainedModel):
             # Scaled, so that the row of the padding stays zero; those that the checkpoint holds are marked and stay.
             spread = self.config.embedding_initializer_range or self.config.initializer_range
             module.weight.data *= spread / self.config.initializer_range
-        # from_pretrained creates buffers without content; those that the checkpoint holds are marked and stay.
+        # from_pretrained creates tensors without content; those that the checkpoint holds are marked and stay.
         if isinstance(module, Attention) and not all(
-            getattr(buffer, "_is_hf_initialized", False) for buffer in module.buffers()
+            getattr(tensor, "_is_hf_initialized", False) for tensor in (*module.buffers(), *module.parameters())
         ):
             module.reset_features()
 

@@ -1,11 +1,18 @@
+import shutil
 import sys
+from pathlib import Path
 
 import pytest
 import torch
+from encoder_cases import masks as encoder_masks
+from encoder_cases import tiny_config, token_ids
+from studies import study
 
 import lib.attention
 from lib.attention import registry
+from lib.attention.contract import mechanisms
 from lib.attention.parameters import MECHANISMS, MechanismParameters
+from lib.backbones.encoder.model import EncoderModel
 from lib.core.errors import ConfigError
 
 SHAPE = {"num_heads": 2, "head_size": 4, "layer": 0, "seed": 0}
@@ -34,8 +41,8 @@ def test_build_passes_everything_on():
 
 
 def test_an_unknown_kind_lists_the_known_ones():
-    with pytest.raises(ConfigError, match=r"'linformer'.*favor.*lsh.*sdpa"):
-        registry.build(MechanismParameters(kind="linformer"), **SHAPE)
+    with pytest.raises(ConfigError, match=r"'synthesizer'.*favor.*lsh.*sdpa"):
+        registry.build(MechanismParameters(kind="synthesizer"), **SHAPE)
 
 
 @pytest.mark.parametrize("kind", ["contract", "kernels", "registry", "reference"])
@@ -55,4 +62,37 @@ def test_a_new_folder_makes_a_mechanism(tmp_path, monkeypatch):
     built = registry.build(MECHANISMS.parse({"kind": "passing"}), **SHAPE)
     assert torch.equal(built(value, value, value), value)
     for name in [name for name in sys.modules if name.startswith("lib.attention.passing")]:
+        monkeypatch.delitem(sys.modules, name)
+
+
+LINFORMER = {"kind": "linformer", "rank": 3, "length": 64}
+
+
+@pytest.mark.parametrize("values", [LINFORMER], ids=lambda values: values["kind"])
+def test_a_copied_folder_with_a_line_of_configuration_is_a_row_of_a_study(values, tmp_path, monkeypatch):
+    """Of a mechanism that declares what the others do not, nothing stands outside its folder."""
+    kind, copy = values["kind"], f"{values['kind']}_copied"
+    shutil.copytree(Path(lib.attention.__file__).parent / kind, tmp_path / copy)
+    for path in (tmp_path / copy).glob("*.py"):
+        text = path.read_text().replace(f"lib.attention.{kind}.", f"lib.attention.{copy}.")
+        path.write_text(text.replace(f'Literal["{kind}"]', f'Literal["{copy}"]'))
+    monkeypatch.setattr(lib.attention, "__path__", [*lib.attention.__path__, str(tmp_path)])
+
+    own, copied = (MECHANISMS.parse(values | {"kind": each}) for each in (kind, copy))
+    shorter = [(f"datasets/{name}/max_tokens", 64) for name in ("imdb", "arxiv")]
+    row = [(f"mechanisms/{copied.name()}", values | {"kind": copy})]
+    row += [("models/copied", {"backbone": "encoder", "mechanism": copied.name()})]
+    assert study(*shorter, *row).experiment.models["copied"].mechanism == copied.name()
+    if copied.longest():
+        with pytest.raises(ConfigError, match=r"reads 64 tokens at most in copied, but imdb has max_tokens = 128"):
+            study(*row)
+
+    models = []
+    for parameters in (own, copied):
+        torch.manual_seed(0)
+        models.append(EncoderModel(tiny_config(mechanism=parameters.model_dump())).eval())
+    assert type(next(mechanisms(models[1]))).__module__ == f"lib.attention.{copy}.mechanism"
+    first, second = (model(token_ids(2, 30), encoder_masks(30, 12)).last_hidden_state for model in models)
+    torch.testing.assert_close(first, second)
+    for name in [name for name in sys.modules if name.startswith(f"lib.attention.{copy}")]:
         monkeypatch.delitem(sys.modules, name)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from mechanism_cases import EXAMPLES
 from pydantic import ValidationError
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
 
@@ -24,6 +25,10 @@ ABLE = [name for name, family in FAMILIES.items() if family.takes_mechanism]
 SDPA = {"kind": "sdpa"}
 FAVOR = {"kind": "favor", "nb_features": 2048}
 LSH = {"kind": "lsh", "num_hashes": 2, "chunk_size": 8}
+LINFORMER = {"kind": "linformer", "rank": 4, "length": 12}
+OTHERS = {
+    values["kind"]: values for values in reversed(EXAMPLES.values()) if values["kind"] not in ("sdpa", "favor", "lsh")
+}
 VOCABULARY, PAD = 40, 1
 IDS = torch.tensor([[5, 6, 7, 8, 9, 10, 11, 12], [13, 14, 15, 16, 17, PAD, PAD, PAD]])
 MASK = (IDS != PAD).long()
@@ -108,6 +113,34 @@ def test_padding_changes_nothing(kind, mechanism):
     for ids, place in ((torch.cat([row, gap], 1), slice(0, 5)), (torch.cat([gap, row], 1), slice(7, 12))):
         found = model.base_model(ids, (ids != PAD).long()).last_hidden_state[:, place]
         torch.testing.assert_close(found, alone, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_every_other_mechanism_reads_published_weights_hides_padding_and_learns(kind, published, tmp_path):
+    _, folder = published("bert")
+    backbone, model = own("bert", OTHERS[kind])
+    backbone.load_weights(model, folder)
+    found = model.base_model(IDS, MASK).last_hidden_state
+    alone = model.base_model(IDS[1:, :5], MASK[1:, :5]).last_hidden_state
+    torch.testing.assert_close(found[1:, :5], alone, rtol=1e-5, atol=1e-5)
+    found[MASK.bool()].square().sum().backward()
+    for mechanism in mechanisms(model):
+        assert all(weight.grad.any() for weight in mechanism.parameters())
+    model.save_pretrained(tmp_path / "saved")
+    loaded = AutoModelForMaskedLM.from_pretrained(tmp_path / "saved").eval()
+    torch.testing.assert_close(loaded.state_dict(), model.state_dict(), rtol=0, atol=0)
+    torch.testing.assert_close(loaded.base_model(IDS, MASK).last_hidden_state, found)
+
+
+def test_learned_shares_are_drawn_for_each_layer_and_end_the_reach():
+    backbone, model = own("bert", LINFORMER, seed=3)
+    assert backbone.parameters.longest() == 12
+    first, second, _ = (each.shares for each in mechanisms(model))
+    assert not torch.equal(first, second)
+    _, again = own("bert", LINFORMER, seed=3)
+    assert torch.equal(next(mechanisms(again)).shares, first)
+    with pytest.raises(ValueError, match="reads 12 tokens at most, but the text has 13"):
+        model(torch.full((1, 13), 5))
 
 
 @pytest.mark.parametrize("mechanism", [FAVOR | {"nb_features": 8}, LSH], ids=lambda values: values["kind"])

@@ -1,0 +1,1 @@
+"""Linformer: attention to learned mixtures of keys and values."""

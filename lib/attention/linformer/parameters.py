@@ -1,0 +1,31 @@
+"""Parameters of Linformer."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, PositiveInt
+
+from lib.attention.parameters import MechanismParameters
+
+
+class Parameters(MechanismParameters):
+    """Attention to a few mixtures of the tokens, whose shares depend on positions alone and are learned."""
+
+    row_stochastic: ClassVar[bool] = False  # shares may be negative, and need not sum to 1
+    depends_on_positions: ClassVar[bool] = True
+    is_learned: ClassVar[bool] = True
+
+    kind: Literal["linformer"]
+    rank: PositiveInt = Field(description="Mixtures of keys and of values; every query attends to all.")
+    length: PositiveInt = Field(description="Most tokens that a text may have: each has its own shares.")
+
+    def longest(self) -> int | None:
+        """There are shares for so many tokens."""
+        return self.length
+
+    def name(self) -> str:
+        """Return the canonical name."""
+        return f"linformer-k{self.rank}"
+
+    def keys_per_query(self, tokens: int) -> int:
+        """Return the mixtures, met once to mix keys and values and once to attend."""
+        return 2 * self.rank

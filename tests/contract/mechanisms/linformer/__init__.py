@@ -1,1 +1,0 @@
-"""Linformer, for the contract tests alone: a mechanism that declares the opposite of most others."""

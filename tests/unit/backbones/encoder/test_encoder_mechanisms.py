@@ -1,0 +1,46 @@
+"""The encoder with one example of every mechanism that is found."""
+
+import pytest
+import torch
+from encoder_cases import build, labelled
+from mechanism_cases import EXAMPLES
+from safetensors.torch import load_file, save_file
+
+from lib.backbones.encoder import EncoderForMaskedLM
+from lib.backbones.loading import load_weights
+
+ONE_OF_KIND = {values["kind"]: values for values in reversed(EXAMPLES.values())}
+every_kind = pytest.mark.parametrize("kind", ONE_OF_KIND)
+
+
+@every_kind
+def test_a_model_learns_and_is_the_same_when_it_is_loaded(kind, tmp_path):
+    model = build(EncoderForMaskedLM, mechanism=ONE_OF_KIND[kind]).train()
+    batch = labelled(model, 30, 12)
+    model(**batch).loss.backward()
+    for name, weight in model.named_parameters():
+        assert weight.grad is not None, name
+        assert weight.grad.isfinite().all(), name
+        assert weight.grad.any() or ".mechanism." not in name, name
+    torch.optim.SGD(model.parameters(), lr=0.1).step()
+    inputs = {name: batch[name] for name in ("input_ids", "attention_mask")}
+    real, expected = inputs["attention_mask"].bool(), model.eval()(**inputs).logits
+    model.save_pretrained(tmp_path)
+    same = {"mechanism": model.config.mechanism}
+    for loaded in (EncoderForMaskedLM.from_pretrained(tmp_path), build(EncoderForMaskedLM, 1, **same)):
+        load_weights(loaded, tmp_path)
+        torch.testing.assert_close(loaded.eval()(**inputs).logits[real], expected[real], atol=1e-5, rtol=1e-5)
+    alone = model(inputs["input_ids"][1:, :12]).logits
+    torch.testing.assert_close(alone[0], expected[1, :12], atol=1e-5, rtol=1e-5)
+
+
+@every_kind
+def test_what_a_mechanism_holds_is_drawn_where_saved_weights_lack_it(kind, tmp_path):
+    model = build(EncoderForMaskedLM, mechanism=ONE_OF_KIND[kind], feature_seed=5)
+    model.save_pretrained(tmp_path)
+    path = tmp_path / "model.safetensors"
+    save_file(
+        {name: each for name, each in load_file(path).items() if ".mechanism." not in name}, path, {"format": "pt"}
+    )
+    loaded = EncoderForMaskedLM.from_pretrained(tmp_path)
+    torch.testing.assert_close(loaded.state_dict(), model.state_dict(), atol=0, rtol=0)
