@@ -1,0 +1,1 @@
+"""cosFormer: linear attention that decays with distance."""

@@ -1,0 +1,23 @@
+"""Parameters of cosFormer."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, PositiveFloat
+
+from lib.attention.parameters import MechanismParameters
+
+
+class Parameters(MechanismParameters):
+    """Linear attention by ReLU features, reweighted by the cosine of the distance."""
+
+    takes_attention_dropout: ClassVar[bool] = False
+    depends_on_positions: ClassVar[bool] = True
+
+    kind: Literal["cosformer"]
+    eps: PositiveFloat = Field(
+        1e-6, description="Added to the features, so that a query that matches no key has weights, too."
+    )
+
+    def keys_per_query(self, tokens: int) -> int:
+        """Return the features of a head 64 wide, two a dimension, met once to sum over keys and once to read."""
+        return 2 * 2 * 64
