@@ -1,0 +1,1 @@
+"""Nyströmformer: attention through landmarks."""

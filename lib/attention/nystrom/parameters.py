@@ -1,0 +1,27 @@
+"""Parameters of Nyström attention (Nyströmformer)."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, PositiveInt
+
+from lib.attention.parameters import MechanismParameters
+
+
+class Parameters(MechanismParameters):
+    """Attention by way of a few landmarks, means of neighbouring queries and keys."""
+
+    takes_attention_dropout: ClassVar[bool] = False
+    row_stochastic: ClassVar[bool] = False  # the inverse has negative entries
+    depends_on_positions: ClassVar[bool] = True  # they decide whose mean a landmark is
+
+    kind: Literal["nystrom"]
+    landmarks: PositiveInt = Field(description="Segments of a text, the mean of each being a landmark.")
+    iterations: PositiveInt = Field(6, description="Iterations by which the matrix of the landmarks is inverted.")
+
+    def name(self) -> str:
+        """Return the canonical name."""
+        return f"nystrom-m{self.landmarks}"
+
+    def keys_per_query(self, tokens: int) -> int:
+        """Return the landmarks, once as queries to all keys and once as keys of all queries."""
+        return 2 * self.landmarks
