@@ -1,0 +1,1 @@
+"""Top-k attention: every query attends to the keys of its highest scores."""

@@ -1,0 +1,24 @@
+"""Parameters of top-k attention."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, PositiveInt
+
+from lib.attention.parameters import MechanismParameters
+
+
+class Parameters(MechanismParameters):
+    """Exact attention to the keys of a query's highest scores, and to no others."""
+
+    takes_bias: ClassVar[bool] = True
+
+    kind: Literal["topk"]
+    keys: PositiveInt = Field(description="Keys that a query attends to; all, if a text has no more.")
+
+    def name(self) -> str:
+        """Return the canonical name."""
+        return f"topk-k{self.keys}"
+
+    def keys_per_query(self, tokens: int) -> int:
+        """Return the chosen keys, and half of all for their scores, without values."""
+        return min(self.keys, tokens) + tokens // 2
