@@ -1,0 +1,27 @@
+"""Parameters of top-k attention by blocks."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, NonNegativeInt, PositiveInt
+
+from lib.attention.parameters import MechanismParameters
+
+
+class Parameters(MechanismParameters):
+    """Exact attention of every block of tokens to its neighbours, and to the blocks whose mean key matches best."""
+
+    takes_bias: ClassVar[bool] = True
+    depends_on_positions: ClassVar[bool] = True
+
+    kind: Literal["topk_blocks"]
+    block_size: PositiveInt = Field(description="Real tokens in a block.")
+    blocks: PositiveInt = Field(description="Blocks that are chosen for a block of queries, beside its window.")
+    window: NonNegativeInt = Field(1, description="Blocks to either side of its own that a block always attends to.")
+
+    def name(self) -> str:
+        """Return the canonical name."""
+        return f"topk_blocks-b{self.block_size}-k{self.blocks}"
+
+    def keys_per_query(self, tokens: int) -> int:
+        """Return the tokens of the window and of the chosen blocks; the choice costs less than they do."""
+        return min(tokens, (2 * self.window + 1 + self.blocks) * self.block_size)
