@@ -74,9 +74,10 @@ def register_attention(
     From then on, in this process, `AutoModel.from_pretrained(..., attn_implementation="favor")`, `from_config` and
     `model.set_attn_implementation("favor")` swap the attention of a bidirectional encoder, its weights untouched.
     The draws are a function of (seed, layer) and part of no checkpoint, nor does a saved model name its attention:
-    whoever loads it registers the same parameters and seed and asks for the same name. Of the architectures that have
-    attention of their own, transformers accepts any name and ignores it; those that let it make their mask are refused
-    at their first batch, the others (DeBERTa) by `number_layers`.
+    whoever loads it registers the same parameters and seed and asks for the same name. A mechanism that counts
+    positions takes the padding of keys for that of queries, and is refused in modules named as cross-attention. Of the
+    architectures that have attention of their own, transformers accepts any name and ignores it; those that let it make
+    their mask are refused at their first batch, the others (DeBERTa) by `number_layers`.
 
     Args:
         mechanisms: parameters by name, `kind` included. A name is the kind (`favor`), or the grid's spelling of the
@@ -234,6 +235,7 @@ def _attend(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, is_causal=False
         )
     _refuse_dropout(where, entry.parameters, dropout)
+    _refuse_other_positions(where, entry.parameters)
     key, value = for_every_head(query, key), for_every_head(query, value)
     _check_shapes(where, entry.name, query, key, value, attention_mask)
     layer = _layer_of(where, module)
@@ -319,6 +321,15 @@ def _refuse_dropout(where: str, parameters: MechanismParameters, dropout: float)
             f"{where}: drops attention weights with probability {dropout} in training, but {parameters.kind} never "
             "forms any. Load the model with attention_probs_dropout_prob=0.0 (BERT, RoBERTa) or attention_dropout=0.0 "
             "(ModernBERT, DistilBERT), as an argument of from_pretrained beside attn_implementation."
+        )
+
+
+def _refuse_other_positions(where: str, parameters: MechanismParameters) -> None:
+    """Raise a ConfigError if queries of another sequence than the keys' would be counted by the padding of keys."""
+    if parameters.depends_on_positions and "Cross" in where.rpartition(", ")[2]:
+        raise ConfigError(
+            f"{where}: {parameters.kind} counts the real tokens before a query, but in cross-attention only the "
+            f"padding of keys is known. {EXACT}"
         )
 
 

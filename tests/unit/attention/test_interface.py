@@ -5,6 +5,7 @@ import warnings
 import pytest
 import torch
 from encoder_cases import fresh_python, masks, token_ids
+from mechanism_cases import EXAMPLES
 from pydantic import ValidationError
 from transformers import (
     AttentionInterface,
@@ -17,6 +18,7 @@ from transformers import (
 from transformers.models.bert.modeling_bert import BertCrossAttention
 
 from lib.attention import number_layers, register_attention
+from lib.attention.parameters import MECHANISMS
 from lib.core.errors import ConfigError
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
@@ -258,6 +260,13 @@ def test_draws_belong_to_seed_and_layer(folder, batch):
     assert (states(model, batch) - first).abs().max() > 5e-5
 
 
+OTHERS = {
+    values["kind"]: values
+    for values in EXAMPLES.values()
+    if not MECHANISMS.parse(values).is_learned and values["kind"] not in ("sdpa", "favor", "lsh")
+}
+
+
 def cross_attention(implementation):
     torch.manual_seed(0)
     return BertCrossAttention(BertConfig(**SIZES, attn_implementation=implementation), layer_idx=0).eval()
@@ -271,6 +280,28 @@ def test_keys_of_another_sequence_of_the_same_length():
     torch.testing.assert_close(ours, theirs, atol=1e-5, rtol=0)
     approximate, _ = cross_attention("favor-m4096")(queries, keys, attention_mask=real)
     assert (approximate - theirs).norm() < 0.1 * theirs.norm()
+
+
+def test_positions_of_another_sequence_are_not_counted_by_the_padding_of_keys():
+    register_attention({"nystrom-m4": {"kind": "nystrom", "landmarks": 4}})
+    queries, keys = torch.randn(2, 2, 9, 32, generator=torch.Generator().manual_seed(0))
+    with pytest.raises(ConfigError, match="nystrom counts the real tokens before a query, but in cross-attention"):
+        cross_attention("nystrom-m4")(queries, keys, attention_mask=masks(9, 4))
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_other_mechanisms_hide_padding_in_a_foreign_model_whatever_it_holds(kind):
+    name = MECHANISMS.parse(OTHERS[kind]).name()
+    register_attention({name: OTHERS[kind]})
+    config = BertConfig(**SIZES, attn_implementation=name, attention_probs_dropout_prob=0.0)
+    torch.manual_seed(0)
+    model = AutoModel.from_config(config).eval()
+    ids, mask = token_ids(2, 12), torch.ones(2, 12, dtype=torch.long)
+    mask[1, [0, 5, 10, 11]] = 0
+    found = model(ids, attention_mask=mask).last_hidden_state
+    others = model(torch.where(mask == 1, ids, 7), attention_mask=mask).last_hidden_state
+    torch.testing.assert_close(found[mask == 1], others[mask == 1], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(model(ids[:1]).last_hidden_state, found[:1], atol=1e-5, rtol=1e-5)
 
 
 def test_kernels_compute_cross_attention_too():
