@@ -1,7 +1,8 @@
 """Measure the cost of a forward and backward pass of every attention mechanism, beside other implementations.
 
-Without further options it measures all mechanisms of config/config.yaml. On a GPU it needs only torch, transformers,
-pydantic and pandas, and also measures the Triton kernels of mechanisms that have them.
+Without further options it measures all mechanisms of config/config.yaml, and those of lib/measure/beside.py. On a GPU
+it needs only torch, transformers, pydantic and pandas, and also measures the Triton kernels of mechanisms that have
+them.
 
 python scripts/attention_cost.py --out FILE
 """
@@ -14,6 +15,7 @@ import torch
 from lib.core import program
 from lib.measure import options
 from lib.measure.attention_cost import LENGTHS, attention_cost
+from lib.measure.beside import BESIDE
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -21,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = options.parser(
         __doc__,
         on_device=True,
-        mechanisms=options.of_the_grid(),
+        mechanisms=options.of_the_grid() | BESIDE,
         heads=8,
         head_size=64,
         lengths=LENGTHS,

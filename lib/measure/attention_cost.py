@@ -35,6 +35,7 @@ PEERS = {
     "sdpa": ["torch"],
     "lsh-h2-c64": ["reformer-pytorch"],
     f"lsh-h2-c64{PROJECTED}": ["transformers"],
+    f"nystrom-m64{PROJECTED}": ["transformers"],
     "favor-m64": ["performer-pytorch"],
     "favor-m256": ["performer-pytorch"],
 }
@@ -97,6 +98,6 @@ def attention_cases(
         for name, parameters in wanted.items():
             own = list(own_cases({name: parameters}, [length], max(lengths), padding=padding, **setting))
             yield from own
-            for peer in PEERS.get(name, ()):
+            for peer in PEERS.get(name, ()) if own else ():
                 if length <= LONGEST_TORCH if peer == "torch" else with_peers:
                     yield replace(own[0], implementation=peer)

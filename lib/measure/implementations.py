@@ -108,7 +108,7 @@ class AttentionCase(Case):
 def own_cases(
     mechanisms: Mapping[str, dict[str, Any]], lengths: Iterable[int], tokens: int, **setting: Any
 ) -> Iterator[AttentionCase]:
-    """Yield what measures each mechanism at each length, by torch's operations and by Triton kernels on a GPU.
+    """Yield what measures each mechanism at each length that it reads, by torch's operations and kernels of ours.
 
     Args:
         mechanisms: parameters by name.
@@ -117,6 +117,8 @@ def own_cases(
         setting: other fields of `AttentionCase`.
     """
     for (name, parameters), length in itertools.product(mechanisms.items(), lengths):
+        if length > (MECHANISMS.parse(parameters).longest() or length):
+            continue
         batch = max(1, tokens // length)
         case = AttentionCase(mechanism=name, parameters=parameters, length=length, batch=batch, **setting)
         yield from case.with_kernels(parameters["kind"])
@@ -183,16 +185,14 @@ class _Ours(nn.Module):
 class _OursProjected(nn.Module):
     def __init__(self, case: AttentionCase) -> None:
         super().__init__()
-        width = case.heads * case.head_size
+        width, shared = case.heads * case.head_size, MECHANISMS.parse(case.parameters).shares_query_and_key
         self.attention = _Ours(case)
-        self.query, self.value = (nn.Linear(width, width, bias=False) for _ in range(2))
+        self.projections = nn.ModuleList(nn.Linear(width, width, bias=False) for _ in range(2 if shared else 3))
         self.heads = (case.heads, case.head_size)
 
     def forward(self, states: Tensor, mask: Tensor | None) -> Tensor:
-        query, value = (
-            projection(states).unflatten(2, self.heads).transpose(1, 2) for projection in (self.query, self.value)
-        )
-        return self.attention(query, value, mask).transpose(1, 2).flatten(2)
+        rows = [each(states).unflatten(2, self.heads).transpose(1, 2) for each in self.projections]
+        return self.attention(*rows, mask).transpose(1, 2).flatten(2)
 
 
 def _ours(case: AttentionCase) -> nn.Module:
@@ -230,6 +230,33 @@ def _reformer_pytorch(case: AttentionCase) -> nn.Module:
 
 
 def _transformers(case: AttentionCase) -> nn.Module:
+    return {"lsh": _published_reformer, "nystrom": _published_nystromformer}[case.parameters["kind"]](case)
+
+
+def _published_nystromformer(case: AttentionCase) -> nn.Module:
+    from transformers import NystromformerConfig
+    from transformers.models.nystromformer.modeling_nystromformer import NystromformerSelfAttention
+
+    def attend(layer: nn.Module, states: Tensor, mask: Tensor | None) -> Tensor:
+        hidden = None if mask is None else (~mask[:, None, None]).to(states.dtype) * torch.finfo(states.dtype).min
+        return layer(states, attention_mask=hidden)[0]
+
+    settings: Any = MECHANISMS.parse(case.parameters)
+    layer = NystromformerSelfAttention(
+        NystromformerConfig(
+            hidden_size=case.heads * case.head_size,
+            num_attention_heads=case.heads,
+            num_landmarks=settings.landmarks,
+            segment_means_seq_len=case.length,
+            attention_probs_dropout_prob=0.0,
+        )
+    )
+    layer.conv_kernel_size = None  # ours has no convolution over the values
+    del layer.conv
+    return _Foreign(layer, attend)
+
+
+def _published_reformer(case: AttentionCase) -> nn.Module:
     from transformers import ReformerConfig
     from transformers.models.reformer import modeling_reformer
 

@@ -7,6 +7,8 @@ So is what it costs to adapt an opened decoder: snakemake bench_adaptation
 import json
 import os
 
+from lib.measure.beside import BESIDE
+
 # All that is read from the plan but paths.
 MECHANISMS = {name: parameters.model_dump() for name, parameters in plan.experiment.mechanisms.items()}
 ENCODER = next(backbone for backbone in plan.experiment.backbones.values() if backbone.kind == "encoder")
@@ -15,11 +17,15 @@ FIRST_OF_KIND = {mechanism["kind"]: name for name, mechanism in reversed(MECHANI
 # The one of each kind that one sequence is measured with.
 ONE_OF_KIND = FIRST_OF_KIND | ({"favor": "favor-m128"} if "favor-m128" in MECHANISMS else {})
 ONE_SEQUENCE = json.dumps({name: MECHANISMS[name] for name in MECHANISMS if name in ONE_OF_KIND.values()})
-COST_MODULES = sorted(
-    f"lib.attention.{mechanism['kind']}.{part}"
-    for mechanism in MECHANISMS.values()
-    for part in ("mechanism", "parameters")
-)
+
+
+def modules_of(mechanisms):
+    """Return the modules of the kinds of `mechanisms`, by which a measurement is stale."""
+    kinds = {mechanism["kind"] for mechanism in mechanisms.values()}
+    return sorted(f"lib.attention.{kind}.{part}" for kind in kinds for part in ("mechanism", "parameters"))
+
+
+COST_MODULES = modules_of(MECHANISMS)
 MEASURED = ["attention_cost", "training_cost", "favor_error", "lsh_recall"]
 SUMMARIES = ["attention_cost", "training_cost"]
 LENGTH_MEASURED = ["sequence_cost", "memory_cost"]
@@ -64,10 +70,10 @@ rule attention_cost:
         mem_mb=growing(16_000),
         cpus_per_task=JOB.cpus_per_task,
     params:
-        mechanisms=json.dumps(MECHANISMS),
+        mechanisms=json.dumps(MECHANISMS | BESIDE),
         heads=ENCODER.num_attention_heads,
         head_size=ENCODER.head_size,
-        code=code_digest("scripts/attention_cost.py", *COST_MODULES),
+        code=code_digest("scripts/attention_cost.py", *modules_of(MECHANISMS | BESIDE)),
     message:
         "what attention costs, beside other implementations"
     shell:

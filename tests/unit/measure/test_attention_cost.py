@@ -4,8 +4,10 @@ import pytest
 import torch
 import yaml
 
+from lib.attention.parameters import MECHANISMS
 from lib.core.errors import ConfigError
 from lib.measure.attention_cost import LENGTHS, attention_cases, attention_cost
+from lib.measure.beside import BESIDE
 from lib.measure.cost import REPETITIONS
 from lib.measure.implementations import NAIVE, PROJECTED, AttentionCase, is_installed, ragged_mask
 from lib.measure.tables import COLUMNS, LEAST
@@ -15,6 +17,7 @@ SDPA, LSH, FAVOR = (
     {"kind": "lsh", "num_hashes": 2, "chunk_size": 16},
     {"kind": "favor", "nb_features": 16},
 )
+NYSTROM = {"kind": "nystrom", "landmarks": 8}
 
 
 def case(implementation="ours", mechanism="sdpa", parameters=SDPA, **changes):
@@ -71,6 +74,17 @@ def test_every_implementation_has_ragged_rows(repository):
     assert rows["ragged"] < rows["none"]
 
 
+def test_what_is_measured_beside_the_grid_bears_the_names_of_its_parameters_and_ends_where_it_reads_no_further():
+    assert {name: MECHANISMS.parse(values).name() for name, values in BESIDE.items()} == {name: name for name in BESIDE}
+    short = {"linformer-k4": {"kind": "linformer", "rank": 4, "length": 1024}}
+    cases = list(attention_cases(short | BESIDE, LENGTHS, heads=8, head_size=64, device="cpu", dtype="float32"))
+    reach = {name: max(each.length for each in cases if each.mechanism == name) for name in short | BESIDE}
+    assert reach == dict.fromkeys(BESIDE, 16_384) | {"linformer-k4": 1024}
+    assert {each.implementation for each in cases if each.mechanism == f"nystrom-m64{PROJECTED}"} == {
+        "ours", "transformers"
+    }  # fmt: skip
+
+
 def test_exact_attention_keeps_its_arguments_its_output_and_a_number_a_query():
     counted = case().count()
     assert counted.kernels == "torch"  # a name is told of kernels of a GPU
@@ -95,6 +109,8 @@ def test_no_configuration_of_the_grid_keeps_more_than_one_and_a_half_of_exact_at
         ("torch", "sdpa", SDPA, None),
         ("ours", f"lsh{PROJECTED}", LSH, None),
         ("transformers", f"lsh{PROJECTED}", LSH, None),
+        ("ours", f"nystrom{PROJECTED}", NYSTROM, None),
+        ("transformers", f"nystrom{PROJECTED}", NYSTROM, None),
         ("reformer-pytorch", "lsh", LSH, "reformer_pytorch"),
         ("performer-pytorch", "favor", FAVOR, "performer_pytorch"),
     ],
@@ -105,7 +121,9 @@ def test_implementations_to_compare_with_run(implementation, mechanism, paramete
     attention = case(implementation, mechanism, parameters, padding=padding).prepare()
     output = attention.forward()
     assert output.shape == ((2, 64, 32) if mechanism.endswith(PROJECTED) else (2, 2, 64, 16))
-    assert len(attention.parameters) == (2 if mechanism.endswith(PROJECTED) else 0)
+    assert sum(weight.dim() == 2 for weight in attention.parameters) == (
+        0 if not mechanism.endswith(PROJECTED) else 2 if parameters is LSH else 3
+    )
     output.sum().backward()
     for tensor in attention.inputs:
         assert tensor.grad.isfinite().all()
