@@ -30,6 +30,9 @@ class Mechanism(Attention):
     the row's real tokens, which moves to the queries, and each query by its sum over the columns. Both cancel in the
     result and leave the normaliser at 1: nothing overflows or vanishes, and no `eps` is needed. Without
     stabiliser, `eps` is weighed against the sum of the kernel itself, and inputs of large norm overflow.
+    `features` = `saderf`: the same, for queries and keys of which each dimension is rescaled (their product stays), and
+    with exp(B w.x + A |w|^2 - |x|^2/2), B^2 = 1 - 4 A, in each column. Scales and A are those of least variance for the
+    real queries and keys of a row and head. Any are unbiased, and they have no gradient.
     `phi` = `relu`: max(w.x, 0) + eps, with D = M draws; `eps` is added to the normaliser too.
     `phi` = `elu`: ELU(x) + 1 on the d dimensions, no draws; `eps` is added to the normaliser.
 
@@ -43,7 +46,9 @@ class Mechanism(Attention):
     Source:
         Choromanski et al. 2021, "Rethinking Attention with Performers", sections 2.3 and 2.4 (its feature map with
         pairs, `SM^{hyp+}`); the study reproduced, equations 3.27 to 3.56. Performer adds `eps` to the `exp`
-        features and takes one maximum over all key columns, which lets small features vanish.
+        features and takes one maximum over all key columns, which lets small features vanish. `saderf`: Likhosherstov
+        et al. 2023, "FAVOR#: Sharp Attention Kernel Approximations via New Classes of Positive Random Features", with
+        the A of Likhosherstov et al. 2022, "Chefs' Random Tables"; both without the pairs.
     """
 
     settings: Parameters
@@ -75,21 +80,28 @@ class Mechanism(Attention):
 
     def hides_padding(self, rows: Tensor) -> bool:
         """See `Attention.hides_padding`."""
-        return self.settings.phi == "exp" and self.settings.stabilize and self.by_triton(rows)
+        settings = self.settings
+        usual = settings.phi == "exp" and settings.stabilize and settings.features == "positive"
+        return usual and self.by_triton(rows)
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """See `Attention.attend`; torch's operations compute in float32 at least, also under autocast.
 
-        Only stabilised `exp` features have Triton kernels; the others are torch's operations whatever is asked for.
+        Only stabilised `exp` features that are not fitted have Triton kernels; the others are torch's operations
+        whatever is asked for.
         """
         settings, scale = self.settings, self.head_size**-0.25
         with torch.autocast(query.device.type, enabled=False):
+            if settings.features == "saderf":
+                self.computed_by = "torch"
+                query, key, draws, bias = _fitted(query, key, self.features, real, scale)
+                return _AttendByTwoSoftmaxes.apply(query, key, value, draws, real, scale, bias)
             if settings.phi == "exp" and settings.stabilize:
                 if self.by_triton(query):
                     from lib.attention.favor.kernels import AttendByTriton  # needs the package triton
 
                     return AttendByTriton.apply(query, key, value, self.features, real, self.pads_queries, scale)
-                return _AttendByTwoSoftmaxes.apply(query, key, value, self.features, real, scale)
+                return _AttendByTwoSoftmaxes.apply(query, key, value, self.features, real, scale, None)
             self.computed_by = "torch"
             precision = torch.promote_types(value.dtype, torch.float32)
             query_features, key_features = (self._map(rows.to(precision) * scale) for rows in (query, key))
@@ -135,7 +147,14 @@ class _AttendByTwoSoftmaxes(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, query: Tensor, key: Tensor, value: Tensor, draws: Tensor, real: Tensor | None, scale: float
+        ctx: Any,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        draws: Tensor,
+        real: Tensor | None,
+        scale: float,
+        bias: Tensor | None,
     ) -> Tensor:
         """Return the output [B, H, N, d], in float32 at least.
 
@@ -144,9 +163,10 @@ class _AttendByTwoSoftmaxes(torch.autograd.Function):
             query: [B, H, N, d].
             key: as `query`.
             value: as `query`.
-            draws: [H, D, d]; without gradient.
+            draws: [H, D, d], or of each sequence [BH, D, d]; without gradient.
             real: [B, N], true at real tokens; None = all real.
             scale: factor of queries and keys.
+            bias: logarithms of the weights of columns [BH, 1, M]; None = all are 0. Without gradient.
         """
         queries, keys, values = (_sequences(rows) for rows in (query, key, value))
         offsets = _offsets(keys, real, scale)
@@ -169,10 +189,11 @@ class _AttendByTwoSoftmaxes(torch.autograd.Function):
             total.clamp_min_(1)  # it is 1 at least, but for a row without real tokens
             sums[part] = peak + total.log()
             summaries[part] = summary / total.mT
+            read = sums[part] if bias is None else sums[part] + bias[part]
             for block in blocks:
-                weights = _exponents(queries[part, block], projection, sums[part]).softmax(-1)
+                weights = _exponents(queries[part, block], projection, read).softmax(-1)
                 torch.bmm(weights, summaries[part], out=output[part, block])
-        ctx.save_for_backward(query, key, value, draws, real, sums, summaries)
+        ctx.save_for_backward(query, key, value, draws, real, sums, summaries, bias)
         ctx.scale = scale
         return output.unflatten(0, query.shape[:2])
 
@@ -180,7 +201,7 @@ class _AttendByTwoSoftmaxes(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of query, key and value, [B, H, N, d] each."""
-        query, key, value, draws, real, sums, summaries = ctx.saved_tensors
+        query, key, value, draws, real, sums, summaries, bias = ctx.saved_tensors
         with torch.autocast(gradient.device.type, enabled=False):
             queries, keys, values, gradients = (_sequences(rows) for rows in (query, key, value, gradient))
             offsets = _offsets(keys, real, ctx.scale)
@@ -188,8 +209,9 @@ class _AttendByTwoSoftmaxes(torch.autograd.Function):
             for part, projection, blocks in _blocks(keys, draws, ctx.scale):
                 summary = summaries[part]
                 of_summary, of_sums = torch.zeros_like(summary), torch.zeros_like(sums[part])
+                read = sums[part] if bias is None else sums[part] + bias[part]
                 for block in blocks:
-                    weights = _exponents(queries[part, block], projection, sums[part]).softmax(-1)
+                    weights = _exponents(queries[part, block], projection, read).softmax(-1)
                     of_weights = gradients[part, block] @ summary.mT
                     of_exponents = torch._softmax_backward_data(of_weights, weights, -1, weights.dtype)
                     of_summary.baddbmm_(weights.mT, gradients[part, block])
@@ -214,7 +236,47 @@ class _AttendByTwoSoftmaxes(torch.autograd.Function):
                 None,
                 None,
                 None,
+                None,
             )
+
+
+def _fitted(
+    query: Tensor, key: Tensor, draws: Tensor, real: Tensor | None, scale: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Return rescaled queries and keys [B, H, N, d], scaled draws [BH, D, d] and logarithms of weights [BH, 1, 2 D].
+
+    Args:
+        query: [B, H, N, d].
+        key: as `query`, zeros at padding.
+        draws: [H, D, d].
+        real: [B, N], true at real tokens; None = all real.
+        scale: factor of queries and keys that is still to come.
+    """
+    query, key = (rows.to(torch.promote_types(rows.dtype, torch.float32)) for rows in (query, key))
+    with torch.no_grad():
+        queries, count = query, torch.full((1, 1, 1), query.shape[2], device=query.device)
+        if real is not None:
+            queries = query.masked_fill(~real[:, None, :, None], 0)
+            count = real.sum(-1).clamp(min=1)[:, None, None]
+        least = torch.finfo(query.dtype).tiny
+        squares = [rows.square().sum(2).clamp(min=least) for rows in (queries, key)]  # [B, H, d]
+        factor = (squares[1] / squares[0]) ** 0.25
+        means = [
+            queries.sum(2) * factor / count,
+            key.sum(2) / factor / count,
+        ]
+        total = squares[0] * factor.square() + squares[1] / factor.square()
+        # The mean over all pairs of |q + k|^2.
+        size = (total / count + 2 * means[0] * means[1]).sum(-1).clamp(min=0) * scale**2  # [B, H]
+        width = query.shape[-1]
+        slope = 2 * size + width
+        inverse = (slope + (slope.square() + 8 * size * width).sqrt()) / (2 * width)  # 1 / rho
+        quadratic = (1 - inverse) / 8  # A
+        draws = draws.to(query.dtype)
+        weights = 2 * quadratic[..., None] * draws.square().sum(-1)  # [B, H, D]
+        draws = (1 - 4 * quadratic).sqrt()[..., None, None] * draws
+        bias = torch.cat([weights, weights], -1).flatten(0, 1)[:, None]
+    return query * factor[:, :, None], key / factor[:, :, None], draws.flatten(0, 1), bias
 
 
 def _sequences(rows: Tensor) -> Tensor:

@@ -1,12 +1,17 @@
 """Parameters of FAVOR+ attention (Performer)."""
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 
 from lib.attention.parameters import MechanismParameters
 from lib.core.sections import check
+
+
+def _usual(value: Any) -> bool:
+    """Whether features are FAVOR+'s own, which settings leave out, so that those of older runs stay as they were."""
+    return value == "positive"
 
 
 class Parameters(MechanismParameters):
@@ -22,6 +27,12 @@ class Parameters(MechanismParameters):
         "exp",
         description="Feature map: `exp` (softmax kernel, cosh estimator), `relu` (generalised attention: ReLU of the "
         "random projections), `elu` (ELU + 1 of the head's own dimensions, no draws).",
+    )
+    features: Literal["positive", "saderf"] = Field(
+        "positive",
+        exclude_if=_usual,
+        description="Of `exp`: `positive`, those of FAVOR+; `saderf`, fitted to the queries and keys of each text "
+        "for a smaller variance (FAVOR#).",
     )
     ortho_features: bool = Field(True, description="Draw orthogonal instead of independent Gaussian features.")
     redraw_interval: NonNegativeInt = Field(0, description="Optimiser steps between two draws of features; 0 = never.")
@@ -46,13 +57,18 @@ class Parameters(MechanismParameters):
     def _the_map_reads_its_settings(self) -> Iterator[str]:
         idle = {
             "exp": [],
-            "relu": ["stabilize"],
-            "elu": ["nb_features", "ortho_features", "redraw_interval", "stabilize"],
+            "relu": ["features", "stabilize"],
+            "elu": ["features", "nb_features", "ortho_features", "redraw_interval", "stabilize"],
         }
         for name in idle[self.phi]:
             value = getattr(self, name)
             if value != type(self).model_fields[name].default:
                 yield f"{name} = {value} does nothing with phi = '{self.phi}'. Leave it out"
+
+    @check
+    def _fitted_features_are_stabilised(self) -> Iterator[str]:
+        if self.features == "saderf" and not self.stabilize:
+            yield "stabilize = False: features = 'saderf' are always stabilised. Leave it out"
 
     @property
     def draws(self) -> int:
@@ -61,7 +77,8 @@ class Parameters(MechanismParameters):
 
     def name(self) -> str:
         """Return the canonical name."""
-        return f"favor-m{self.nb_features}" if self.nb_features else f"favor-{self.phi}"
+        kind = "favor" if self.features == "positive" else f"favor-{self.features}"
+        return f"{kind}-m{self.nb_features}" if self.nb_features else f"favor-{self.phi}"
 
     def keys_per_query(self, tokens: int) -> int:
         """Return the features, met once to sum over keys and once to read; `elu` has as many as a head is wide."""

@@ -14,6 +14,7 @@ EXAMPLES = {
     "favor-exp": {"kind": "favor", "nb_features": 32},
     "favor-exp-independent": {"kind": "favor", "nb_features": 10, "ortho_features": False},
     "favor-exp-unstabilised": {"kind": "favor", "nb_features": 16, "stabilize": False},
+    "favor-saderf": {"kind": "favor", "nb_features": 32, "features": "saderf"},
     "favor-relu": {"kind": "favor", "nb_features": 19, "phi": "relu"},
     "favor-elu": {"kind": "favor", "phi": "elu"},
 }
@@ -42,7 +43,8 @@ def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, a
         for head in range(query.shape[1]):
             q, k = (tensor[row, head, real] / query.shape[-1] ** 0.25 for tensor in (query, key))
             draws = None if settings.phi == "elu" else mechanism.features[head].double()
-            kernel = KERNELS[settings.phi](q, k, draws, settings.eps)
+            kind = settings.features if settings.features in KERNELS else settings.phi
+            kernel = KERNELS[kind](q, k, draws, settings.eps)
             # Stabilised features have the normaliser 1, so that no eps is needed.
             eps = 0.0 if settings.phi == "exp" and settings.stabilize else settings.eps
             output[row, head, real] = kernel @ value[row, head, real] / (kernel.sum(-1, keepdim=True) + eps)
@@ -53,6 +55,30 @@ def softmax_kernel(query: Tensor, key: Tensor, draws: Tensor, eps: float) -> Ten
     """Return the mean of cosh(w.(q + k)) exp(-(|q|^2 + |k|^2) / 2) over the draws w [D, d]: [n, n]."""
     total = query[:, None] + key[None]  # [n, n, d]
     estimates = torch.cosh(total @ draws.T).mean(-1)
+    return estimates * torch.exp(-(query.square().sum(-1)[:, None] + key.square().sum(-1)[None]) / 2)
+
+
+def saderf_kernel(query: Tensor, key: Tensor, draws: Tensor, eps: float) -> Tensor:
+    """Return softmax's kernel estimated after a change of queries and keys that keeps their products: [n, n].
+
+    The mean over the draws w [D, d] of (1 - 4A)^(d/2) exp(2A |w|^2) cosh(B w.(q + k)) exp(-(|q|^2 + |k|^2) / 2).
+
+    Source:
+        Likhosherstov et al. 2022, "Chefs' Random Tables", for A; 2023, "FAVOR#", for the scales.
+    """
+    if not len(query):
+        return query @ key.T
+    width = query.shape[-1]
+    with torch.no_grad():
+        scales = (key.square().sum(0) / query.square().sum(0)) ** 0.25
+    query, key = query * scales, key / scales
+    total = query[:, None] + key[None]  # [n, n, d]
+    with torch.no_grad():
+        size = total.square().sum(-1).mean()
+        rho = (((2 * size + width) ** 2 + 8 * width * size).sqrt() - 2 * size - width) / (4 * size)
+        quadratic = (1 - 1 / rho) / 8
+    factors = (1 - 4 * quadratic) ** (width / 2) * torch.exp(2 * quadratic * draws.square().sum(-1))
+    estimates = (factors * torch.cosh(total @ draws.T * (1 - 4 * quadratic).sqrt())).mean(-1)
     return estimates * torch.exp(-(query.square().sum(-1)[:, None] + key.square().sum(-1)[None]) / 2)
 
 
@@ -67,4 +93,9 @@ def elu_kernel(query: Tensor, key: Tensor, draws: None, eps: float) -> Tensor:
     return query @ key.T
 
 
-KERNELS: dict[str, Callable[..., Tensor]] = {"exp": softmax_kernel, "relu": relu_kernel, "elu": elu_kernel}
+KERNELS: dict[str, Callable[..., Tensor]] = {
+    "exp": softmax_kernel,
+    "saderf": saderf_kernel,
+    "relu": relu_kernel,
+    "elu": elu_kernel,
+}
