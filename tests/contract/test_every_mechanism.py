@@ -58,7 +58,7 @@ def skip_beyond_its_reach(mechanism, length):
 def test_every_mechanism_has_parameters_reference_and_examples():
     folders = {path.parent.name for place in FOLDERS for path in Path(place).glob("*/mechanism.py")}
     assert folders == set(MECHANISMS.kinds())
-    assert {"sdpa", "lsh", "favor", "linformer"} <= folders
+    assert {"sdpa", "lsh", "favor", "window", "bigbird", "strided", "linformer", "chunked"} <= folders
     for kind in folders:
         module = importlib.import_module(f"lib.attention.{kind}.reference")
         assert callable(module.reference)

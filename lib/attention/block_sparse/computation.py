@@ -374,9 +374,10 @@ class _AttendToBlocks(torch.autograd.Function):
             gradients = []
             for name, rows in given.items():
                 found = output.new_zeros(len(normaliser), rows.shape[-1])
-                for layout in layouts.values():
-                    if name in layout.sums:
-                        found[layout.index] += layout.sums[name].view(-1, rows.shape[-1])
+                there = [layout for layout in layouts.values() if name in layout.sums]
+                for number, layout in enumerate(there):
+                    added = layout.sums[name].view(-1, rows.shape[-1])
+                    found[layout.index] = found[layout.index] + added if number else added
                 scale = 1.0 if name == "value" else ctx.plan.scale / LOG2E
                 gradients.append(found[:-1].mul_(scale).view(rows.shape).to(rows.dtype))
         return *gradients, None
