@@ -48,7 +48,7 @@ def skip_beyond_its_reach(mechanism, length):
 def test_every_mechanism_has_parameters_reference_and_examples():
     folders = {path.parent.name for path in Path(lib.attention.__path__[0]).glob("*/mechanism.py")}
     assert folders == set(MECHANISMS.kinds())
-    assert {"sdpa", "lsh", "favor", "linformer"} <= folders
+    assert {"sdpa", "lsh", "favor", "window", "bigbird", "strided", "linformer", "chunked"} <= folders
     for kind in folders:
         module = importlib.import_module(f"lib.attention.{kind}.reference")
         assert callable(module.reference)
@@ -263,15 +263,15 @@ def test_norms_up_to_fifty_stay_finite(name, dtype, opposite):
 @pytest.mark.parametrize("length", [5, 26, 64])
 def test_working_block_by_block_changes_nothing(name, length, monkeypatch):
     mechanism = build(name)
-    module = sys.modules[type(mechanism).__module__]
+    modules = [sys.modules[base.__module__] for base in type(mechanism).__mro__]
     tensors, mask, cotangent = draw(mechanism, 4, length), masks(length), cotangent_of(4, length)
     expected = run(lambda *rows: mechanism(*rows, mask), tensors, cotangent)
-    limits = [limit for limit in ("SCORES", "FEATURES") if hasattr(module, limit)]
+    limits = [getattr(module, name) for module in modules for name in ("SCORES", "FEATURES") if hasattr(module, name)]
     if not limits:
         pytest.skip("the mechanism works on all rows at once")
     for size in (1, 40, 700):
         for limit in limits:
-            monkeypatch.setitem(getattr(module, limit), "cpu", size)
+            monkeypatch.setitem(limit, "cpu", size)
         assert_close(run(lambda *rows: mechanism(*rows, mask), tensors, cotangent), expected, 1e-5)
 
 

@@ -21,13 +21,22 @@ PARAMETERS = """
 from typing import Literal
 from lib.attention.parameters import MechanismParameters
 class Parameters(MechanismParameters):
-    kind: Literal["passing"]
+    kind: Literal["KIND"]
 """
 MECHANISM = """
 from lib.attention.contract import Attention
 class Mechanism(Attention):
     def attend(self, query, key, value, real):
         return value
+"""
+
+WINDOWED = """
+import torch
+from lib.attention.block_sparse.computation import BlockSparse, Part, in_blocks
+class Mechanism(BlockSparse):
+    def parts(self, lengths, tokens):
+        pairs = in_blocks(torch.arange(tokens), 2)
+        yield Part(queries=pairs, keys=pairs, meets=torch.arange(len(pairs))[:, None])
 """
 
 
@@ -51,17 +60,26 @@ def test_other_modules_of_the_room_are_no_mechanisms(kind):
         registry.build(MechanismParameters(kind=kind), **SHAPE)
 
 
-def test_a_new_folder_makes_a_mechanism(tmp_path, monkeypatch):
-    folder = tmp_path / "passing"
+def means_of_pairs(value):
+    return torch.cat([pair.mean(dim=2, keepdim=True).expand_as(pair) for pair in value.split(2, dim=2)], dim=2)
+
+
+@pytest.mark.parametrize(
+    ("kind", "mechanism", "expected"),
+    [("passing", MECHANISM, lambda value: value), ("windowed", WINDOWED, means_of_pairs)],
+)
+def test_a_new_folder_makes_a_mechanism(kind, mechanism, expected, tmp_path, monkeypatch):
+    folder = tmp_path / kind
     folder.mkdir()
-    for name, source in (("__init__", ""), ("parameters", PARAMETERS), ("mechanism", MECHANISM)):
-        (folder / f"{name}.py").write_text(source)
+    for name, source in (("__init__", ""), ("parameters", PARAMETERS), ("mechanism", mechanism)):
+        (folder / f"{name}.py").write_text(source.replace("KIND", kind))
     monkeypatch.setattr(lib.attention, "__path__", [*lib.attention.__path__, str(tmp_path)])
-    assert "passing" in MECHANISMS.kinds()
+    assert kind in MECHANISMS.kinds()
     value = torch.randn(1, 2, 3, 4, generator=torch.Generator().manual_seed(0))
-    built = registry.build(MECHANISMS.parse({"kind": "passing"}), **SHAPE)
-    assert torch.equal(built(value, value, value), value)
-    for name in [name for name in sys.modules if name.startswith("lib.attention.passing")]:
+    built = registry.build(MECHANISMS.parse({"kind": kind}), **SHAPE)
+    alike = torch.ones_like(value)  # all weights of what is seen are equal
+    torch.testing.assert_close(built(alike, alike, value), expected(value))
+    for name in [name for name in sys.modules if name.startswith(f"lib.attention.{kind}")]:
         monkeypatch.delitem(sys.modules, name)
 
 

@@ -1,0 +1,1 @@
+"""Attention to blocks of tokens nearby, global and drawn at random (BigBird)."""

@@ -1,0 +1,383 @@
+"""Attention of blocks of tokens to lists of blocks, by torch's operations, on every device.
+
+A kind says which blocks meet (`Mechanism.parts`); what is computed then is the same for all. Linear in N in time and
+memory where a block's list does not grow with N. `reference.py` has the same, dense.
+
+Tokens are known by their rank: a row's real tokens are counted from 0, padding left out. So padding moves no block.
+
+Shapes: B batch, H heads, N tokens, d head width. A part has T blocks of C queries, which meet K blocks of keys each,
+out of M blocks of S keys; W = K S keys in all.
+"""
+
+import itertools
+import math
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from lib.attention.contract import Attention, without_padding
+
+SCORES = {"cpu": 2**19, "gpu": 2**27}
+"""Scores that are held at a time: on a CPU what its cache holds, on a GPU what keeps it busy."""
+
+LOG2E = math.log2(math.e)
+"""Scores are logarithms to the base 2: on a CPU `exp2` takes a third of the time of `exp`, less where it gives 0."""
+
+ABSENT = -1e30
+"""Score of what is not seen. Finite, so that nothing is ever nan."""
+
+NOWHERE = 2**31 - 1
+"""A rank that no text has."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Pairs of blocks that meet. A pair of tokens may be seen in one part of a mechanism at most.
+
+    Args:
+        queries: ranks of every block of queries, [T, C] or, where rows differ, [B, T, C]. No rank stands twice in a
+            row. A rank beyond the row's real tokens is absent.
+        keys: ranks of every block of keys [M, S], each once at most.
+        meets: the blocks of keys that each block of queries meets, [T, K], or [B, H, T, K]; -1 = none.
+        sees: whether a query sees a key, by their ranks, which broadcast against each other. None = all that meet.
+    """
+
+    queries: Tensor
+    keys: Tensor
+    meets: Tensor
+    sees: Callable[[Tensor, Tensor], Tensor] | None = None
+
+
+def in_blocks(ranks: Tensor, size: int) -> Tensor:
+    """Return `ranks` [..., n] in blocks [..., blocks, size]; what is missing in the last one is absent."""
+    padded = torch.nn.functional.pad(ranks, (0, -ranks.shape[-1] % size), value=NOWHERE)
+    return padded.unflatten(-1, (-1, size))
+
+
+def neighbours(blocks: int, reach: int, device: torch.device) -> Tensor:
+    """Return the blocks that lie at most `reach` blocks from each, of as many in a line [blocks, K].
+
+    All lists are equally long, so that those at the ends hold a few that lie further away.
+    """
+    number = min(2 * reach + 1, blocks)
+    counted = torch.arange(blocks, device=device)
+    return (counted - reach).clamp(0, blocks - number)[:, None] + torch.arange(number, device=device)
+
+
+class BlockSparse(Attention):
+    """Base of the mechanisms that attend by blocks. A token sees itself.
+
+    Weight dropout acts on the weights of all parts. ALiBi lowers the scores of what is seen.
+    """
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
+        """See `Attention.attend`; computed in float32 at least, also under autocast. Zeros at padding."""
+        length, device = query.shape[2], query.device
+        if real is None:
+            order = torch.arange(length, device=device)[None]
+            lengths = torch.full((1,), length, device=device)
+        else:
+            order = (~real).to(torch.uint8).argsort(dim=-1, stable=True)
+            lengths = real.sum(-1)
+            if not self.pads_queries:  # so nobody has cleaned them
+                query = without_padding(query, real)
+        dropout = self.dropout if self.training else 0.0
+        plan = _Plan(
+            parts=list(self.parts(lengths, length)),
+            order=order,
+            lengths=lengths,
+            scale=self.head_size**-0.5 * LOG2E,
+            slopes=self.slopes(device),
+            dropout=dropout,
+            # Dropout's own, global generator decides; the backward pass repeats the draws.
+            seed=int(torch.randint(2**62, ())) if dropout else 0,
+        )
+        with torch.autocast(device.type, enabled=False):
+            return _AttendToBlocks.apply(query, key, value, plan)
+
+    @abstractmethod
+    def parts(self, lengths: Tensor, tokens: int) -> Iterator[Part]:
+        """Yield the parts, on the device of `lengths`.
+
+        Args:
+            lengths: real tokens of each row [B], or [1] where all rows have as many.
+            tokens: N, of padding too.
+        """
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What is computed.
+
+    Args:
+        parts: which blocks meet.
+        order: token by rank, [B or 1, N]; padding comes last.
+        lengths: real tokens, [B or 1].
+        scale: factor of the scores.
+        slopes: of ALiBi [H].
+        dropout: probability of dropping a weight.
+        seed: of the dropout.
+    """
+
+    parts: Sequence[Part]
+    order: Tensor
+    lengths: Tensor
+    scale: float
+    slopes: Tensor | None
+    dropout: float
+    seed: int
+
+
+class _Layout:
+    """Tokens in blocks, by their ranks, and what is laid out so.
+
+    Args:
+        ranks: [B, blocks, size] or [blocks, size].
+        plan: see `_Plan`.
+        rows: what can be laid out, by name: [B, H, N, d], or [B * H * N + 1, 1], whose last one is for what is absent.
+    """
+
+    def __init__(self, ranks: Tensor, plan: _Plan, rows: Mapping[str, Tensor]) -> None:
+        self.rows = rows
+        self.laid: dict[str, Tensor] = {}
+        self.sums: dict[str, Tensor] = {}
+        """Of what is computed in blocks: [B, H, blocks, size, d]."""
+        batch, heads, length = rows["query"].shape[:3]
+        there = ranks < plan.lengths[:, None, None]  # [B or 1, blocks, size]
+        self.shape = (batch, heads, *there.shape[1:])
+        self.ranks = torch.where(there, ranks, length).int()  # one number for all that is absent
+        some = ranks.clamp(max=length - 1).expand(there.shape).flatten(1)
+        self.columns = plan.order.expand(len(there), -1).gather(1, some).view(there.shape)
+        start = torch.arange(batch * heads, device=ranks.device).view(batch, heads, 1, 1) * length
+        index = self.columns[:, None] + start
+        self.some = index.flatten()
+        """Row of every place; any where none is."""
+        self.index = index.masked_fill(~there[:, None], batch * heads * length).flatten()
+        """Row of every place; one beyond the last where none is."""
+
+    def take(self, name: str) -> Tensor:
+        """Return the rows of a name in blocks [B, H, blocks, size, d], in float32 at least."""
+        if name not in self.laid:
+            rows = self.rows[name]
+            flat, index = (rows, self.index) if rows.dim() == 2 else (rows.flatten(0, 2), self.some)
+            taken = flat.index_select(0, index)
+            taken = taken.to(torch.promote_types(rows.dtype, torch.float32))
+            self.laid[name] = taken.view(*self.shape, rows.shape[-1])
+        return self.laid[name]
+
+    def sum(self, name: str, width: int, start: float = 0.0) -> Tensor:
+        """Return what has been computed so far for the rows of a name [B, H, blocks, size, width]."""
+        if name not in self.sums:
+            self.sums[name] = self.take("query").new_full((*self.shape, width), start)
+        return self.sums[name]
+
+
+@dataclass
+class _Group:
+    """Tiles that are computed at a time: some rows, heads and blocks of queries of a part.
+
+    Args:
+        queries: layout of the queries.
+        keys: layout of the keys.
+        place: rows, heads and blocks of queries.
+        chosen: blocks of keys that each tile meets, counted over all rows and heads, [tiles * K].
+        scores: [tiles, C, W].
+        met_keys: [tiles, W, d].
+        kept: factors of dropout, as `scores`.
+    """
+
+    queries: _Layout
+    keys: _Layout
+    place: tuple[slice, slice, slice]
+    chosen: Tensor
+    scores: Tensor
+    met_keys: Tensor = field(init=False)
+    kept: Tensor | None = None
+
+    def asks(self, name: str) -> Tensor:
+        """Return the rows of a name at the queries [tiles, C, d]."""
+        return self.queries.take(name)[self.place].flatten(0, 2)
+
+    def meets(self, name: str) -> Tensor:
+        """Return the rows of a name at the keys that are met [tiles, W, d]."""
+        blocks = self.keys.take(name)
+        rows = blocks.view(-1, blocks.shape[-2:].numel()).index_select(0, self.chosen)
+        return rows.view(len(self.scores), -1, blocks.shape[-1])
+
+    def add_to_asking(self, name: str, rows: Tensor) -> None:
+        """Add `rows` [tiles, C, d] to the sum of a name at the queries."""
+        to = self.queries.sum(name, rows.shape[-1])[self.place]
+        to += rows.view_as(to)
+
+    def add_to_met(self, name: str, rows: Tensor) -> None:
+        """Add `rows` [tiles, W, d] to the sum of a name at the keys that are met."""
+        to = self.keys.sum(name, rows.shape[-1])
+        to, rows = (each.view(-1, to.shape[-2:].numel()) for each in (to, rows))
+        if rows.is_cuda:  # where `index_add_` sums up in any order
+            to.index_put_((self.chosen,), rows, accumulate=True)
+        else:
+            to.index_add_(0, self.chosen, rows)
+
+
+class _Layouts(dict[int, _Layout]):
+    """The layouts of all parts, made once for all parts that name the same ranks."""
+
+    def __init__(self, plan: _Plan, **rows: Tensor) -> None:
+        super().__init__()
+        self.plan = plan
+        for part in plan.parts:
+            for ranks in (part.queries, part.keys):
+                if id(ranks) not in self:
+                    self[id(ranks)] = _Layout(ranks, plan, rows)
+
+    def groups(self) -> Iterator[_Group]:
+        """Yield the tiles of all parts in groups. The scores of a group are overwritten by those of the next one."""
+        plan = self.plan
+        for part in plan.parts:
+            queries, keys = self[id(part.queries)], self[id(part.keys)]
+            generator = torch.Generator(part.keys.device).manual_seed(plan.seed)
+            for group in _groups(part, plan, queries, keys):
+                group.met_keys = group.meets("key")
+                scores, asking = group.scores, group.asks("query")
+                torch.baddbmm(scores, asking, group.met_keys.transpose(1, 2), alpha=plan.scale, out=scores)
+                if plan.dropout:
+                    group.kept = torch.empty_like(scores).bernoulli_(1 - plan.dropout, generator=generator)
+                    group.kept /= 1 - plan.dropout
+                yield group
+
+
+def _groups(part: Part, plan: _Plan, queries: _Layout, keys: _Layout) -> Iterator[_Group]:
+    """Yield the tiles of a part in groups, whose scores are only what is added to products."""
+    (batch, heads, tiles, size), device = queries.shape, part.keys.device
+    meets = part.meets if part.meets.dim() == 4 else part.meets[None, None]  # [B or 1, H or 1, T, K]
+    width = meets.shape[-1] * part.keys.shape[-1]
+    at_a_time = max(1, SCORES["cpu" if device.type == "cpu" else "gpu"] // (size * width))
+    of_heads = min(heads, at_a_time)
+    of_tiles = min(tiles, at_a_time // of_heads)
+    of_rows = min(batch, at_a_time // (of_heads * of_tiles))
+    first = torch.arange(batch * heads, device=device).view(batch, heads, 1, 1) * len(part.keys)
+    # Memory asked for anew has to be mapped anew, which can take a CPU longer than what is computed in it.
+    room = queries.take("query").new_empty(of_rows * of_heads * of_tiles * size * width)
+    for rows, blocks in itertools.product(_steps(batch, of_rows), _steps(tiles, of_tiles)):
+        met = _some(meets, rows)[:, :, blocks]
+        seen = _of_keys(keys.ranks, rows, met) < plan.order.shape[-1]
+        seen &= (met >= 0).repeat_interleave(part.keys.shape[-1], dim=-1)[:, :, :, None]
+        if part.sees is not None:
+            i = _some(queries.ranks, rows)[:, None, blocks, :, None]
+            seen = seen & part.sees(i, _of_keys(keys.ranks, rows, met))
+        added = torch.where(seen, 0.0, ABSENT)  # [rows or 1, H or 1, blocks, C or 1, W]
+        distances = None
+        if plan.slopes is not None:
+            columns = _some(queries.columns, rows)[:, None, blocks, :, None]
+            distances = (columns - _of_keys(keys.columns, rows, met)).abs_()
+        for some_heads in _steps(heads, of_heads):
+            place = rows, some_heads, blocks
+            shape = [*(each.stop - each.start for each in place), size, width]
+            scores = room[: math.prod(shape)].view(shape)
+            scores.copy_(_some(added, some_heads, 1))
+            if distances is not None and plan.slopes is not None:
+                slopes = plan.slopes[some_heads, None, None, None].to(scores.dtype) * LOG2E
+                scores -= slopes * _some(distances, some_heads, 1)
+            chosen = first[rows, some_heads] + _some(met, some_heads, 1).clamp(min=0)
+            yield _Group(queries, keys, place, chosen.flatten(), scores.flatten(0, 2))
+
+
+def _of_keys(numbers: Tensor, rows: slice, met: Tensor) -> Tensor:
+    """Return the `numbers` of keys [B or 1, M, S] that are met [rows or 1, H or 1, blocks, K]: [.., 1, W]."""
+    numbers = _some(numbers, rows)
+    row = torch.arange(len(numbers), device=met.device)[:, None, None, None]
+    return numbers[row, met.clamp(min=0)].flatten(-2)[:, :, :, None]
+
+
+def _steps(number: int, size: int) -> Iterator[slice]:
+    return (slice(start, min(start + size, number)) for start in range(0, number, size))
+
+
+def _some(tensor: Tensor, chosen: slice, dimension: int = 0) -> Tensor:
+    """Return a part of `tensor` along a dimension, all of it if it has one entry for whatever is chosen."""
+    if tensor.shape[dimension] == 1:
+        return tensor
+    return tensor.narrow(dimension, chosen.start, chosen.stop - chosen.start)
+
+
+def _join(mean: Tensor, logarithm: Tensor, place: Any, output: Tensor, normaliser: Tensor) -> None:
+    """Join means of values [.., d], and the logarithms of their normalisers [.., 1], to those before, at a place."""
+    both = torch.logaddexp2(normaliser[place], logarithm)
+    output[place] = torch.lerp(output[place], mean, (logarithm - both).exp2_())
+    normaliser[place] = both
+
+
+class _AttendToBlocks(torch.autograd.Function):
+    """Attend to the blocks of all parts by one softmax.
+
+    Keeps its arguments, its output and the logarithm of each query's normaliser for the backward pass, which computes
+    the weights again: neither blocks nor weights outlive the group of tiles that they belong to.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, plan: _Plan) -> Tensor:
+        """Return the output [B, H, N, d], in float32 at least."""
+        tokens, width = query.shape[:3].numel(), value.shape[-1]
+        layouts = _Layouts(plan, query=query, key=key, value=value)
+        for group in layouts.groups():
+            weights = group.scores
+            largest = weights.amax(-1, keepdim=True)
+            weights.sub_(largest).exp2_()
+            total = weights.sum(-1, keepdim=True)
+            if group.kept is not None:
+                weights *= group.kept
+            mean = torch.bmm(weights, group.meets("value")).div_(total)
+            output, normaliser = group.queries.sum("output", width), group.queries.sum("normaliser", 1, ABSENT)
+            shape = output[group.place].shape
+            logarithm = total.log2_().add_(largest).view(*shape[:-1], 1)
+            _join(mean.view(shape), logarithm, group.place, output, normaliser)
+        output, normaliser = (
+            torch.full((tokens + 1, size), start, dtype=output.dtype, device=output.device)
+            for size, start in ((width, 0.0), (1, ABSENT))
+        )
+        for layout in layouts.values():
+            if layout.sums:
+                mean, logarithm = (layout.sums[name].flatten(0, -2) for name in ("output", "normaliser"))
+                _join(mean, logarithm, layout.index, output, normaliser)
+        normaliser[-1] = -ABSENT  # so that whatever is absent weighs nothing in the backward pass
+        output = output[:-1].view_as(value)
+        ctx.save_for_backward(query, key, value, output, normaliser)
+        ctx.plan = plan
+        return output
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of query, key and value, [B, H, N, d] each."""
+        query, key, value, output, normaliser = ctx.saved_tensors
+        shared = torch.nn.functional.pad((gradient * output).sum(-1).flatten(), (0, 1))[:, None]
+        given = {"query": query, "key": key, "value": value}
+        with torch.autocast(query.device.type, enabled=False):
+            layouts = _Layouts(ctx.plan, **given, gradient=gradient, normaliser=normaliser, shared=shared)
+            for group in layouts.groups():
+                of_output = group.asks("gradient")
+                weights = group.scores.sub_(group.asks("normaliser")).exp2_()
+                of_scores = torch.bmm(of_output, group.meets("value").transpose(1, 2))
+                dropped = weights
+                if group.kept is not None:
+                    of_scores *= group.kept
+                    dropped = weights * group.kept
+                group.add_to_met("value", torch.bmm(dropped.transpose(1, 2), of_output))
+                of_scores.sub_(group.asks("shared")).mul_(weights)
+                group.add_to_met("key", torch.bmm(of_scores.transpose(1, 2), group.asks("query")))
+                group.add_to_asking("query", torch.bmm(of_scores, group.met_keys))
+            gradients = []
+            for name, rows in given.items():
+                found = output.new_zeros(len(normaliser), rows.shape[-1])
+                there = [layout for layout in layouts.values() if name in layout.sums]
+                for number, layout in enumerate(there):
+                    added = layout.sums[name].view(-1, rows.shape[-1])
+                    found[layout.index] = found[layout.index] + added if number else added
+                scale = 1.0 if name == "value" else ctx.plan.scale / LOG2E
+                gradients.append(found[:-1].mul_(scale).view(rows.shape).to(rows.dtype))
+        return *gradients, None

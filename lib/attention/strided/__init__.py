@@ -1,0 +1,1 @@
+"""Attention to the tokens nearby and to those at multiples of a stride (Sparse Transformer)."""

@@ -1,0 +1,28 @@
+"""Parameters of strided attention (Sparse Transformer)."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, PositiveInt
+
+from lib.attention.parameters import MechanismParameters
+
+
+class Parameters(MechanismParameters):
+    """Attention of every token to those nearby, and to those at multiples of a stride from it."""
+
+    takes_bias: ClassVar[bool] = True
+    depends_on_positions: ClassVar[bool] = True
+
+    kind: Literal["strided"]
+    stride: PositiveInt = Field(
+        description="A token sees all tokens that are nearer than this, and of the others those at multiples of it. "
+        "The square root of the length costs least; 1 = exact attention."
+    )
+
+    def name(self) -> str:
+        """Return the canonical name."""
+        return f"strided-s{self.stride}"
+
+    def keys_per_query(self, tokens: int) -> int:
+        """Return the tokens nearby and every stride-th of all."""
+        return min(tokens, 2 * self.stride - 1 + -(-tokens // self.stride))

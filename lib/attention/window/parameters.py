@@ -1,0 +1,45 @@
+"""Parameters of attention within a window."""
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+from pydantic import Field, NonNegativeInt, PositiveInt
+
+from lib.attention.parameters import MechanismParameters
+from lib.core.sections import check
+
+
+class Parameters(MechanismParameters):
+    """Attention of every token to those nearby, and of a few first tokens to all."""
+
+    takes_bias: ClassVar[bool] = True
+    depends_on_positions: ClassVar[bool] = True
+
+    kind: Literal["window"]
+    width: PositiveInt = Field(
+        description="Tokens of the window beside the one in its middle, half of them on each side, as Longformer's "
+        "`attention_window` and ModernBERT's `local_attention` count them; even."
+    )
+    global_tokens: NonNegativeInt = Field(
+        0, description="First real tokens of a text that see all tokens, and are seen by all; 0 = none."
+    )
+    dilation: PositiveInt = Field(
+        1,
+        description="Distance between two neighbouring tokens of a window; 1 = no gaps. Half the width is seen on each "
+        "side, whatever the distance.",
+    )
+
+    @check
+    def _both_sides_are_alike(self) -> Iterator[str]:
+        if self.width % 2:
+            yield (
+                f"width = {self.width} is odd; expected an even number, half of it on each side. Use {self.width + 1}"
+            )
+
+    def name(self) -> str:
+        """Return the canonical name."""
+        return f"window-w{self.width}-g{self.global_tokens}" + (f"-d{self.dilation}" if self.dilation > 1 else "")
+
+    def keys_per_query(self, tokens: int) -> int:
+        """Return the window, its middle and the global tokens."""
+        return min(tokens, self.width + 1 + self.global_tokens)

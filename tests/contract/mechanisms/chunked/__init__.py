@@ -1,0 +1,1 @@
+"""Attention within chunks, for the contract tests alone: a mechanism by blocks in which seeing is not mutual."""
