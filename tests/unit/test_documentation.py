@@ -94,7 +94,7 @@ def test_the_index_has_the_title_of_every_page(repository):
 
 
 KINDS = {
-    "mechanism": ("layout.md", "What can be exchanged", MECHANISMS.kinds()),
+    "mechanism": ("mechanisms.md", "The kinds", MECHANISMS.kinds()),
     "backbone": ("layout.md", "What can be exchanged", BACKBONES.kinds()),
     "task": ("layout.md", "What can be exchanged", TASKS.kinds()),
     "table": ("tables_and_figures.md", "Tables", TABLES.kinds()),
