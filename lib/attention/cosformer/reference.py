@@ -7,7 +7,7 @@ from torch import Tensor
 
 from lib.attention.cosformer.mechanism import Mechanism
 
-EXAMPLES = {"cosformer": {"kind": "cosformer", "eps": 1e-3}}  # at 1e-6, gradients by a feature near 0 round to 6e-5
+EXAMPLES = {"cosformer": {"kind": "cosformer", "eps": 1e-2}}  # at 1e-6, gradients by a feature near 0 round to 6e-5
 
 
 def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor) -> Tensor:
