@@ -28,7 +28,7 @@ LENGTHS = (256, 512, 1024, 2048, 4096)
 FEATURES = (16, 32, 64, 128, 256, 512, 1024, 2048)
 BASE_LENGTH = 1024
 BASE_FEATURES = 256
-ESTIMATORS = ("cosh", "exp")
+ESTIMATORS = ("cosh", "exp", "saderf")
 
 
 def favor_error(
@@ -83,9 +83,10 @@ def favor_error(
 def favor_draws(estimator: str, features: int, head_size: int, seed: int) -> Tensor:
     """Return the orthogonal draws of an estimator with M = `features` columns: [D, d] in float64.
 
-    `cosh` makes two columns of a draw, D = M / 2, and has the very draws of the mechanism; `exp` makes one, D = M.
+    `cosh` and `saderf` make two columns of a draw, D = M / 2, and have the very draws of the mechanism; `exp` makes
+    one, D = M.
     """
-    parameters = MECHANISMS.parse({"kind": "favor", "nb_features": features if estimator == "cosh" else 2 * features})
+    parameters = MECHANISMS.parse({"kind": "favor", "nb_features": 2 * features if estimator == "exp" else features})
     mechanism: Any = build(parameters, num_heads=1, head_size=head_size, layer=0, seed=seed)
     return mechanism.features[0].double()
 
@@ -94,8 +95,8 @@ def favor_output(estimator: str, query: Tensor, key: Tensor, value: Tensor, draw
     """Return attention with the kernel phi(q) . phi(k), its rows divided by their sums.
 
     Args:
-        estimator: `exp`, phi(x) = exp(w.x - |x|^2 / 2) over the draws w; or `cosh`, which has exp(-w.x - |x|^2 / 2)
-            beside each.
+        estimator: `exp`, phi(x) = exp(w.x - |x|^2 / 2) over the draws w; `cosh`, which has exp(-w.x - |x|^2 / 2) beside
+            each; or `saderf`, the same with rescaled rows and weighed draws.
         query: [N, d] in float64; likewise `key` and `value`.
         key: as `query`.
         value: as `query`.
@@ -105,19 +106,25 @@ def favor_output(estimator: str, query: Tensor, key: Tensor, value: Tensor, draw
         [N, d].
 
     Source:
-        Choromanski et al. 2021, "Rethinking Attention with Performers", lemma 1: `SM^+` and `SM^{hyp+}`.
+        Choromanski et al. 2021, "Rethinking Attention with Performers", lemma 1: `SM^+` and `SM^{hyp+}`; for `saderf`
+        see `lib.attention.favor.mechanism`.
     """
+    weights = torch.zeros((), dtype=query.dtype)  # logarithms
+    if estimator == "saderf":
+        fit = MECHANISMS.load("favor", "mechanism").fitted
+        found = fit(query[None, None], key[None, None], draws[None], real=None, scale=query.shape[-1] ** -0.25)
+        (query,), (key,), draws, weights = (each[0] for each in found)
 
-    def features(rows: Tensor) -> Tensor:
+    def exponents(rows: Tensor) -> Tensor:
         rows = rows / rows.shape[-1] ** 0.25
         products = rows @ draws.T
-        if estimator == "cosh":
+        if estimator != "exp":
             products = torch.cat([products, -products], dim=-1)
-        exponents = products - rows.square().sum(-1, keepdim=True) / 2
-        return (exponents - exponents.max()).exp()  # a common factor cancels, and nothing overflows
+        return weights / 2 + products - rows.square().sum(-1, keepdim=True) / 2  # [N, M]
 
-    queries, keys = features(query), features(key)
-    return (queries @ (keys.T @ value)) / (queries @ keys.sum(0))[:, None]
+    # As the mechanism, by two softmaxes: nothing overflows or vanishes.
+    of_queries, of_keys = exponents(query), exponents(key)
+    return (of_queries + of_keys.logsumexp(0)).softmax(-1) @ (of_keys.softmax(0).T @ value)
 
 
 def _favor_inputs(length: int, head_size: int, seed: int) -> tuple[Tensor, Tensor, Tensor]:

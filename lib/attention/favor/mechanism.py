@@ -94,7 +94,7 @@ class Mechanism(Attention):
         with torch.autocast(query.device.type, enabled=False):
             if settings.features == "saderf":
                 self.computed_by = "torch"
-                query, key, draws, bias = _fitted(query, key, self.features, real, scale)
+                query, key, draws, bias = fitted(query, key, self.features, real, scale)
                 return _AttendByTwoSoftmaxes.apply(query, key, value, draws, real, scale, bias)
             if settings.phi == "exp" and settings.stabilize:
                 if self.by_triton(query):
@@ -240,7 +240,7 @@ class _AttendByTwoSoftmaxes(torch.autograd.Function):
             )
 
 
-def _fitted(
+def fitted(
     query: Tensor, key: Tensor, draws: Tensor, real: Tensor | None, scale: float
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return rescaled queries and keys [B, H, N, d], scaled draws [BH, D, d] and logarithms of weights [BH, 1, 2 D].

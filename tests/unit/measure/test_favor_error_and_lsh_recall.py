@@ -27,11 +27,12 @@ def mechanism(**values):
     return build(MECHANISMS.parse(values), num_heads=1, head_size=WIDTH, layer=0, seed=5).eval()
 
 
+@pytest.mark.parametrize(("estimator", "settings"), [("cosh", {}), ("saderf", {"features": "saderf"})])
 @pytest.mark.parametrize("norm", [1, 4, 10])
-def test_the_dense_cosh_estimator_is_the_mechanisms_output(norm):
+def test_dense_estimators_are_the_mechanisms_output(norm, estimator, settings):
     query, key, value = (rows(50, norm, seed) for seed in range(3))
-    mine = favor_output("cosh", query, key, value, favor_draws("cosh", 64, WIDTH, seed=5))
-    favor = mechanism(kind="favor", nb_features=64)
+    mine = favor_output(estimator, query, key, value, favor_draws(estimator, 64, WIDTH, seed=5))
+    favor = mechanism(kind="favor", nb_features=64, **settings)
     theirs = favor(*(tensor.float()[None, None] for tensor in (query, key, value)))[0, 0]
     torch.testing.assert_close(mine, theirs.double(), atol=3e-5 * norm, rtol=3e-5)
 
@@ -48,7 +49,7 @@ def test_the_exp_estimator_is_the_mean_over_its_draws():
     torch.testing.assert_close(favor_output("exp", query, key, value, draws), expected)
 
 
-@pytest.mark.parametrize("estimator", ["cosh", "exp"])
+@pytest.mark.parametrize("estimator", ["cosh", "exp", "saderf"])
 def test_large_norms_do_not_overflow(estimator):
     query, key, value = (rows(20, 200, seed) for seed in range(3))
     assert favor_output(estimator, query, key, value, favor_draws(estimator, 16, WIDTH, seed=5)).isfinite().all()
@@ -71,9 +72,9 @@ def test_favor_error_falls_with_the_features_and_grows_with_the_norm():
     )
     keys = ["estimator", "features", "norm", "length", "seed"]
     assert not table.duplicated(keys).any()
-    assert len(table) == 2 * 3 * 5 * (2 + 1)  # the base stands once
+    assert len(table) == 3 * 3 * 5 * (2 + 1)  # the base stands once
     means = table.groupby(keys[:4])["relative_error"].mean()
-    for estimator in ("cosh", "exp"):
+    for estimator in ("cosh", "exp", "saderf"):
         for norm in (0.5, 1, 2):
             assert means[estimator, 128, norm, 128] < 0.6 * means[estimator, 16, norm, 128]
         assert means[estimator, 16, 0.5, 64] < means[estimator, 16, 1, 64] < means[estimator, 16, 2, 64]
@@ -142,7 +143,7 @@ def test_lsh_beats_random_order_where_tokens_cluster():
 @pytest.mark.parametrize(
     ("program", "options", "rows"),
     [
-        ("favor_error.py", "--norms 1 --lengths 32 --features 8 16 --head-size 8 --seeds 0", 2 * (2 + 1)),
+        ("favor_error.py", "--norms 1 --lengths 32 --features 8 16 --head-size 8 --seeds 0", 3 * (2 + 1)),
         ("lsh_recall.py", "--length 64 --chunk-sizes 8 --hashes 1 2 --head-size 8 --seeds 0 1", 6 * 2 * 2 * 2),
     ],
 )
