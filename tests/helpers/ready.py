@@ -52,7 +52,7 @@ def _fixed(environment):
 def _server(modules):
     """Start a server that ends with this process; return its address, and the environment in which it imports."""
     environment = os.environ | ONE_THREAD | {"PYTHONPATH": str(PRELOADED.parents[2])}
-    command = [sys.executable, __file__, "--serve", *modules]
+    command = [sys.executable, "-B", __file__, "--serve", *modules]  # edits may come faster than the clock of files
     server = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     _kept.append(server)  # its standard input is closed at the end of this process
     return server.stdout.readline().strip(), _fixed(environment)
