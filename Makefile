@@ -88,9 +88,10 @@ bench-gpu: ## Measure on a GPU: attention, training, the hours of the grid (no .
 	$(GPU) scripts/training_cost.py --device cuda --out results/tables/training_cost_gpu.csv
 	$(GPU) scripts/tools/grid_hours.py --device cuda --out results/tables/grid_hours.csv
 
-# One thread per process: small tensors gain nothing from more, and the tests run side by side.
+# One thread per process: small tensors gain nothing from more, and the tests run side by side. In the order of
+# tests/conftest.py, since xdist would begin with the files that have most tests, and end with those that take minutes.
 test: setup ## Run the tests (8 to 23 minutes on 2 cores)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadscope
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadscope --no-loadscope-reorder
 
 # By itself: it waits for Slurm more than it computes.
 test-slurm: setup ## Run the workflow on a Slurm of two nodes on this machine (9 minutes on 2 busy cores)

@@ -1,6 +1,7 @@
 """What tests of all rooms share: the repository, the real text beside it, and copies in which Snakemake really runs."""
 
 import contextlib
+import itertools
 import os
 import re
 import shutil
@@ -27,6 +28,32 @@ with contextlib.suppress(ImportError):  # a GPU's machine may lack it
 
     hypothesis.settings.register_profile("busy", deadline=None)  # tests are no benchmarks: a busy machine fails none
     hypothesis.settings.load_profile("busy")
+
+
+LONGEST = ("real", "workflow", "browser", "training")
+"""Folders whose files take minutes: begun first, so that no process waits for the last of them in the end."""
+
+
+def pytest_collection_modifyitems(items):
+    """Put the tests of the folders that take longest first."""
+    place = {folder: number for number, folder in enumerate(LONGEST)}
+    items.sort(key=lambda item: place.get(item.nodeid.split("/")[1], len(place)) if "/" in item.nodeid else len(place))
+
+
+MANY = 15
+"""Of so many files the slowest are named."""
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Name the files whose tests took longest, if there were many."""
+    seconds = Counter()
+    for report in itertools.chain(*terminalreporter.stats.values()):
+        if hasattr(report, "duration"):
+            seconds[report.nodeid.partition("::")[0]] += report.duration
+    if len(seconds) > MANY:
+        terminalreporter.section(f"the {MANY} slowest of {len(seconds)} files, in seconds of all processes")
+        for file, each in seconds.most_common(MANY):
+            terminalreporter.write_line(f"{each:8.1f} {file}")
 
 
 class Project:
@@ -104,6 +131,12 @@ def site(monkeypatch):
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
     with serving() as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def project_at():
+    """What makes a project of the folder of a copy that is there."""
+    return Project
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from ready import TRAINING, ready
 
 ROOT = Path(__file__).resolve().parents[2]
 ONE_CYCLE = {"schedule": "one_cycle"}
@@ -45,12 +46,9 @@ def counts(settings, imitation, tmp_path_factory):
         values = imitation(**changes) if stage == "imitate" else settings(stage, **changes)
         configs[-1].write_text(json.dumps(values))
     torture = [sys.executable, ROOT / "scripts/tools/torture.py", "--kills", "2", "--out", folder / "out", *configs]
-    process = subprocess.run(
-        [sys.executable, ROOT / "scripts" / "preloaded.py", *torture],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, str(ROOT / "scripts" / "preloaded.py"), *map(str, torture)]
+    command, environment = ready(command, os.environ | {"PYTHONPATH": str(ROOT)}, TRAINING)
+    process = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert process.returncode == 0, process.stdout + process.stderr
     assert f"all {len(RUNS)}: {2 * len(RUNS)} kills" in process.stdout
     return json.loads((folder / "out" / "counts.json").read_text())

@@ -1,5 +1,6 @@
 """A small workflow, run once for all tests here."""
 
+import fcntl
 import shutil
 
 import pytest
@@ -38,11 +39,17 @@ def alone():
 
 
 @pytest.fixture(scope="session")
-def made(copy_of_repository):
-    """A project whose small workflow has run to its end, for copies alone."""
-    project = copy_of_repository("made")
-    project.configure(MINIATURE)
-    project.snakemake("--cores", 2, "--configfile", "config.test.yaml")
+def made(copy_of_repository, project_at, shared_folder):
+    """A project whose small workflow has run to its end, for copies alone; one for all processes of pytest."""
+    place = shared_folder / "made"
+    with open(shared_folder / "made.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if place.is_symlink():
+            return project_at(place.resolve())
+        project = copy_of_repository("made")
+        project.configure(MINIATURE)
+        project.snakemake("--cores", 2, "--configfile", "config.test.yaml")
+        place.symlink_to(project.folder)
     return project
 
 

@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 import yaml
 from cost_tables import markdown_tables
+from ready import TRAINING, ready
 
 MECHANISMS = {
     "sdpa": {"kind": "sdpa"},
@@ -21,7 +22,8 @@ MECHANISMS = {
 def script(repository):
     def run(name, *arguments):
         command = [sys.executable, f"scripts/{name}.py", *map(str, arguments)]
-        done = subprocess.run(command, cwd=repository, capture_output=True, text=True)
+        command, environment = ready(command, os.environ | {"PYTHONPATH": str(repository)}, TRAINING)
+        done = subprocess.run(command, cwd=repository, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done
 
