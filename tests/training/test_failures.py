@@ -16,6 +16,7 @@ import pytest
 import torch
 from comparing import assert_alike, weights
 from killing import attempt
+from ready import TRAINING, ready
 
 from lib.core.attempts import read_heartbeat
 from lib.core.errors import RunError
@@ -44,11 +45,13 @@ def start(run, tmp_path):
     (tmp_path / "config.yaml").write_text(run.model_dump_json())
     processes = []
 
-    def begin(*before, out="out", **options):
+    def begin(*before, out="out", forked=False, **options):
         command = [*before, sys.executable, ROOT / "scripts" / "train.py", "--config", tmp_path / "config.yaml"]
         command += ["--out", tmp_path / out, "--work", tmp_path / "work"]
         log = tmp_path / f"{len(processes)}.log"
         environment = os.environ | dict.fromkeys(THREADS, "1") | {"PYTHONPATH": str(ROOT)}
+        if forked:  # signals other than requests to end stop what waits for the run, and not the run
+            command, environment = ready(list(map(str, command)), environment, TRAINING)
         process = subprocess.Popen(command, stderr=log.open("w"), env=environment, **options)
         processes.append(process)
         return process, log
@@ -121,7 +124,7 @@ def test_two_processes_on_one_run_end_in_one_right_result(start, undisturbed, tm
     first, first_log = start()
     await_step(first, tmp_path / "work", EPOCH + 5)
     first.send_signal(signal.SIGSTOP)
-    second, second_log = start()
+    second, second_log = start(forked=True)
     assert second.wait(120) == 0
     assert "taken over" in second_log.read_text()
     published = (tmp_path / "out" / "run.json").read_bytes()
@@ -132,7 +135,7 @@ def test_two_processes_on_one_run_end_in_one_right_result(start, undisturbed, tm
     assert_alike(undisturbed, tmp_path / "out")
 
     shutil.rmtree(tmp_path / "out")
-    third, log = start()
+    third, log = start(forked=True)
     assert third.wait(120) == 0
     assert f"checkpoint-{2 * EPOCH}" in next(line for line in log.read_text().splitlines() if "resuming from" in line)
     assert_alike(undisturbed, tmp_path / "out")
