@@ -83,10 +83,10 @@ HARMLESS = {
     "a new task, backbone, mechanism, kind of table and study": [
         ("lib/tasks/counting.py", None, "NUMBER = 1\n"),
         ("lib/backbones/rnn.py", None, "NUMBER = 1\n"),
-        ("lib/attention/linformer/__init__.py", None, ""),
-        ("lib/attention/linformer/mechanism.py", None, "NUMBER = 1\n"),
+        ("lib/attention/another/__init__.py", None, ""),
+        ("lib/attention/another/mechanism.py", None, "NUMBER = 1\n"),
         ("lib/results/tables/counts.py", None, "NUMBER = 1\n"),
-        ("config/toy.yaml", None, "experiment: {}\n"),
+        ("config/another.yaml", None, "experiment: {}\n"),
     ],
     "a new stage": [
         (
@@ -315,6 +315,7 @@ class Edits:
     def __call__(self, name, old, new):
         path = self.project.folder / name
         if old is None:
+            assert not path.exists(), f"{name} is no new file any more: update this table"
             self.originals[path] = None
             path.parent.mkdir(exist_ok=True)
             path.write_text(new)
