@@ -72,12 +72,15 @@ class Project:
             "OMP_NUM_THREADS": "1",
         }
 
-    def snakemake(self, *arguments, check=True):
+    def snakemake(self, *arguments, check=True, forked=True):
         """Run snakemake and return the finished process, its two streams in one.
 
-        Where it may run jobs, their programs share a process, as `scripts/preloaded.py` lets them.
+        It is a fork, unless a test needs it as a user starts it. Where it may run jobs, their programs share a process,
+        as `scripts/preloaded.py` lets them.
         """
-        if "--cores" in arguments:
+        if not forked:
+            command, environment = ["snakemake", *map(str, arguments)], self.environment
+        elif "--cores" in arguments:
             command = [sys.executable, "scripts/preloaded.py", "snakemake", *map(str, arguments)]
             command, environment = ready(command, self.environment, TRAINING)
         else:
