@@ -237,9 +237,9 @@ class _Layouts(dict[int, _Layout]):
     def groups(self) -> Iterator[_Group]:
         """Yield the tiles of all parts in groups. The scores of a group are overwritten by those of the next one."""
         plan = self.plan
+        generator = torch.Generator(plan.order.device).manual_seed(plan.seed)
         for part in plan.parts:
             queries, keys = self[id(part.queries)], self[id(part.keys)]
-            generator = torch.Generator(part.keys.device).manual_seed(plan.seed)
             for group in _groups(part, plan, queries, keys):
                 group.met_keys = group.meets("key")
                 scores, asking = group.scores, group.asks("query")
