@@ -39,6 +39,8 @@ class Mechanism(BlockSparse):
         meets = torch.full((len(lists), self.num_heads, len(blocks), max(each.shape[-1] for each in lists)), -1)
         for row, found in zip(meets, lists, strict=True):
             row[:, : found.shape[1], : found.shape[2]] = found
+        longest = max(1, int((meets >= 0).sum(-1).max()))  # in short texts, fewer blocks than the settings say
+        meets = meets.sort(dim=-1, descending=True).values[..., :longest]
         yield Part(queries=blocks, keys=blocks, meets=meets.to(device))
         if self.settings.global_blocks:
             chosen = [self.global_blocks(count) for count in counts]
