@@ -29,6 +29,9 @@ LONGEST_TORCH = 4_096
 LONGEST_PADDED = 4_096
 """Up to here rows have padding on a CPU: beyond, exact attention is far behind, with padding or without."""
 
+BIGBIRD = (1_024, 4_096)
+"""Lengths at which transformers' BigBird is measured: it needs more blocks than it sees, and fills an N x N matrix."""
+
 PADDINGS: tuple[Padding, ...] = ("none", "ragged")
 
 PEERS = {
@@ -36,6 +39,8 @@ PEERS = {
     "lsh-h2-c64": ["reformer-pytorch"],
     f"lsh-h2-c64{PROJECTED}": ["transformers"],
     f"nystrom-m64{PROJECTED}": ["transformers"],
+    f"window-w256-g1{PROJECTED}": ["transformers"],
+    f"bigbird-b64-w3-g2-r3{PROJECTED}": ["transformers"],
     "favor-m64": ["performer-pytorch"],
     "favor-m256": ["performer-pytorch"],
 }
@@ -99,5 +104,12 @@ def attention_cases(
             own = list(own_cases({name: parameters}, [length], max(lengths), padding=padding, **setting))
             yield from own
             for peer in PEERS.get(name, ()) if own else ():
-                if length <= LONGEST_TORCH if peer == "torch" else with_peers:
+                if _is_measured(peer, own[0], with_peers):
                     yield replace(own[0], implementation=peer)
+
+
+def _is_measured(peer: str, own: AttentionCase, with_peers: bool) -> bool:
+    """Return whether `peer` is measured beside a row of ours; `with_peers` says whether most are at its length."""
+    if peer == "torch":
+        return own.length <= LONGEST_TORCH
+    return with_peers and (own.parameters["kind"] != "bigbird" or BIGBIRD[0] <= own.length <= BIGBIRD[1])

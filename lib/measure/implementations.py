@@ -230,7 +230,58 @@ def _reformer_pytorch(case: AttentionCase) -> nn.Module:
 
 
 def _transformers(case: AttentionCase) -> nn.Module:
-    return {"lsh": _published_reformer, "nystrom": _published_nystromformer}[case.parameters["kind"]](case)
+    return {
+        "lsh": _published_reformer,
+        "nystrom": _published_nystromformer,
+        "window": _published_longformer,
+        "bigbird": _published_bigbird,
+    }[case.parameters["kind"]](case)
+
+
+def _published_longformer(case: AttentionCase) -> nn.Module:
+    from transformers import LongformerConfig
+    from transformers.models.longformer.modeling_longformer import LongformerSelfAttention
+
+    settings: Any = MECHANISMS.parse(case.parameters)
+
+    def attend(layer: nn.Module, states: Tensor, mask: Tensor | None) -> Tensor:
+        seen = states.new_zeros(states.shape[:2])  # below 0: padding, above 0: global
+        seen[:, : settings.global_tokens] = 1
+        seen = seen if mask is None else seen.masked_fill(~mask, -1)
+        masks = {"is_index_masked": seen < 0, "is_index_global_attn": seen > 0}
+        return layer(states, attention_mask=10_000 * seen, is_global_attn=settings.global_tokens > 0, **masks)[0]
+
+    config = LongformerConfig(
+        hidden_size=case.heads * case.head_size,
+        num_attention_heads=case.heads,
+        attention_window=[settings.width],
+        attention_probs_dropout_prob=0.0,
+    )
+    return _Foreign(LongformerSelfAttention(config, layer_id=0), attend)
+
+
+def _published_bigbird(case: AttentionCase) -> nn.Module:
+    from transformers import BigBirdConfig
+    from transformers.models.big_bird.modeling_big_bird import BigBirdBlockSparseAttention, BigBirdModel
+
+    settings: Any = MECHANISMS.parse(case.parameters)
+    names = ("from_blocked_mask", "band_mask", "from_mask", "to_mask")
+
+    def attend(layer: nn.Module, states: Tensor, mask: Tensor | None) -> Tensor:
+        seen = states.new_ones(states.shape[:2]) if mask is None else mask.to(states.dtype)
+        masks = dict(
+            zip(names, BigBirdModel.create_masks_for_block_sparse_attn(seen, settings.block_size), strict=True)
+        )
+        return layer(states, to_blocked_mask=masks["from_blocked_mask"], **masks)[0]
+
+    config = BigBirdConfig(
+        hidden_size=case.heads * case.head_size,
+        num_attention_heads=case.heads,
+        max_position_embeddings=max(4096, case.length),
+        block_size=settings.block_size,
+        num_random_blocks=settings.random_blocks,
+    )
+    return _Foreign(BigBirdBlockSparseAttention(config, seed=0), attend)
 
 
 def _published_nystromformer(case: AttentionCase) -> nn.Module:

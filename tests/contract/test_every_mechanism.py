@@ -48,7 +48,7 @@ def skip_beyond_its_reach(mechanism, length):
 def test_every_mechanism_has_parameters_reference_and_examples():
     folders = {path.parent.name for path in Path(lib.attention.__path__[0]).glob("*/mechanism.py")}
     assert folders == set(MECHANISMS.kinds())
-    assert {"sdpa", "lsh", "favor", "window", "bigbird", "strided", "linformer", "chunked"} <= folders
+    assert {"sdpa", "lsh", "favor", "window", "bigbird", "strided", "linformer"} <= folders
     for kind in folders:
         module = importlib.import_module(f"lib.attention.{kind}.reference")
         assert callable(module.reference)

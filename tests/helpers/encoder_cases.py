@@ -15,6 +15,8 @@ EXAMPLES = {
     "favor": {"kind": "favor", "nb_features": 8},
     "favor-relu": {"kind": "favor", "nb_features": 8, "phi": "relu"},
     "favor-elu": {"kind": "favor", "phi": "elu"},
+    "window": {"kind": "window", "width": 4, "global_tokens": 1},
+    "bigbird": {"kind": "bigbird", "block_size": 3, "random_blocks": 1},
 }
 POSITIONS = ("learned", "sinusoidal", "rope")
 MIXES = [

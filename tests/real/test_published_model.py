@@ -77,7 +77,11 @@ def make(study):
 
 
 @pytest.mark.parametrize("padding", ["right", "left"])
-@pytest.mark.parametrize("mechanism", [None, {"kind": "sdpa"}], ids=["its own", "ours"])
+@pytest.mark.parametrize(
+    "mechanism",
+    [None, {"kind": "sdpa"}, {"kind": "window", "width": 64, "global_tokens": 1}],
+    ids=["its own", "ours", "a window wider than the texts"],
+)
 @pytest.mark.parametrize("legacy", [{}, {"position_embedding_type": "absolute", "gradient_checkpointing": True}])
 def test_its_states_are_those_of_transformers(padding, mechanism, legacy, folder, make, tmp_path):
     copy = tmp_path / "minilm"

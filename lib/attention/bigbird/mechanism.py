@@ -29,15 +29,18 @@ class Mechanism(BlockSparse):
 
     settings: Parameters
 
-    def parts(self, lengths: Tensor, tokens: int) -> Iterator[Part]:
+    def parts(self, lengths: Tensor | None, tokens: int, device: torch.device) -> Iterator[Part]:
         """See `BlockSparse.parts`: the blocks that are not global, and those that are."""
-        device, size = lengths.device, self.settings.block_size
+        size = self.settings.block_size
         blocks = in_blocks(torch.arange(tokens, device=device), size)
-        counts = (-(-lengths // size)).tolist()
+        # On a GPU this waits for the lengths, if there is padding.
+        counts = [-(-length // size) for length in ([tokens] if lengths is None else lengths.tolist())]
         lists = [self.lists(count) for count in counts]
         meets = torch.full((len(lists), self.num_heads, len(blocks), max(each.shape[-1] for each in lists)), -1)
         for row, found in zip(meets, lists, strict=True):
             row[:, : found.shape[1], : found.shape[2]] = found
+        longest = max(1, int((meets >= 0).sum(-1).max()))  # in short texts, fewer blocks than the settings say
+        meets = meets.sort(dim=-1, descending=True).values[..., :longest]
         yield Part(queries=blocks, keys=blocks, meets=meets.to(device))
         if self.settings.global_blocks:
             chosen = [self.global_blocks(count) for count in counts]

@@ -80,17 +80,15 @@ class BlockSparse(Attention):
         length, device = query.shape[2], query.device
         if real is None:
             order = torch.arange(length, device=device)[None]
-            lengths = torch.full((1,), length, device=device)
         else:
             order = (~real).to(torch.uint8).argsort(dim=-1, stable=True)
-            lengths = real.sum(-1)
             if not self.pads_queries:  # so nobody has cleaned them
                 query = without_padding(query, real)
         dropout = self.dropout if self.training else 0.0
         plan = _Plan(
-            parts=list(self.parts(lengths, length)),
+            parts=list(self.parts(None if real is None else real.sum(-1), length, device)),
             order=order,
-            lengths=lengths,
+            lengths=torch.full((1,), length, device=device) if real is None else real.sum(-1),
             scale=self.head_size**-0.5 * LOG2E,
             slopes=self.slopes(device),
             dropout=dropout,
@@ -101,12 +99,13 @@ class BlockSparse(Attention):
             return _AttendToBlocks.apply(query, key, value, plan)
 
     @abstractmethod
-    def parts(self, lengths: Tensor, tokens: int) -> Iterator[Part]:
-        """Yield the parts, on the device of `lengths`.
+    def parts(self, lengths: Tensor | None, tokens: int, device: torch.device) -> Iterator[Part]:
+        """Yield the parts. Ranks that several of them name should be one tensor, so that they are laid out once.
 
         Args:
-            lengths: real tokens of each row [B], or [1] where all rows have as many.
+            lengths: real tokens of each row [B]; None = all are real.
             tokens: N, of padding too.
+            device: where the tensors of the parts are.
         """
 
 
@@ -238,9 +237,9 @@ class _Layouts(dict[int, _Layout]):
     def groups(self) -> Iterator[_Group]:
         """Yield the tiles of all parts in groups. The scores of a group are overwritten by those of the next one."""
         plan = self.plan
+        generator = torch.Generator(plan.order.device).manual_seed(plan.seed)
         for part in plan.parts:
             queries, keys = self[id(part.queries)], self[id(part.keys)]
-            generator = torch.Generator(part.keys.device).manual_seed(plan.seed)
             for group in _groups(part, plan, queries, keys):
                 group.met_keys = group.meets("key")
                 scores, asking = group.scores, group.asks("query")

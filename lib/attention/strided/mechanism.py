@@ -28,9 +28,9 @@ class Mechanism(BlockSparse):
 
     settings: Parameters
 
-    def parts(self, lengths: Tensor, tokens: int) -> Iterator[Part]:
+    def parts(self, lengths: Tensor | None, tokens: int, device: torch.device) -> Iterator[Part]:
         """See `BlockSparse.parts`: tokens that are multiples of the stride apart, and those nearby."""
-        device, stride = lengths.device, min(self.settings.stride, tokens)
+        stride = min(self.settings.stride, tokens)
         classes = torch.arange(-(-tokens // stride) * stride, device=device).view(-1, stride).T
         blocks = in_blocks(classes, min(LARGEST, classes.shape[1]))  # [stride, blocks, size]
         per_class = blocks.shape[1]

@@ -28,9 +28,9 @@ class Mechanism(BlockSparse):
 
     settings: Parameters
 
-    def parts(self, lengths: Tensor, tokens: int) -> Iterator[Part]:
+    def parts(self, lengths: Tensor | None, tokens: int, device: torch.device) -> Iterator[Part]:
         """See `BlockSparse.parts`: the windows, the global tokens as keys, and as queries."""
-        device, dilation = lengths.device, min(self.settings.dilation, tokens)
+        dilation = min(self.settings.dilation, tokens)
         reach = min(self.settings.width // 2, -(-tokens // dilation))  # in steps of the dilation
         number = min(self.settings.global_tokens, tokens)
         size = min(max(SMALLEST, reach), LARGEST)

@@ -183,6 +183,23 @@ def test_gradients_with_dropout_are_those_of_what_was_drawn(kind):
     assert torch.autograd.gradcheck(attend, tensors, fast_mode=True)
 
 
+@pytest.mark.parametrize(
+    "values", [{"kind": "window", "width": 2, "global_tokens": 1}, {"kind": "strided", "stride": 2}]
+)
+def test_weights_are_dropped_independently_of_each_other(values):
+    mechanism = made(values, num_heads=1, head_size=6, dropout=0.5).train()
+    alike, value = torch.ones(1, 1, 6, 6), torch.eye(6)[None, None]
+    kept = []
+    for seed in range(200):
+        torch.manual_seed(seed)
+        kept.append(mechanism(alike, alike, value).flatten() > 0)
+    seen = mechanism.weights(alike, alike).flatten() > 0
+    kept = torch.stack(kept)[:, seen].float()
+    correlations = torch.corrcoef(kept.T) - torch.eye(int(seen.sum()))
+    assert correlations.abs().max() < 0.5
+    torch.testing.assert_close(kept.mean(0), torch.full_like(kept[0], 0.5), atol=0.15, rtol=0)
+
+
 @pytest.mark.parametrize("kind", SPARSE)
 def test_dropout_keeps_the_mean(kind):
     query, key, _ = rows(4, 200)

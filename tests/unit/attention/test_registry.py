@@ -34,7 +34,7 @@ WINDOWED = """
 import torch
 from lib.attention.block_sparse.computation import BlockSparse, Part, in_blocks
 class Mechanism(BlockSparse):
-    def parts(self, lengths, tokens):
+    def parts(self, lengths, tokens, device):
         pairs = in_blocks(torch.arange(tokens), 2)
         yield Part(queries=pairs, keys=pairs, meets=torch.arange(len(pairs))[:, None])
 """

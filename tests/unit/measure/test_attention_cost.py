@@ -18,6 +18,8 @@ SDPA, LSH, FAVOR = (
     {"kind": "favor", "nb_features": 16},
 )
 NYSTROM = {"kind": "nystrom", "landmarks": 8}
+WINDOW = {"kind": "window", "width": 16, "global_tokens": 1}
+BIGBIRD = {"kind": "bigbird", "block_size": 4, "random_blocks": 2}
 
 
 def case(implementation="ours", mechanism="sdpa", parameters=SDPA, **changes):
@@ -83,6 +85,9 @@ def test_what_is_measured_beside_the_grid_bears_the_names_of_its_parameters_and_
     assert {each.implementation for each in cases if each.mechanism == f"nystrom-m64{PROJECTED}"} == {
         "ours", "transformers"
     }  # fmt: skip
+    theirs = {(each.mechanism, each.length) for each in cases if each.implementation == "transformers"}
+    for name, lengths in (("window-w256-g1", {512, 4_096, 16_384}), ("bigbird-b64-w3-g2-r3", {4_096})):
+        assert {length for mechanism, length in theirs if mechanism == name + PROJECTED} == lengths
 
 
 def test_exact_attention_keeps_its_arguments_its_output_and_a_number_a_query():
@@ -103,6 +108,17 @@ def test_no_configuration_of_the_grid_keeps_more_than_one_and_a_half_of_exact_at
 
 
 @pytest.mark.parametrize("padding", ["none", "ragged"])
+def test_what_attends_by_blocks_keeps_no_more_than_exact_attention(padding):
+    shape = {"length": 2_048, "batch": 1, "head_size": 64, "padding": padding}
+    rows = {"sdpa": SDPA} | {
+        name: each for name, each in BESIDE.items() if each["kind"] in ("window", "bigbird", "strided")
+    }
+    kept = {name: case("ours", name, values, **shape).count().bytes_kept for name, values in rows.items()}
+    assert len(kept) == 4
+    assert max(kept.values()) <= 1.01 * kept["sdpa"], kept
+
+
+@pytest.mark.parametrize("padding", ["none", "ragged"])
 @pytest.mark.parametrize(
     ("implementation", "mechanism", "parameters", "package"),
     [
@@ -111,6 +127,8 @@ def test_no_configuration_of_the_grid_keeps_more_than_one_and_a_half_of_exact_at
         ("transformers", f"lsh{PROJECTED}", LSH, None),
         ("ours", f"nystrom{PROJECTED}", NYSTROM, None),
         ("transformers", f"nystrom{PROJECTED}", NYSTROM, None),
+        ("transformers", f"window{PROJECTED}", WINDOW, None),
+        ("transformers", f"bigbird{PROJECTED}", BIGBIRD, None),
         ("reformer-pytorch", "lsh", LSH, "reformer_pytorch"),
         ("performer-pytorch", "favor", FAVOR, "performer_pytorch"),
     ],
@@ -122,8 +140,8 @@ def test_implementations_to_compare_with_run(implementation, mechanism, paramete
     output = attention.forward()
     assert output.shape == ((2, 64, 32) if mechanism.endswith(PROJECTED) else (2, 2, 64, 16))
     assert sum(weight.dim() == 2 for weight in attention.parameters) == (
-        0 if not mechanism.endswith(PROJECTED) else 2 if parameters is LSH else 3
-    )
+        0 if not mechanism.endswith(PROJECTED) else 2 if parameters is LSH else 6 if parameters is WINDOW else 3
+    )  # Longformer's global tokens have projections of their own
     output.sum().backward()
     for tensor in attention.inputs:
         assert tensor.grad.isfinite().all()

@@ -29,6 +29,8 @@ LINFORMER = {"kind": "linformer", "rank": 4, "length": 12}
 OTHERS = {
     values["kind"]: values for values in reversed(EXAMPLES.values()) if values["kind"] not in ("sdpa", "favor", "lsh")
 }
+WINDOW = {"kind": "window", "width": 14, "global_tokens": 1}
+BIGBIRD = {"kind": "bigbird", "block_size": 2, "window_blocks": 1, "random_blocks": 1}
 VOCABULARY, PAD = 40, 1
 IDS = torch.tensor([[5, 6, 7, 8, 9, 10, 11, 12], [13, 14, 15, 16, 17, PAD, PAD, PAD]])
 MASK = (IDS != PAD).long()
@@ -66,10 +68,11 @@ def own(kind, mechanism, seed=0, **settings):
     return backbone, model
 
 
+@pytest.mark.parametrize("mechanism", [SDPA, WINDOW], ids=lambda values: values["kind"])
 @pytest.mark.parametrize("kind", ABLE)
-def test_exact_attention_as_a_mechanism_gives_what_was_published(kind, published):
+def test_exact_attention_as_a_mechanism_gives_what_was_published(kind, mechanism, published):
     source, folder = published(kind)
-    backbone, model = own(kind, SDPA)
+    backbone, model = own(kind, mechanism)
     backbone.load_weights(model, folder)
     there = source(IDS, attention_mask=MASK).logits
     torch.testing.assert_close(model(IDS, MASK).logits[MASK.bool()], there[MASK.bool()])
@@ -143,7 +146,7 @@ def test_learned_shares_are_drawn_for_each_layer_and_end_the_reach():
         model(torch.full((1, 13), 5))
 
 
-@pytest.mark.parametrize("mechanism", [FAVOR | {"nb_features": 8}, LSH], ids=lambda values: values["kind"])
+@pytest.mark.parametrize("mechanism", [FAVOR | {"nb_features": 8}, LSH, BIGBIRD], ids=lambda values: values["kind"])
 def test_a_saved_model_keeps_its_draws(mechanism, tmp_path):
     ids = torch.randint(5, VOCABULARY, (2, 60), generator=torch.Generator().manual_seed(0))
     _, model = own("bert", mechanism, seed=5, shared_projection="mean")

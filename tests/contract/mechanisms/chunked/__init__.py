@@ -1,1 +1,0 @@
-"""Attention within chunks, for the contract tests alone: a mechanism by blocks in which seeing is not mutual."""
