@@ -39,7 +39,8 @@ class Mechanism(BlockSparse):
         meets = torch.full((len(lists), self.num_heads, len(blocks), max(each.shape[-1] for each in lists)), -1)
         for row, found in zip(meets, lists, strict=True):
             row[:, : found.shape[1], : found.shape[2]] = found
-        longest = max(1, int((meets >= 0).sum(-1).max()))  # in short texts, fewer blocks than the settings say
+        # Short texts have fewer blocks than the settings say. Every head sees as many.
+        longest = max(1, *(number for found in lists for number in (found[0] >= 0).sum(-1).tolist()))
         meets = meets.sort(dim=-1, descending=True).values[..., :longest]
         yield Part(queries=blocks, keys=blocks, meets=meets.to(device))
         if self.settings.global_blocks:
