@@ -177,8 +177,8 @@ BAD = {
         "experiment.stages.pretrain.recipe.epochs.*Found 'ten'",
     ),
     "unknown mechanism": (
-        [("experiment/mechanisms/linformer", {"kind": "linformer"})],
-        "mechanisms.linformer: .*'linformer' is not a known attention mechanism.*favor, lsh, sdpa",
+        [("experiment/mechanisms/softmax", {"kind": "softmax"})],
+        "mechanisms.softmax: .*'softmax' is not a known attention mechanism.*favor.*lsh.*sdpa",
     ),
     "unknown backbone": (
         [("experiment/backbones/bert", {"kind": "bert"})],
