@@ -47,7 +47,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
         for axes, dataset in zip(panels, datasets, strict=True):
             scores = _scores(grid[grid["dataset"] == dataset], settings)
             axes.set_title(dataset)
-            axes.set_xlabel(f"test {f1.label}, {100 * settings.confidence:g} % interval")
+            axes.set_xlabel(f"test {f1.label}, {100 * settings.confidence:g} % interval", loc="right")  # may be wide
             made = [row for row in styles if row in scores.index]
             _draw_models(axes, scores.loc[made].sort_values("score", ascending=False, kind="stable"), styles)
             if baseline in scores.index:

@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from run_records import scope_of, write_baseline, write_predictions, write_run
@@ -5,6 +7,7 @@ from run_records import scope_of, write_baseline, write_predictions, write_run
 from lib.core.errors import DataError
 from lib.results.figures.score_intervals import Parameters, draw
 from lib.results.predictions import paired_predictions
+from lib.results.scope import Scope
 
 WRONG = {"sdpa": 20, "favor-m64": 10, "favor-m128": 20, "tfidf": 60}
 LABELS = np.arange(200) % 2
@@ -87,3 +90,12 @@ def test_a_run_without_predictions_is_named(tmp_path):
     (tmp_path / "runs/finetune/sdpa/imdb/seed-0/predictions.parquet").unlink()
     with pytest.raises(DataError, match="finetune/sdpa/imdb/seed-0/predictions.parquet"):
         figure(shown)
+
+
+def test_a_wide_label_stays_in_the_figure(tmp_path, monkeypatch):
+    monkeypatch.setattr(Scope, "quantity", lambda *names: SimpleNamespace(label="F1 of characters in spans [%]"))
+    made = figure(scope(tmp_path, datasets=("unlp",)))
+    made.draw_without_rendering()
+    box = made.axes[0].xaxis.label.get_window_extent()
+    assert made.bbox.x0 <= box.x0
+    assert box.x1 <= made.bbox.x1
