@@ -122,7 +122,10 @@ def test_every_shipped_study_has_results_of_its_own(repository):
     # More rows of the same study, whose runs they share.
     assert studies.pop("demo_recurrent.yaml") == studies["demo.yaml"]
     assert studies.pop("toy_beyond.yaml") == studies["toy.yaml"]
+    assert studies.pop("toy_mechanisms.yaml") == studies["toy.yaml"]
     assert studies.pop("full.yaml") == studies["config.yaml"]
+    assert studies.pop("mechanisms.yaml") == studies["config.yaml"]
+    assert studies.pop("mechanisms_small.yaml") == studies["published_small.yaml"]
     assert studies.pop("demo_full.yaml") == studies["demo.yaml"]
     assert len(set(studies.values())) == len(studies), studies
 
