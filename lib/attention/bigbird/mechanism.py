@@ -29,12 +29,12 @@ class Mechanism(BlockSparse):
 
     settings: Parameters
 
-    def parts(self, lengths: Tensor | None, tokens: int, device: torch.device) -> Iterator[Part]:
+    def parts(self, query: Tensor, key: Tensor, real: Tensor | None) -> Iterator[Part]:
         """See `BlockSparse.parts`: the blocks that are not global, and those that are."""
-        size = self.settings.block_size
+        size, tokens, device = self.settings.block_size, query.shape[2], query.device
         blocks = in_blocks(torch.arange(tokens, device=device), size)
         # On a GPU this waits for the lengths, if there is padding.
-        counts = [-(-length // size) for length in ([tokens] if lengths is None else lengths.tolist())]
+        counts = [-(-length // size) for length in ([tokens] if real is None else real.sum(-1).tolist())]
         lists = [self.lists(count) for count in counts]
         meets = torch.full((len(lists), self.num_heads, len(blocks), max(each.shape[-1] for each in lists)), -1)
         for row, found in zip(meets, lists, strict=True):

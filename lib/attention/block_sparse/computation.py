@@ -21,6 +21,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from lib.attention.contract import Attention, without_padding
+from lib.attention.ranks import ranks
 
 SCORES = {"cpu": 2**19, "gpu": 2**27}
 """Scores that are held at a time: on a CPU what its cache holds, on a GPU what keeps it busy."""
@@ -69,6 +70,13 @@ def neighbours(blocks: int, reach: int, device: torch.device) -> Tensor:
     return (counted - reach).clamp(0, blocks - number)[:, None] + torch.arange(number, device=device)
 
 
+def by_rank(rows: Tensor, real: Tensor | None) -> Tensor:
+    """Return the token of every rank of `rows` [B, H, N, d]: [B, N], padding last, or [1, N] if all are real."""
+    if real is None:
+        return torch.arange(rows.shape[2], device=rows.device)[None]
+    return (~real).to(torch.uint8).argsort(dim=-1, stable=True)
+
+
 class BlockSparse(Attention):
     """Base of the mechanisms that attend by blocks. A token sees itself.
 
@@ -77,18 +85,14 @@ class BlockSparse(Attention):
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """See `Attention.attend`; computed in float32 at least, also under autocast. Zeros at padding."""
-        length, device = query.shape[2], query.device
-        if real is None:
-            order = torch.arange(length, device=device)[None]
-        else:
-            order = (~real).to(torch.uint8).argsort(dim=-1, stable=True)
-            if not self.pads_queries:  # so nobody has cleaned them
-                query = without_padding(query, real)
+        device = query.device
+        if real is not None and not self.pads_queries:  # so nobody has cleaned them
+            query = without_padding(query, real)
         dropout = self.dropout if self.training else 0.0
         plan = _Plan(
-            parts=list(self.parts(None if real is None else real.sum(-1), length, device)),
-            order=order,
-            lengths=torch.full((1,), length, device=device) if real is None else real.sum(-1),
+            parts=list(self.parts(query, key, real)),
+            order=by_rank(query, real),
+            lengths=ranks(real, query)[1],
             scale=self.head_size**-0.5 * LOG2E,
             slopes=self.slopes(device),
             dropout=dropout,
@@ -99,13 +103,13 @@ class BlockSparse(Attention):
             return _AttendToBlocks.apply(query, key, value, plan)
 
     @abstractmethod
-    def parts(self, lengths: Tensor | None, tokens: int, device: torch.device) -> Iterator[Part]:
+    def parts(self, query: Tensor, key: Tensor, real: Tensor | None) -> Iterator[Part]:
         """Yield the parts. Ranks that several of them name should be one tensor, so that they are laid out once.
 
         Args:
-            lengths: real tokens of each row [B]; None = all are real.
-            tokens: N, of padding too.
-            device: where the tensors of the parts are.
+            query: [B, H, N, d], zeros at padding; the tensors of the parts are on its device.
+            key: as `query`.
+            real: [B, N], true at real tokens; None = all real.
         """
 
 
@@ -230,9 +234,9 @@ class _Layouts(dict[int, _Layout]):
         super().__init__()
         self.plan = plan
         for part in plan.parts:
-            for ranks in (part.queries, part.keys):
-                if id(ranks) not in self:
-                    self[id(ranks)] = _Layout(ranks, plan, rows)
+            for places in (part.queries, part.keys):
+                if id(places) not in self:
+                    self[id(places)] = _Layout(places, plan, rows)
 
     def groups(self) -> Iterator[_Group]:
         """Yield the tiles of all parts in groups. The scores of a group are overwritten by those of the next one."""

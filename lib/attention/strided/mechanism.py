@@ -28,8 +28,9 @@ class Mechanism(BlockSparse):
 
     settings: Parameters
 
-    def parts(self, lengths: Tensor | None, tokens: int, device: torch.device) -> Iterator[Part]:
+    def parts(self, query: Tensor, key: Tensor, real: Tensor | None) -> Iterator[Part]:
         """See `BlockSparse.parts`: tokens that are multiples of the stride apart, and those nearby."""
+        tokens, device = query.shape[2], query.device
         stride = min(self.settings.stride, tokens)
         classes = torch.arange(-(-tokens // stride) * stride, device=device).view(-1, stride).T
         blocks = in_blocks(classes, min(LARGEST, classes.shape[1]))  # [stride, blocks, size]

@@ -28,8 +28,9 @@ class Mechanism(BlockSparse):
 
     settings: Parameters
 
-    def parts(self, lengths: Tensor | None, tokens: int, device: torch.device) -> Iterator[Part]:
+    def parts(self, query: Tensor, key: Tensor, real: Tensor | None) -> Iterator[Part]:
         """See `BlockSparse.parts`: the windows, the global tokens as keys, and as queries."""
+        tokens, device = query.shape[2], query.device
         dilation = min(self.settings.dilation, tokens)
         reach = min(self.settings.width // 2, -(-tokens // dilation))  # in steps of the dilation
         number = min(self.settings.global_tokens, tokens)

@@ -34,8 +34,8 @@ WINDOWED = """
 import torch
 from lib.attention.block_sparse.computation import BlockSparse, Part, in_blocks
 class Mechanism(BlockSparse):
-    def parts(self, lengths, tokens, device):
-        pairs = in_blocks(torch.arange(tokens), 2)
+    def parts(self, query, key, real):
+        pairs = in_blocks(torch.arange(query.shape[2]), 2)
         yield Part(queries=pairs, keys=pairs, meets=torch.arange(len(pairs))[:, None])
 """
 
