@@ -56,6 +56,11 @@ class Attention(nn.Module, ABC):
                 f"{parameters.kind} forms no scores to which the bias of ALiBi could be added. Set "
                 "position_embedding_type to rope, sinusoidal or learned, or choose a mechanism that takes a bias."
             )
+        if dropout and not parameters.takes_attention_dropout:
+            raise ConfigError(
+                f"attention_dropout = {dropout}: {parameters.kind} never forms attention weights, so it cannot "
+                "drop any. Set it to 0 for this mechanism."
+            )
         self.settings = parameters  # a module has a method `parameters`
         self.num_heads = num_heads
         self.head_size = head_size

@@ -350,15 +350,18 @@ def test_weights_equal_the_reference(name):
 
 
 @every_mechanism
-def test_weights_are_those_before_dropout(name):
+def test_weights_are_those_before_dropout_which_others_refuse(name):
     mechanism, (query, key, _) = build(name).train(), draw(build(name), 2, 30)
     expected = mechanism.weights(query, key)
-    if mechanism.settings.takes_attention_dropout:
-        mechanism = build(name, dropout=0.5).train()
+    if not mechanism.settings.takes_attention_dropout:
+        with pytest.raises(ConfigError, match=f"{mechanism.settings.kind} never forms attention weights"):
+            build(name, dropout=0.5)
+        return
+    mechanism = build(name, dropout=0.5).train()
     state = torch.get_rng_state()
     assert torch.equal(mechanism.weights(query, key), expected)
     assert torch.equal(state, torch.get_rng_state())
-    assert mechanism.dropout == (0.5 if mechanism.settings.takes_attention_dropout else 0)
+    assert mechanism.dropout == 0.5
 
 
 @every_mechanism

@@ -39,7 +39,7 @@ HARMLESS = {
     "the wording of an error": [
         ("lib/training/predictor.py", "torch sees no GPU", "there is no GPU"),
         ("lib/backbones/loading.py", "weights do not fit", "weights differ"),
-        ("lib/attention/favor/mechanism.py", "so it cannot drop any", "so there are none to drop"),
+        ("lib/attention/contract.py", "never forms attention weights", "has no attention weights"),
         ("lib/data/padding.py", "have no token", "are without a token"),
     ],
     "the wording of a log message": [("lib/training/run.py", '"resuming from %s"', '"going on from %s"')],

@@ -15,7 +15,6 @@ from torch.nn import functional
 
 from lib.attention.contract import Attention
 from lib.attention.favor.parameters import Parameters
-from lib.core.errors import ConfigError
 from lib.core.randomness import derive_seed
 
 FEATURES = {"cpu": 2**18, "gpu": 2**27}
@@ -40,9 +39,6 @@ class Mechanism(Attention):
     `redraw_interval` I they are, from step I on, a function of (seed, layer, last multiple of I at or before
     the optimiser step), however that step was reached; so a resumed run has those of an uninterrupted one.
 
-    Raises:
-        ConfigError: weight dropout above 0; there are no weights to drop.
-
     Source:
         Choromanski et al. 2021, "Rethinking Attention with Performers", sections 2.3 and 2.4 (its feature map with
         pairs, `SM^{hyp+}`); the study reproduced, equations 3.27 to 3.56. Performer adds `eps` to the `exp`
@@ -56,11 +52,6 @@ class Mechanism(Attention):
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
-        if self.dropout > 0:
-            raise ConfigError(
-                f"attention_dropout = {self.dropout}: favor never forms attention weights, so it cannot drop any. "
-                "Set it to 0 for this mechanism."
-            )
         self._drawn_at: int | None = None
         if self.settings.phi != "elu":
             shape = (self.num_heads, self.settings.draws, self.head_size)

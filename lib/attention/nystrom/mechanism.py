@@ -5,8 +5,6 @@ Linear in N in time and memory; must equal `reference.py`.
 Shapes: B batch, H heads, N tokens, d head width, M landmarks.
 """
 
-from typing import Any
-
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -14,7 +12,6 @@ from torch.nn import functional
 from lib.attention.contract import Attention
 from lib.attention.nystrom.parameters import Parameters
 from lib.attention.ranks import ranks
-from lib.core.errors import ConfigError
 
 
 class Mechanism(Attention):
@@ -27,9 +24,6 @@ class Mechanism(Attention):
     so the result for a text is a function of that text. With M >= n it is exact attention but for what the iterations
     leave.
 
-    Raises:
-        ConfigError: weight dropout above 0; the weights are never formed.
-
     Source:
         Xiong et al. 2021, "Nyströmformer", equations 13 to 15 and algorithm 1. Its code takes the largest column sum
         over the whole batch, means over padding too, and lengths that M divides; it adds a depthwise convolution over
@@ -37,14 +31,6 @@ class Mechanism(Attention):
     """
 
     settings: Parameters
-
-    def __init__(self, **arguments: Any) -> None:
-        super().__init__(**arguments)
-        if self.dropout > 0:
-            raise ConfigError(
-                f"attention_dropout = {self.dropout}: nystrom never forms attention weights, so it cannot drop any. "
-                "Set it to 0 for this mechanism."
-            )
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """See `Attention.attend`; computed in float32 at least, also under autocast."""

@@ -49,6 +49,7 @@ def test_the_iterations_end_at_the_pseudo_inverse():
 @pytest.mark.parametrize("iterations", [1, 6])
 def test_a_text_alone_equals_the_published_layer_of_one_head(iterations, monkeypatch):
     """With more heads or texts, the published start takes one maximum over all of them, and so depends on the batch."""
+    torch.manual_seed(0)
     published = NystromformerSelfAttention(
         NystromformerConfig(
             hidden_size=8,

@@ -771,7 +771,7 @@ FAVOR, BLOCK, MASKING = "lib.attention.favor.mechanism", "lib.backbones.encoder.
         ("lib/data/labels.py", "IGNORED = -100", "IGNORED = -101", {MASKING}),
         ("lib/data/masking.py", '"""Masked', '"""The masked', set()),
         ("lib/attention/favor/mechanism.py", "exponents.shape[-1] ** 0.5", "exponents.shape[-1]", {FAVOR}),
-        ("lib/attention/favor/mechanism.py", "so it cannot drop any", "so it drops none", set()),
+        ("lib/attention/contract.py", "never forms attention weights", "has no attention weights", set()),
         ("lib/attention/favor/mechanism.py", "def set_step(self, step: int)", "def set_step(self, step: Any)", set()),
         ("lib/backbones/encoder/block.py", "functional.gelu(expanded)", "functional.relu(expanded)", {BLOCK}),
         ("lib/core/errors.py", "\nclass ", "\nclass AnotherError(Exception):\n    pass\n\n\nclass ", set()),
