@@ -13,6 +13,7 @@ from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import can_return_tuple
 
 from lib.backbones.recurrent.configuration import RecurrentConfig
+from lib.backbones.words import Embeddings, Rows
 
 CELLS: dict[str, Callable[..., nn.RNNBase]] = {"rnn": nn.RNN, "lstm": nn.LSTM, "gru": nn.GRU}
 
@@ -33,21 +34,6 @@ class RecurrentPreTrainedModel(PreTrainedModel):
         bound = module.hidden_size**-0.5
         for weight in module.parameters():
             initialization.uniform_(weight, -bound, bound)
-
-
-class Embeddings(nn.Module):
-    """Word embeddings, normalised. There are no positions, since a layer reads one token after the other."""
-
-    def __init__(self, config: RecurrentConfig) -> None:
-        super().__init__()
-        self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id)
-        self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
-        self.dropout = nn.Dropout(config.embedding_dropout)
-
-    def forward(self, input_ids: Tensor | None, inputs_embeds: Tensor | None = None) -> Tensor:
-        """Return the states [B, N, D] that enter the first layer; arguments as of `RecurrentModel.forward`."""
-        states = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
-        return self.dropout(self.layer_norm(states))
 
 
 class RecurrentModel(RecurrentPreTrainedModel):
@@ -99,7 +85,7 @@ class RecurrentModel(RecurrentPreTrainedModel):
             output_hidden_states = self.config.output_hidden_states
         states = self.embeddings(input_ids, inputs_embeds)
         history = [states]
-        rows = _Rows(states, attention_mask)
+        rows = _Packing(states, attention_mask)
         packed = rows.pack(states)
         # In mixed precision, too, the layers compute in float32: on a GPU, torch would take fp16 even where bf16 is
         # asked for, and nothing scales its small gradients then.
@@ -112,38 +98,19 @@ class RecurrentModel(RecurrentPreTrainedModel):
         return BaseModelOutput(last_hidden_state=states, hidden_states=tuple(history) if output_hidden_states else None)
 
 
-class _Rows:
-    """Where the real tokens of a batch stand, and how they are packed one after the other.
-
-    Args:
-        states: [B, N, D].
-        attention_mask: [B, N], 1 = real token; None = all real.
-    """
-
-    def __init__(self, states: Tensor, attention_mask: Tensor | None) -> None:
-        self.length = states.shape[1]
-        if attention_mask is None:
-            attention_mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
-        self.real = attention_mask.bool()
-        # A row without real tokens is packed with one, since torch takes no empty ones.
-        self.lengths = self.real.sum(dim=1).clamp(min=1).cpu()
-        # The places of the real tokens, in order, and then those of the padding.
-        self.order = (~self.real).int().argsort(dim=1, stable=True)
+class _Packing(Rows):
+    """Rows as torch's recurrent layers take them, one token after the other; arguments as of `Rows`."""
 
     def pack(self, states: Tensor) -> PackedSequence:
         """Return the real tokens of states [B, N, D]."""
-        cleaned = states.masked_fill(~self.real[:, :, None], 0)
-        compact = cleaned.gather(1, self._places(states.shape[2]))
-        return pack_padded_sequence(compact, self.lengths, batch_first=True, enforce_sorted=False)
+        # A row without real tokens is packed with one, since torch takes no empty ones.
+        lengths = self.lengths.clamp(min=1).cpu()
+        return pack_padded_sequence(self.compact(states), lengths, batch_first=True, enforce_sorted=False)
 
     def unpack(self, packed: PackedSequence) -> Tensor:
         """Return packed states, each where its token stands [B, N, D]; zero at padding."""
-        compact, _ = pad_packed_sequence(packed, batch_first=True, total_length=self.length)
-        states = torch.empty_like(compact).scatter(1, self._places(compact.shape[2]), compact)
-        return states.masked_fill(~self.real[:, :, None], 0)
-
-    def _places(self, width: int) -> Tensor:
-        return self.order[:, :, None].expand(-1, -1, width)
+        compact, _ = pad_packed_sequence(packed, batch_first=True, total_length=self.real.shape[1])
+        return self.spread(compact)
 
 
 Model = RecurrentModel

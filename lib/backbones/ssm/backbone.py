@@ -1,0 +1,10 @@
+"""The state-space encoder as a backbone of runs."""
+
+from lib.backbones import contract
+from lib.backbones.ssm.model import SsmModel
+
+
+class Backbone(contract.TokenBackbone):
+    """Bidirectional state-space encoder. It draws nothing of its own."""
+
+    model_class = SsmModel

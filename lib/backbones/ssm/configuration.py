@@ -1,0 +1,21 @@
+"""Configuration of the state-space models, as saved beside their weights."""
+
+from typing import Any, ClassVar
+
+from transformers import AutoConfig
+
+from lib.backbones.configuration import BackboneConfig
+from lib.backbones.ssm.parameters import Parameters
+
+
+class SsmConfig(BackboneConfig):
+    """Describe a state-space encoder and its head; arguments as of `BackboneConfig`."""
+
+    model_type = "ssm_encoder"
+    settings: ClassVar[type[Parameters]] = Parameters
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+
+
+AutoConfig.register(SsmConfig.model_type, SsmConfig)

@@ -1,0 +1,54 @@
+"""The scan of a state-space layer: a state that forgets at each token, takes it up, and is read.
+
+Shapes: B batch, N tokens, H heads, P width of a head, S state size, Q tokens of a chunk.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+
+def scan(inputs: Tensor, log_decay: Tensor, write: Tensor, read: Tensor, chunk_size: int) -> Tensor:
+    """Return what is read of the states h_t = exp(log_decay_t) h_{t-1} + inputs_t write_t^T, which begin at zero.
+
+    Within a chunk it is a product of matrices, as attention is; from chunk to chunk the state is handed on. So time and
+    memory grow with N alone.
+
+    Args:
+        inputs: [B, N, H, P].
+        log_decay: at most 0 [B, N, H].
+        write: directions in which the state takes inputs up, the same for all heads [B, N, S].
+        read: directions in which it is read [B, N, S].
+        chunk_size: Q, which changes no result.
+
+    Returns:
+        h_t read_t [B, N, H, P].
+
+    Source:
+        Dao and Gu 2024, "Transformers are SSMs", section 6 (block decomposition, listing 1).
+    """
+    length = inputs.shape[1]
+    size = min(chunk_size, length)
+    inputs, log_decay, write, read = (_chunks(each, size) for each in (inputs, log_decay, write, read))
+    passed = log_decay.cumsum(2)  # [B, C, Q, H], from the beginning of the chunk to each token
+    between = (passed[:, :, :, None] - passed[:, :, None]).permute(0, 1, 4, 2, 3)  # [B, C, H, Q, Q]
+    later = torch.ones(size, size, dtype=torch.bool, device=inputs.device).triu(1)
+    weights = between.masked_fill(later, -torch.inf).exp() * (read @ write.transpose(2, 3))[:, :, None]
+    inside = weights @ inputs.transpose(2, 3)  # [B, C, H, Q, P]
+
+    left = (passed[:, :, -1:] - passed).exp()  # of each token, at the end of the chunk
+    taken = torch.einsum("bcqhp,bcqs->bchps", inputs * left[..., None], write)
+    whole = passed[:, :, -1].exp()[..., None, None]  # [B, C, H, 1, 1]
+    states = [torch.zeros_like(taken[:, 0])]
+    # Unbound at once: the gradient of an index is as long as what it picks from.
+    for kept, new in zip(whole.unbind(1)[:-1], taken.unbind(1)[:-1], strict=True):
+        states.append(kept * states[-1] + new)
+    handed_on = torch.einsum("bchps,bcqs->bchqp", torch.stack(states, 1), read)
+    outputs = inside + handed_on * passed.exp().transpose(2, 3)[..., None]
+    return outputs.transpose(2, 3).flatten(1, 2)[:, :length]
+
+
+def _chunks(rows: Tensor, size: int) -> Tensor:
+    """Return rows [B, N, ...] as [B, C, Q, ...], with zeros behind them, which leave a state as it is."""
+    missing = -rows.shape[1] % size
+    return functional.pad(rows, (0, 0) * (rows.ndim - 2) + (0, missing)).unflatten(1, (-1, size))

@@ -1,0 +1,58 @@
+"""What encoders without positions have in common: how tokens become states, and where the real ones stand.
+
+Shapes: B batch, N tokens, D hidden size.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from lib.backbones.configuration import BackboneConfig
+
+
+class Embeddings(nn.Module):
+    """Word embeddings, normalised. There are no positions, since a layer reads one token after the other."""
+
+    def __init__(self, config: BackboneConfig) -> None:
+        super().__init__()
+        self.word_embeddings = nn.Embedding(config.vocab_size, config.hidden_size, padding_idx=config.pad_token_id)
+        self.layer_norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.dropout = nn.Dropout(config.embedding_dropout)
+
+    def forward(self, input_ids: Tensor | None, inputs_embeds: Tensor | None = None) -> Tensor:
+        """Return the states [B, N, D] that enter the first layer.
+
+        Args:
+            input_ids: [B, N].
+            inputs_embeds: word embeddings to use instead [B, N, D].
+        """
+        states = self.word_embeddings(input_ids) if inputs_embeds is None else inputs_embeds
+        return self.dropout(self.layer_norm(states))
+
+
+class Rows:
+    """Where the real tokens of a batch stand, and the way to rows in which they come first.
+
+    Args:
+        states: [B, N, D].
+        attention_mask: [B, N], 1 = real token; None = all real.
+    """
+
+    def __init__(self, states: Tensor, attention_mask: Tensor | None) -> None:
+        if attention_mask is None:
+            attention_mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
+        self.real = attention_mask.bool()
+        self.lengths = self.real.sum(dim=1)
+        # The places of the real tokens, in order, and then those of the padding.
+        self.order = (~self.real).int().argsort(dim=1, stable=True)
+
+    def compact(self, states: Tensor) -> Tensor:
+        """Return the states [B, N, D] with the real ones of each row first; zero behind them."""
+        return states.masked_fill(~self.real[:, :, None], 0).gather(1, self._places(states))
+
+    def spread(self, compact: Tensor) -> Tensor:
+        """Return compact states, each where its token stands [B, N, D]; zero at padding."""
+        states = torch.empty_like(compact).scatter(1, self._places(compact), compact)
+        return states.masked_fill(~self.real[:, :, None], 0)
+
+    def _places(self, states: Tensor) -> Tensor:
+        return self.order[:, :, None].expand(-1, -1, states.shape[2])

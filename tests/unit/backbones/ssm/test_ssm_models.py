@@ -1,0 +1,293 @@
+"""The state-space encoder beyond what every backbone owes: its dense form, both directions, padding anywhere, counts."""
+
+import pytest
+import torch
+from encoder_cases import token_ids
+from torch.nn import functional
+from torch.utils.flop_counter import FlopCounterMode
+
+from lib.backbones.encoder import EncoderConfig, EncoderModel
+from lib.backbones.heads.masked_lm import MaskedLM
+from lib.backbones.heads.sequence_classification import SequenceClassification
+from lib.backbones.ssm.backbone import Backbone
+from lib.backbones.ssm.configuration import SsmConfig
+from lib.backbones.ssm.mixer import STEPS, Mixer
+from lib.backbones.ssm.model import SsmModel
+from lib.backbones.ssm.parameters import Parameters
+from lib.backbones.ssm.scan import scan
+from lib.core.errors import RunError
+from lib.training.record import count_parameters
+
+SIZES = {
+    "vocab_size": 50,
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "head_size": 8,
+    "state_size": 5,
+    "convolution": 3,
+    "chunk_size": 4,
+}
+CHUNKS = (1, 3, 4, 11, 64)
+
+
+def build(model_class=SsmModel, seed=0, **changes):
+    torch.manual_seed(seed)
+    return model_class(SsmConfig(**SIZES | changes)).eval()
+
+
+def mixer_of(seed=0, **changes):
+    """A mixer in float64 whose weights are far from their first values."""
+    mixer = build(seed=seed, **changes).layers[0].mixer.double()
+    with torch.no_grad():
+        for weight in mixer.parameters():
+            weight.add_(torch.randn_like(weight) / 3)
+        mixer.dt_bias.fill_(0.3)
+    return mixer
+
+
+def drawn(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def all_real(states):
+    return torch.ones(states.shape[:2], dtype=torch.bool)
+
+
+def close(found, expected, **limits):
+    torch.testing.assert_close(found, expected, **{"atol": 1e-6, "rtol": 0} | limits)
+
+
+def recurrence(inputs, log_decay, write, read):
+    """The definition of the scan, a token after the other."""
+    state = torch.zeros(*inputs.shape[:1], *inputs.shape[2:], write.shape[2], dtype=inputs.dtype)
+    outputs = []
+    for token in range(inputs.shape[1]):
+        state = log_decay[:, token].exp()[..., None, None] * state
+        state = state + inputs[:, token, :, :, None] * write[:, token, None, None]
+        outputs.append((state * read[:, token, None, None]).sum(-1))
+    return torch.stack(outputs, 1)
+
+
+@pytest.mark.parametrize("chunk_size", CHUNKS)
+@pytest.mark.parametrize("length", [1, 4, 11])
+def test_the_scan_is_its_recurrence_whatever_the_chunks(length, chunk_size):
+    values = drawn(2, length, 3, 6), -drawn(2, length, 3, seed=1).abs(), drawn(2, length, 5, seed=2)
+    values = [each.requires_grad_() for each in (*values, drawn(2, length, 5, seed=3))]
+    found, expected = scan(*values, chunk_size), recurrence(*values)
+    close(found, expected, atol=1e-12)
+    weights = drawn(*found.shape, seed=4)
+    gradients = (torch.autograd.grad((each * weights).sum(), values) for each in (found, expected))
+    for one, other in zip(*gradients, strict=True):
+        close(one, other, atol=1e-11)
+
+
+def test_a_state_that_forgets_at_once_leaves_gradients_finite():
+    values = [drawn(1, 9, 2, 3), -1e5 * drawn(1, 9, 2, seed=1).abs(), drawn(1, 9, 4, seed=2), drawn(1, 9, 4, seed=3)]
+    values = [each.float().requires_grad_() for each in values]
+    scan(*values, 4).sum().backward()
+    assert all(each.grad.isfinite().all() for each in values)
+
+
+def dense(mixer, states):
+    """The mixer with its quasi-separable matrix written out, for rows without padding."""
+    inner, size, heads = mixer.inner_size, mixer.state_size, mixer.heads
+    gate, mixed, steps = mixer.in_proj(states).split([inner, inner + 4 * size, 2 * heads], dim=2)
+    taps, length = mixer.conv1d.weight[:, 0], states.shape[1]
+    reach = taps.shape[1] // 2
+    padded = functional.pad(mixed, (0, 0, reach, reach))
+    mixed = sum(padded[:, tap : tap + length] * taps[:, tap] for tap in range(taps.shape[1])) + mixer.conv1d.bias
+    mixed = mixed * mixed.sigmoid()
+    values, write, read, write_back, read_back = mixed.split([inner] + 4 * [size], dim=2)
+    steps = (1 + (steps + mixer.dt_bias.repeat(2)).exp()).log()
+    rates = mixer.A_log.exp()
+    matrix = torch.zeros(len(states), heads, length, length, dtype=states.dtype)
+    for i in range(length):
+        for j in range(i):  # what token i - 1 reads of token j
+            kept = (-rates * steps[:, j + 1 : i, :heads].sum(1)).exp()
+            matrix[:, :, i, j] = kept * steps[:, j, :heads] * (read[:, i - 1] * write[:, j]).sum(-1, keepdim=True)
+        for j in range(i + 1, length):  # what token i + 1 reads of token j
+            kept = (-rates * steps[:, i + 1 : j, heads:].sum(1)).exp()
+            product = (read_back[:, i + 1] * write_back[:, j]).sum(-1, keepdim=True)
+            matrix[:, :, i, j] = kept * steps[:, j, heads:] * product
+        matrix[:, :, i, i] = mixer.fc_D(values)[:, i]
+    outputs = (matrix @ values.unflatten(2, (heads, -1)).transpose(1, 2)).transpose(1, 2).flatten(2)
+    outputs = outputs / (outputs.square().mean(-1, keepdim=True) + 1e-5).sqrt() * mixer.norm.weight
+    return mixer.out_proj(outputs * gate * gate.sigmoid())
+
+
+@pytest.mark.parametrize("chunk_size", CHUNKS)
+def test_the_mixer_is_its_dense_form(chunk_size, monkeypatch):
+    monkeypatch.setattr(torch.Tensor, "float", lambda tensor: tensor)  # the whole in float64
+    mixer, states = mixer_of(chunk_size=chunk_size), drawn(2, 11, 16)
+    close(mixer(states, all_real(states)), dense(mixer, states), atol=1e-10)
+
+
+def exchange(mixer):
+    """Exchange the directions of a mixer: their columns of the projection, and the order of the taps."""
+    inner, size, heads = mixer.inner_size, mixer.state_size, mixer.heads
+    with torch.no_grad():
+        parts = mixer.in_proj.weight.split([inner, inner, 2 * size, 2 * size, heads, heads])
+        mixer.in_proj.weight.copy_(torch.cat([parts[number].clone() for number in (0, 1, 3, 2, 5, 4)]))
+        for weight in (mixer.conv1d.weight, mixer.conv1d.bias):
+            parts = weight.split([inner, 2 * size, 2 * size])
+            weight.copy_(torch.cat([parts[number].clone() for number in (0, 2, 1)]))
+        mixer.conv1d.weight.copy_(mixer.conv1d.weight.flip(2))
+
+
+def test_a_reversed_text_has_reversed_states_with_the_directions_exchanged():
+    model, ids = build(), token_ids(2, 9)
+    states = model(ids).last_hidden_state
+    assert not torch.allclose(model(ids.flip(1)).last_hidden_state.flip(1), states, atol=1e-3)
+    for layer in model.layers:
+        exchange(layer.mixer)
+    close(model(ids.flip(1)).last_hidden_state.flip(1), states)
+
+
+def test_padding_may_stand_anywhere():
+    """At the beginning, between tokens, everywhere: what is real is read as if there were nothing else."""
+    model, ids = build(), token_ids(4, 7)
+    mask = torch.tensor([[0, 0, 1, 1, 1, 1, 1], [1, 0, 1, 1, 0, 1, 0], [0] * 7, [1] * 7])
+    outputs = model(ids, mask, output_hidden_states=True)
+    for row in range(4):
+        real = mask[row].bool()
+        for states in outputs.hidden_states:
+            assert states[row, ~real].eq(0).all()
+        if real.any():
+            alone = model(ids[row, real][None]).last_hidden_state[0]
+            close(outputs.last_hidden_state[row, real], alone)
+
+
+def test_every_token_reaches_every_other_one_past_chunks_and_convolution():
+    model = build(num_hidden_layers=1)
+    embedded = torch.randn(1, 30, 16, requires_grad=True)
+    states = model(inputs_embeds=embedded).last_hidden_state
+    for token in (0, 14, 29):
+        (gradient,) = torch.autograd.grad(states[0, token].square().sum(), embedded, retain_graph=True)
+        assert gradient[0].abs().sum(1).gt(0).all()
+
+
+def test_cost_grows_with_the_length_alone():
+    model = build(chunk_size=8)
+    counts = []
+    for length in (256, 512, 1024):
+        with FlopCounterMode(display=False) as counter, torch.no_grad():
+            model(token_ids(1, length))
+        counts.append(counter.get_total_flops())
+    assert counts[2] - counts[1] == 2 * (counts[1] - counts[0])
+    assert counts[1] == 2 * counts[0]
+
+
+def test_the_estimate_counts_what_torch_counts():
+    sizes = {"hidden_size": 64, "num_hidden_layers": 3, "head_size": 16, "state_size": 32, "chunk_size": 16}
+    model = build(**sizes)
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(token_ids(1, 256))
+    estimate = model.config.parameters.products_per_token(256, 0.0)
+    assert counter.get_total_flops() / 2 / 256 == pytest.approx(estimate, rel=0.03)
+
+
+@pytest.mark.parametrize("changes", [{}, {"hidden_size": 24, "num_hidden_layers": 3, "expansion": 1}])
+def test_counts_are_those_of_the_dimensions(changes):
+    config = SsmConfig(**SIZES | {"num_labels": 5} | changes)
+    width, inner, size = config.hidden_size, config.parameters.inner_size, config.state_size
+    heads, mixed = inner // 8, inner + 4 * size
+    projections = width * (inner + mixed + 2 * heads) + inner * width + inner * heads + heads
+    layer = 2 * width + projections + mixed * (3 + 1) + 2 * heads + inner
+    parts = {"embeddings": 50 * width, "norms": 4 * width, "state_space": config.num_hidden_layers * layer}
+    parts["norms"] += config.num_hidden_layers * (2 * width + inner)
+    parts["state_space"] -= config.num_hidden_layers * (2 * width + inner)
+    backbone = sum(parts.values())
+    with torch.device("meta"):
+        model = SequenceClassification.on(SsmModel)(config)
+    head = width * width + width + 5 * width + 5
+    assert count_parameters(model) == {"total": backbone + head, "backbone": backbone, **parts, "head": head}
+
+
+def test_the_default_is_about_as_large_as_the_attention_encoder():
+    with torch.device("meta"):
+        layers = [model.layers for model in (SsmModel(SsmConfig()), EncoderModel(EncoderConfig()))]
+    own, other = (sum(weight.numel() for weight in each.parameters()) for each in layers)
+    assert own / other == pytest.approx(0.97, abs=0.005)
+
+
+def test_first_weights():
+    model = build(hidden_size=256, head_size=2, state_size=16, initializer_range=0.1)
+    for mixer in (layer.mixer for layer in model.layers):
+        steps = functional.softplus(mixer.dt_bias)
+        assert STEPS[0] * 0.99 < steps.min() < 0.002
+        assert 0.05 < steps.max() < STEPS[1] * 1.01
+        assert mixer.A_log.eq(0).all()
+        assert mixer.fc_D.bias.eq(1).all()
+        assert mixer.fc_D.weight.std().item() == pytest.approx(0.1, rel=0.05)
+        assert 0.55 < mixer.conv1d.weight.abs().max() <= 3**-0.5
+        assert mixer.norm.weight.eq(1).all()
+
+
+def test_the_scan_is_in_float32_whatever_the_precision(monkeypatch):
+    seen = []
+
+    def spy(*arguments):
+        seen.extend(each.dtype for each in arguments[:4])
+        return scan(*arguments)
+
+    monkeypatch.setattr("lib.backbones.ssm.mixer.scan", spy)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        build()(token_ids(2, 9))
+    assert set(seen) == {torch.float32}
+
+
+@pytest.mark.parametrize("field", ["embedding_dropout", "layer_dropout"])
+def test_each_dropout_acts_in_training_alone(field):
+    model = build(**{"embedding_dropout": 0.0, "layer_dropout": 0.0, field: 0.5}).train()
+    ids = token_ids(1, 9)
+    assert not torch.equal(*(model(ids).last_hidden_state for _ in range(2)))
+    model.eval()
+    assert torch.equal(*(model(ids).last_hidden_state for _ in range(2)))
+
+
+def test_what_the_study_asks_of_a_backbone():
+    parameters = Parameters(num_hidden_layers=3)
+    assert parameters.family == "ssm"
+    assert parameters.blocks() == 3
+    assert parameters.longest() is None
+    assert parameters.abilities == {"states"}
+    assert not parameters.takes_mechanism
+    names = {name.rpartition(".")[2] for name, each in build().named_modules() if type(each) is torch.nn.Linear}
+    assert parameters.linear_layers == names
+    assert list(parameters.obstacles(Parameters(num_hidden_layers=3, layer_dropout=0.5, chunk_size=32))) == []
+    assert list(parameters.obstacles(Parameters())) == ["num_hidden_layers is 3, but the weights come from 7"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"head_size": 48}, "head_size = 48 does not divide expansion x hidden_size = 1024"),
+        ({"convolution": 4}, "convolution = 4 is even"),
+        ({"state_size": 0}, "state_size"),
+    ],
+)
+def test_settings_that_cannot_be_honoured(changes, message):
+    with pytest.raises(ValueError, match=message):
+        SsmConfig(**changes)
+
+
+def test_refusals():
+    model = build()
+    with pytest.raises(ValueError, match="output_attentions"):
+        model(token_ids(1, 3), output_attentions=True)
+    with pytest.raises(ValueError, match="exactly one of input_ids and inputs_embeds"):
+        model()
+
+
+@pytest.mark.parametrize("changes", [{"state_size": 4}, {"convolution": 5}, {"head_size": 4}])
+def test_other_weights_are_refused(tmp_path, changes):
+    build(MaskedLM.on(SsmModel), seed=1).save_pretrained(tmp_path)
+    model = build(MaskedLM.on(SsmModel), seed=2, **changes)
+    ((name, value),) = changes.items()
+    with pytest.raises(RunError, match=f"{name} is {value}, but the weights come from {SIZES[name]}"):
+        Backbone(Parameters(), seed=0).load_weights(model, tmp_path)
+
+
+def test_the_mixer_alone_is_a_module_for_other_models():
+    states = torch.randn(2, 5, 16)
+    assert Mixer(SsmConfig(**SIZES))(states, all_real(states)).shape == states.shape
