@@ -13,7 +13,7 @@ from lib.results.style import STYLE
 
 TIME_INCHES, MEMORY_INCHES = (4.4, 3.2), (7.2, 4.4)
 PASSES = {"forward": "forward", "forward_backward": "forward + backward"}
-DASHES = {"attention": "-", "recurrent": "--"}
+DASHES = {"attention": "-", "recurrent": "--", "state space": "-."}
 COMPUTED_COLOUR, QUOTED_COLOUR = "0.6", "C4"
 MB_A_GB = 1e9 / 2**20
 
@@ -21,7 +21,7 @@ MB_A_GB = 1e9 / 2**20
 def sequence_time_figure(costs: pd.DataFrame) -> Figure:
     """Draw the time per token of a layer against the length: a row for each kind of pass, a column for each threads.
 
-    Recurrent layers are dashed. Lines are medians, bands reach from the least to the greatest time.
+    Recurrent layers are dashed, state-space ones dotted and dashed. Lines are medians, bands reach from the least to the greatest time.
     """
     measured, threads = costs[costs["skipped"].isna()], sorted(costs["threads"].unique())
     names = list(costs.sort_values("family", kind="stable")["layer"].unique())  # attention has the colours of old

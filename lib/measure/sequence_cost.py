@@ -1,6 +1,7 @@
-"""What one layer costs per token, recurrent layers beside attention, from short to long sequences.
+"""What one layer costs per token, recurrent and state-space layers beside attention, from short to long sequences.
 
-A recurrent layer computes a token after the other; attention computes all at once, but each over all others.
+A recurrent layer computes a token after the other, a state-space layer a chunk after the other; attention computes all
+at once, but each over all others.
 Shapes: N tokens, D hidden size.
 """
 
@@ -20,6 +21,8 @@ from lib.backbones.encoder.block import SelfAttention
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.parameters import Parameters as Encoder
 from lib.backbones.positions import Phases
+from lib.backbones.ssm.configuration import SsmConfig
+from lib.backbones.ssm.mixer import Mixer
 from lib.measure.cost import machine, repeated, spread
 from lib.measure.implementations import NAIVE
 from lib.measure.limits import PEAK_MATRICES, Limits, growth, matrix_mb
@@ -52,6 +55,23 @@ class RecurrentLayer(nn.Module):
     def forward(self, states: Tensor) -> Tensor:
         """Return the states [1, N, D] of both directions side by side."""
         return self.recurrent(states)[0]
+
+
+class StateSpaceLayer(nn.Module):
+    """The mixer of the state-space encoder with its projections.
+
+    Args:
+        hidden_size: D, of inputs and outputs.
+    """
+
+    def __init__(self, hidden_size: int) -> None:
+        super().__init__()
+        self.mixer = Mixer(SsmConfig(hidden_size=hidden_size))
+        self.mixer.draw()
+
+    def forward(self, states: Tensor) -> Tensor:
+        """Return the output [1, N, D]."""
+        return self.mixer(states, states.new_ones(states.shape[:2], dtype=torch.bool))
 
 
 class AttentionLayer(nn.Module):
@@ -94,7 +114,8 @@ def sequence_cost(
     """Return what a layer costs per token of one sequence, a row for each layer, kind of pass, threads and length.
 
     Args:
-        mechanisms: parameters by name; exact attention in plain operations and the recurrent layers are added.
+        mechanisms: parameters by name; exact attention in plain operations, the recurrent layers and the state-space layer
+            are added.
         encoder: sizes of all layers.
         lengths: N in tokens.
         device: `cpu`, with one thread and then with all, or `cuda`.
@@ -116,6 +137,7 @@ def sequence_cost(
         torch.manual_seed(0)
         states = torch.randn(1, length, encoder.hidden_size, device=device, dtype=getattr(torch, dtype))
         layers: dict[str, nn.Module] = {name: RecurrentLayer(name, encoder.hidden_size) for name in RECURRENT}
+        layers["ssm"] = StateSpaceLayer(encoder.hidden_size)
         layers |= {name: AttentionLayer(parameters, encoder) for name, parameters in attention.items()}
         computations, expected, skipped = {}, {}, {}
         for name, kind in itertools.product(layers, PASSES):
@@ -138,7 +160,7 @@ def sequence_cost(
             rows.append(
                 {
                     "layer": name,
-                    "family": "attention" if name in attention else "recurrent",
+                    "family": _family(name),
                     "pass": kind,
                     "length": length,
                     "hidden_size": encoder.hidden_size,
@@ -152,6 +174,10 @@ def sequence_cost(
             )
             logger.info("%s, %s, %d tokens, %d thread(s): %.0f ms", name, kind, length, threads, milliseconds)
     return pd.DataFrame(rows, columns=COLUMNS["sequence_cost"])
+
+
+def _family(layer: str) -> str:
+    return "state space" if layer == "ssm" else "recurrent" if layer in RECURRENT else "attention"
 
 
 def _pass(layer: nn.Module, states: Tensor, *, trains: bool) -> Callable[[], None]:

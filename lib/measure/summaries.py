@@ -101,8 +101,8 @@ def sequence_summary(costs: pd.DataFrame) -> str:
     first = costs.iloc[0]
     texts = [
         f"{_machine(first, threads=False)}. Microseconds per token of one layer of width {first['hidden_size']} over "
-        f"one sequence: recurrent layers over both directions, and attention with {first['heads']} heads and its "
-        f"projections. {_count_once(costs[costs['repetitions'] > 0])}"
+        f"one sequence: recurrent and state-space layers over both directions, and attention with "
+        f"{first['heads']} heads and its projections. {_count_once(costs[costs['repetitions'] > 0])}"
     ]
     for kind, title in PASSES.items():
         rows = [

@@ -25,7 +25,8 @@ def test_a_table_of_every_layer_pass_and_length_with_one_thread_and_with_all(two
     table = sequence_cost({"sdpa": SDPA, "lsh": LSH}, SMALL, lengths=[32, 16], **SIZES)
     assert torch.get_num_threads() == 2
     assert list(table) == COLUMNS["sequence_cost"]
-    families = dict.fromkeys(("rnn", "lstm", "gru"), "recurrent") | dict.fromkeys(("sdpa", "lsh", *NAIVE), "attention")
+    families = dict.fromkeys(("rnn", "lstm", "gru"), "recurrent") | {"ssm": "state space"}
+    families |= dict.fromkeys(("sdpa", "lsh", *NAIVE), "attention")
     rows = list(table[["length", "threads", "layer", "pass"]].itertuples(index=False, name=None))
     assert rows == [(n, t, name, kind) for n in (16, 32) for t in (1, 2) for name in families for kind in PASSES]
     assert (table["family"] == table["layer"].map(families)).all()
