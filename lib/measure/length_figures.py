@@ -21,7 +21,8 @@ MB_A_GB = 1e9 / 2**20
 def sequence_time_figure(costs: pd.DataFrame) -> Figure:
     """Draw the time per token of a layer against the length: a row for each kind of pass, a column for each threads.
 
-    Recurrent layers are dashed, state-space ones dotted and dashed. Lines are medians, bands reach from the least to the greatest time.
+    Recurrent layers are dashed, state-space ones dotted and dashed. Lines are medians, bands reach from the least to
+    the greatest time.
     """
     measured, threads = costs[costs["skipped"].isna()], sorted(costs["threads"].unique())
     names = list(costs.sort_values("family", kind="stable")["layer"].unique())  # attention has the colours of old

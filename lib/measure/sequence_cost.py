@@ -114,8 +114,8 @@ def sequence_cost(
     """Return what a layer costs per token of one sequence, a row for each layer, kind of pass, threads and length.
 
     Args:
-        mechanisms: parameters by name; exact attention in plain operations, the recurrent layers and the state-space layer
-            are added.
+        mechanisms: parameters by name; exact attention in plain operations, the recurrent layers and the state-space
+            layer are added.
         encoder: sizes of all layers.
         lengths: N in tokens.
         device: `cpu`, with one thread and then with all, or `cuda`.

@@ -21,8 +21,8 @@ class Mixer(nn.Module):
     """Mix tokens by a quasi-separable matrix: a scan from each end, and each token itself in between.
 
     With x the inputs of a head, the output is shift(scan(x)) + reverse(shift(scan(reverse(x)))) + (fc_D x) x, where
-    shift moves everything one token on, so that neither scan counts a token itself. The scans have step sizes, write and
-    read directions of their own, and share inputs, rates and convolution. Gated by a projection of the token.
+    shift moves everything one token on, so that neither scan counts a token itself. The scans have step sizes, write
+    and read directions of their own, and share inputs, rates and convolution. Gated by a projection of the token.
 
     Names of the weights are those of the published code.
 

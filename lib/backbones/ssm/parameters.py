@@ -24,12 +24,15 @@ class Parameters(BackboneParameters):
     kind: Literal["ssm"] = "ssm"
     hidden_size: PositiveInt = Field(512, description="Width of embeddings and states.")
     num_hidden_layers: PositiveInt = Field(
-        7, description="Layers; 7 have 4 % fewer weights than the 4 of the attention encoder with its feed-forward parts."
+        7,
+        description="Layers; 7 have 4 % fewer weights than the 4 of the attention encoder with its feed-forward parts.",
     )
     expansion: PositiveInt = Field(2, description="A layer mixes tokens at `expansion` times the hidden size.")
     head_size: PositiveInt = Field(64, description="Width of a head; each head forgets at its own rate.")
     state_size: PositiveInt = Field(64, description="Numbers that a head carries for each of its channels.")
-    convolution: PositiveInt = Field(7, description="Tokens under the convolution before the state, the middle one included.")
+    convolution: PositiveInt = Field(
+        7, description="Tokens under the convolution before the state, the middle one included."
+    )
     chunk_size: PositiveInt = Field(
         64, description="Tokens that are computed at once; changes time and memory, not the result."
     )

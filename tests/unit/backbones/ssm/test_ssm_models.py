@@ -1,4 +1,4 @@
-"""The state-space encoder beyond what every backbone owes: its dense form, both directions, padding anywhere, counts."""
+"""The state-space encoder beyond what every backbone owes: its dense form, both directions, padding, counts."""
 
 import pytest
 import torch
