@@ -33,12 +33,12 @@ class Mixer(nn.Module):
 
     def __init__(self, config: SsmConfig) -> None:
         super().__init__()
-        sizes = config.parameters
-        self.head_size, self.state_size, self.chunk_size = sizes.head_size, sizes.state_size, sizes.chunk_size
-        self.inner_size, self.heads = sizes.inner_size, sizes.inner_size // sizes.head_size
+        self.head_size, self.state_size, self.chunk_size = config.head_size, config.state_size, config.chunk_size
+        self.inner_size = config.expansion * config.hidden_size
+        self.heads = self.inner_size // config.head_size
         mixed = self.inner_size + 4 * self.state_size
         self.in_proj = nn.Linear(config.hidden_size, self.inner_size + mixed + 2 * self.heads, bias=False)
-        self.conv1d = nn.Conv1d(mixed, mixed, sizes.convolution, groups=mixed, padding="same")
+        self.conv1d = nn.Conv1d(mixed, mixed, config.convolution, groups=mixed, padding="same")
         self.dt_bias = nn.Parameter(torch.empty(self.heads))
         self.A_log = nn.Parameter(torch.empty(self.heads))
         self.fc_D = nn.Linear(self.inner_size, self.heads)
