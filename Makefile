@@ -18,7 +18,7 @@ DEMO := --configfile $(STUDY_FILE) --cores $(CORES) --workflow-profile none --re
 # What asks about results needs an environment, and never brings one up to date: results know their versions.
 THERE := $(if $(wildcard .venv/.done),,setup)
 
-.PHONY: help setup demo demo-full report why accept status verify bench bench-page bench-gpu test test-slurm test-slow lint format \
+.PHONY: help setup demo demo-full report why accept status verify archive bench bench-page bench-gpu test test-slurm test-slow lint format \
 	clean
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -61,6 +61,10 @@ status: $(THERE) ## Show how far a study is: runs done, running and failed, hour
 
 verify: $(THERE) ## Compare finished results with their records: files, inputs, code
 	@$(BIN)/python scripts/tools/verify.py $(ASKED)
+
+archive: $(THERE) ## Pack a finished study as data into one FILE=<name>.tar.gz: no models, no texts
+	@test -n "$(FILE)" || { echo "Into which file? make archive FILE=study.tar.gz"; exit 2; }
+	@$(BIN)/python scripts/tools/archive.py $(ASKED) --out $(FILE)
 
 .venv/.bench: requirements-bench.lock .venv/.done
 	$(BIN)/python -m pip install --quiet --requirement requirements-bench.lock

@@ -88,10 +88,11 @@ class Execution(Section):
 
     results: Folder = Field("results", description="Folder of all results; one per study.")
     resources: Folder = Field("resources", description="Folder of all downloads; studies share it.")
-    runs: Literal["made", "imported"] = Field(
+    runs: Literal["made", "imported", "archived"] = Field(
         "made",
         description="`imported`: nothing is trained or evaluated. Tables and figures are made from records of other "
-        "code, which `scripts/tools/import_runs.py` wrote to the folder of results.",
+        "code, which `scripts/tools/import_runs.py` wrote to the folder of results. `archived`: likewise, from what "
+        "`make archive` kept of a study; no raw text has to be there.",
     )
     gpus_per_run: PositiveInt = Field(
         1,

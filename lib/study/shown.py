@@ -71,18 +71,18 @@ def _analyses(graph: Graph, report: Report) -> Iterator[str]:
             yield f"{place}: there is no model to look at: {reasons}. Take it out"
 
 
-def not_imported(report: Report) -> Iterator[str]:
-    """Yield what a report shows that imported runs do not leave."""
+def not_kept(report: Report, runs: str) -> Iterator[str]:
+    """Yield what a report shows that runs which were `imported` or `archived` do not leave."""
     for place, settings in report.results():
         for needed, name in (
             (settings.needs_predictions, "predictions"),
             (settings.needs_geometry, "geometry"),
             (settings.takes_tuning == "needed", "trials"),
         ):
-            if needed:
+            if needed and runs == "imported":
                 yield f"{place}: needs {name}, which imported runs do not leave. Take it out (null)"
     for name in report.analyses:
-        yield f"report.analyses.{name}: needs models, which imported runs do not leave. Take it out (null)"
+        yield f"report.analyses.{name}: needs models, which {runs} runs do not leave. Take it out (null)"
 
 
 def unsharable(graph: Graph, processes: int) -> Iterator[str]:

@@ -17,7 +17,7 @@ from lib.study.part import Part
 from lib.study.relations import misfits, underivable
 from lib.study.report import Report
 from lib.study.runs import Run, resolve
-from lib.study.shown import not_imported, unsharable, unshowable
+from lib.study.shown import not_kept, unsharable, unshowable
 
 
 class Study(Section):
@@ -57,8 +57,8 @@ class Study(Section):
         else:
             yield from (f"experiment.{problem}" for problem in misfits(self.graph))
             yield from unshowable(self.graph, self.report)
-            if self.execution.runs == "imported":
-                yield from not_imported(self.report)
+            if self.execution.runs != "made":
+                yield from not_kept(self.report, self.execution.runs)
             if self.only is not None:
                 yield from (f"only{problem}" for problem in self.only.problems(self.runs, self.graph))
             if self.execution.gpus_per_run > 1:

@@ -86,19 +86,21 @@ class Plan:
         """Check that the files of the user's own that the study names are there.
 
         Raises:
-            DataError: some are missing, or imported runs are not as the study describes them.
+            DataError: some are missing, or imported or archived runs are not as the study describes them.
         """
+        if self.study.execution.runs != "made":
+            self._check_kept()
+        if self.study.execution.runs == "archived":
+            return
         for name in self.corpora.names:
             self.corpora.raw_files(name)
         for name in self.experiment.datasets:
             self.corpora.fold_file(name)
         for name in self.corpora.augmentations:
             self.corpora.augmentation_sources(name)
-        if self.study.execution.runs == "imported":
-            self._check_imported()
 
-    def _check_imported(self) -> None:
-        """Check the imported records that tables and figures read."""
+    def _check_kept(self) -> None:
+        """Check the imported or archived records that tables and figures read."""
         shown = [*self.report.tables.values(), *self.report.figures.values()]
         read = {file for result in shown for file in self.report.inputs(result["scope"])}
         problems = []
@@ -108,15 +110,19 @@ class Plan:
                 continue
             if not Path(self.paths.record(run.id)).is_file():
                 problems.append(f"{folder}: no record")
-            elif config.is_file():
+            elif config.is_file() and self.study.execution.runs == "imported":
                 problems += [f"{config}: {text}" for text in _unlike(read_mapping(config), json.loads(run.settings))]
         if problems:
             more = [f"and {len(problems) - LISTED} more"] if len(problems) > LISTED else []
+            runs = self.study.execution.runs
+            remedy = {
+                "imported": f"Import them with scripts/tools/import_runs.py --out {self.paths.results}",
+                "archived": "Unpack the whole archive here, with the study that is in it",
+            }
             raise DataError(
-                "the study's runs are imported (execution.runs), but not as it describes them: "
-                f"{'; '.join([*problems[:LISTED], *more])}. Import them with scripts/tools/import_runs.py --out "
-                f"{self.paths.results}, take models, datasets or seeds without a record out of the study, or correct "
-                "the settings that differ."
+                f"the study's runs are {runs} (execution.runs), but not as it describes them: "
+                f"{'; '.join([*problems[:LISTED], *more])}. {remedy[runs]}, take models, datasets or seeds without a "
+                "record out of the study, or correct the settings that differ."
             )
 
     # What a run reads

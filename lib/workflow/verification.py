@@ -1,14 +1,19 @@
 """Whether finished results are still what their records say: the files that runs left, what they read, and the code."""
 
 import functools
+import json
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
-from lib.core.record import NUMERICAL, RUN, RunRecord, differing_files, digest_of, read_record
+from lib.core.errors import DataError
+from lib.core.files import file_digest
+from lib.core.record import MODEL, NUMERICAL, RUN, RunRecord, differing_files, digest_of, read_record
 from lib.workflow.kept_code import code_since
 
+MANIFEST = "MANIFEST.json"
+"""File of an archived study with the digest of every file in it."""
 NAMED = 6
 """How many runs of other versions are named."""
 
@@ -28,14 +33,16 @@ class Verified(NamedTuple):
 
 
 def verify(results: str, code: str) -> Verified:
-    """Compare every finished run below a folder with its record.
+    """Compare every finished run below a folder with its record, and all of an archived study with its manifest.
+
+    An archived study has neither the models of its runs nor what they read, and other code may be at hand.
 
     Args:
         results: folder of a study's results.
         code: folder of the code that was kept.
 
     Raises:
-        DataError: a file is not a run record.
+        DataError: a file is not a run record, or no manifest.
     """
     differing: dict[str, list[str]] = {}
     damaged: list[str] = []
@@ -43,14 +50,17 @@ def verify(results: str, code: str) -> Verified:
     # Many runs read the same tokens and executed the same code.
     digest, since = functools.cache(digest_of), functools.cache(functools.partial(code_since, code))
     records = {path.parent: read_record(path.parent) for path in sorted(Path(results, "runs").rglob(RUN))}
+    archived = Path(results, MANIFEST).is_file()
+    if archived and (changed := _not_as_archived(Path(results))):
+        differing[results] = changed
     for folder, record in records.items():
-        left = differing_files(folder, record)
-        damaged += [str(folder)] if left else []
-        problems = left + _read(record, digest)
+        left = differing_files(folder, record, without=MODEL if archived else None)
+        damaged += [str(folder)] if left and not archived else []
+        problems = left if archived else left + _read(record, digest)
         # The code that was executed, or accepted since: the result is known to be good for each.
         accepted = [digest for entry in record.accepted if entry.code for digest in entry.code]
         known = [*accepted[::-1], *([record.code] if record.code else [])]
-        if known and all(changes := [since(each) for each in known]):
+        if known and not archived and all(changes := [since(each) for each in known]):
             problems += changes[0]
         if problems:
             differing[str(folder)] = problems
@@ -62,6 +72,20 @@ def verify(results: str, code: str) -> Verified:
             if is_unknown:
                 unknown[name] = unknown.get(name, 0) + 1
     return Verified(len(records), differing, damaged, other_versions(records), unknown)
+
+
+def _not_as_archived(results: Path) -> list[str]:
+    """Return which files of an archived study are gone or differ from its manifest."""
+    try:
+        manifest = json.loads((results / MANIFEST).read_text(encoding="utf-8"))
+        entries = dict(manifest["files"].items())
+    except (ValueError, KeyError, AttributeError) as error:
+        raise DataError(f"{results / MANIFEST}: no manifest ({error!r}). Unpack the whole archive again.") from error
+    return [
+        f"{name} is {'not what was archived' if (results / name).is_file() else 'gone'}"
+        for name, digest in entries.items()
+        if not (results / name).is_file() or file_digest(results / name) != digest
+    ]
 
 
 def other_versions(records: Mapping[Path, RunRecord]) -> dict[tuple[str, str], list[str]]:
@@ -89,8 +113,8 @@ def _read(record: RunRecord, digest: Callable[[Path], str]) -> list[str]:
 
 def verification_report(found: Verified, results: str) -> str:
     """Return what was found, in words."""
-    same = found.runs - len(found.differing)
-    lines = [f"{results}: {found.runs} finished runs, {same} as recorded, {len(found.differing)} differ."]
+    same = found.runs - len(found.differing.keys() - {results})
+    lines = [f"{results}: {found.runs} finished runs, {same} as recorded, {found.runs - same} differ."]
     for folder, problems in found.differing.items():
         lines += ["", folder, *(f"    {problem}" for problem in problems)]
     lines += [f"Unknown for {number} of {found.runs}: {name}." for name, number in found.unknown.items()]

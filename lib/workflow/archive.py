@@ -1,0 +1,143 @@
+"""A study as data: its records, tables, figures and settings in one file, from which others remake every table.
+
+Models and texts are left out.
+"""
+
+import io
+import json
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from lib.core.errors import ConfigError, DataError
+from lib.core.files import atomic_path, file_digest
+from lib.core.record import MODEL, RUN, missing_files, read_record
+from lib.workflow.plan import Plan
+from lib.workflow.verification import MANIFEST
+
+STUDY, CITATION, READ_ME = "study.yaml", "CITATION.cff", "README.md"
+
+
+class Archived(NamedTuple):
+    """What was packed."""
+
+    runs: int
+    files: int
+    size: int
+    """Bytes of the archive."""
+
+
+def archive(plan: Plan, settings: Mapping[str, Any], citation: Path, out: str | Path) -> Archived:
+    """Pack a finished study into `out`, a gzipped tar file that is unpacked at the root of a checkout.
+
+    It holds, below the study's folder of results: of each run all but its model; tables, figures and what they are made
+    from; the code that runs executed; the study with its runs archived; the citation; the digest of each file.
+
+    Args:
+        plan: the study.
+        settings: its configuration, as its files give it.
+        citation: file with it.
+        out: to appear, `.tar.gz`.
+
+    Raises:
+        ConfigError: `out` has another suffix, or lies in the study's results.
+        DataError: a run, table or figure of the study is missing, or the citation.
+    """
+    out, results = Path(out), Path(plan.paths.results)
+    if out.suffixes[-2:] != [".tar", ".gz"]:
+        raise ConfigError(f"{out}: expected a name that ends in .tar.gz.")
+    if results.resolve() in out.resolve().parents:
+        raise ConfigError(f"{out}: lies in {results}, which is packed. Name another folder.")
+    if results.is_absolute():
+        raise ConfigError(
+            f"execution.results: {results} is absolute, so that it means nothing elsewhere. Set a folder."
+        )
+    if not citation.is_file():
+        raise DataError(f"{citation}: no such file. Expected how the study is cited, in the Citation File Format.")
+    files = sorted(_files(plan))
+    written = {
+        STUDY: yaml.safe_dump(_archived(plan, settings), sort_keys=False, allow_unicode=True),
+        CITATION: citation.read_text(encoding="utf-8"),
+        READ_ME: _read_me(plan),
+    }
+    digests = {str(file.relative_to(results)): file_digest(file) for file in files}
+    manifest = json.dumps({"files": digests}, indent=1)
+    with atomic_path(out) as partial:
+        with tarfile.open(partial, "w:gz") as tar:
+            for name, text in (written | {MANIFEST: manifest}).items():
+                content = text.encode()
+                entry = tarfile.TarInfo(f"{results}/{name}")
+                entry.size, entry.mtime = len(content), int(max(file.stat().st_mtime for file in files))
+                tar.addfile(entry, io.BytesIO(content))
+            for file in files:  # with their times, by which Snakemake tells that tables are newer than records
+                tar.add(file, filter=_without_owner)
+        size = partial.stat().st_size
+    runs = sum(file.name == RUN for file in files)
+    return Archived(runs, len(files) + len(written) + 1, size)
+
+
+def _files(plan: Plan) -> set[Path]:
+    """Return the files to pack that the study has made."""
+    shown = {Path(target) for target in plan.targets()}
+    records = {Path(plan.paths.record(run.id)) for run in plan.runs}
+    if missing := sorted(str(file) for file in shown | records if not file.is_file()):
+        raise DataError(
+            f"{missing[0]}: no such file, and {len(missing) - 1} more are missing. Finish the study before it is "
+            "archived; make status shows what is left."
+        )
+    for record in records:
+        folder = record.parent
+        if gone := missing_files(folder, read_record(folder)):
+            raise DataError(f"{folder}: {gone[0]} is gone. make verify shows how it is made again.")
+    of_runs = {
+        file for record in records for file in _all(record.parent) if MODEL not in file.relative_to(record.parent).parts
+    }
+    report = Path(plan.paths.results, "report.html")
+    return shown | of_runs | _all(Path(plan.paths.code)) | ({report} if report.is_file() else set())
+
+
+def _all(folder: Path) -> set[Path]:
+    return {file for file in folder.rglob("*") if file.is_file()}
+
+
+def _archived(plan: Plan, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration of the study whose runs are archived: without what is made from more than runs."""
+    values = json.loads(json.dumps(settings))
+    for name in values["experiment"].get("published") or {}:
+        own = plan.experiment.backbones[name]
+        entry = values["experiment"].setdefault("backbones", {}).setdefault(name, {})
+        entry["architecture"] = json.loads(own.model_dump_json())["architecture"]
+    report = values.get("report") or {}
+    report.pop("analyses", None)
+    for kind, results in (("tables", plan.study.report.tables), ("figures", plan.study.report.figures)):
+        for name, settings in results.items():
+            if settings.reads != "runs":  # but texts, or tokens
+                del report[kind][name]
+    values["execution"] = {**(values.get("execution") or {}), "runs": "archived"}
+    return values
+
+
+def _read_me(plan: Plan) -> str:
+    results = plan.paths.results
+    return f"""# A study as data
+
+{len(plan.runs)} runs, with what tables and figures are made from: settings, records, histories and predictions (ids,
+labels and probabilities; no texts and no models). Unpack the archive at the root of a checkout of the attention grid.
+
+```
+make verify CONFIG={results}/{STUDY}    # every file is what was archived
+snakemake --configfile {results}/{STUDY} --cores all --forceall    # makes every table and figure anew
+make verify CONFIG={results}/{STUDY}    # and they are the same
+```
+
+`{CITATION}` says how to cite it.
+"""
+
+
+def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    return entry

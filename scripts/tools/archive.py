@@ -1,0 +1,32 @@
+"""Pack a finished study as data: records, tables, figures and settings in one file, without models and texts.
+
+python scripts/tools/archive.py --configfile config/demo.yaml --out demo.tar.gz
+
+Unpacked at the root of another checkout, every table and figure is made from it without training; docs/results.md has
+the commands.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from lib.core import program
+from lib.study.configuration import load_study, merged, read_layers
+from lib.workflow.archive import archive
+from lib.workflow.plan import Plan
+
+CITATION = Path(__file__).resolve().parents[2] / "CITATION.cff"
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    parser = program.study_parser(__doc__)
+    parser.add_argument("--out", required=True, metavar="FILE", help="the archive, .tar.gz")
+    arguments = parser.parse_args(argv)
+    layers = read_layers(arguments.configfile)
+    packed = archive(Plan(load_study(layers)), merged(layers), CITATION, arguments.out)
+    print(f"{arguments.out}: {packed.runs} runs, {packed.files} files, {packed.size / 2**20:.1f} MiB")
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main))
