@@ -30,19 +30,22 @@ def scan(inputs: Tensor, log_decay: Tensor, write: Tensor, read: Tensor, chunk_s
     length = inputs.shape[1]
     size = min(chunk_size, length)
     inputs, log_decay, write, read = (_chunks(each, size) for each in (inputs, log_decay, write, read))
-    passed = log_decay.cumsum(2)  # [B, C, Q, H], from the beginning of the chunk to each token
+    # In float64, since sums are subtracted that one strong decay makes large; by a product, since a GPU's cumulative sum
+    # differs from run to run.
+    seen = torch.ones(size, size, dtype=torch.float64, device=inputs.device).tril()
+    passed = seen @ log_decay.double()  # [B, C, Q, H], from the beginning of the chunk to each token
     between = (passed[:, :, :, None] - passed[:, :, None]).permute(0, 1, 4, 2, 3)  # [B, C, H, Q, Q]
-    later = torch.ones(size, size, dtype=torch.bool, device=inputs.device).triu(1)
-    weights = between.masked_fill(later, -torch.inf).exp() * (read @ write.transpose(2, 3))[:, :, None]
-    inside = weights @ inputs.transpose(2, 3)  # [B, C, H, Q, P]
+    kept = between.masked_fill(seen == 0, -torch.inf).to(inputs.dtype).exp()
+    inside = kept * (read @ write.transpose(2, 3))[:, :, None] @ inputs.transpose(2, 3)  # [B, C, H, Q, P]
 
-    left = (passed[:, :, -1:] - passed).exp()  # of each token, at the end of the chunk
+    left = (passed[:, :, -1:] - passed).to(inputs.dtype).exp()  # of each token, at the end of the chunk
+    passed = passed.to(inputs.dtype)
     taken = torch.einsum("bcqhp,bcqs->bchps", inputs * left[..., None], write)
     whole = passed[:, :, -1].exp()[..., None, None]  # [B, C, H, 1, 1]
     states = [torch.zeros_like(taken[:, 0])]
     # Unbound at once: the gradient of an index is as long as what it picks from.
-    for kept, new in zip(whole.unbind(1)[:-1], taken.unbind(1)[:-1], strict=True):
-        states.append(kept * states[-1] + new)
+    for decay, new in zip(whole.unbind(1)[:-1], taken.unbind(1)[:-1], strict=True):
+        states.append(decay * states[-1] + new)
     handed_on = torch.einsum("bchps,bcqs->bchqp", torch.stack(states, 1), read)
     outputs = inside + handed_on * passed.exp().transpose(2, 3)[..., None]
     return outputs.transpose(2, 3).flatten(1, 2)[:, :length]

@@ -88,6 +88,18 @@ def test_a_state_that_forgets_at_once_leaves_gradients_finite():
     assert all(each.grad.isfinite().all() for each in values)
 
 
+def test_a_strong_decay_leaves_the_tokens_after_it_exact():
+    values = [
+        drawn(1, 32, 2, 3),
+        -0.01 * drawn(1, 32, 2, seed=1).abs(),
+        drawn(1, 32, 4, seed=2),
+        drawn(1, 32, 4, seed=3),
+    ]
+    values[1][:, ::5] = -20_000.0
+    found = scan(*(each.float() for each in values), 16)
+    close(found.double(), recurrence(*(each.float().double() for each in values)), atol=2e-5)
+
+
 def dense(mixer, states):
     """The mixer with its quasi-separable matrix written out, for rows without padding."""
     inner, size, heads = mixer.inner_size, mixer.state_size, mixer.heads
