@@ -18,7 +18,7 @@ DEMO := --configfile $(STUDY_FILE) --cores $(CORES) --workflow-profile none --re
 # What asks about results needs an environment, and never brings one up to date: results know their versions.
 THERE := $(if $(wildcard .venv/.done),,setup)
 
-.PHONY: help setup demo demo-full report why accept status verify archive bench bench-page bench-gpu test test-slurm test-slow lint format \
+.PHONY: help setup demo demo-full report why accept status verify archive docs bench bench-page bench-gpu test test-slurm test-slow lint format \
 	clean
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -74,6 +74,17 @@ archive: $(THERE) ## Pack a finished study as data into one FILE=<name>.tar.gz: 
 	$(BIN)/python -m pip install --quiet --requirement requirements-kernels.lock
 	touch $@
 
+.venv/.docs: requirements-docs.lock .venv/.done
+	$(BIN)/python -m pip install --quiet --requirement requirements-docs.lock
+	touch $@
+
+# The pages as they stand here, by links, so that no text has a copy; a broken link or anchor is an error.
+docs: setup .venv/.docs ## Make the site of the documentation in site/html
+	mkdir -p site/source
+	ln -sfn $(addprefix ../../,README.md CONTRIBUTING.md CHANGELOG.md CITATION.cff LICENSE docs config) site/source/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "Site: site/html. With its search: python -m http.server --directory site/html"
+
 bench: setup .venv/.bench ## Measure what attention costs here, beside other implementations (about 18 minutes on 2 cores)
 	$(SNAKEMAKE) bench --cores $(CORES) --workflow-profile none --rerun-incomplete --show-failed-logs --quiet reason host
 	@echo; cat results/tables/attention_cost.md; echo
@@ -116,4 +127,4 @@ format: setup ## Fix format and style where that can be done automatically
 	$(BIN)/snakefmt workflow
 
 clean: ## Remove everything produced by the demos, and caches
-	rm -rf results/demo* .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf results/demo* site .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+import yaml
 
 from lib.analysis.parameters import ANALYSES
 from lib.attention.parameters import MECHANISMS
@@ -47,6 +48,23 @@ def section(page, title):
 @pytest.fixture(scope="module")
 def pages(repository):
     return [page for folder in (".", "docs", "config") for page in sorted((repository / folder).glob("*.md"))]
+
+
+def test_the_site_has_the_sections_and_pages_of_the_index(repository):
+    index = (repository / "docs/README.md").read_text(encoding="utf-8")
+    expected = {
+        heading: [
+            path.removeprefix("../") if path.startswith("../") else f"docs/{path}"
+            for path in re.findall(r"^- \[[^]]*\]\(([^)#]+)\)$", section(repository / "docs/README.md", heading), re.M)
+        ]
+        for heading in re.findall(r"^## (.*)$", index, re.MULTILINE)
+    }
+    settings = (repository / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[2]
+    entries = {
+        name: pages for entry in yaml.safe_load(settings) if isinstance(entry, dict) for name, pages in entry.items()
+    }
+    assert entries.pop("Reference") == ["config/README.md", "CHANGELOG.md"]
+    assert entries == expected
 
 
 def test_every_link_and_its_anchor_lead_somewhere(pages):
