@@ -120,6 +120,7 @@ lint: setup ## Check format, style and types
 	$(BIN)/ruff check .
 	$(BIN)/snakefmt --check workflow
 	$(BIN)/mypy
+	$(BIN)/python scripts/tools/lint_workflow.py --configfile config/demo.yaml
 
 format: setup ## Fix format and style where that can be done automatically
 	$(BIN)/ruff format .

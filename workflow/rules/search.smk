@@ -26,6 +26,8 @@ rule best_trial:
         lambda w: plan.paths.record(plan.tuned(w.stage, w.dataset)),
     output:
         plan.paths.best("{stage}", "{dataset}"),
+    log:
+        plan.paths.log("search/{stage}/{dataset}"),
     wildcard_constraints:
         stage=names(stage for stage, _ in plan.searches("tuning")),
         dataset=names(dataset for _, dataset in plan.searches("tuning")),
@@ -35,4 +37,4 @@ rule best_trial:
     message:
         "best settings of {wildcards.stage} on {wildcards.dataset}"
     shell:
-        "cp {params.found:q} {output}"
+        "cp {params.found:q} {output} > {log} 2>&1"

@@ -1,0 +1,45 @@
+"""Ask Snakemake's linter about the workflow; CONTRIBUTING.md says which of its findings are refused, and why.
+
+python scripts/tools/lint_workflow.py --configfile config/demo.yaml
+
+Exits with 1 if there is another finding, or if a refused one is found no more.
+"""
+
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+from lib.core import program
+from lib.core.errors import ProjectError
+
+ROOT = Path(__file__).resolve().parents[2]
+SECTION = "What Snakemake's linter is refused"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program."""
+    arguments = program.study_parser(__doc__).parse_args(argv)
+    command = [sys.executable, "-m", "snakemake", "--lint", "--configfile", *arguments.configfile]
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    if "Lints for" not in process.stderr and process.returncode:
+        raise ProjectError(f"snakemake --lint failed: {process.stderr[-2000:]}")
+    found = Counter(
+        re.sub(r" in line \d+\.?$", "", title) for title in re.findall(r"^    \* (.*):$", process.stderr, re.MULTILINE)
+    )
+    refused = set(re.findall(r"^\| `([^`]+)` \|", _section(), re.MULTILINE))
+    for title in sorted(found.keys() - refused):
+        print(f"{title}: {found[title]} times. Mend it, or refuse it by name in CONTRIBUTING.md.")
+    for title in sorted(refused - found.keys()):
+        print(f"{title}: not found any more. Take it out of CONTRIBUTING.md.")
+    return int(found.keys() != refused)
+
+
+def _section() -> str:
+    return (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition(f"## {SECTION}\n")[2].partition("\n## ")[0]
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main, trouble=2))
