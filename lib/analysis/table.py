@@ -7,7 +7,7 @@ import pandas as pd
 from lib.core.errors import DataError
 
 TEXT_COLUMNS = ["query_token", "key_token", "document", "label", "word"]
-TIMES = {"before": "before training", "after": "after training"}
+TIMES = {"before": "drawn weights", "after": "after training"}
 """Values of the column `when`, and what figures call them."""
 
 

@@ -9,7 +9,7 @@ from lib.backbones.parameters import Ability
 
 
 class Parameters(AnalysisParameters):
-    """How near FAVOR+ and LSH come to exact attention on a model's queries and keys, before and after training."""
+    """How near FAVOR+ and LSH come to exact attention on a model's queries and keys, as drawn and as trained."""
 
     needs: ClassVar[Ability] = "attention_maps"
     tries: ClassVar[tuple[str, ...]] = ("favor", "lsh")

@@ -9,7 +9,7 @@ from lib.backbones.parameters import Ability
 
 
 class Parameters(AnalysisParameters):
-    """Who attends to whom in one document, before and after training. Before means first weights."""
+    """Who attends to whom in one document, as the model was drawn and as it was trained."""
 
     needs: ClassVar[Ability] = "attention_maps"
 

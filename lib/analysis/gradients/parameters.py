@@ -8,7 +8,7 @@ from lib.analysis.parameters import AnalysisParameters
 
 
 class Parameters(AnalysisParameters):
-    """How much of a gradient arrives from how far, before and after training. Before means first weights."""
+    """How much of a gradient arrives from how far, as the model was drawn and as it was trained."""
 
     kind: Literal["gradients"]
     documents: PositiveInt = Field(200, description="How many sequences are read, at most.")

@@ -30,8 +30,8 @@ def scan(inputs: Tensor, log_decay: Tensor, write: Tensor, read: Tensor, chunk_s
     length = inputs.shape[1]
     size = min(chunk_size, length)
     inputs, log_decay, write, read = (_chunks(each, size) for each in (inputs, log_decay, write, read))
-    # In float64, since sums are subtracted that one strong decay makes large; by a product, since a GPU's cumulative sum
-    # differs from run to run.
+    # In float64, since sums are subtracted that one strong decay makes large; by a product, since cumulative sums on a
+    # GPU differ from run to run.
     seen = torch.ones(size, size, dtype=torch.float64, device=inputs.device).tril()
     passed = seen @ log_decay.double()  # [B, C, Q, H], from the beginning of the chunk to each token
     between = (passed[:, :, :, None] - passed[:, :, None]).permute(0, 1, 4, 2, 3)  # [B, C, H, Q, Q]

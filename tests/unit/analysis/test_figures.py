@@ -190,7 +190,7 @@ def lines(axes):
 def test_norms_errors_and_recall_stand_before_and_after_training():
     figure = draw("approximation", approximation())
     (norms, later), (errors, better), (recall, _) = np.reshape(figure.axes, (3, 2))
-    assert titles(figure) == ["before training", "after training", "", "", "", ""]
+    assert titles(figure) == ["drawn weights", "after training", "", "", "", ""]
     medians = [line.get_ydata().tolist() for line in norms.lines if line.get_gid() == "sdpa"]
     assert medians == [[1.5, 15]] * 2  # of queries and of keys
     assert later.lines[0].get_ydata().tolist() == [0.75, 7.5]
@@ -214,7 +214,7 @@ def test_the_boundaries_drawn_are_those_that_name_the_heads():
 
 def test_gradients_are_lines_from_distance_1_on():
     figure = draw("gradients", gradients())
-    assert titles(figure) == ["before training", "after training"]
+    assert titles(figure) == ["drawn weights", "after training"]
     for axes in figure.axes:
         assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
         lines = {line.get_gid(): line.get_xydata().tolist() for line in axes.lines}
