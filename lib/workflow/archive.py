@@ -113,8 +113,8 @@ def _archived(plan: Plan, settings: Mapping[str, Any]) -> dict[str, Any]:
     report = values.get("report") or {}
     report.pop("analyses", None)
     for kind, results in (("tables", plan.study.report.tables), ("figures", plan.study.report.figures)):
-        for name, settings in results.items():
-            if settings.reads != "runs":  # but texts, or tokens
+        for name, shown in results.items():
+            if shown.reads != "runs":  # but texts, or tokens
                 del report[kind][name]
     values["execution"] = {**(values.get("execution") or {}), "runs": "archived"}
     return values
