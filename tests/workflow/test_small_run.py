@@ -213,7 +213,7 @@ def test_a_foreign_damage_stops_the_job_and_leaves_no_half_result(finished, edit
 
 def test_two_snakemakes_on_one_folder_end_in_one_right_result(finished):
     """The second one refuses. Where the lock is missing, both make the run, and the older process leaves."""
-    longer = {"seeds": [7], "stages": {"pretrain": {"recipe": {"epochs": 100, "batch_size": 8}}}}
+    longer = {"seeds": [7], "stages": {"pretrain": {"recipe": {"epochs": 200, "batch_size": 8}}}}
     target = "results/demo/runs/pretrain/sdpa/wikipedia/seed-7/run.json"
     configured = ("--cores", "1", "--configfile", changed(finished, longer, "longer.yaml"), "--", target)
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
