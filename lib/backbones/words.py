@@ -41,7 +41,6 @@ class Rows:
         if attention_mask is None:
             attention_mask = torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
         self.real = attention_mask.bool()
-        self.lengths = self.real.sum(dim=1)
         # The places of the real tokens, in order, and then those of the padding.
         self.order = (~self.real).int().argsort(dim=1, stable=True)
 

@@ -129,17 +129,8 @@ def missing_files(folder: str | Path, record: RunRecord) -> list[str]:
     return [name for name in dict.fromkeys([CONFIG, *record.files]) if not Path(folder, name).is_file()]
 
 
-def differing_files(folder: str | Path, record: RunRecord, without: str | None = None) -> list[str]:
-    """Return which of the files that a run left in `folder` are gone, differ or are not in its record, in words.
-
-    Args:
-        folder: of the run.
-        record: of the run.
-        without: a folder in it that was not kept.
-    """
-    if without is not None:
-        kept = {name: digest for name, digest in record.files.items() if not name.startswith(f"{without}/")}
-        record = record.model_copy(update={"files": kept})
+def differing_files(folder: str | Path, record: RunRecord) -> list[str]:
+    """Return which of the files that a run left in `folder` are gone, differ or are not in its record, in words."""
     gone = missing_files(folder, record)
     unnamed = record.imported is None and CONFIG not in record.files
     return (

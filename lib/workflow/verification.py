@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from lib.core.errors import DataError
 from lib.core.files import file_digest
-from lib.core.record import MODEL, NUMERICAL, RUN, RunRecord, differing_files, digest_of, read_record
+from lib.core.record import NUMERICAL, RUN, RunRecord, differing_files, digest_of, read_record
 from lib.workflow.kept_code import code_since
 
 MANIFEST = "MANIFEST.json"
@@ -50,12 +50,11 @@ def verify(results: str, code: str) -> Verified:
     # Many runs read the same tokens and executed the same code.
     digest, since = functools.cache(digest_of), functools.cache(functools.partial(code_since, code))
     records = {path.parent: read_record(path.parent) for path in sorted(Path(results, "runs").rglob(RUN))}
-    archived = Path(results, MANIFEST).is_file()
-    if archived and (changed := _not_as_archived(Path(results))):
-        differing[results] = changed
+    if archived := Path(results, MANIFEST).is_file():
+        differing = _not_as_archived(Path(results))
     for folder, record in records.items():
-        left = differing_files(folder, record, without=MODEL if archived else None)
-        damaged += [str(folder)] if left and not archived else []
+        left = [] if archived else differing_files(folder, record)
+        damaged += [str(folder)] if left else []
         problems = left if archived else left + _read(record, digest)
         # The code that was executed, or accepted since: the result is known to be good for each.
         accepted = [digest for entry in record.accepted if entry.code for digest in entry.code]
@@ -74,18 +73,19 @@ def verify(results: str, code: str) -> Verified:
     return Verified(len(records), differing, damaged, other_versions(records), unknown)
 
 
-def _not_as_archived(results: Path) -> list[str]:
-    """Return which files of an archived study are gone or differ from its manifest."""
+def _not_as_archived(results: Path) -> dict[str, list[str]]:
+    """Return which files of an archived study are gone or differ from its manifest, by their folder."""
     try:
-        manifest = json.loads((results / MANIFEST).read_text(encoding="utf-8"))
-        entries = dict(manifest["files"].items())
-    except (ValueError, KeyError, AttributeError) as error:
+        manifest = json.loads((results / MANIFEST).read_text(encoding="utf-8"))["files"]
+    except (ValueError, KeyError, TypeError) as error:
         raise DataError(f"{results / MANIFEST}: no manifest ({error!r}). Unpack the whole archive again.") from error
-    return [
-        f"{name} is {'not what was archived' if (results / name).is_file() else 'gone'}"
-        for name, digest in entries.items()
-        if not (results / name).is_file() or file_digest(results / name) != digest
-    ]
+    found: dict[str, list[str]] = {}
+    for file, digest in ((results / name, digest) for name, digest in manifest.items()):
+        if not file.is_file():
+            found.setdefault(str(file.parent), []).append(f"{file.name} is gone")
+        elif file_digest(file) != digest:
+            found.setdefault(str(file.parent), []).append(f"{file.name} is not what was archived")
+    return found
 
 
 def other_versions(records: Mapping[Path, RunRecord]) -> dict[tuple[str, str], list[str]]:
@@ -113,7 +113,7 @@ def _read(record: RunRecord, digest: Callable[[Path], str]) -> list[str]:
 
 def verification_report(found: Verified, results: str) -> str:
     """Return what was found, in words."""
-    same = found.runs - len(found.differing.keys() - {results})
+    same = found.runs - sum(Path(results, "runs") in Path(folder).parents for folder in found.differing)
     lines = [f"{results}: {found.runs} finished runs, {same} as recorded, {found.runs - same} differ."]
     for folder, problems in found.differing.items():
         lines += ["", folder, *(f"    {problem}" for problem in problems)]

@@ -104,7 +104,7 @@ class _Packing(Rows):
     def pack(self, states: Tensor) -> PackedSequence:
         """Return the real tokens of states [B, N, D]."""
         # A row without real tokens is packed with one, since torch takes no empty ones.
-        lengths = self.lengths.clamp(min=1).cpu()
+        lengths = self.real.sum(dim=1).clamp(min=1).cpu()
         return pack_padded_sequence(self.compact(states), lengths, batch_first=True, enforce_sorted=False)
 
     def unpack(self, packed: PackedSequence) -> Tensor:

@@ -65,9 +65,9 @@ class Mixer(nn.Module):
         gate, mixed, steps = self.in_proj(states).split(
             [self.inner_size, self.inner_size + 4 * self.state_size, 2 * self.heads], dim=2
         )
-        # Sums over many tokens: in float32 in mixed precision, too.
+        # Sums over many tokens: in float32 in mixed precision, too, and the scan whatever the type of the weights.
         with torch.autocast(states.device.type, enabled=False):
-            mixed = mixed.float().masked_fill(~real[:, :, None], 0)
+            mixed = mixed.to(self.conv1d.weight.dtype).masked_fill(~real[:, :, None], 0)
             mixed = functional.silu(self.conv1d(mixed.transpose(1, 2)).transpose(1, 2))
             values, forwards, backwards = mixed.split([self.inner_size, *[2 * self.state_size] * 2], dim=2)
             steps = functional.softplus(steps.float().unflatten(2, (2, -1)) + self.dt_bias)
@@ -76,12 +76,12 @@ class Mixer(nn.Module):
             before = self._scanned(heads, steps[:, :, 0], forwards)
             after = self._scanned(heads.flip(1), steps[:, :, 1].flip(1), backwards.flip(1)).flip(1)
             outputs = before + after + heads * self.fc_D(values)[..., None]
-            outputs = self.norm(outputs.flatten(2)) * functional.silu(gate.float())
+            outputs = self.norm(outputs.flatten(2)) * functional.silu(gate.to(heads.dtype))
         return self.out_proj(outputs)
 
     def _scanned(self, heads: Tensor, steps: Tensor, directions: Tensor) -> Tensor:
         """Return for each token [B, N, H, P] what the tokens before it left."""
-        write, read = directions.chunk(2, dim=2)
-        decay = -steps * self.A_log.exp()
-        outputs = scan(heads * steps[..., None], decay, write, read, self.chunk_size)
-        return functional.pad(outputs, (0, 0, 0, 0, 1, -1))
+        write, read = directions.float().chunk(2, dim=2)
+        decay = -steps * self.A_log.float().exp()
+        outputs = scan(heads.float() * steps[..., None], decay, write, read, self.chunk_size)
+        return functional.pad(outputs, (0, 0, 0, 0, 1, -1)).to(heads.dtype)

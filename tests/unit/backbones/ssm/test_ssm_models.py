@@ -248,6 +248,15 @@ def test_the_scan_is_in_float32_whatever_the_precision(monkeypatch):
     assert set(seen) == {torch.float32}
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_a_model_of_half_precision_computes(dtype):
+    model, ids = build(), token_ids(2, 9)
+    expected = model(ids).last_hidden_state
+    states = model.to(dtype)(ids).last_hidden_state
+    assert states.dtype == dtype
+    close(states.float(), expected, atol=0.1)
+
+
 @pytest.mark.parametrize("field", ["embedding_dropout", "layer_dropout"])
 def test_each_dropout_acts_in_training_alone(field):
     model = build(**{"embedding_dropout": 0.0, "layer_dropout": 0.0, field: 0.5}).train()
