@@ -91,7 +91,8 @@ def writing(work: Path, progress: Progress) -> Iterator[Path]:
     place = checkpoint_folder(work, progress.step)
     beside = work / BESIDE / place.name
     try:
-        beside.mkdir(parents=True, exist_ok=True)
+        for folder in (beside.parent, beside):  # never the attempt's own: whoever has taken the run over removed it
+            folder.mkdir(exist_ok=True)
         yield beside
         ranks.wait()
         if not ranks.index():

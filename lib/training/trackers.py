@@ -35,7 +35,7 @@ class Trackers(Observer):
         """Open the trackers, and tell them the settings of the run."""
         execution, settings = self.run.execution, self.run.model_dump(mode="json")
         if execution.report_to:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(exist_ok=True)
         if "tensorboard" in execution.report_to:
             tensorboard = importlib.import_module("torch.utils.tensorboard")
             self.writer = tensorboard.SummaryWriter(self.folder / "tensorboard")

@@ -13,6 +13,7 @@ from run_folders import finish
 from lib.core.attempts import attempts, read_heartbeat, remove
 from lib.core.errors import DataError, RunError
 from lib.training import folders as module
+from lib.training.checkpoints import Progress, writing
 from lib.training.folders import RunFolders
 
 
@@ -293,3 +294,13 @@ def test_a_finished_run_of_others_is_never_out_of_its_place(begin, run, monkeypa
         others._clear()
     assert folders.out not in moved
     assert scores(folders.out) == "1.0"
+
+
+def test_a_checkpoint_does_not_bring_back_the_folder_of_an_attempt_that_was_taken_over(begin):
+    """It stopped just before its checkpoint; meanwhile another process has finished, and Snakemake has swept up."""
+    older = begin()
+    with pytest.raises(RunError, match="has taken this run over, and has removed this one's folder"), older:
+        remove(older.home)
+        with writing(older.work, Progress(step=1)):
+            pass
+    assert not older.home.exists()
