@@ -1,5 +1,6 @@
 """Folders of a run: one per process, and results that come to their place whole and stay there."""
 
+import contextlib
 import errno
 import os
 import re
@@ -299,8 +300,10 @@ def test_a_finished_run_of_others_is_never_out_of_its_place(begin, run, monkeypa
 def test_a_checkpoint_does_not_bring_back_the_folder_of_an_attempt_that_was_taken_over(begin):
     """It stopped just before its checkpoint; meanwhile another process has finished, and Snakemake has swept up."""
     older = begin()
-    with pytest.raises(RunError, match="has taken this run over, and has removed this one's folder"), older:
+    left = pytest.raises(RunError, match="has taken this run over, and has removed this one's folder")
+    gone = contextlib.ExitStack()  # entered in this order, left in the other
+    with left, gone:
+        gone.enter_context(older)
         remove(older.home)
-        with writing(older.work, Progress(step=1)):
-            pass
+        gone.enter_context(writing(older.work, Progress(step=1)))
     assert not older.home.exists()
