@@ -61,7 +61,7 @@ try:
                 "prefix: the module changes paths, which the study's own settings would not know. Expected none; set "
                 "execution.results and execution.resources in its config."
             )
-        layers = extended("config of the module", config, Path())
+        layers = extended("config of the module", config, Path("config"))
     else:
         # Not Snakemake's own merge of the files, which knows no `extends` and does not say which file a key stands in.
         own = Path("config/config.yaml")
@@ -138,7 +138,10 @@ def share_process():
     if SOCKET not in os.environ:
         tell = ["sh", "-c", f"echo ${SOCKET}; read _"]  # until the pipe is closed
         server = subprocess.Popen(
-            [sys.executable, f"{ROOT}/scripts/preloaded.py", *tell], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, f"{ROOT}/scripts/preloaded.py", *tell],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         os.environ[SOCKET] = server.stdout.readline().strip()
     PROGRAM.shares_process = True
