@@ -126,6 +126,7 @@ class Documents(Reading):
     tokenizer: str | None = Field(
         None, description="Name of the tokeniser of all models that do not name their own; null = the only one."
     )
+    license: str | None = Field(None, description="Licence of the texts, for model cards; null = none is named.")
 
     @check
     def _source_is_described(self) -> Iterator[str]:

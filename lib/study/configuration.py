@@ -27,25 +27,31 @@ def read_layers(paths: Sequence[str | Path]) -> list[Layer]:
     Raises:
         ConfigError: a file cannot be read, or extends itself.
     """
-    layers: list[Layer] = []
-    for path in paths:
-        chain: list[Layer] = []
-        seen: set[Path] = set()
-        following: Path | None = Path(path)
-        while following is not None:
-            if following.resolve() in seen:
-                raise ConfigError(f"{path}: extends itself by way of {following}. Expected a chain with a last file.")
-            seen.add(following.resolve())
-            values = read_mapping(following)
-            base = values.pop(EXTENDS, None)
-            if base is not None and not isinstance(base, str):
-                raise ConfigError(
-                    f"{following}: extends: {base!r} is no path. Name one file, relative to this one's folder."
-                )
-            chain.append((str(following), values))
-            following = None if base is None else following.parent / base
-        layers += reversed(chain)
-    return layers
+    return [layer for path in paths for layer in extended(str(path), read_mapping(path), Path(path).parent, Path(path))]
+
+
+def extended(name: str, values: Mapping[str, Any], folder: Path, *seen: Path) -> list[Layer]:
+    """Return settings after the files that they extend.
+
+    Args:
+        name: of the settings, for messages.
+        values: the settings.
+        folder: from which the path of the file that they extend begins.
+        seen: files that extend these, or are these.
+
+    Raises:
+        ConfigError: a file cannot be read, or extends itself.
+    """
+    own = {key: value for key, value in values.items() if key != EXTENDS}
+    base = values.get(EXTENDS)
+    if base is None:
+        return [(name, own)]
+    if not isinstance(base, str):
+        raise ConfigError(f"{name}: extends: {base!r} is no path. Name one file, relative to this one's folder.")
+    below = folder / base
+    if below.resolve() in map(Path.resolve, seen):
+        raise ConfigError(f"{seen[0]}: extends itself by way of {below}. Expected a chain with a last file.")
+    return [*extended(str(below), read_mapping(below), below.parent, *seen, below), (name, own)]
 
 
 def merged(layers: Sequence[Layer]) -> dict[str, Any]:

@@ -119,7 +119,8 @@ def _against(found: Staleness, record: Any, job: Job, code: str, parameters_chan
 def _parameters(recorded: Sequence[str], job: Job) -> Iterator[tuple[str, Values]]:
     """Yield the parameters that differ, paired as far as they look alike, since Snakemake records no names."""
     names = {repr(value): name for name, value in job.params.items()}
-    now = {repr(value): value for value in job.non_derived_params}
+    compared = job.dag.workflow.persistence._params(job)
+    now = {text: value for value in job.non_derived_params if (text := repr(value)) in compared}
     old = [_read(text) for text in recorded if text not in now]
     for text, value in now.items():
         if text in recorded:

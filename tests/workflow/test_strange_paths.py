@@ -54,7 +54,7 @@ def test_so_are_folders_of_weights_and_tokenisers(project):
         "-n", "-p", "--configfile", config, "--", "results/demo/runs/tapt/mine/imdb/seed-420/run.json"
     ).stdout
     commands = [shlex.split(line) for line in re.findall(r"^Shell command: (.*)$", output, re.MULTILINE)]
-    training = next(words for words in commands if "scripts/train.py" in words)
+    training = next(words for words in commands if words[2].endswith("scripts/train.py"))
     assert training[training.index("--start") + 1] == f"{STRANGE}/weights"
-    making = next(words for words in commands if "scripts/train_tokenizer.py" in words)
+    making = next(words for words in commands if words[2].endswith("scripts/train_tokenizer.py"))
     assert f"{STRANGE}/tokenizer/vocab.txt" in making

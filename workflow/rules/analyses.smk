@@ -17,6 +17,7 @@ for name, analysis in plan.study.report.analyses.items():
             mem_mb=growing(8_000),
             runtime=growing(30),
         params:
+            command=PROGRAM,
             name=name,
             analysis=as_json(plan.report.analysis_settings(name)),
             runs=[plan.paths.folder(run.id) for run in plan.report.analysed(name)],
@@ -24,7 +25,7 @@ for name, analysis in plan.study.report.analyses.items():
         message:
             "analysis {params.name}"
         shell:
-            "{PYTHON:q} scripts/analyse.py --analysis {params.analysis:q} --runs {params.runs}"
+            "{params.command:analyse} --analysis {params.analysis:q} --runs {params.runs}"
             " --tokenizers {input.tokenizers} --tokens {input.tokens} --out {output} > {log} 2>&1"
 
     rule:
@@ -51,11 +52,12 @@ for name, analysis in plan.study.report.analyses.items():
             plan.paths.log(f"figures/{name}"),
         localrule: True
         params:
+            command=PROGRAM,
             name=name,
             analysis=as_json(plan.report.analysis_look(name)),
             code=code_digest("scripts/analysis_figure.py", ANALYSES.module(analysis.kind, "figure")),
         message:
             "figure {params.name}"
         shell:
-            "{PYTHON:q} scripts/analysis_figure.py --analysis {params.analysis:q} --table {input} --summary {output.html} {output.summary}"
+            "{params.command:analysis_figure} --analysis {params.analysis:q} --table {input} --summary {output.html} {output.summary}"
             " --out {output.svg} {output.others} > {log} 2>&1"

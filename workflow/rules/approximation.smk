@@ -12,11 +12,12 @@ rule favor_error:
         mem_mb=growing(4_000),
         runtime=growing(20),
     params:
+        command=PROGRAM,
         code=code_digest("scripts/favor_error.py", "lib.attention.favor.mechanism", "lib.attention.favor.parameters"),
     message:
         "error of FAVOR+ against exact attention"
     shell:
-        "{PYTHON:q} scripts/favor_error.py --out {output.table} > {log} 2>&1"
+        "{params.command:favor_error} --out {output.table} > {log} 2>&1"
 
 
 rule lsh_recall:
@@ -30,8 +31,9 @@ rule lsh_recall:
         mem_mb=growing(4_000),
         runtime=growing(20),
     params:
+        command=PROGRAM,
         code=code_digest("scripts/lsh_recall.py", "lib.attention.lsh.mechanism", "lib.attention.lsh.parameters"),
     message:
         "share of exact attention within the windows of LSH"
     shell:
-        "{PYTHON:q} scripts/lsh_recall.py --out {output.table} > {log} 2>&1"
+        "{params.command:lsh_recall} --out {output.table} > {log} 2>&1"

@@ -70,6 +70,7 @@ rule attention_cost:
         mem_mb=growing(16_000),
         cpus_per_task=JOB.cpus_per_task,
     params:
+        command=PROGRAM,
         mechanisms=json.dumps(MECHANISMS | BESIDE),
         heads=ENCODER.num_attention_heads,
         head_size=ENCODER.head_size,
@@ -77,7 +78,7 @@ rule attention_cost:
     message:
         "what attention costs, beside other implementations"
     shell:
-        "{PYTHON:q} scripts/attention_cost.py --mechanisms {params.mechanisms:q} --heads {params.heads}"
+        "{params.command:attention_cost} --mechanisms {params.mechanisms:q} --heads {params.heads}"
         " --head-size {params.head_size} --out {output} > {log} 2>&1"
 
 
@@ -93,6 +94,7 @@ rule training_cost:
         mem_mb=growing(16_000),
         cpus_per_task=JOB.cpus_per_task,
     params:
+        command=PROGRAM,
         # One of each kind: they differ less in training than in attention alone.
         mechanisms=json.dumps({name: MECHANISMS[name] for name in MECHANISMS if name in FIRST_OF_KIND.values()}),
         encoder=as_json(ENCODER.model_dump()),
@@ -100,7 +102,7 @@ rule training_cost:
     message:
         "what training costs, beside BERT"
     shell:
-        "{PYTHON:q} scripts/training_cost.py --mechanisms {params.mechanisms:q} --encoder {params.encoder:q}"
+        "{params.command:training_cost} --mechanisms {params.mechanisms:q} --encoder {params.encoder:q}"
         " --out {output} > {log} 2>&1"
 
 
@@ -116,11 +118,12 @@ rule adaptation_cost:
         mem_mb=growing(16_000),
         cpus_per_task=JOB.cpus_per_task,
     params:
+        command=PROGRAM,
         code=code_digest("scripts/adaptation_cost.py"),
     message:
         "what it costs to adapt an opened decoder, beside transformers and peft"
     shell:
-        "{PYTHON:q} scripts/adaptation_cost.py --out {output} > {log} 2>&1"
+        "{params.command:adaptation_cost} --out {output} > {log} 2>&1"
 
 
 rule sequence_cost:
@@ -135,13 +138,14 @@ rule sequence_cost:
         mem_mb=growing(16_000),
         cpus_per_task=JOB.cpus_per_task,
     params:
+        command=PROGRAM,
         mechanisms=ONE_SEQUENCE,
         encoder=as_json(ENCODER.model_dump()),
         code=code_digest("scripts/sequence_cost.py", *COST_MODULES),
     message:
         "what a layer costs per token, recurrent or attention"
     shell:
-        "{PYTHON:q} scripts/sequence_cost.py --mechanisms {params.mechanisms:q} --encoder {params.encoder:q}"
+        "{params.command:sequence_cost} --mechanisms {params.mechanisms:q} --encoder {params.encoder:q}"
         " --out {output} > {log} 2>&1"
 
 
@@ -157,6 +161,7 @@ rule memory_cost:
         mem_mb=growing(16_000),
         cpus_per_task=JOB.cpus_per_task,
     params:
+        command=PROGRAM,
         mechanisms=ONE_SEQUENCE,
         heads=ENCODER.num_attention_heads,
         head_size=ENCODER.head_size,
@@ -164,7 +169,7 @@ rule memory_cost:
     message:
         "what memory attention takes over one sequence"
     shell:
-        "{PYTHON:q} scripts/memory_cost.py --mechanisms {params.mechanisms:q} --heads {params.heads}"
+        "{params.command:memory_cost} --mechanisms {params.mechanisms:q} --heads {params.heads}"
         " --head-size {params.head_size} --out {output} > {log} 2>&1"
 
 
@@ -179,11 +184,12 @@ rule measure_summary:
         measured="|".join([*SUMMARIES, *LENGTH_MEASURED, "adaptation_cost"]),
     localrule: True
     params:
+        command=PROGRAM,
         code=code_digest("scripts/measure_summary.py"),
     message:
         "summary of {wildcards.measured}"
     shell:
-        "{PYTHON:q} scripts/measure_summary.py {wildcards.measured} --table {input} --out {output} > {log} 2>&1"
+        "{params.command:measure_summary} {wildcards.measured} --table {input} --out {output} > {log} 2>&1"
 
 
 # A rule for each figure, because each has a caption of its own.
@@ -201,10 +207,11 @@ for shown, measured in (MEASURE_FIGURES | LENGTH_FIGURES).items():
             plan.paths.log(f"figures/{shown}"),
         localrule: True
         params:
+            command=PROGRAM,
             figure=shown,
             code=code_digest("scripts/measure_figure.py"),
         message:
             "figure {params.figure}"
         shell:
-            "{PYTHON:q} scripts/measure_figure.py {params.figure} --table {input} --out {output.svg} {output.png}"
+            "{params.command:measure_figure} {params.figure} --table {input} --out {output.svg} {output.png}"
             " > {log} 2>&1"

@@ -6,16 +6,41 @@ import subprocess
 import sys
 from datetime import timedelta
 from functools import partial
+from shutil import rmtree
+from tempfile import mkdtemp
 
 from snakemake.exceptions import WorkflowError
 from snakemake.settings.types import DeploymentMethod
 
-ROOT = str(Path(workflow.basedir).parent)
+
+def root(rules):
+    """Return the folder of the project, of which `rules` is the folder of this file.
+
+    Of a workflow that another one names by its repository, Snakemake reads single files. The programs and their package
+    are needed as well, so the commit is cloned once, beside Snakemake's own copy of the repository.
+    """
+    if rules.is_local:
+        return Path(rules.get_path_or_uri(secret_free=True)).parents[1]
+    repository = rules.hosted_repo.repo
+    commit = repository.commit(rules.ref).hexsha
+    place = rules.cache_path / "attention-grid" / commit
+    if not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        beside = mkdtemp(dir=place.parent)
+        repository.clone(beside, no_checkout=True).git.checkout(commit)
+        try:
+            os.rename(beside, place)
+        except OSError:  # another process was first
+            rmtree(beside)
+    return place
+
+
+ROOT = str(root(workflow.current_basedir))
 sys.path.insert(0, ROOT)
 
 from lib.core.attempts import sweep
-from lib.study.configuration import load_study, read_layers
-from lib.core.errors import ProjectError
+from lib.study.configuration import extended, load_study, read_layers
+from lib.core.errors import ConfigError, ProjectError
 from lib.core.identity import RunId
 from lib.workflow.digests import code_digest
 from lib.workflow.ending import end_without_deadlock
@@ -26,21 +51,28 @@ from lib.study.runs import as_json
 from lib.workflow.plan import SPLITS, Plan
 from lib.workflow.preloaded import SOCKET, through_server
 
+IS_MODULE = not workflow.modifier.is_main_snakefile()
+"""Whether another workflow uses this one."""
+
 try:
-    # Not Snakemake's own merge of the files, which knows no `extends` and does not say which file a key stands in.
-    layers = read_layers(workflow.config_settings.configfiles or ["config/config.yaml"])
-    if workflow.config_settings.config:
-        layers.append(("--config", dict(workflow.config_settings.config)))
+    if IS_MODULE:
+        if workflow.modifier.path_modifier.replace_prefix("results") != "results":
+            raise ConfigError(
+                "prefix: the module changes paths, which the study's own settings would not know. Expected none; set "
+                "execution.results and execution.resources in its config."
+            )
+        layers = extended("config of the module", config, Path("config"))
+    else:
+        # Not Snakemake's own merge of the files, which knows no `extends` and does not say which file a key stands in.
+        own = Path("config/config.yaml")
+        layers = read_layers(workflow.config_settings.configfiles or [own if own.exists() else ROOT / own])
+        if workflow.config_settings.config:
+            layers.append(("--config", dict(workflow.config_settings.config)))
     plan = Plan(load_study(layers))
     plan.check()
 except ProjectError as error:
     raise WorkflowError(str(error))
-config.clear()
-config.update(plan.study.model_dump(mode="json"))  # for captions
-
-# Not a parameter of any rule: how a training is executed makes no run stale.
-EXECUTION = plan.execution
-DEVICE = plan.study.execution.training.device
+config = plan.study.model_dump(mode="json")  # for captions
 JOB = plan.study.execution.job
 TEXT_MEMORY = 60
 """What TF-IDF takes in memory, times the size of its texts as Parquet; 42 to 49 were measured on reviews and papers."""
@@ -61,9 +93,41 @@ os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(64 * 2**20))
 # the time of the thread that they wait for; so they spin for some microseconds only. GNU's OpenMP reads this, torch uses
 # it.
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-# A program takes the place of its shell, so that Slurm's warnings reach it, and not a shell that dies of them.
-PREFIX = "set -euo pipefail; exec"
-shell.prefix(PREFIX)
+
+
+class Silent:
+    """A parameter that makes no result stale: Snakemake compares those of Python's own types alone."""
+
+    def __init__(self, text):
+        self.text = text
+
+    def __str__(self):
+        return self.text
+
+
+class Program:
+    """A parameter that formats the name of a program as the command that starts it.
+
+    It makes no result stale either: where Python and the programs lie, and how many processes share a training.
+    """
+
+    shares_process = False
+    """Whether programs run in forks of a process that has imported what they need."""
+
+    def __format__(self, name):
+        command = [PYTHON, f"{ROOT}/scripts/{name}.py"]
+        if name == "train" and (processes := plan.study.execution.gpus_per_run) > 1:
+            shared = ["-m", "torch.distributed.run", "--standalone", "--local-addr", "localhost"]
+            # The last word keeps torchrun from taking options of the program for abbreviations of its own.
+            command[1:1] = [*shared, "--nproc-per-node", str(processes), "--"]
+        # It takes the place of its shell, so that Slurm's warnings reach it, and not a shell that dies of them.
+        return f"exec {shlex.join(through_server(command) if self.shares_process else command)}"
+
+
+PROGRAM = Program()
+EXECUTION = Silent(plan.execution)
+DEVICE = Silent(plan.study.execution.training.device)
+WORK = Silent(plan.paths.work)
 
 RUN = RunId("{place}", "", "", "{seed}")
 """Pattern of a run's paths: `place` holds stage, model, dataset and, where the stage has some, variant."""
@@ -74,10 +138,13 @@ def share_process():
     if SOCKET not in os.environ:
         tell = ["sh", "-c", f"echo ${SOCKET}; read _"]  # until the pipe is closed
         server = subprocess.Popen(
-            [sys.executable, "scripts/preloaded.py", *tell], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [sys.executable, f"{ROOT}/scripts/preloaded.py", *tell],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         os.environ[SOCKET] = server.stdout.readline().strip()
-    shell.prefix(f"{PREFIX} {shlex.join(through_server([]))}")
+    PROGRAM.shares_process = True
 
 
 def growing(amount):

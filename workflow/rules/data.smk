@@ -31,12 +31,13 @@ rule filter_corpus:
         mem_mb=growing(4_000),
         runtime=growing(60),
     params:
+        command=PROGRAM,
         settings=lambda w: as_json(plan.experiment.corpora[w.corpus].filter.model_dump(mode="json")),
         code=code_digest("scripts/filter_corpus.py"),
     message:
         "filter file {wildcards.shard} of {wildcards.corpus}"
     shell:
-        "{PYTHON:q} scripts/filter_corpus.py --settings {params.settings:q} --part train-{wildcards.shard}"
+        "{params.command:filter_corpus} --settings {params.settings:q} --part train-{wildcards.shard}"
         " --source {input:q} --out {output} > {log} 2>&1"
 
 
@@ -60,6 +61,7 @@ rule prepare_dataset:
         mem_mb=growing(4_000),
         runtime=growing(120),
     params:
+        command=PROGRAM,
         settings=lambda w: as_json(plan.experiment.datasets[w.corpus].preparation.model_dump(mode="json")),
         files=lambda w: part_options("--part", plan.corpora.raw_files(w.corpus)),
         ground_truth=lambda w: part_options("--ground-truth", plan.corpora.raw_files(w.corpus, "ground_truth")),
@@ -68,7 +70,7 @@ rule prepare_dataset:
     message:
         "prepare {wildcards.corpus}"
     shell:
-        "{PYTHON:q} scripts/prepare_dataset.py --settings {params.settings:q} {params.files:q} {params.ground_truth:q}"
+        "{params.command:prepare_dataset} --settings {params.settings:q} {params.files:q} {params.ground_truth:q}"
         " --out {params.folder} > {log} 2>&1"
 
 
@@ -94,17 +96,19 @@ rule augment_dataset:
         runtime=growing(480),
         cpus_per_task=JOB.cpus_per_task,
     params:
+        command=PROGRAM,
         settings=lambda w: as_json(plan.corpora.augmentations[w.corpus].model_dump(mode="json")),
         preparation=lambda w: as_json(plan.experiment.datasets[w.corpus].preparation.model_dump(mode="json")),
         sources=lambda w: part_options("--source", plan.corpora.augmentation_sources(w.corpus)),
         folder=subpath(output.summary, parent=True),
+        device=DEVICE,
         code=lambda w: plan.corpora.augmentation_code(w.corpus),
     message:
         "augment {wildcards.corpus}"
     shell:
-        "{PYTHON:q} scripts/augment_dataset.py --settings {params.settings:q} --preparation {params.preparation:q}"
+        "{params.command:augment_dataset} --settings {params.settings:q} --preparation {params.preparation:q}"
         " --train {input.train} --validation {input.validation} --test {input.test} {params.sources:q}"
-        " --device {DEVICE} --out {params.folder} > {log} 2>&1"
+        " --device {params.device} --out {params.folder} > {log} 2>&1"
 
 
 rule describe_dataset:
@@ -122,12 +126,13 @@ rule describe_dataset:
         mem_mb=growing(4_000),
         runtime=growing(60),
     params:
+        command=PROGRAM,
         settings=lambda w: as_json(plan.experiment.datasets[w.corpus].description.model_dump(mode="json")),
         code=code_digest("scripts/describe_dataset.py"),
     message:
         "describe the texts of {wildcards.corpus}"
     shell:
-        "{PYTHON:q} scripts/describe_dataset.py --settings {params.settings:q} --data {input} --out {output} > {log} 2>&1"
+        "{params.command:describe_dataset} --settings {params.settings:q} --data {input} --out {output} > {log} 2>&1"
 
 
 rule train_tokenizer:
@@ -141,12 +146,13 @@ rule train_tokenizer:
         mem_mb=growing(16_000),
         runtime=growing(120),
     params:
+        command=PROGRAM,
         settings=lambda w: plan.corpora.tokenizer_options(w.tokenizer),
         code=code_digest("scripts/train_tokenizer.py"),
     message:
         "make the tokeniser {wildcards.tokenizer}"
     shell:
-        "{PYTHON:q} scripts/train_tokenizer.py {params.settings} {input:q} --out {output} > {log} 2>&1"
+        "{params.command:train_tokenizer} {params.settings} {input:q} --out {output} > {log} 2>&1"
 
 
 rule tokenize_corpus:
@@ -167,13 +173,14 @@ rule tokenize_corpus:
         mem_mb=growing(4_000),
         runtime=growing(240),
     params:
+        command=PROGRAM,
         slices=lambda w: plan.corpora.slice_options(w.corpus),
         folder=subpath(output.lengths, parent=True),
         code=code_digest("scripts/tokenize_corpus.py"),
     message:
         "tokenise {wildcards.corpus} with {wildcards.tokenizer}"
     shell:
-        "{PYTHON:q} scripts/tokenize_corpus.py --shards {input.shards} --tokenizer {input.tokenizer} {params.slices}"
+        "{params.command:tokenize_corpus} --shards {input.shards} --tokenizer {input.tokenizer} {params.slices}"
         " --out {params.folder} --lengths {output.lengths} > {log} 2>&1"
 
 
@@ -195,6 +202,7 @@ rule tokenize_dataset:
         mem_mb=growing(4_000),
         runtime=growing(240),
     params:
+        command=PROGRAM,
         max_tokens=longest,
         window_stride=lambda w: plan.experiment.datasets[w.corpus].window_stride,
         folder=subpath(output.lengths, parent=True),
@@ -202,6 +210,6 @@ rule tokenize_dataset:
     message:
         "tokenise {wildcards.corpus} with {wildcards.reading}"
     shell:
-        "{PYTHON:q} scripts/tokenize_dataset.py --train {input.train} --validation {input.validation} --test {input.test}"
+        "{params.command:tokenize_dataset} --train {input.train} --validation {input.validation} --test {input.test}"
         " --tokenizer {input.tokenizer} --max-tokens {params.max_tokens} --window-stride {params.window_stride}"
         " --out {params.folder} --lengths {output.lengths} > {log} 2>&1"

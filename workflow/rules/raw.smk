@@ -11,12 +11,13 @@ if hub_corpora := plan.corpora.corpora_from("hub"):
             corpus=names(hub_corpora),
         localrule: True
         params:
+            command=PROGRAM,
             repository=lambda w: plan.corpora.hub(w.corpus).repository,
             revision=lambda w: plan.corpora.hub(w.corpus).revision,
         message:
             "download {wildcards.path} of {params.repository}"
         shell:
-            "{PYTHON:q} scripts/download_hub.py --repository {params.repository:q} --revision {params.revision:q}"
+            "{params.command:download_hub} --repository {params.repository:q} --revision {params.revision:q}"
             " --file {wildcards.path:q} --out {output:q} > {log:q} 2>&1"
 
 
@@ -31,11 +32,12 @@ if url_corpora := plan.corpora.corpora_from("url"):
             corpus=names(url_corpora),
         localrule: True
         params:
+            command=PROGRAM,
             options=lambda w: plan.corpora.remote_file_options(w.corpus, w.path),
         message:
             "download {wildcards.path}"
         shell:
-            "{PYTHON:q} scripts/download_url.py {params.options:q} --out {output:q} > {log:q} 2>&1"
+            "{params.command:download_url} {params.options:q} --out {output:q} > {log:q} 2>&1"
 
 
 for corpus in plan.corpora.corpora_from("generated"):
@@ -51,6 +53,7 @@ for corpus in plan.corpora.corpora_from("generated"):
             mem_mb=growing(2_000),
             runtime=growing(10),
         params:
+            command=PROGRAM,
             corpus=corpus,
             folder=plan.corpora.raw_folder(corpus),
             generator=plan.corpora.generator(corpus),
@@ -61,7 +64,7 @@ for corpus in plan.corpora.corpora_from("generated"):
         message:
             "generate {params.corpus}"
         shell:
-            "{PYTHON:q} scripts/generate_corpus.py --corpus {params.corpus} --generator {params.generator}"
+            "{params.command:generate_corpus} --corpus {params.corpus} --generator {params.generator}"
             " --documents {params.documents} --seed {params.seed} --options {params.options:q}"
             " --out {params.folder} > {log} 2>&1"
 
@@ -77,11 +80,12 @@ if wordnets := plan.corpora.wordnets:
             archive=names(wordnets),
         localrule: True
         params:
+            command=PROGRAM,
             options=lambda w: wordnets[w.archive],
         message:
             "download {wildcards.archive}"
         shell:
-            "{PYTHON:q} scripts/download_url.py {params.options:q} --out {output:q} > {log:q} 2>&1"
+            "{params.command:download_url} {params.options:q} --out {output:q} > {log:q} 2>&1"
 
 
 rule download_vocabulary:
@@ -91,12 +95,13 @@ rule download_vocabulary:
         plan.paths.log("download/vocabularies/{tokenizer}"),
     localrule: True
     params:
+        command=PROGRAM,
         repository=lambda w: plan.experiment.tokenizers[w.tokenizer].repository,
         revision=lambda w: plan.experiment.tokenizers[w.tokenizer].revision,
     message:
         "download the vocabulary of {params.repository}"
     shell:
-        "{PYTHON:q} scripts/download_hub.py --type model --repository {params.repository:q}"
+        "{params.command:download_hub} --type model --repository {params.repository:q}"
         " --revision {params.revision:q} --file vocab.txt --out {output} > {log} 2>&1"
 
 
@@ -107,12 +112,13 @@ rule download_tokenizer:
         plan.paths.log("download/tokenizers/{tokenizer}"),
     localrule: True
     params:
+        command=PROGRAM,
         repository=lambda w: plan.experiment.tokenizers[w.tokenizer].repository,
         revision=lambda w: plan.experiment.tokenizers[w.tokenizer].revision,
     message:
         "download the tokeniser of {params.repository}"
     shell:
-        "{PYTHON:q} scripts/download_model.py --tokenizer --repository {params.repository:q}"
+        "{params.command:download_model} --tokenizer --repository {params.repository:q}"
         " --revision {params.revision:q} --out {output:q} > {log} 2>&1"
 
 
@@ -125,10 +131,12 @@ rule download_model_tokenizer:
         repository=r"[^/]+/[^/]+",
         revision=r"[^/]+",
     localrule: True
+    params:
+        command=PROGRAM,
     message:
         "download the tokeniser of the model {wildcards.repository}"
     shell:
-        "{PYTHON:q} scripts/download_model.py --tokenizer --repository {wildcards.repository:q}"
+        "{params.command:download_model} --tokenizer --repository {wildcards.repository:q}"
         " --revision {wildcards.revision:q} --out {output:q} > {log:q} 2>&1"
 
 
@@ -141,8 +149,10 @@ rule download_model:
         repository=r"[^/]+/[^/]+",
         revision=r"[^/]+",
     localrule: True
+    params:
+        command=PROGRAM,
     message:
         "download the model {wildcards.repository}"
     shell:
-        "{PYTHON:q} scripts/download_model.py --repository {wildcards.repository:q} --revision {wildcards.revision:q}"
+        "{params.command:download_model} --repository {wildcards.repository:q} --revision {wildcards.revision:q}"
         " --out {output:q} > {log:q} 2>&1"

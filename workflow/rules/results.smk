@@ -2,7 +2,7 @@
 
 from lib.results.parameters import FIGURES, TABLES
 
-CAPTIONS = Path(workflow.basedir) / "report"
+CAPTIONS = Path(ROOT) / "workflow" / "report"
 RESULTS = [
     # Browsers show HTML, and offer CSV as a download.
     ("table", TABLES, plan.report.tables, plan.paths.table, ["html", "csv", "md", "tex"]),
@@ -37,6 +37,7 @@ for noun, axis, results, place, (reported, *others) in RESULTS:
                 plan.paths.log(f"{noun}s/{name}"),
             localrule: True
             params:
+                command=PROGRAM,
                 name=name,
                 noun=noun,
                 shown=as_json(shown),
@@ -44,5 +45,5 @@ for noun, axis, results, place, (reported, *others) in RESULTS:
             message:
                 "{params.noun} {params.name}"
             shell:
-                "{PYTHON:q} scripts/{params.noun}.py --{params.noun} {params.shown:q} --records {input} --out {output}"
+                "{params.command:{params.noun}} --{params.noun} {params.shown:q} --records {input} --out {output}"
                 " > {log} 2>&1"

@@ -3,23 +3,6 @@
 PROCESSES = plan.study.execution.gpus_per_run
 
 
-class Launcher:
-    """What starts a program, by whose name it is formatted: Python, or torchrun where several processes share a training.
-
-    It is no parameter of the rule, since where Python lies and how many share a training makes no run stale.
-    """
-
-    def __format__(self, program):
-        shared = ["-m", "torch.distributed.run", "--standalone", "--local-addr", "localhost"]
-        # The last word keeps torchrun from taking options of the program for abbreviations of its own.
-        shared += ["--nproc-per-node", str(PROCESSES), "--"]
-        words = shared if program == "train" and PROCESSES > 1 else []
-        return shlex.join([PYTHON, *words, f"scripts/{program}.py"])
-
-
-LAUNCHER = Launcher()
-
-
 def run(wildcards):
     """Return the run that the wildcards name."""
     return plan.run_at(f"{wildcards.place}/seed-{wildcards.seed}")
@@ -70,6 +53,7 @@ if plan.study.execution.runs == "made":
             mem_mb=memory,
             cpus_per_task=lambda w: max(1, on_tokens(JOB.cpus_per_task)(w)),
         params:
+            command=PROGRAM,
             program=lambda w: plan.program(run(w)),
             settings=lambda w: run(w).settings,
             splits=lambda w: list(plan.data(run(w))),
@@ -78,10 +62,12 @@ if plan.study.execution.runs == "made":
             start=lambda w: [*optional("--start", plan.start(run(w))), *optional("--teacher", plan.teacher(run(w)))],
             best=lambda w, input: optional("--settings-from", input.best),
             folder=plan.paths.folder(RUN),
+            execution=EXECUTION,
+            work=WORK,
             code=lambda w: plan.code(run(w)),
         message:
             "{wildcards.place}, seed {wildcards.seed}"
         shell:
-            "{LAUNCHER:{params.program}} --config {params.settings:q} --splits {params.splits} --data {input.data}"
-            " {params.tokenizer} {params.start} {params.best} --execution {EXECUTION:q} --work {plan.paths.work}"
+            "{params.command:{params.program}} --config {params.settings:q} --splits {params.splits} --data {input.data}"
+            " {params.tokenizer} {params.start} {params.best} --execution {params.execution:q} --work {params.work}"
             " --code {params.code} --out {params.folder} > {log} 2>&1"

@@ -13,12 +13,13 @@ rule best:
         dataset=names(dataset for _, dataset in plan.searches("variants")),
     localrule: True
     params:
+        command=PROGRAM,
         scope=lambda w: as_json(plan.report.search_scope(w.stage, w.dataset)),
         code=code_digest("scripts/best.py"),
     message:
         "best settings of {wildcards.stage} on {wildcards.dataset}"
     shell:
-        "{PYTHON:q} scripts/best.py --scope {params.scope:q} --records {input} --out {output} > {log} 2>&1"
+        "{params.command:best} --scope {params.scope:q} --records {input} --out {output} > {log} 2>&1"
 
 
 rule best_trial:

@@ -24,10 +24,12 @@ rule teach:
         mem_mb=growing(JOB.mem_mb),
         cpus_per_task=JOB.cpus_per_task,
     params:
+        command=PROGRAM,
         model=lambda w: plan.paths.model(teacher(w).id),
+        execution=EXECUTION,
         code=code_digest("scripts/teach.py"),
     message:
         "what teaches {wildcards.place}, seed {wildcards.seed}"
     shell:
-        "{PYTHON:q} scripts/teach.py --config {input.config} --model {params.model:q} --tokenizer {input.tokenizer}"
-        " --documents {input.documents} --tokens {input.tokens} --execution {EXECUTION:q} --out {output} > {log} 2>&1"
+        "{params.command:teach} --config {input.config} --model {params.model:q} --tokenizer {input.tokenizer}"
+        " --documents {input.documents} --tokens {input.tokens} --execution {params.execution:q} --out {output} > {log} 2>&1"

@@ -1,0 +1,28 @@
+"""Copy the model of a finished run into a folder of its own, with a model card, ready for a hub or a colleague.
+
+python scripts/tools/share.py --run finetune/favor-m64/imdb/seed-420 --out favor-imdb --license apache-2.0
+"""
+
+import sys
+from collections.abc import Sequence
+
+from lib.core import program
+from lib.study.configuration import load_study, read_layers
+from lib.workflow.plan import Plan
+from lib.workflow.sharing import share
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run the program."""
+    parser = program.study_parser(__doc__)
+    parser.add_argument("--run", required=True, metavar="PLACE", help="<stage>/<model>/<dataset>/seed-<n>")
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="the new folder")
+    parser.add_argument("--license", metavar="NAME", help="of the weights, as the hub names it, such as apache-2.0")
+    arguments = parser.parse_args(argv)
+    plan = Plan(load_study(read_layers(arguments.configfile)))
+    files = share(plan, arguments.run, arguments.out, arguments.license)
+    print(f"{arguments.out}: {', '.join(files)}")
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main))

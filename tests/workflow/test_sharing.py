@@ -1,0 +1,58 @@
+"""A model for others: its folder with a model card that the hub reads."""
+
+import shutil
+
+import pytest
+from huggingface_hub import ModelCard
+from transformers import AutoModelForSequenceClassification
+
+from lib.core.record import read_record
+
+RUN = "finetune/{model}/imdb/seed-420"
+
+
+@pytest.fixture(scope="module")
+def project(clone):
+    project = clone("sharing", "results")
+    project.configure(
+        {"extends": "config.test.yaml", "experiment": {"datasets": {"imdb": {"license": "cc0-1.0"}}}}, "my.yaml"
+    )
+    return project
+
+
+def share(project, *arguments):
+    done = project.program("share", "--configfile", "my.yaml", *arguments)
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_card_is_that_of_the_run_and_the_model_loads(project):
+    place = RUN.format(model="sdpa")
+    status, said = share(project, "--run", place, "--out", "shared", "--license", "apache-2.0")
+    assert status == 0, said
+    card = ModelCard((project.folder / "shared/README.md").read_text())
+    record = read_record(project.results / "runs" / place)
+    assert card.data.license == "apache-2.0"
+    assert card.data.pipeline_tag == "text-classification"
+    scores = {result.metric_type: result.metric_value for result in card.data.eval_results}
+    assert scores["Macro-F1"] == record.metrics["test_f1_macro"]
+    assert "It starts from the run `tapt/sdpa/imdb/seed-420`" in card.text
+    assert "Licence of the texts: cc0-1.0." in card.text
+    assert f"code `{record.code}`" in card.text
+    assert "Classes: negative, positive." in card.text
+    row = next(line for line in card.text.splitlines() if line.startswith("| Macro-F1"))
+    low, high = map(float, row.split("|")[3].split(" to "))
+    assert low <= scores["Macro-F1"] <= high
+    assert AutoModelForSequenceClassification.from_pretrained(project.folder / "shared").config.num_labels == 2
+
+
+def test_what_cannot_be_shared_is_said(project):
+    assert "no run of this study" in share(project, "--run", "finetune/sdpa/imdb/seed-1", "--out", "a")[1]
+    assert "left no model" in share(project, "--run", RUN.format(model="tfidf"), "--out", "b")[1]
+    (project.folder / "c").mkdir()
+    assert "c: is there already" in share(project, "--run", RUN.format(model="sdpa"), "--out", "c")[1]
+    damaged = project.results / "runs" / RUN.format(model="sdpa")
+    shutil.move(damaged / "predictions.parquet", project.folder)
+    status, said = share(project, "--run", RUN.format(model="sdpa"), "--out", "d")
+    assert (status, "predictions.parquet is gone" in said) == (1, True)
+    assert not (project.folder / "d").exists()
+    assert not any((project.folder / name).exists() for name in "ab")
