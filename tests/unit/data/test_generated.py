@@ -51,7 +51,7 @@ KEYWORDS = {
 def options(generator):
     """The options that a generator requires."""
     sizes = {} if generator in IMITATIONS else {"validation": 60, "test": 60}
-    return sizes | ({"lengths": [5, 10]} if generator == "neighbours" else {})
+    return sizes | {"neighbours": {"lengths": [5, 10]}, "pathfinder": {"dashes": 6}}.get(generator, {})
 
 
 @pytest.fixture(scope="module")
