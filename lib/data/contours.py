@@ -26,7 +26,8 @@ SIZE = 32
 DASH = 2
 """Length of a dash, in pixels."""
 MARGIN = 1
-"""Pixels around a dash that no dash of another contour may touch; two of them lie between the dashes of a contour."""
+"""Pixels around a dash that later dashes keep free, but for a rim; twice as many lie between dashes of a contour. The
+first dashes of the long contours are not checked, and the last of one is not kept free: contours sometimes cross."""
 CONTINUITY = 1.0
 """How strongly a contour keeps its direction: turns are drawn by the squared cosine of their angle times this."""
 SEED_DISTANCE = 7

@@ -5,9 +5,8 @@ answers are equally frequent in every split. Two long contours, which may cross,
 by `lib.data.contours`. Nothing but the whole way from one marker to the other tells the answer.
 
 Source: D. Linsley et al. (2018), "Learning long-range spatial dependencies with horizontal gated recurrent units"; as
-the task `Path` of Y. Tay et al., "Long Range Arena: A Benchmark for Efficient Transformers" (2021), which takes the
-pictures of the published program, with labels drawn by chance, from its level `hard`. Those pictures are not published
-as a fixed set here; these are drawn anew.
+the task `Path` of Y. Tay et al. (2021), "Long Range Arena: A Benchmark for Efficient Transformers". That has a fixed
+set of pictures, whose labels were drawn by chance; here they are drawn anew.
 """
 
 import random
