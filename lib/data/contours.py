@@ -123,7 +123,7 @@ class _End(NamedTuple):
 
 def _two_contours(rng: random.Random, dashes: int) -> tuple[list[list[Dash]], np.ndarray] | None:
     """Return the two long contours, which grow in turns, and the mask of what they take; None if they find no room."""
-    ends = []
+    ends: list[_End] = []
     for begin in (_first_seed, _second_seed):
         if (end := begin(rng, ends)) is None:
             return None
@@ -161,7 +161,7 @@ def _distractor(rng: random.Random, mask: np.ndarray, dashes: int) -> tuple[list
     return contour, mask
 
 
-def _first_seed(rng: random.Random, _: list[_End]) -> _End | None:
+def _first_seed(rng: random.Random, __: list[_End]) -> _End | None:
     for _ in range(_TRIALS):
         degrees = rng.randrange(-180, 180)
         if not (free := _middle(degrees)):

@@ -103,11 +103,11 @@ class Report:
             dataset: the only one that it is about, if it is divided by datasets.
         """
         if settings.reads != "runs":
-            about, datasets = settings.datasets or self.corpora.names, self.study.experiment.datasets
+            about, every = settings.datasets or self.corpora.names, self.study.experiment.datasets
             of_texts: dict[str, Any] = {
                 "token_lengths": {"tokenised": [each for each in self.tokenised if each[0] in about]},
                 "texts": {"texts": self._described(about)},
-                "documents": {"documents": [[name, datasets[name].labels] for name in self._described(about)]},
+                "documents": {"documents": [[name, every[name].labels] for name in self._described(about)]},
             }
             return {"models": [], "stages": [], "owners": {}} | of_texts[settings.reads]
         graph, experiment, report = self.study.graph, self.study.experiment, self.study.report
