@@ -1,7 +1,7 @@
 """Make the folder of a tokeniser: from an existing vocabulary or tokeniser, or by training one on prepared texts.
 
 In: a vocab.txt (--vocabulary), a folder with a tokenizer.json (--published), or Parquet files with a column `text`
-(--texts). Out: a folder with tokenizer.json, tokenizer_config.json and, for WordPiece, vocab.txt.
+(--texts; none for bytes). Out: a folder with tokenizer.json, tokenizer_config.json and, for WordPiece, vocab.txt.
 """
 
 import argparse
@@ -23,12 +23,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     source = parser.add_mutually_exclusive_group(required=True)
     source.add_argument("--vocabulary", metavar="FILE", help="vocab.txt, one token per line")
     source.add_argument("--published", metavar="FOLDER", help="tokenizer.json and what stands beside it")
-    source.add_argument("--texts", nargs="+", metavar="FILE", help="Parquet files to train on")
+    source.add_argument("--texts", nargs="*", metavar="FILE", help="Parquet files to train on; none for bytes")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="folder to make")
     fields = Tokenizer.model_fields
     parser.add_argument(
         "--algorithm",
-        choices=["wordpiece", "words", "bpe"],
+        choices=["wordpiece", "words", "bpe", "bytes"],
         default=fields["algorithm"].default,
         help=fields["algorithm"].description,
     )
@@ -52,7 +52,8 @@ def main(argv: Sequence[str] | None = None) -> None:
             TextTokenizer.from_published(arguments.published, partial, arguments.mask_token)
         else:
             values = {name: value for name, value in vars(arguments).items() if name in fields}
-            values |= {"source": "local" if arguments.vocabulary else "trained", "path": arguments.vocabulary}
+            made = None if arguments.algorithm == "bytes" else "trained"
+            values |= {"source": "local" if arguments.vocabulary else made, "path": arguments.vocabulary}
             settings = program.read_settings(Tokenizer, values)
             if settings.path is None:
                 train_tokenizer(StoredTexts(arguments.texts), settings, partial)

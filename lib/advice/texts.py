@@ -137,7 +137,7 @@ def find_tokenizer(plan: Plan, name: str, folder: Path, texts: Sequence[str], vo
     settings, made = plan.experiment.tokenizers[name], Path(plan.paths.tokenizer(name))
     if vocabulary is None and (made / "tokenizer.json").is_file():
         return made
-    if vocabulary is None and settings.source == "trained":
+    if vocabulary is None and settings.source in ("trained", None):
         train_tokenizer(texts, settings, folder)
         return folder
     source, published = Path(vocabulary or plan.corpora.tokenizer_sources(name)[0]), settings.algorithm == "published"

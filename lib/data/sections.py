@@ -515,14 +515,17 @@ SPECIAL = 5
 class Tokenizer(Section):
     """From texts to tokens: an existing tokeniser, or one trained on texts of the study."""
 
-    algorithm: Literal["wordpiece", "words", "bpe", "published"] = Field(
+    algorithm: Literal["wordpiece", "words", "bpe", "bytes", "published"] = Field(
         "wordpiece",
         description="`wordpiece`: as in BERT; `words`: every word of the training texts, as separated by white "
         "space, is one token, and other words are [UNK]; `bpe`: pairs of bytes, for texts of any script, unchanged; "
-        "`published`: the tokens that a model's own tokenizer.json describes.",
+        "`bytes`: the 256 bytes of UTF-8, unchanged, which need no training; `published`: the tokens that a model's "
+        "own tokenizer.json describes.",
     )
-    source: Literal["hub", "local", "trained"] = Field(
-        description="Source of the tokeniser; `words` and `bpe` are always `trained`, `published` never is."
+    source: Literal["hub", "local", "trained"] | None = Field(
+        None,
+        description="Source of the tokeniser; `words` and `bpe` are always `trained`, `published` never is, and only "
+        "`bytes` has none.",
     )
     repository: Repository = Field(
         "google-bert/bert-base-uncased",
@@ -575,6 +578,8 @@ class Tokenizer(Section):
 
     @check
     def _source_is_complete(self) -> Iterator[str]:
+        if self.source is None and self.algorithm != "bytes":
+            yield "source: missing. Set hub, local or trained; only algorithm = 'bytes' has none"
         if self.source == "local" and self.path is None:
             wanted = "a folder with a tokenizer.json" if self.algorithm == "published" else "a vocab.txt"
             yield f"source is 'local', but 'path' is missing. Give the path of {wanted}"
@@ -586,17 +591,23 @@ class Tokenizer(Section):
 
     @check
     def _source_suits_the_algorithm(self) -> Iterator[str]:
-        if self.algorithm in ("words", "bpe") and self.source != "trained":
+        if self.algorithm in ("words", "bpe") and self.source not in ("trained", None):
             yield (
                 f"source is '{self.source}', but with algorithm = '{self.algorithm}' the vocabulary is made from the "
                 "study's own texts. Set source: trained"
+            )
+        if self.algorithm == "bytes" and self.source is not None:
+            yield (
+                f"source is '{self.source}', but with algorithm = 'bytes' the vocabulary is the 256 bytes. Leave "
+                "source out"
             )
         if self.algorithm == "published" and self.source == "trained":
             yield "source is 'trained', but with algorithm = 'published' nothing is. Set source: hub, or local"
 
     @check
     def _nothing_is_set_in_vain(self) -> Iterator[str]:
-        only = {"lowercase": ("wordpiece",), "strip_accents": ("wordpiece",), "enclose": ("wordpiece", "words", "bpe")}
+        enclosed = ("wordpiece", "words", "bpe", "bytes")
+        only = {"lowercase": ("wordpiece",), "strip_accents": ("wordpiece",), "enclose": enclosed}
         for name, algorithms in only.items():
             if self.algorithm not in algorithms and not getattr(self, name):
                 taken = "the tokeniser as it is" if self.algorithm == "published" else "texts as they are"

@@ -1,6 +1,7 @@
 """The tokeniser: training, loading, and text to token ids. Storing tokenised corpora is `tokenizing`.
 
-It makes WordPiece tokens as BERT's, takes whole words or bytes as they are, or is a fast tokeniser that was published.
+It makes WordPiece tokens as BERT's, takes whole words, pairs of bytes or bytes as they are, or is a fast tokeniser that
+was published.
 """
 
 import json
@@ -386,6 +387,30 @@ class TextTokenizer:
             characters *= 2
         core.no_truncation()
         return [found[i] for i in range(len(texts))]
+
+
+def save_byte_tokenizer(tokenizer_dir: str | Path, enclose: bool = True) -> TextTokenizer:
+    """Save the folder of a tokeniser whose tokens are the 256 bytes of UTF-8, and return it; nothing is trained.
+
+    Every text is representable, and the tokens of one give it back to the letter. A text that spells a special token,
+    such as "[SEP]", becomes its five bytes.
+
+    Args:
+        tokenizer_dir: folder to appear.
+        enclose: put [CLS] before and [SEP] behind every text.
+    """
+    tokens = [*SPECIAL_TOKENS, *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    core = Tokenizer(models.BPE({token: i for i, token in enumerate(tokens)}, merges=[]))
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    core.decoder = decoders.ByteLevel()
+    wrapped = _wrapped(core, enclose)
+    backend = PreTrainedTokenizerFast(
+        tokenizer_object=wrapped.backend_tokenizer,
+        model_input_names=_INPUTS,
+        split_special_tokens=True,
+        **wrapped.special_tokens_map,
+    )
+    return TextTokenizer(backend)._save(tokenizer_dir)
 
 
 def require_room(max_tokens: int) -> None:

@@ -26,7 +26,7 @@ from lib.data.cutting import encode_cut, encode_cut_words
 from lib.data.labels import IGNORED
 from lib.data.sections import Slice, Tokenizer
 from lib.data.spans import marked, token_labels
-from lib.data.tokenizer import TextTokenizer
+from lib.data.tokenizer import TextTokenizer, save_byte_tokenizer
 
 logger = logging.getLogger(__name__)
 
@@ -49,10 +49,10 @@ class StoredTexts:
 
 
 def train_tokenizer(texts: Iterable[str], settings: Tokenizer, target: str | Path) -> None:
-    """Train a vocabulary and save the tokeniser's folder.
+    """Train a vocabulary and save the tokeniser's folder; bytes need no training.
 
     Args:
-        texts: the texts themselves.
+        texts: the texts themselves; not read for bytes.
         settings: what is a token, size of the vocabulary, frequency, case and accents, enclosing tokens.
         target: folder to appear.
 
@@ -64,6 +64,8 @@ def train_tokenizer(texts: Iterable[str], settings: Tokenizer, target: str | Pat
         TextTokenizer.train_words(target, texts, *sizes, settings.enclose)
     elif settings.algorithm == "bpe":
         TextTokenizer.train_bytes(target, texts, *sizes, settings.enclose)
+    elif settings.algorithm == "bytes":
+        save_byte_tokenizer(target, settings.enclose)
     else:
         TextTokenizer.train(target, texts, *sizes, settings.lowercase, settings.strip_accents, settings.enclose)
 

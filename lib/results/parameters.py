@@ -12,8 +12,9 @@ from lib.core.sections import check
 class ResultParameters(KindParameters):
     """Base of the settings of every kind of table and figure."""
 
-    reads: ClassVar[Literal["runs", "token_lengths", "texts"]] = "runs"
-    """What it is made from: records of runs, statistics of tokenised texts, or descriptions of texts."""
+    reads: ClassVar[Literal["runs", "token_lengths", "texts", "documents"]] = "runs"
+    """What it is made from: records of runs, statistics of tokenised texts, descriptions of texts, or test documents of
+    datasets with a label each."""
     divided: ClassVar[Literal["never", "always", "if_several"]] = "never"
     """Whether there is one for each dataset, which then bears its name."""
     needs_predictions: ClassVar[bool] = False

@@ -41,10 +41,12 @@ class Scope:
     """Study whose printed values are put beside ours."""
     tokenised: Sequence[tuple[str, str]] = ()
     """Corpus and tokeniser of each of `files`, if these are statistics of tokenised texts."""
+    documents: Sequence[tuple[str, Sequence[str]]] = ()
+    """Dataset and names of its classes for each of `files`, if these are test documents."""
     texts: Sequence[str] = ()
     """Dataset of each of the last of `files`, if these describe texts."""
     files: Sequence[str | Path] = ()
-    """The record of every run, or statistics of tokenised texts; then descriptions of texts."""
+    """The record of every run, statistics of tokenised texts, or documents; then descriptions of texts."""
 
     @functools.cached_property
     def runs(self) -> pd.DataFrame:

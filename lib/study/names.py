@@ -190,7 +190,7 @@ def _of_report(experiment: Experiment, report: Report) -> Iterator[str]:
 def _shown_by(experiment: Experiment, settings: Any) -> list[str]:
     """Return the corpora and datasets that a table or figure may show: those of its stages, if it has any."""
     shown = settings.stages_passed()
-    if settings.reads == "texts":
+    if settings.reads in ("texts", "documents"):
         return list(experiment.datasets)
     if not shown or not set(shown) <= set(experiment.stages):
         return [*experiment.corpora, *experiment.datasets]

@@ -171,7 +171,7 @@ class Corpora:
         return {_address(each.url): _download_options(each.url) for each in sources if each and each.url}
 
     def tokenizer_sources(self, tokenizer: str) -> list[str]:
-        """Return what a tokeniser is made from: a vocabulary, a published tokeniser, or texts to train one on."""
+        """Return what a tokeniser is made from: a vocabulary, a published tokeniser, texts to train on, or nothing."""
         settings = self.experiment.tokenizers[tokenizer]
         if settings.source == "hub":
             if settings.algorithm == "published":
@@ -180,6 +180,8 @@ class Corpora:
         if settings.source == "local":
             assert settings.path is not None
             return [settings.path]
+        if settings.source is None:
+            return []
         of_corpora = self.experiment.corpora
         return [
             path
@@ -198,7 +200,7 @@ class Corpora:
             f"--{'' if getattr(settings, name) else 'no-'}{name.replace('_', '-')}"
             for name in ("lowercase", "strip_accents", "enclose")
         ] + cut
-        if settings.source != "trained":
+        if settings.source not in ("trained", None):
             return [*switches, "--vocabulary"]
         training = f"--vocab-size {settings.vocab_size} --min-frequency {settings.occurrences}"
         return [*switches, f"--algorithm {settings.algorithm}", training, "--texts"]

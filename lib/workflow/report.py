@@ -49,9 +49,11 @@ class Report:
         return [(names[corpus], str(reading)) for corpus, _, _, reading in sorted(read)]
 
     def inputs(self, scope: Mapping[str, Any]) -> list[str]:
-        """Return the files that show a scope: run records, token lengths, descriptions of texts."""
+        """Return the files that show a scope: run records, token lengths, descriptions of texts, documents."""
         if "tokenised" in scope:
             return [self.paths.token_lengths(corpus, tokenizer) for corpus, tokenizer in scope["tokenised"]]
+        if "documents" in scope:
+            return [self.corpora.documents(dataset, "test") for dataset, _ in scope["documents"]]
         shown = {
             (stage, owner, dataset)
             for stage, datasets in scope["stages"]
@@ -101,10 +103,11 @@ class Report:
             dataset: the only one that it is about, if it is divided by datasets.
         """
         if settings.reads != "runs":
-            about = settings.datasets or self.corpora.names
+            about, every = settings.datasets or self.corpora.names, self.study.experiment.datasets
             of_texts: dict[str, Any] = {
                 "token_lengths": {"tokenised": [each for each in self.tokenised if each[0] in about]},
                 "texts": {"texts": self._described(about)},
+                "documents": {"documents": [[name, every[name].labels] for name in self._described(about)]},
             }
             return {"models": [], "stages": [], "owners": {}} | of_texts[settings.reads]
         graph, experiment, report = self.study.graph, self.study.experiment, self.study.report

@@ -72,6 +72,13 @@ def test_a_published_tokeniser_is_taken_as_it_is(tmp_path):
     assert token_lengths(["good film"], TextTokenizer.load(folder)).tolist() == [4]
 
 
+def test_a_tokeniser_of_bytes_is_made_from_nothing(tmp_path):
+    results = {"execution": {"results": str(tmp_path / "results")}}
+    own = Plan(study(("tokenizers/wordpiece", {"algorithm": "bytes"}), layers=[("own.yaml", results)]))
+    folder = find_tokenizer(own, "wordpiece", tmp_path / "made", [], None)
+    assert token_lengths(["good film"], TextTokenizer.load(folder)).tolist() == [2 + len("good film")]
+
+
 def test_long_documents_are_counted_whole(tmp_path):
     tokenizer = TextTokenizer.train(tmp_path / "made", ["good film"] * 3)
     assert token_lengths(["good " * 5000], tokenizer).tolist() == [5002]

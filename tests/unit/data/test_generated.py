@@ -22,6 +22,7 @@ from lib.data.generators import RAW_FILES
 from lib.data.labelled import prepare_dataset
 from lib.data.readers import read_records
 from lib.data.sections import Preparation, Split
+from lib.study.configuration import load_study, read_layers
 from lib.workflow.digests import reached
 
 ROOT = Path(__file__).parents[3]
@@ -51,7 +52,7 @@ KEYWORDS = {
 def options(generator):
     """The options that a generator requires."""
     sizes = {} if generator in IMITATIONS else {"validation": 60, "test": 60}
-    return sizes | ({"lengths": [5, 10]} if generator == "neighbours" else {})
+    return sizes | {"neighbours": {"lengths": [5, 10]}, "pathfinder": {"dashes": 6}}.get(generator, {})
 
 
 @pytest.fixture(scope="module")
@@ -253,3 +254,12 @@ def test_the_program_passes_everything_on(tmp_path):
         found = pq.read_table(tmp_path / f"made/{part}.parquet")
         assert found == pq.read_table(tmp_path / f"called/{part}.parquet")
         assert found.num_rows == count
+
+
+@pytest.mark.parametrize("name", ["listops", "pathfinder"])
+def test_every_class_is_in_every_split_of_the_demo_of_long_range_arena(tmp_path, name):
+    dataset = load_study(read_layers([ROOT / "config/demo_lra.yaml"])).experiment.datasets[name]
+    made = dataset.generated
+    generate(name, made.documents, made.seed, tmp_path / name, options=made.options)
+    for (part,) in paths(tmp_path, name).values():
+        assert set(pq.read_table(part)["label"].to_pylist()) == set(range(len(dataset.labels)))

@@ -12,7 +12,7 @@ from transformers import AutoTokenizer
 
 from lib.core.errors import ConfigError, DataError
 from lib.data.labels import word_spans, words
-from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer, save_byte_tokenizer
 
 TEXTS = ["The cat sat on the mat.", "A dog sat on the log, naïve café!", "The cats and the dogs ran 42 miles."] * 3
 
@@ -304,6 +304,53 @@ def test_frequent_pairs_of_bytes_become_tokens(of_bytes, tmp_path):
     assert of_bytes.backend.tokenize("мій") == ["Ð¼ÑĸÐ¹"]  # each letter is two bytes
     bare = TextTokenizer.train_bytes(tmp_path / "t", ["aaab"], vocab_size=1000, min_frequency=2)
     assert len(bare.backend) == 256 + 5 + 1
+
+
+@pytest.fixture(scope="module")
+def single_bytes(tmp_path_factory):
+    """The tokeniser as it is loaded from its folder."""
+    folder = tmp_path_factory.mktemp("single") / "t"
+    save_byte_tokenizer(folder)
+    return TextTokenizer.load(folder)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.one_of(PIECES, st.sampled_from(UKRAINIAN), st.text()), max_size=20).map("".join))
+@example("[CLS] spelt [SEP]\x00\r\n 😀  [PAD]")
+def test_every_byte_is_one_token_and_gives_the_text_back(single_bytes, text):
+    (ids,) = single_bytes.encode_ragged([text], 100_000)
+    assert (ids[0], ids[-1]) == (2, 3)
+    assert len(ids) - 2 == len(text.encode())
+    assert all(5 <= number < 261 for number in ids[1:-1])
+    assert single_bytes.backend.decode(ids[1:-1], skip_special_tokens=False) == text
+
+
+def test_equal_bytes_are_equal_tokens_and_different_ones_differ(single_bytes):
+    """UTF-8 has 243 bytes; the other 13 never occur in a text."""
+    points = [*range(0x800), *range(0x800, 0xD800, 61), *range(0xE000, 0x110000, 4093)]
+    by_byte = {}
+    for text in map(chr, points):
+        (ids,) = single_bytes.encode_ragged([text], 10)
+        for byte, number in zip(text.encode(), ids[1:-1], strict=True):
+            assert by_byte.setdefault(byte, number) == number
+    assert len(by_byte) == len(set(by_byte.values())) == 243
+    assert len(single_bytes.backend) == 261
+
+
+@pytest.mark.parametrize("enclose", [True, False])
+def test_bytes_are_the_same_wherever_their_folder_is_loaded(tmp_path, enclose):
+    made = save_byte_tokenizer(tmp_path / "t", enclose)
+    text = "Їжачок [MASK] 😀"
+    (ids,) = made.encode_ragged([text], 99)
+    loaded = TextTokenizer.load(tmp_path / "t")
+    loaded.backend.model_max_length = 6
+    loaded.backend.save_pretrained(tmp_path / "model")  # as a run saves it beside its model
+    again = AutoTokenizer.from_pretrained(tmp_path / "model")
+    assert loaded.encode_ragged([text], 99) == [ids]
+    assert again(text)["input_ids"] == ids
+    assert again(text, truncation=True)["input_ids"] == loaded.encode_ragged([text], 6)[0]
+    assert again.decode(ids, skip_special_tokens=True) == text
+    assert [getattr(again, f"{name}_token_id") for name in ("pad", "unk", "cls", "sep", "mask")] == [0, 1, 2, 3, 4]
 
 
 # Published tokenisers, made small: the same kinds of model, normaliser and pre-tokeniser.

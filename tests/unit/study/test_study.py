@@ -337,6 +337,14 @@ BAD = {
         [("experiment/tokenizers/wordpiece", {"source": "hub", "revision": SHA, "algorithm": "bpe"})],
         "tokenizers.wordpiece: source is 'hub', but with algorithm = 'bpe'.*Set source: trained",
     ),
+    "bytes that come from somewhere": (
+        [("experiment/tokenizers/wordpiece", {"source": "trained", "algorithm": "bytes"})],
+        "tokenizers.wordpiece: source is 'trained', but with algorithm = 'bytes' .* Leave source out",
+    ),
+    "a tokeniser without a source": (
+        [("experiment/tokenizers/wordpiece", {"algorithm": "words"})],
+        "tokenizers.wordpiece.source: missing. Set hub, local or trained",
+    ),
     "fewer tokens than bytes": (
         [("experiment/tokenizers/wordpiece", {"source": "trained", "vocab_size": 200, "algorithm": "bpe"})],
         "tokenizers.wordpiece: vocab_size = 200, but .* single bytes and special tokens alone are 261. Raise it",

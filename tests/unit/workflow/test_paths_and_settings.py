@@ -384,6 +384,20 @@ def test_tokens_are_kept_by_tokeniser_and_made_for_those_who_read_them():
 
 
 @pytest.mark.parametrize(
+    ("enclose", "tokens"), [(True, ["[CLS]", *"Noon!", "[SEP]"]), (False, [*"Noon!"])], ids=["enclosed", "bare"]
+)
+def test_a_tokeniser_of_bytes_is_made_from_nothing(repository, tmp_path, enclose, tokens):
+    made = plan(("tokenizers/wordpiece", {"algorithm": "bytes", "enclose": enclose, "cut": "head_tail"}))
+    assert made.corpora.tokenizer_sources("wordpiece") == []
+    program = runpy.run_path(str(repository / "scripts/train_tokenizer.py"))["main"]
+    options = shlex.split(" ".join(made.corpora.tokenizer_options("wordpiece")))
+    program([*options, "--out", str(tmp_path / "out")])
+    tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
+    assert tokenizer.convert_ids_to_tokens(tokenizer("Noon!")["input_ids"]) == tokens
+    assert tokenizer.init_kwargs["cut"] == "head_tail"
+
+
+@pytest.mark.parametrize(
     ("settings", "tokens"),
     [
         ({}, ["[CLS]", "noon", "!", "[SEP]"]),
@@ -620,6 +634,14 @@ def test_descriptions_of_texts_are_read_where_they_are_shown():
         made.report.tables["errors_arxiv"]["scope"], made.report.inputs(made.report.tables["errors_arxiv"]["scope"])
     )
     assert scope.descriptions == {"arxiv": TEXTS.format("arxiv")}
+
+
+def test_documents_are_read_where_pictures_are_shown():
+    made = reported(figures={"pictures": {"kind": "pictures", "datasets": ["imdb"]}})
+    shown = made.report.figures["pictures"]["scope"]
+    assert made.report.inputs(shown) == ["results/data/imdb/prepared/test.parquet"]
+    scope = read_scope(json.loads(json.dumps(shown)), made.report.inputs(shown))
+    assert [(name, list(labels)) for name, labels in scope.documents] == [("imdb", ["no", "yes"])]
 
 
 def test_datasets_that_no_run_reads_are_not_described():
