@@ -7,6 +7,7 @@ from typing import Any
 
 from lib.analysis.parameters import ANALYSES
 from lib.attention.parameters import MECHANISMS
+from lib.backbones.state_size import state_bytes
 from lib.core.identity import RunId
 from lib.core.kinds import Axis
 from lib.results.parameters import FIGURES, TABLES, ResultParameters
@@ -152,7 +153,20 @@ class Report:
             "variants": self._variants(stages),
             "published": report.published,
             **({"texts": self._described(shown)} if settings.needs_texts else {}),
+            **({"state_bytes": self._state_bytes(rows, settings.stages_passed()[0])} if settings.needs_state else {}),
             **beside,
+        }
+
+    def _state_bytes(self, rows: Iterable[str], stage: str) -> dict[str, dict[str, int]]:
+        """Return the bytes that each row keeps of a text as long as a dataset's longest, by dataset, at a stage."""
+        graph = self.study.graph
+        return {
+            dataset: {
+                row: state_bytes(graph.backbone_at(row, stage, dataset), graph.max_tokens(row, dataset))
+                for row in rows
+                if graph.passes(row, stage, dataset) and graph.reads_tokens(row, stage, dataset)
+            }
+            for dataset in self.study.experiment.stages[stage].data
         }
 
     def _described(self, names: Collection[str]) -> list[str]:
