@@ -104,7 +104,9 @@ class Scope:
         found = select_grid(self.runs, stage, wanted, [each for each in columns if each != STATE], variants)
         grid = rows.merge(found, on=["dataset", "model"])
         if self.state_bytes:
-            grid[STATE] = [self.state_bytes[dataset].get(row) for dataset, row in zip(grid["dataset"], grid["row"], strict=True)]
+            grid[STATE] = [
+                self.state_bytes[dataset].get(row) for dataset, row in zip(grid["dataset"], grid["row"], strict=True)
+            ]
         return grid
 
     def made_for(self, stage: str, row: str) -> dict[str, str]:

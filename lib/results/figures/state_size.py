@@ -107,7 +107,9 @@ def _draw_models(
             colour, marker = styles[row]
             deviation = scores.loc[row, "std"]
             bar: dict[str, Any] = {"yerr": None if pd.isna(deviation) else deviation, "elinewidth": 0.8}
-            axes.errorbar(sizes[row], scores.loc[row, "mean"], **bar, color=colour, marker=marker, markersize=5, gid=row)
+            axes.errorbar(
+                sizes[row], scores.loc[row, "mean"], **bar, color=colour, marker=marker, markersize=5, gid=row
+            )
     axes.set_xscale("log", base=4)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:,.4g}"))
     axes.minorticks_off()

@@ -12,9 +12,7 @@ from lib.results.scope import Scope
 from lib.results.table import Column, Table
 from lib.results.variants import of_best_variants, searched
 
-NOTE = (
-    "State size: what a model keeps of a text as long as the longest, over all layers and heads, in numbers of 4 bytes. "
-)
+NOTE = "State size: what a model keeps of a text as long as the longest, over all layers and heads, in numbers of 4 bytes. "
 
 
 class Parameters(TableParameters):
@@ -47,7 +45,9 @@ def make(settings: Parameters, scope: Scope) -> Table:
     scope.grid(stage, [score.source])
     runs = of_best_variants(scope, stage, by)
     cells = runs.groupby(["dataset", "row"])
-    places = [(dataset, row) for dataset in scope.stages[stage] for row in scope.models if (dataset, row) in cells.groups]
+    places = [
+        (dataset, row) for dataset in scope.stages[stage] for row in scope.models if (dataset, row) in cells.groups
+    ]
     index = pd.MultiIndex.from_tuples(places, names=["dataset", "row"])
     frame = pd.DataFrame({"dataset": [dataset for dataset, _ in places], "model": [row for _, row in places]})
     if len(scope.stages[stage]) == 1:

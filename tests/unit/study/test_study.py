@@ -1352,7 +1352,7 @@ def test_a_model_may_skip_a_stage_between_two_others():
 
 
 def test_labels_may_be_numbered():
-    made = study(("experiment/datasets/imdb/labels", {"prefix": "v", "count": 3}))
+    made = study(("datasets/imdb/labels", {"prefix": "v", "count": 3}))
     assert made.experiment.datasets["imdb"].labels == ["v0", "v1", "v2"]
     assert made.experiment.datasets["imdb"].preparation.labels == ["v0", "v1", "v2"]
 
