@@ -4,7 +4,7 @@ from lib.attention.cosformer.parameters import Parameters
 
 
 def state_size(parameters: Parameters, tokens: int, head_size: int) -> int:
-    """Return the sums over the keys of 2 d features, and of their products with values: 2 d (d + 1), whatever the length.
+    """Return the sums over the keys of 2 d features, and of their products with values: 2 d (d + 1) numbers.
 
     Args:
         parameters: of the mechanism.

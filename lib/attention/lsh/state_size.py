@@ -4,7 +4,7 @@ from lib.attention.lsh.parameters import Parameters
 
 
 def state_size(parameters: Parameters, tokens: int, head_size: int) -> int:
-    """Return keys and values of the windows that a query meets, in R rounds three chunks of C tokens: 2 min(N, 3 R C) d.
+    """Return keys and values of a query's windows, in R rounds three chunks of C tokens: 2 min(N, 3 R C) d numbers.
 
     Args:
         parameters: of the mechanism.

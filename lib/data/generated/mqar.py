@@ -1,19 +1,19 @@
 """Multi-query associative recall (MQAR) as Zoology publishes it: pairs of key and value, later the keys once more.
 
-A text has `length` words: first its pairs, then blanks, among which every key stands once more, as a query. The label of
-a query is the number of its value; nothing else has a label. Most queries stand near the pairs: of the places that are
-left, 2 words apart, place x = 1, 2, ... is drawn with a probability proportional to x^(power - 1).
+A text has `length` words: first its pairs, then blanks, among which every key stands once more, as a query. The label
+of a query is the number of its value; nothing else has a label. Most queries stand near the pairs: of the places that
+are left, 2 words apart, place x = 1, 2, ... is drawn with a probability proportional to x^(power - 1).
 
 The answer stands nowhere behind the pairs, so an encoder that reads in both directions sees no more of it than a
 language model does.
 
 Source:
     S. Arora et al. 2023, "Zoology: Measuring and Improving Recall in Efficient Language Models", section 4 and
-    `multiquery_ar` of github.com/HazyResearch/zoology (`zoology/data/associative_recall.py`), whose inputs are the same:
-    keys are the first half of the vocabulary without its word 0, the blank; values are the second half; keys and values
-    of a text are distinct. Two things differ. Its answer is one of all words, here it is one of the values. And its
-    random words between queries (`random_non_queries`) may be keys of the text, here they are not, so that every key
-    stands twice in a text.
+    `multiquery_ar` of github.com/HazyResearch/zoology (`zoology/data/associative_recall.py`), whose inputs are the
+    same: keys are the first half of the vocabulary without its word 0, the blank; values are the second half; keys and
+    values of a text are distinct. Two things differ. Its answer is one of all words, here it is one of the values. And
+    its random words between queries (`random_non_queries`) may be keys of the text, here they are not, so that every
+    key stands twice in a text.
 """
 
 import random

@@ -111,7 +111,7 @@ def test_groups_are_equally_frequent_and_no_text_is_in_two_splits():
     parts = made(vocabulary=64, length=32, pairs=[4, 8], documents=1200)
     assert {part: len(rows) for part, rows in parts.items()} == {"train": 1050, "validation": 60, "test": 90}
     for rows in parts.values():
-        assert len({count for count in Counter(row["group"] for row in rows).values()}) == 1
+        assert len(set(Counter(row["group"] for row in rows).values())) == 1
     texts = [row["text"] for rows in parts.values() for row in rows]
     assert len(set(texts)) == len(texts)
     assert RAW_FILES["mqar"]["files"] == {part: [f"{part}.parquet"] for part in ("train", "validation", "test")}

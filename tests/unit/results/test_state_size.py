@@ -43,7 +43,7 @@ def scope(root, datasets=("mqar",), **fields):
     made = [folder for dataset in datasets for folder in folders(root, dataset)]
     usual = {
         "families": FAMILIES,
-        "state_bytes": {dataset: STATE["mqar"] for dataset in datasets},
+        "state_bytes": dict.fromkeys(datasets, STATE["mqar"]),
         "variants": {"recall": RATES},
         "groups": dict.fromkeys(datasets, "group"),
     }
@@ -95,7 +95,7 @@ def test_only_tables_that_show_state_sizes_ask_for_them():
 
 def test_all_seeds_of_the_best_variant_are_kept_and_no_others(tmp_path):
     chosen = of_best_variants(scope(tmp_path), "recall", quantity("validation_accuracy"))
-    assert chosen.groupby("row")["seed"].apply(list).to_dict() == dict.fromkeys(SCORES, [0, 1])
+    assert chosen.groupby("row")["seed"].apply(list).to_dict() == {model: [0, 1] for model in SCORES}
     assert set(chosen.loc[chosen["row"] == "sdpa", "variant"]) == {"learning_rate-0.001"}
 
 
