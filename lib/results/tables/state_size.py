@@ -12,7 +12,7 @@ from lib.results.scope import Scope
 from lib.results.table import Column, Table
 from lib.results.variants import of_best_variants, searched
 
-NOTE = "State size: what a model keeps of a text of the greatest length, over all layers and heads, in numbers of 4 bytes. "
+NOTE = "State size: what a model keeps of a text of the greatest length, over all layers and heads, in float32. "
 
 
 class Parameters(TableParameters):
