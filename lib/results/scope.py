@@ -31,8 +31,8 @@ class Scope:
     """What the groups of a dataset's documents are called."""
     group_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """What each group is called, by its number from 0, where numbers are names and no quantities."""
-    state_bytes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """Bytes that each row keeps of a text as long as a dataset's longest, by dataset and row (`lib.backbones`)."""
+    state_bytes: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
+    """Bytes that a row keeps of a text as long as a dataset's longest, by stage, dataset and row (`lib.backbones`)."""
     variants: Mapping[str, Sequence[Mapping[str, Setting]]] = field(default_factory=dict)
     """Settings of the variants of each stage that has some, in order."""
     reference: str | None = None
@@ -103,10 +103,9 @@ class Scope:
         variants = [variant_name(settings) for settings in self.variants.get(stage, [{}])]
         found = select_grid(self.runs, stage, wanted, [each for each in columns if each != STATE], variants)
         grid = rows.merge(found, on=["dataset", "model"])
-        if self.state_bytes:
-            grid[STATE] = [
-                self.state_bytes[dataset].get(row) for dataset, row in zip(grid["dataset"], grid["row"], strict=True)
-            ]
+        if stage in self.state_bytes:
+            sizes, places = self.state_bytes[stage], zip(grid["dataset"], grid["row"], strict=True)
+            grid[STATE] = [sizes[dataset][row] for dataset, row in places]
         return grid
 
     def made_for(self, stage: str, row: str) -> dict[str, str]:

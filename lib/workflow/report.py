@@ -153,20 +153,25 @@ class Report:
             "variants": self._variants(stages),
             "published": report.published,
             **({"texts": self._described(shown)} if settings.needs_texts else {}),
-            **({"state_bytes": self._state_bytes(rows, settings.stages_passed()[0])} if settings.needs_state else {}),
+            **({"state_bytes": self._state_bytes(rows, datasets)} if settings.needs_state else {}),
             **beside,
         }
 
-    def _state_bytes(self, rows: Iterable[str], stage: str) -> dict[str, dict[str, int]]:
-        """Return the bytes that each row keeps of a text as long as a dataset's longest, by dataset, at a stage."""
+    def _state_bytes(
+        self, rows: Iterable[str], datasets: Mapping[str, Iterable[str]]
+    ) -> dict[str, dict[str, dict[str, int]]]:
+        """Return the bytes that each row keeps of a text as long as a dataset's longest, by stage and dataset."""
         graph = self.study.graph
         return {
-            dataset: {
-                row: state_bytes(graph.backbone_at(row, stage, dataset), graph.max_tokens(row, dataset))
-                for row in rows
-                if graph.passes(row, stage, dataset) and graph.reads_tokens(row, stage, dataset)
+            stage: {
+                name: {
+                    row: state_bytes(graph.backbone_at(row, stage, name), graph.max_tokens(row, name))
+                    for row in rows
+                    if graph.passes(row, stage, name)
+                }
+                for name in entries
             }
-            for dataset in self.study.experiment.stages[stage].data
+            for stage, entries in datasets.items()
         }
 
     def _described(self, names: Collection[str]) -> list[str]:

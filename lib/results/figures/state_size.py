@@ -74,18 +74,18 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
             chance = 1 / group if settings.chance == "group" and group else settings.chance
             if isinstance(chance, float):
                 axes.axhline(100 * chance, linestyle="--", linewidth=1, **BEHIND)
-            sizes = {row: scope.state_bytes[dataset][row] / 1024 for row in scope.models}
+            sizes = {row: size / 1024 for row, size in scope.state_bytes[stage][dataset].items()}
             _draw_models(axes, scores.loc[dataset].xs(group, level="group"), sizes, styles, scope)
             axes.set(xlabel="state size [KiB]", ylim=(-3, 103))
         for axes in axes_of:
             axes.set_ylabel("test accuracy [%]")
-        handles = [
-            legend_entry(row, color=colour, marker=marker, linewidth=1.1, markersize=5)
+        handles = {
+            row: legend_entry(row, color=colour, marker=marker, linewidth=1.1, markersize=5)
             for row, (colour, marker) in styles.items()
-        ]
+        }
         if settings.chance is not None:
-            handles.append(legend_entry("chance", linestyle="--", linewidth=1, color=BEHIND["color"]))
-        legend_beside(figure, handles, [handle.get_label() for handle in handles])
+            handles["chance"] = legend_entry("chance", linestyle="--", linewidth=1, color=BEHIND["color"])
+        legend_beside(figure, [*handles.values()], [*handles])
     return figure
 
 

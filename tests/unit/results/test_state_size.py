@@ -43,7 +43,7 @@ def scope(root, datasets=("mqar",), **fields):
     made = [folder for dataset in datasets for folder in folders(root, dataset)]
     usual = {
         "families": FAMILIES,
-        "state_bytes": dict.fromkeys(datasets, STATE["mqar"]),
+        "state_bytes": {"recall": dict.fromkeys(datasets, STATE["mqar"])},
         "variants": {"recall": RATES},
         "groups": dict.fromkeys(datasets, "group"),
     }
@@ -77,7 +77,7 @@ def test_several_datasets_are_named(tmp_path):
 def test_a_stage_without_variants_needs_no_choice(tmp_path):
     values = {"eval_accuracy": 0.5, "test_accuracy": 0.25}
     made = [write_run(tmp_path, "recall", model, "mqar", **values) for model in ("sdpa", "gru")]
-    shown = scope_of(made, {"recall": ["mqar"]}, ["sdpa", "gru"], state_bytes=STATE)
+    shown = scope_of(made, {"recall": ["mqar"]}, ["sdpa", "gru"], state_bytes={"recall": STATE})
     found = make(TableParameters(kind="state_size", stage="recall"), shown)
     assert found.frame.columns.tolist() == [
         "model", "state_kib", "validation_accuracy_percent", "accuracy_percent",
@@ -102,7 +102,9 @@ def test_all_seeds_of_the_best_variant_are_kept_and_no_others(tmp_path):
 def test_a_run_without_the_score_is_named(tmp_path):
     made = folders(tmp_path)
     write_run(tmp_path, "recall", "gru", "mqar", 1, variant=RATES[0], test_accuracy=0.1)
-    shown = scope_of(made, {"recall": ["mqar"]}, list(SCORES), state_bytes=STATE, variants={"recall": RATES})
+    shown = scope_of(
+        made, {"recall": ["mqar"]}, list(SCORES), state_bytes={"recall": STATE}, variants={"recall": RATES}
+    )
     with pytest.raises(DataError, match=r"gru/mqar/learning_rate-0\.001/seed-1.*eval_accuracy"):
         make(TableParameters(kind="state_size", stage="recall"), shown)
 
