@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, NonNegativeInt, PositiveInt, field_validator
+from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt, field_validator
 
 from lib.core.inputs import expand_range, is_safe_address
 from lib.core.sections import Fraction, Repository, Revision, Section, check
@@ -258,6 +258,21 @@ class Split(Section):
                 yield f"{name} = {value} does nothing with {by}. Leave one of them out"
 
 
+class NumberedLabels(Section):
+    """Names that differ in a number alone, such as v0, v1 and v2."""
+
+    prefix: str = Field(description="What stands before the number.")
+    count: Annotated[int, Field(ge=2)] = Field(description="How many there are, numbered from 0.")
+
+
+def _names(labels: Any) -> Any:
+    """Return the names that numbered labels stand for, and anything else as it is."""
+    if not isinstance(labels, dict):
+        return labels
+    numbered = NumberedLabels.model_validate(labels)
+    return [f"{numbered.prefix}{number}" for number in range(numbered.count)]
+
+
 class Preparation(Reading):
     """What decides which documents of a dataset are kept, and in which split: all that its preparation reads."""
 
@@ -275,9 +290,10 @@ class Preparation(Reading):
     group: str | None = Field(
         None, description="Column of a whole number, such as a distance, by which scores can be grouped."
     )
-    labels: list[str] = Field(
+    labels: Annotated[list[str], BeforeValidator(_names, json_schema_input_type=list[str] | NumberedLabels)] = Field(
         min_length=2,
-        description="Names of the classes, in the order of their numbers; for spans, names for outside and inside.",
+        description="Names of the classes, in the order of their numbers; for spans, names for outside and inside. "
+        "Many that differ in a number alone have `prefix` and `count` instead: `{prefix: v, count: 4096}`.",
     )
     values: dict[str, str | None] = Field(
         default_factory=dict,

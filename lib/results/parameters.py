@@ -54,6 +54,11 @@ class ResultParameters(KindParameters):
         """Return the stages whose runs are read as well, of models that pass them: those of a field `time`."""
         return getattr(self, "time", [])
 
+    @property
+    def needs_state(self) -> bool:
+        """Whether it shows how much of a text models keep, which their backbones must say."""
+        return False
+
     @check
     def _models_are_of_runs(self) -> Iterator[str]:
         if self.reads != "runs" and self.models:

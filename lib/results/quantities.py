@@ -43,6 +43,9 @@ class Quantity:
         return not self.score or self.source.endswith(("loss", "perplexity", "unexplained_variance"))
 
 
+STATE = "state_bytes"
+"""Column of what a model keeps of a text, which is in no record (`lib.results.scope.Scope.state_bytes`)."""
+
 QUANTITIES = {
     "memory": Quantity("peak_memory_mb", "peak_memory_gib", "memory [GiB]", 1 / 1024, 2, 2),
     "minutes": Quantity("seconds_per_epoch", "minutes_per_epoch", "time [min/epoch]", 1 / 60, 3, 2),
@@ -53,9 +56,13 @@ QUANTITIES = {
     "f1": Quantity("test_score", "f1_macro_percent", "F1 [%]", 100, 2, 2, score=True),
     "validation_f1": Quantity("eval_score", "validation_f1_macro_percent", "validation F1 [%]", 100, 2, 2, score=True),
     "accuracy": Quantity("test_accuracy", "accuracy_percent", "accuracy [%]", 100, 2, 2, score=True),
+    "validation_accuracy": Quantity(
+        "eval_accuracy", "validation_accuracy_percent", "validation accuracy [%]", 100, 2, 2, score=True
+    ),
     "sequence_accuracy": Quantity(
         "test_sequence_accuracy", "sequence_accuracy_percent", "sequence accuracy [%]", 100, 2, 2, score=True
     ),
+    "state_size": Quantity(STATE, "state_kib", "state size [KiB]", 1 / 1024, 2, 2),
     "parameters": Quantity("parameters_total", "parameters", "parameters", 1, 0, 0),
     "trained": Quantity("trained_parameters", "trained_parameters", "trained parameters", 1, 0, 0),
     "trained_share": Quantity("trained_share", "trained_percent", "trained [%]", 100, 2, 2),

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from lib.core.search_space import Setting, variant_name
-from lib.results.quantities import Quantity, quantity
+from lib.results.quantities import STATE, Quantity, quantity
 from lib.results.records import load_geometries, load_histories, load_runs, select_grid
 
 
@@ -31,6 +31,8 @@ class Scope:
     """What the groups of a dataset's documents are called."""
     group_names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """What each group is called, by its number from 0, where numbers are names and no quantities."""
+    state_bytes: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
+    """Bytes that a row keeps of a text as long as a dataset's longest, by stage, dataset and row (`lib.backbones`)."""
     variants: Mapping[str, Sequence[Mapping[str, Setting]]] = field(default_factory=dict)
     """Settings of the variants of each stage that has some, in order."""
     reference: str | None = None
@@ -86,7 +88,8 @@ class Scope:
 
         Args:
             stage: name of the stage.
-            columns: columns that each run needs a value in, unless it has no training loop.
+            columns: columns that each run needs a value in, unless it has no training loop; the state size of its
+                model, which is in no record, is there if the scope knows it.
             models: rows; None = all that pass the stage.
 
         Raises:
@@ -100,8 +103,12 @@ class Scope:
         rows = pd.DataFrame(cells, columns=["row", "dataset", "model"])
         wanted = {dataset: rows["model"][rows["dataset"] == dataset].unique() for dataset in self.stages[stage]}
         variants = [variant_name(settings) for settings in self.variants.get(stage, [{}])]
-        found = select_grid(self.runs, stage, wanted, list(columns), variants)
-        return rows.merge(found, on=["dataset", "model"])
+        found = select_grid(self.runs, stage, wanted, [each for each in columns if each != STATE], variants)
+        grid = rows.merge(found, on=["dataset", "model"])
+        if stage in self.state_bytes:
+            sizes, places = self.state_bytes[stage], zip(grid["dataset"], grid["row"], strict=True)
+            grid[STATE] = [sizes[dataset][row] for dataset, row in places]
+        return grid
 
     def made_for(self, stage: str, row: str) -> dict[str, str]:
         """Return the shown datasets on which a row has runs of a stage, each with the model that names them."""

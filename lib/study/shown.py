@@ -6,6 +6,7 @@ Names lead somewhere and runs can be derived here (`lib.study.names`, `lib.study
 from collections.abc import Iterator, Mapping, Sequence
 
 from lib.analysis.parameters import AnalysisParameters
+from lib.backbones.state_size import says_state_size
 from lib.results.parameters import ResultParameters
 from lib.study.graph import Graph
 from lib.study.relations import SEARCHED
@@ -16,7 +17,7 @@ def unshowable(graph: Graph, report: Report) -> Iterator[str]:
     """Yield what a report cannot show of its study, each with its place."""
     yield from _analyses(graph, report)
     for place, settings in report.results():
-        for relation in (_models, _published, _reference, _training, _geometry, _searches, _predictions):
+        for relation in (_models, _published, _reference, _training, _geometry, _state, _searches, _predictions):
             yield from (f"{place}{problem}" for problem in relation(graph, report, settings))
 
 
@@ -203,6 +204,18 @@ def _geometry(graph: Graph, report: Report, settings: ResultParameters) -> Itera
                     yield (
                         f".models: {model} has a backbone of kind {backbone.kind}, which has no separate queries "
                         "and keys to measure. Name the other models"
+                    )
+
+
+def _state(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+    for stage in settings.stages_passed() if settings.needs_state else []:
+        for model in [each for each in settings.models or graph.experiment.models if graph.passes(each, stage)]:
+            for backbone in [graph.backbone_at(model, stage, entry) for entry in graph.entries(model, stage)]:
+                if not says_state_size(backbone):
+                    yield (
+                        f".models: shows how much of a text models keep, but the backbone of {model}, of kind "
+                        f"{backbone.kind}, does not say it. Name the other models, or add a module state_size to its "
+                        "folder"
                     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from lib.analysis.parameters import ANALYSES
 from lib.attention.parameters import MECHANISMS
+from lib.backbones.state_size import state_bytes
 from lib.core.identity import RunId
 from lib.core.kinds import Axis
 from lib.results.parameters import FIGURES, TABLES, ResultParameters
@@ -155,7 +156,25 @@ class Report:
             "variants": self._variants(stages),
             "published": report.published,
             **({"texts": self._described(shown)} if settings.needs_texts else {}),
+            **({"state_bytes": self._state_bytes(rows, datasets)} if settings.needs_state else {}),
             **beside,
+        }
+
+    def _state_bytes(
+        self, rows: Iterable[str], datasets: Mapping[str, Iterable[str]]
+    ) -> dict[str, dict[str, dict[str, int]]]:
+        """Return the bytes that each row keeps of a text as long as a dataset's longest, by stage and dataset."""
+        graph = self.study.graph
+        return {
+            stage: {
+                name: {
+                    row: state_bytes(graph.backbone_at(row, stage, name), graph.max_tokens(row, name))
+                    for row in rows
+                    if graph.passes(row, stage, name)
+                }
+                for name in entries
+            }
+            for stage, entries in datasets.items()
         }
 
     def _described(self, names: Collection[str]) -> list[str]:

@@ -25,8 +25,8 @@ class Parameters(TableParameters):
         min_length=1,
         description="What it shows of each run, or of the runs of each stage: `memory`, `minutes` (of an epoch), "
         "`total_minutes`, `hours`, `lora_rank`, `loss`, `f1` (macro-F1; of spans, that of characters), "
-        "`validation_f1`, `accuracy`, `sequence_accuracy`, `parameters`, `trained` (weights), `trained_share`, "
-        "`epochs`, or a metric of the record.",
+        "`validation_f1`, `accuracy`, `validation_accuracy`, `sequence_accuracy`, `parameters`, `trained` (weights), "
+        "`trained_share`, `epochs`, `state_size` (what a model keeps of a text), or a metric of the record.",
     )
 
     @check
@@ -38,6 +38,11 @@ class Parameters(TableParameters):
     def _columns_are_of_its_stages(self) -> Iterator[str]:
         if isinstance(self.columns, dict) and set(self.columns) != set(stages := self.stages_passed()):
             yield f"columns are of {', '.join(self.columns)}, not of {', '.join(stages)}. Give each stage its columns"
+
+    @property
+    def needs_state(self) -> bool:
+        """See the base."""
+        return any("state_size" in self.columns_of(stage) for stage in self.stages_passed())
 
     def columns_of(self, stage: str) -> list[str]:
         """Return what it shows of the runs of a stage."""

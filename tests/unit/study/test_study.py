@@ -243,6 +243,18 @@ BAD = {
     ),
     "a repeated label": ([("experiment/datasets/imdb/labels", ["a", "a"])], "datasets.imdb.labels.*repeat a name"),
     "one label": ([("experiment/datasets/imdb/labels", ["a"])], "datasets.imdb.labels.*at least 2"),
+    "one numbered label": (
+        [("experiment/datasets/imdb/labels", {"prefix": "v", "count": 1})],
+        "datasets.imdb.labels.*greater than or equal to 2",
+    ),
+    "numbered labels without a prefix": (
+        [("experiment/datasets/imdb/labels", {"count": 2})],
+        "datasets.imdb.labels.*prefix",
+    ),
+    "a state size that nobody knows": (
+        [("report/tables", {"x": {"stage": "finetune", "columns": ["state_size"]}})],
+        "tables.x.models: shows how much of a text models keep, but the backbone of tfidf, of kind tfidf, does not say",
+    ),
     "no seed": ([("experiment/seeds", [])], "experiment.seeds"),
     "a seed twice": (
         [("experiment/seeds", [1, 2, 1])],
@@ -1345,6 +1357,12 @@ def test_a_model_may_skip_a_stage_between_two_others():
     graph = study(("models/sdpa/skip", ["tapt"])).graph
     assert graph.parent_stage("sdpa", "finetune") == "pretrain"
     assert graph.parent_dataset("finetune", "pretrain", "imdb") == "wikipedia"
+
+
+def test_labels_may_be_numbered():
+    made = study(("datasets/imdb/labels", {"prefix": "v", "count": 3}))
+    assert made.experiment.datasets["imdb"].labels == ["v0", "v1", "v2"]
+    assert made.experiment.datasets["imdb"].preparation.labels == ["v0", "v1", "v2"]
 
 
 def test_a_model_may_change_its_mechanism_where_weights_fit():

@@ -1,0 +1,115 @@
+"""Accuracy against how much of a text models keep."""
+
+from typing import Any, ClassVar, Literal
+
+import matplotlib.style
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+from pydantic import Field
+
+from lib.core.sections import Fraction
+from lib.results.parameters import FigureParameters
+from lib.results.predictions import accuracy_by_group
+from lib.results.scope import Scope
+from lib.results.style import BEHIND, STYLE, colours_and_markers, legend_beside, legend_entry, panel_grid
+from lib.results.variants import of_best_variants
+
+PANEL_INCHES = (3.6, 3.1)
+
+
+class Parameters(FigureParameters):
+    """Accuracy on test against the state size of models, one panel per dataset and number in its `group`."""
+
+    needs_predictions: ClassVar[bool] = True
+    needs_classes: ClassVar[bool] = True
+    needs_groups: ClassVar[bool] = True
+    takes_variants: ClassVar[Literal["any"]] = "any"
+
+    kind: Literal["state_size"]
+    stage: str = Field(description="Stage whose accuracy is drawn.")
+    label: str | None = Field(
+        None, description="What the number in the group counts, such as `pairs`; null = the name of its column."
+    )
+    by: str = Field(
+        "validation_accuracy",
+        description="The score on validation whose highest mean over the seeds chooses a row's variant, if the stage "
+        "has variants.",
+    )
+    chance: Fraction | Literal["group"] | None = Field(
+        None,
+        description="Accuracy of guessing, drawn as a dashed line; `group`: one over the number in the group, that of "
+        "guessing among as many answers.",
+    )
+
+    @property
+    def needs_state(self) -> bool:
+        """See the base."""
+        return True
+
+
+def draw(settings: Parameters, scope: Scope) -> Figure:
+    """Draw accuracy on test against the state size on a logarithmic axis, one panel per dataset and group.
+
+    Points are means over the seeds of the variant that validation chose; a bar spans one standard deviation to either
+    side where there is more than one seed. A line joins the models of a family in the order of their state sizes.
+    """
+    stage = settings.stage
+    scores = accuracy_by_group(of_best_variants(scope, stage, scope.quantity(settings.by, stage)))
+    datasets = scope.stages[stage]
+    panels = [
+        (dataset, group)
+        for dataset in datasets
+        if dataset in scores.index.unique("dataset")
+        for group in sorted(scores.loc[dataset].index.unique("group"))
+    ]
+    styles = colours_and_markers(scope.families)
+    with matplotlib.style.context(STYLE):
+        figure, axes_of = panel_grid(len(panels), PANEL_INCHES)
+        for axes, (dataset, group) in zip(axes_of, panels, strict=True):
+            name = scope.group_names[dataset][group] if dataset in scope.group_names else group
+            title = f"{name} {settings.label or scope.groups[dataset]}"
+            axes.set_title(title if len(datasets) == 1 else f"{dataset}: {title}")
+            chance = 1 / group if settings.chance == "group" and group else settings.chance
+            if isinstance(chance, float):
+                axes.axhline(100 * chance, linestyle="--", linewidth=1, **BEHIND)
+            sizes = {row: size / 1024 for row, size in scope.state_bytes[stage][dataset].items()}
+            _draw_models(axes, scores.loc[dataset].xs(group, level="group"), sizes, styles, scope)
+            axes.set(xlabel="state size [KiB]", ylim=(-3, 103))
+        for axes in axes_of:
+            axes.set_ylabel("test accuracy [%]")
+        handles = {
+            row: legend_entry(row, color=colour, marker=marker, linewidth=1.1, markersize=5)
+            for row, (colour, marker) in styles.items()
+        }
+        if settings.chance is not None:
+            handles["chance"] = legend_entry("chance", linestyle="--", linewidth=1, color=BEHIND["color"])
+        legend_beside(figure, [*handles.values()], [*handles])
+    return figure
+
+
+def _draw_models(
+    axes: Axes,
+    scores: pd.DataFrame,
+    sizes: dict[str, float],
+    styles: dict[str, tuple[str, str]],
+    scope: Scope,
+) -> None:
+    """Draw a point per model, and a line through the models of each family."""
+    for family in dict.fromkeys(scope.families.values()):
+        rows = [row for row in scope.models if scope.families[row] == family and row in scores.index]
+        rows.sort(key=sizes.__getitem__)
+        if len(rows) > 1:
+            colour = styles[rows[0]][0]
+            axes.plot([sizes[row] for row in rows], scores.loc[rows, "mean"], color=colour, linewidth=0.8, alpha=0.6)
+        for row in rows:
+            colour, marker = styles[row]
+            deviation = scores.loc[row, "std"]
+            bar: dict[str, Any] = {"yerr": None if pd.isna(deviation) else deviation, "elinewidth": 0.8}
+            axes.errorbar(
+                sizes[row], scores.loc[row, "mean"], **bar, color=colour, marker=marker, markersize=5, gid=row
+            )
+    axes.set_xscale("log", base=4)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: f"{size:,.4g}"))
+    axes.minorticks_off()

@@ -1,0 +1,69 @@
+"""State sizes of backbones, against the states that their layers hand on."""
+
+import importlib
+
+import pytest
+import torch
+
+from lib.attention.parameters import MECHANISMS
+from lib.backbones.parameters import BACKBONES
+from lib.backbones.state_size import says_state_size, state_bytes
+
+WIDTH = 16
+
+
+def encoder(**values):
+    sizes = {"kind": "encoder", "hidden_size": 64, "num_hidden_layers": 3, "num_attention_heads": 4}
+    mechanism = MECHANISMS.parse(values.pop("mechanism", {"kind": "sdpa"}))
+    return BACKBONES.parse(sizes | values).with_mechanism(mechanism)
+
+
+def model(parameters):
+    """Return the model of these parameters, without a head."""
+    tokenizer = type("Tokenizer", (), {"pad_token_id": 0, "__len__": lambda self: 20})()
+    backbone = BACKBONES.load(parameters.kind, "backbone").Backbone(parameters, seed=1)
+    return backbone.model_class(backbone.config(tokenizer, {})).eval()
+
+
+def test_an_encoder_keeps_what_its_mechanism_keeps_in_each_layer_and_head():
+    assert state_bytes(encoder(), 100) == 4 * 3 * 4 * 2 * 100 * 16
+    assert state_bytes(encoder(mechanism={"kind": "favor", "nb_features": 32}), 100) == 4 * 3 * 4 * 32 * 17
+    assert state_bytes(encoder(num_key_value_heads=1), 100) == 4 * 3 * 2 * 100 * 16
+
+
+@pytest.mark.parametrize("cell", ["rnn", "gru", "lstm"])
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_a_recurrent_encoder_keeps_the_states_of_its_cells(cell, bidirectional):
+    values = {"cell": cell, "hidden_size": WIDTH, "num_hidden_layers": 2, "bidirectional": bidirectional}
+    parameters = BACKBONES.parse({"kind": "recurrent", **values})
+    kept = 0
+    for layer in model(parameters).layers:
+        _, states = layer(torch.zeros(1, 30, WIDTH))
+        kept += sum(state.numel() for state in (states if isinstance(states, tuple) else (states,)))
+    assert state_bytes(parameters, 30) == state_bytes(parameters, 3000) == 4 * kept
+
+
+def test_a_state_space_encoder_keeps_the_states_of_both_scans_and_what_its_convolution_sees(monkeypatch):
+    values = {"hidden_size": WIDTH, "num_hidden_layers": 2, "head_size": 8, "state_size": 5, "chunk_size": 4}
+    parameters, kept, stack = BACKBONES.parse({"kind": "ssm", **values}), [], torch.stack
+    module = importlib.import_module("lib.backbones.ssm.scan")
+
+    def spy(states, dimension):
+        kept.append(states[-1][0].numel())
+        return stack(states, dimension)
+
+    network = model(parameters)
+    monkeypatch.setattr(module.torch, "stack", spy)
+    network(torch.ones(1, 12, dtype=torch.long), torch.ones(1, 12, dtype=torch.long))
+    assert len(kept) == 2 * 2  # layers and directions
+    convolution = network.layers[0].mixer.conv1d if hasattr(network.layers[0], "mixer") else None
+    width, reach = (32 + 4 * 5, 7) if convolution is None else (convolution.in_channels, *convolution.kernel_size)
+    assert state_bytes(parameters, 12) == 4 * (sum(kept) + 2 * (reach - 1) * width)
+
+
+def test_backbones_that_do_not_say_it_are_known():
+    assert says_state_size(encoder())
+    assert not says_state_size(BACKBONES.parse({"kind": "tfidf"}))
+    published = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    published |= {"intermediate_size": 32, "max_position_embeddings": 64}
+    assert not says_state_size(BACKBONES.parse({"kind": "pretrained", "architecture": published}))
