@@ -107,7 +107,7 @@ def reliance():
                 quantities = {"f1": 0.7 - 0.1 * place, "probability": 0.6 - 0.1 * place} if amount else {}
                 quantities |= {"fall": 0.25} | ({"fall_minus_random": 0.125} if measure != "random" else {})
                 if measure == "gradient":
-                    quantities |= {"fall_minus_tfidf": -0.0625}
+                    quantities |= {"fall_minus_tfidf": -0.06}
                     quantities |= {"shared_with_tfidf": 0.3} if amount and change == "removed" else {}
                 for quantity, value in quantities.items():
                     ends = {"value": value, "low": value - 0.05, "high": value + 0.05}
@@ -338,7 +338,7 @@ def test_a_word_has_one_static_place_and_a_contextual_one_per_document():
             "reliance",
             [
                 "| sdpa      | whole document       |           75.0 |     80.0 |",
-                "25.0 [20.0, 30.0] | 12.5 [7.5, 17.5] | -6.2 [-11.2, -1.2] | 25.0 [20.0, 30.0] | 70 60 50   |",
+                "25.0 [20.0, 30.0] | 12.5 [7.5, 17.5] | -6.0 [-11.0, -1.0] | 25.0 [20.0, 30.0] | 70 60 50   |",
                 "F1 and words shared with TF-IDF in % at 10 %, 50 %, 3 words.",
             ],
         ),
