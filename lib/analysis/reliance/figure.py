@@ -43,7 +43,7 @@ def draw(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:
         size = (PANEL[0] * len(PANELS) + 1.6, PANEL[1] * len(families) + 0.3)
         figure = Figure(figsize=size, layout="constrained")
         grid = figure.subplots(len(families), len(PANELS), squeeze=False, sharex=True, sharey=True)
-        for line, model in zip(grid, families, strict=True):
+        for row, (line, model) in enumerate(zip(grid, families, strict=True)):
             for axes, (quantity, change) in zip(line, PANELS, strict=True):
                 now = curves[(curves["model"] == model) & (curves["quantity"] == quantity)]
                 whole = 100 * now.loc[now["measure"] == "none", "value"].iloc[0]
@@ -54,9 +54,9 @@ def draw(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:
                         _draw_line(axes, 100 * part.loc[amounts, ["value", "low", "high"]], measure, place)
                 axes.set_xticks(range(len(amounts)), [_named(amount) for amount in amounts])
                 axes.set(ylim=(0, 103), ylabel=QUANTITIES[quantity])
-                if line is grid[0]:
+                if row == 0:
                     axes.set_title(CHANGES[change], fontsize=8)
-                if line is grid[-1]:
+                if row == len(families) - 1:
                     axes.set_xlabel("words")
             line[0].annotate(model, (0, 1), (-30, 14), xycoords="axes fraction", textcoords="offset points", fontsize=8)
         found = {

@@ -338,7 +338,7 @@ def test_a_word_has_one_static_place_and_a_contextual_one_per_document():
             "reliance",
             [
                 "| sdpa      | whole document       |           75.0 |     80.0 |",
-                "25.0 [20.0, 30.0] | 12.5 [7.5, 17.5] | -6.0 [-11.0, -1.0] | 25.0 [20.0, 30.0] | 70 60 50   |",
+                "25.0 [20.0, 30.0] | 12.5 [7.5, 17.5] | -6.0 [-11.0, -1.0] | 25.0 [20.0, 30.0] | 70 60 50     |",
                 "F1 and words shared with TF-IDF in % at 10 %, 50 %, 3 words.",
             ],
         ),
@@ -388,6 +388,8 @@ def test_words_that_look_like_numbers_or_nothing_stay_words(tmp_path):
 def test_curves_of_each_measure_stand_beside_the_whole_document():
     figure = draw("reliance", reliance())
     assert len(figure.axes) == 2 * 4
+    assert titles(figure)[:2] == ["strongest words removed", "strongest words alone"]
+    assert figure.axes[-1].get_xlabel() == "words"
     removed = lines(figure.axes[0])
     assert removed["whole document"][:, 1] == pytest.approx(80)
     assert removed["gradient"][:, 1] == pytest.approx([70, 60, 50])

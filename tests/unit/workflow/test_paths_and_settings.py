@@ -862,7 +862,7 @@ def test_words_of_tfidf_stand_beside_those_of_the_models_if_the_study_has_such_a
     assert len(inputs["tokens"]) == len(inputs["tokenizers"]) == 1
     assert made.report.analysis_look("words")["families"] == [("sdpa", "sdpa"), ("tfidf", "tfidf")]
     assert made.report.analysis_settings("words")["options"]["labels"] == ["no", "yes"]
-    without = analyses(("models/tfidf", DELETE), ("report/baseline", None), words=RELIANCE)
+    without = analyses(("models/tfidf", DELETE), words=RELIANCE)
     assert without.report.analysis_beside("words") == []
     assert "texts" not in without.report.analysis_inputs("words")
 
