@@ -1,15 +1,17 @@
 """Analyse what the models of finished runs do inside, and write it as a table.
 
 python scripts/analyse.py --analysis '{"kind": "heads", "options": {"documents": 200}}' --runs FOLDER ...
-    --tokenizers FOLDER ... --tokens FOLDER ... --out FILE
+    --tokenizers FOLDER ... --tokens FOLDER ... [--beside FOLDER --beside-texts FILE] --out FILE
 
-Runs, their tokenisers and the tokens of the documents that their models read are in the same order. The table has a
-column `model`, then those of `lib.analysis.<kind>.computation`.
+Runs, their tokenisers and the tokens of the documents that their models read are in the same order. A run beside them
+leaves no model, but a classifier that is fitted again to its texts; it reads the documents of the first run. The table
+has a column `model`, then those of `lib.analysis.<kind>.computation`.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import sys
 from collections.abc import Sequence
@@ -20,7 +22,7 @@ from lib.analysis.parameters import ANALYSES
 from lib.core import program
 
 if TYPE_CHECKING:
-    from lib.analysis.subject import Subject
+    from lib.analysis.subject import Subject, TextSubject
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -34,13 +36,18 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--runs", required=True, nargs="+", metavar="FOLDER", help="folder of each run")
     parser.add_argument("--tokenizers", required=True, nargs="+", metavar="FOLDER", help="tokeniser of each run")
     parser.add_argument("--tokens", required=True, nargs="+", metavar="FOLDER", help="tokenised split for each run")
+    parser.add_argument("--beside", metavar="FOLDER", help="run of a classifier of texts, which is a row, too")
+    parser.add_argument("--beside-texts", metavar="FILE", help="prepared documents that it is fitted to")
     parser.add_argument("--out", required=True, metavar="FILE", help="table to write, as CSV")
     arguments = parser.parse_args(argv)
     computation = ANALYSES.load(arguments.analysis["kind"], "computation")
-    frames = []
-    for places in zip(arguments.runs, arguments.tokenizers, arguments.tokens, strict=True):
-        subject = load_subject(*places)
-        frame = computation.analyse(subject, **arguments.analysis["options"])
+    places = list(zip(arguments.runs, arguments.tokenizers, arguments.tokens, strict=True))
+    frames, options = [], arguments.analysis["options"]
+    beside = load_beside(arguments.beside, arguments.beside_texts, *places[0][1:]) if arguments.beside else None
+    if beside:
+        options = options | {"beside": beside.classifier}
+    for subject in itertools.chain((load_subject(*place) for place in places), [beside] if beside else []):
+        frame = computation.analyse(subject, **options)
         frame.insert(0, "model", subject.name)
         frames.append(frame)
     write_text(arguments.out, pd.concat(frames).to_csv(index=False, float_format="%.6g", lineterminator="\n"))
@@ -59,6 +66,33 @@ def load_subject(folder: str, tokenizer: str, tokens: str) -> Subject:
     parts = assemble(run)
     load_trained = functools.partial(parts.backbone.load_weights, folder=Path(folder) / MODEL)
     return Subject(run.model, run.dataset, run.seed, parts.tokenizer, load_tokens(tokens), parts.model, load_trained)
+
+
+def load_beside(folder: str, texts: str, tokenizer: str, tokens: str) -> TextSubject:
+    """Return the classifier of a run that reads texts, fitted again, with the documents of a tokenised split.
+
+    Args:
+        folder: of the run.
+        texts: prepared documents that it is fitted to.
+        tokenizer: of the documents.
+        tokens: the tokenised split.
+    """
+    import pandas as pd
+
+    from lib.analysis.subject import TextSubject
+    from lib.backbones.parameters import BACKBONES
+    from lib.core.files import read_mapping
+    from lib.core.record import CONFIG
+    from lib.data.tokenizer import TextTokenizer
+    from lib.data.tokens import load_tokens
+    from lib.study.run import RunSettings
+
+    run = program.read_settings(RunSettings, read_mapping(Path(folder) / CONFIG))
+    classifier = BACKBONES.load(run.backbone.kind, "backbone").Backbone(run.backbone, seed=run.seed)
+    documents = pd.read_parquet(texts, columns=["text", "label"])
+    classifier.fit(documents["text"], documents["label"])
+    split = load_tokens(tokens)
+    return TextSubject(run.model, run.dataset, run.seed, TextTokenizer.load(tokenizer).backend, split, classifier)
 
 
 if __name__ == "__main__":

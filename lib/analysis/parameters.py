@@ -15,6 +15,13 @@ class AnalysisParameters(KindParameters):
     """What a backbone must be able to do."""
     needs_labels: ClassVar[bool] = False
     """Whether documents must have a label each; the computation then takes the names of the classes as `labels`."""
+    needs_single_tokens: ClassVar[bool] = True
+    """Whether it looks at states of single tokens."""
+    needs_task: ClassVar[str | None] = None
+    """Kind of the task that the models must have learnt; None = any."""
+    beside: ClassVar[str | None] = None
+    """Kind of a backbone that learns from texts in one go. The first such model that passes the stage, if there is one,
+    is a row of its own; the computation takes it as `beside`."""
     tries: ClassVar[tuple[str, ...]] = ()
     """Attention mechanisms that it computes with, whatever the models have."""
 

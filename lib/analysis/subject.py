@@ -7,6 +7,7 @@ from typing import NamedTuple
 from datasets import Dataset
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from lib.backbones.contract import TextClassifier
 from lib.core.errors import DataError
 
 BEFORE, AFTER = "before", "after"
@@ -59,3 +60,18 @@ class Subject(NamedTuple):
             ids if len(ids) <= length else [*ids[: length - 1], ids[-1] if ids[-1] == end else ids[length - 1]]
             for ids in texts
         ]
+
+
+class TextSubject(NamedTuple):
+    """A model that classifies texts, beside models that read tokens: it reads the words of their documents."""
+
+    name: str
+    """Row of the tables."""
+    dataset: str
+    seed: int
+    tokenizer: PreTrainedTokenizerBase
+    """By which the documents were tokenised."""
+    tokens: Dataset
+    """As `Subject.tokens`."""
+    classifier: TextClassifier
+    """Fitted as in its run."""

@@ -6,7 +6,7 @@ import pandas as pd
 
 from lib.core.errors import DataError
 
-TEXT_COLUMNS = ["query_token", "key_token", "document", "label", "word"]
+TEXT_COLUMNS = ["query_token", "key_token", "document", "label", "word", "prediction"]
 TIMES = {"before": "drawn weights", "after": "after training"}
 """Values of the column `when`, and what figures call them."""
 

@@ -13,7 +13,9 @@ from lib.core.errors import DataError
 from lib.data.labels import IGNORED
 
 
-def pad_ids(rows: Sequence[Sequence[int]], length: int, pad_token_id: int) -> tuple[torch.Tensor, torch.Tensor]:
+def pad_ids(
+    rows: Sequence[Sequence[int] | np.ndarray], length: int, pad_token_id: int
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Return `rows`, padded on the right.
 
     Args:

@@ -33,6 +33,13 @@ def analysed_models(graph: Graph, analysis: AnalysisParameters) -> list[str]:
     return analysis.models or [model for model in passing if _obstacle(graph, analysis, model) is None]
 
 
+def model_beside(graph: Graph, analysis: AnalysisParameters) -> str | None:
+    """Return the model that learns from texts and stands beside those analysed: the first that passes the stage."""
+    place = (analysis.stage, analysed_dataset(graph, analysis))
+    passing = (model for model, *where in graph.places if tuple(where) == place)
+    return next((model for model in passing if graph.backbone_at(model, *place).kind == analysis.beside), None)
+
+
 def _obstacle(graph: Graph, analysis: AnalysisParameters, model: str) -> str | None:
     """Return why an analysis cannot look at a model that passes its stage; None = it can."""
     stage, dataset = analysis.stage, analysed_dataset(graph, analysis)
@@ -40,10 +47,12 @@ def _obstacle(graph: Graph, analysis: AnalysisParameters, model: str) -> str | N
     reach = backbone.longest()
     if analysis.needs not in backbone.abilities:
         return f"{model} has a backbone of kind {backbone.kind}, which gives no {analysis.needs.replace('_', ' ')}"
-    if not backbone.per_token:
+    if analysis.needs_single_tokens and not backbone.per_token:
         return f"{model} has a backbone of kind {backbone.kind}, which gives no states of single tokens"
     if not graph.trains(model, stage, dataset):
         return f"{model} does not train at {stage}, which therefore leaves no model of it"
+    if analysis.needs_task not in (None, task := graph.work(model, stage, dataset).task.kind):
+        return f"{model} learns {task} at {stage}, but the analysis needs {analysis.needs_task}"
     if lacking := graph.work(model, stage, dataset).lack_of_model:
         return f"{model} cannot be looked at, since {stage} {lacking}"
     if reach is not None and analysis.tokens_needed is not None and analysis.tokens_needed > reach:

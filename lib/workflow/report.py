@@ -12,7 +12,7 @@ from lib.core.identity import RunId
 from lib.core.kinds import Axis
 from lib.results.parameters import FIGURES, TABLES, ResultParameters
 from lib.study.runs import Run, as_json
-from lib.study.shown import analysed_dataset, analysed_models, shown_entries
+from lib.study.shown import analysed_dataset, analysed_models, model_beside, shown_entries
 from lib.study.study import Study
 from lib.workflow.corpora import Corpora
 from lib.workflow.digests import code_digest
@@ -201,6 +201,22 @@ class Report:
         seed = graph.seeds_of(settings.stage, dataset)[0]
         return [self.runs[RunId(settings.stage, model, dataset, seed)] for model in dict.fromkeys(models)]
 
+    def beside(self, name: str) -> Run | None:
+        """Return the run of the model that learns from texts and stands beside those analysed, if there is one."""
+        settings, graph = self.study.report.analyses[name], self.study.graph
+        if (model := model_beside(graph, settings)) is None:
+            return None
+        dataset = analysed_dataset(graph, settings)
+        owner = graph.owner(model, settings.stage, dataset)
+        return self.runs[RunId(settings.stage, owner, dataset, graph.seeds_of(settings.stage, dataset)[0])]
+
+    def analysis_beside(self, name: str) -> list[str]:
+        """Return the arguments of the program that name the model beside: its folder, and what it is fitted to."""
+        if (run := self.beside(name)) is None:
+            return []
+        texts = self.corpora.documents(run.fitted_to, "train")
+        return ["--beside", self.paths.folder(run.id), "--beside-texts", texts]
+
     def analysis_settings(self, name: str) -> dict[str, Any]:
         """Return what an analysis computes: its kind, and the settings that its kind reads."""
         settings = self.study.report.analyses[name]
@@ -214,12 +230,15 @@ class Report:
         """Return what an analysis reads of each run: its settings and record, its tokeniser, documents."""
         runs = self.analysed(name)
         split = "validation" if runs[0].id.dataset in self.study.experiment.corpora else "test"
-        return {
-            "configs": [self.paths.config(run.id) for run in runs],
-            "records": [self.paths.record(run.id) for run in runs],
+        beside = self.beside(name)
+        read = [*runs, *([beside] if beside else [])]
+        inputs = {
+            "configs": [self.paths.config(run.id) for run in read],
+            "records": [self.paths.record(run.id) for run in read],
             "tokenizers": [self.paths.tokenizer(str(run.tokenizer)) for run in runs],
             "tokens": [self.paths.tokens(run.id.dataset, str(run.reading), split) for run in runs],
         }
+        return inputs | ({"texts": [self.corpora.documents(beside.fitted_to, "train")]} if beside else {})
 
     def analysis_code(self, name: str) -> str:
         """Return the digest of the code that an analysis executes; that of its models counts in their runs."""
@@ -230,5 +249,7 @@ class Report:
 
     def analysis_look(self, name: str) -> dict[str, Any]:
         """Return how an analysis is shown: its kind, and models with their families, which colour them."""
-        families = {run.id.model: run.backbone.family for run in self.analysed(name)}
+        beside = self.beside(name)
+        shown = [*self.analysed(name), *([beside] if beside else [])]
+        families = {run.id.model: run.backbone.family for run in shown}
         return {"kind": self.study.report.analyses[name].kind, "families": list(families.items())}

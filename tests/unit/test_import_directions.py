@@ -41,7 +41,8 @@ ALLOWED = {
         "results",
     },  # their settings only, without torch
     "training": {"core", "attention", "data", "evaluation", "backbones", "tasks", "study"},
-    "analysis": {"core", "attention", "backbones", "results"},  # of results the style of figures, and tables
+    # Of results the style of figures, and tables.
+    "analysis": {"core", "attention", "backbones", "data", "evaluation", "results"},
     "workflow": {"core", "analysis", "attention", "backbones", "data", "tasks", "results", "study"},
     "advice": {
         "core",

@@ -21,12 +21,13 @@ for name, analysis in plan.study.report.analyses.items():
             name=name,
             analysis=as_json(plan.report.analysis_settings(name)),
             runs=[plan.paths.folder(run.id) for run in plan.report.analysed(name)],
+            beside=plan.report.analysis_beside(name),
             code=plan.report.analysis_code(name),
         message:
             "analysis {params.name}"
         shell:
             "{params.command:analyse} --analysis {params.analysis:q} --runs {params.runs}"
-            " --tokenizers {input.tokenizers} --tokens {input.tokens} --out {output} > {log} 2>&1"
+            " --tokenizers {input.tokenizers} --tokens {input.tokens} {params.beside} --out {output} > {log} 2>&1"
 
     rule:
         name:

@@ -143,6 +143,16 @@ def test_distillation_is_classification(published):
     assert runs_of(found, "finetune", "student")[0].teacher.model == "teacher"
 
 
+def test_the_analysis_of_words_takes_it():
+    changes = [
+        ("backbones/segments", SEGMENTS),
+        ("models/segments", ROW | {"changes": {"finetune": {"backbone": "segments"}}}),
+    ]
+    report = {"report": {"analyses": {"looks": {"kind": "reliance", "stage": "finetune", "dataset": "imdb"}}}}
+    found = study(*changes, layers=[("report", report)])
+    assert "segments" in {run.id.model for run in Plan(found).report.analysed("looks")}
+
+
 @pytest.mark.parametrize("kind", ["gradients", "attention_maps"])
 def test_analyses_of_tokens_leave_it_out(kind):
     changes = [

@@ -870,6 +870,30 @@ def test_an_analysis_reads_what_its_runs_left_and_documents_that_none_was_traine
     assert made.report.analysis_inputs("maps")["tokens"] == ["results/data/wikipedia/tokens/wordpiece/validation"]
 
 
+RELIANCE = {"kind": "reliance", "stage": "finetune", "dataset": "arxiv", "models": ["sdpa"]}
+
+
+def test_words_of_tfidf_stand_beside_those_of_the_models_if_the_study_has_such_a_row():
+    made = analyses(words=RELIANCE)
+    assert [run.id for run in made.report.analysed("words")] == [key("finetune", "sdpa", "arxiv")]
+    folder, texts = f"{FIRST}/finetune/tfidf/arxiv/seed-1", "results/data/arxiv/prepared/train.parquet"
+    assert made.report.analysis_beside("words") == ["--beside", folder, "--beside-texts", texts]
+    inputs = made.report.analysis_inputs("words")
+    assert inputs["texts"] == [texts]
+    assert inputs["records"] == [f"{FIRST}/finetune/sdpa/arxiv/seed-1/run.json", f"{folder}/run.json"]
+    assert len(inputs["tokens"]) == len(inputs["tokenizers"]) == 1
+    assert made.report.analysis_look("words")["families"] == [("sdpa", "sdpa"), ("tfidf", "tfidf")]
+    assert made.report.analysis_settings("words")["options"]["labels"] == ["no", "yes"]
+    without = analyses(("models/tfidf", DELETE), words=RELIANCE)
+    assert without.report.analysis_beside("words") == []
+    assert "texts" not in without.report.analysis_inputs("words")
+
+
+def test_words_are_asked_of_models_that_classify_documents():
+    with pytest.raises(ConfigError, match="sdpa learns masked_lm at tapt, but the analysis needs sequence_class"):
+        analyses(words=RELIANCE | {"stage": "tapt"})
+
+
 def test_an_analysis_depends_on_the_code_of_its_kind_and_no_run_on_any():
     made = analyses(maps=MAPS, others=MAPS | {"document": 4}, senses=SENSES)
     assert (

@@ -1,0 +1,1 @@
+"""Which attention heads point from a word to the word that it belongs to."""
