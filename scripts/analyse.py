@@ -14,7 +14,7 @@ import functools
 import itertools
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,7 +46,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     beside = load_beside(arguments.beside, arguments.beside_texts, *places[0][1:]) if arguments.beside else None
     if beside:
         options = options | {"beside": beside.classifier}
-    for subject in itertools.chain((load_subject(*place) for place in places), [beside] if beside else []):
+    own: Iterator[Subject | TextSubject] = (load_subject(*place) for place in places)
+    for subject in itertools.chain(own, [beside] if beside else []):
         frame = computation.analyse(subject, **options)
         frame.insert(0, "model", subject.name)
         frames.append(frame)

@@ -223,7 +223,7 @@ def _curves(found: Versions, amounts: Sequence[float], classes: int) -> list[dic
 
     whole = {"measure": "none", "change": None, "amount": None}
     right = found.predictions == found.labels
-    rows = [
+    rows: list[dict[str, Any]] = [
         whole | {"quantity": "accuracy"} | _score(_mean(right)),
         whole | {"quantity": "f1"} | _score(f1(found.predictions[:, None])),
         whole | {"quantity": "probability"} | _score(_mean(found.probabilities)),
