@@ -105,7 +105,7 @@ bench-gpu: ## Measure on a GPU: attention, training, the hours of the grid (no .
 
 # One thread per process: small tensors gain nothing from more, and the tests run side by side. In the order of
 # tests/conftest.py, since xdist would begin with the files that have most tests, and end with those that take minutes.
-test: setup ## Run the tests (37 minutes on 2 cores beside two trainings)
+test: setup ## Run the tests (23 minutes on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadscope --no-loadscope-reorder
 
 # By itself: it waits for Slurm more than it computes.
