@@ -95,7 +95,7 @@ class User:
 
     def training(self, seed):
         """Return the process that makes a fine-tuning, the newest if there are some; None without any."""
-        found = self.cluster.processes("scripts/train.py", f"{RUNS}/seed-{seed}")
+        found = self.cluster.processes(str(self.folder / "scripts/train.py"), f"{RUNS}/seed-{seed}")
         return max(found, key=lambda process: process.create_time(), default=None)
 
     def checkpoints(self, seed):
