@@ -109,8 +109,7 @@ def card(plan: Plan, run: Run, record: RunRecord, licence: str | None) -> str:
 
 {_table(scores)}
 
-Seed {run.id.seed}, one training. Intervals hold at {CONFIDENCE:.0%} over test documents, for this model; they know
-nothing of other seeds.
+Seed {run.id.seed}, one training.
 
 ## Data
 
@@ -196,4 +195,7 @@ def _table(scores: Iterable[tuple[str, float, tuple[float, float] | None]]) -> s
         f"| {name} | {value:.4g} | {'' if interval is None else '{:.4g} to {:.4g}'.format(*interval)} |"
         for name, value, interval in scores
     ]
-    return "\n".join(["| score | value | interval |", "| --- | --- | --- |", *rows]) if rows else "The run has none."
+    if not rows:
+        return "The run has none."
+    note = f"Intervals of {CONFIDENCE:.0%} are over test documents, for this model; they know nothing of other seeds."
+    return "\n".join(["| score | value | interval |", "| --- | --- | --- |", *rows, "", note])
