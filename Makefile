@@ -18,7 +18,7 @@ DEMO := --configfile $(STUDY_FILE) --cores $(CORES) --workflow-profile none --re
 # What asks about results needs an environment, and never brings one up to date: results know their versions.
 THERE := $(if $(wildcard .venv/.done),,setup)
 
-.PHONY: help setup demo demo-full report why accept status verify archive docs bench bench-page bench-gpu test test-slurm test-slow lint format \
+.PHONY: help setup demo demo-full report why accept status watch verify archive docs bench bench-page bench-gpu test test-slurm test-slow lint format \
 	clean
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -59,6 +59,9 @@ accept: $(THERE) ## Take a stale TARGET as it is, without making it again: REASO
 status: $(THERE) ## Show how far a study is: runs done, running and failed, hours spent and left
 	@$(BIN)/python scripts/tools/status.py $(ASKED) || test $$? = 1
 
+watch: $(THERE) ## The same in a terminal, as it goes on, with the losses of running runs as curves
+	@$(BIN)/python scripts/tools/status.py --watch $(ASKED) || test $$? = 1
+
 verify: $(THERE) ## Compare finished results with their records: files, inputs, code
 	@$(BIN)/python scripts/tools/verify.py $(ASKED)
 
@@ -85,7 +88,7 @@ docs: setup .venv/.docs ## Make the site of the documentation in site/html
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "Site: site/html. With its search: python -m http.server --directory site/html"
 
-bench: setup .venv/.bench ## Measure what attention costs here, beside other implementations (about 18 minutes on 2 cores)
+bench: setup .venv/.bench ## Measure what attention costs here, beside other implementations (about 32 minutes on 2 cores)
 	$(SNAKEMAKE) bench --cores $(CORES) --workflow-profile none --rerun-incomplete --show-failed-logs --quiet reason host
 	@echo; cat results/tables/attention_cost.md; echo
 	@echo "Tables:  results/tables/attention_cost.csv, training_cost.csv, favor_error.csv, lsh_recall.csv"

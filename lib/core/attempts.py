@@ -18,7 +18,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AwareDatetime, ConfigDict, ValidationError
+from pydantic import AwareDatetime, ConfigDict, Field, ValidationError
 
 from lib.core.identity import NamesRun
 from lib.core.record import RUN
@@ -28,6 +28,8 @@ NAME = re.compile(r"(\d{4,})-.+")
 """Names of attempts begin with a number; a greater one is a later attempt."""
 SILENCE = timedelta(hours=1)
 """After it, a process that has said nothing is held for dead."""
+PARTS = 40
+"""Into so many equal parts the losses of a training are divided."""
 TRASH = ".trash-"
 
 
@@ -56,6 +58,8 @@ class Heartbeat(NamesRun):
     epochs: float | None = None
     loss: float | None = None
     """Mean in training since the last evaluation."""
+    losses: list[float | None] = Field(default_factory=list)
+    """Means over equal parts of the training, up to the one under way; null = of earlier attempts, or no number."""
     tokens_per_second: float | None = None
     ends: AwareDatetime | None = None
     """Estimated end of the training loop."""

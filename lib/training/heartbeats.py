@@ -1,8 +1,10 @@
 """What a training says of itself while it is under way. Changes no number."""
 
+import math
 import time
 from datetime import UTC, datetime, timedelta
 
+from lib.core.attempts import PARTS
 from lib.training import ranks
 from lib.training.folders import RunFolders
 from lib.training.observers import Observer
@@ -23,6 +25,7 @@ class Heartbeats(Observer):
         self.folders = folders
         self.start = self.last = time.monotonic()
         self.first = 0
+        self.loss, self.steps = [0.0] * PARTS, [0] * PARTS  # sums over the parts of the training
 
     def began(self, trainer: Trainer) -> None:
         """Beat, and start the clock."""
@@ -30,13 +33,15 @@ class Heartbeats(Observer):
         self._beat(trainer)
 
     def stepped(self, trainer: Trainer) -> None:
-        """Beat if it is time."""
-        if time.monotonic() - self.last >= SECONDS:
-            self._beat(trainer)
+        """Note the loss, and beat if it is time."""
+        part = (trainer.progress.step - 1) * PARTS // trainer.steps
+        self.loss[part] += trainer.loss
+        self.steps[part] += 1
+        self._beat_in_time(trainer)
 
     def predicted_batch(self, trainer: Trainer) -> None:
         """Beat if it is time, since evaluations may be long."""
-        self.stepped(trainer)
+        self._beat_in_time(trainer)
 
     def evaluated(self, trainer: Trainer) -> None:
         """Beat."""
@@ -46,11 +51,16 @@ class Heartbeats(Observer):
         """Beat."""
         self._beat(trainer)
 
+    def _beat_in_time(self, trainer: Trainer) -> None:
+        if time.monotonic() - self.last >= SECONDS:
+            self._beat(trainer)
+
     def _beat(self, trainer: Trainer) -> None:
         if ranks.index():
             return
         self.last = time.monotonic()
         progress = trainer.progress
+        begun = math.ceil(progress.step * PARTS / trainer.steps)
         steps = progress.step - self.first
         seconds = (self.last - self.start) / steps * (trainer.steps - progress.step) if steps else None
         self.folders.beat(
@@ -59,5 +69,6 @@ class Heartbeats(Observer):
             epoch=progress.epoch,
             epochs=float(trainer.recipe.epochs),
             ends=None if seconds is None else datetime.now(UTC) + timedelta(seconds=seconds),
+            losses=[loss / steps if steps else None for loss, steps in zip(self.loss, self.steps, strict=True)][:begun],
             **trainer.history.under_way(progress.tokens),
         )

@@ -59,6 +59,7 @@ class Trainer(Predictor):
     Attributes:
         progress: how far the training is.
         history: one row per evaluation.
+        loss: of the last step.
         grad_norm: norm of the gradients of the last step, before they were clipped.
 
     Raises:
@@ -95,7 +96,7 @@ class Trainer(Predictor):
         self.keeps_best = "best" in (self.recipe.keep or [run.task.keeps])
         self.progress = Progress()
         self.history = History(multipliers(self.recipe))
-        self.grad_norm = 0.0
+        self.loss = self.grad_norm = 0.0
         self.non_finite = 0
         self.saved_at = time.monotonic()
 
@@ -181,8 +182,8 @@ class Trainer(Predictor):
             step_loss = step_loss + loss
         ranks.add_gradients(self.model.parameters())
         norm = self.accelerator.clip_grad_norm_(self.model.parameters(), self.recipe.max_grad_norm or math.inf)
-        self.grad_norm = float(norm)
-        self._check_finite(self.grad_norm + float(step_loss))
+        self.loss, self.grad_norm = float(step_loss), float(norm)
+        self._check_finite(self.grad_norm + self.loss)
         self.tell("has_gradients")
         self.optimizer.step()
         if not self.accelerator.optimizer_step_was_skipped:  # in fp16, until the scale of the loss fits

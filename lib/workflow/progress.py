@@ -131,16 +131,44 @@ def seconds_left(found: Mapping[RunId, RunProgress]) -> tuple[float, int]:
     return left, unknown
 
 
+def stage_counts(found: Mapping[RunId, RunProgress]) -> dict[str, list[int]]:
+    """Return how many runs of each stage are in each of `STATES`."""
+    counts = Counter((key.stage, run.state) for key, run in found.items())
+    return {stage: [counts[stage, state] for state in STATES] for stage in dict.fromkeys(key.stage for key in found)}
+
+
+class Running(NamedTuple):
+    """What is shown of a run that is under way; words are empty where they are not known."""
+
+    name: str
+    epoch: str
+    loss: str
+    speed: str
+    ends: str
+    losses: list[float | None]
+    """See `Heartbeat.losses`."""
+
+
+def running_runs(plan: Plan, found: Mapping[RunId, RunProgress]) -> list[Running]:
+    """Return what is shown of each run that is under way."""
+    return [_running(plan, key, run.heartbeat) for key, run in found.items() if run.state == "running"]
+
+
+def hours(found: Mapping[RunId, RunProgress]) -> str:
+    """Return a sentence about the hours spent and left."""
+    left, unknown = seconds_left(found)
+    spent = sum(run.seconds for run in found.values())
+    apart = f", without {unknown} runs: none of their stage and dataset has finished yet" if unknown else ""
+    return f"{spent / 3600:.1f} hours spent, about {left / 3600:.1f} hours left, one run at a time{apart}."
+
+
 def progress_report(plan: Plan, found: Mapping[RunId, RunProgress]) -> str:
     """Return how far a study is, in words."""
     lines = [f"{plan.paths.results}: {len(found)} runs", "", _line("stage", *STATES)]
-    for stage in dict.fromkeys(key.stage for key in found):
-        counts = Counter(run.state for key, run in found.items() if key.stage == stage)
-        lines.append(_line(stage, *(counts[state] for state in STATES)))
-    running = {key: run for key, run in found.items() if run.state == "running"}
-    if running:
+    lines += [_line(stage, *counts) for stage, counts in stage_counts(found).items()]
+    if running := running_runs(plan, found):
         lines += ["", _running_line("running", "epoch", "loss", "tokens/s", "ends")]
-        lines += [_running(plan, key, at.heartbeat) for key, at in running.items()]
+        lines += [_running_line(*run[:5]) for run in running]
     for key, run in found.items():
         if run.state == "failed":
             lines += ["", f"failed: {key.path}: {run.error}"]
@@ -149,17 +177,12 @@ def progress_report(plan: Plan, found: Mapping[RunId, RunProgress]) -> str:
     missing = [f"    {key.path}: {run.error}" for key, run in found.items() if run.state == "missing"]
     if missing:
         lines += ["", "finished runs that lack files; make why says how to make them again:", *missing]
-    left, unknown = seconds_left(found)
-    spent = sum(run.seconds for run in found.values())
-    apart = f", without {unknown} runs: none of their stage and dataset has finished yet" if unknown else ""
-    lines += ["", f"{spent / 3600:.1f} hours spent, about {left / 3600:.1f} hours left, one run at a time{apart}."]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", hours(found)])
 
 
-def _running(plan: Plan, run: RunId, beat: Heartbeat | None) -> str:
-    name = run.path
+def _running(plan: Plan, run: RunId, beat: Heartbeat | None) -> Running:
     if beat is None:
-        return _running_line(name, "", "", "", "")
+        return Running(run.path, "", "", "", "", [])
     if plan.run(run).tuning:
         epoch = f"trial {beat.step}/{beat.steps or '?'}"
     else:
@@ -168,7 +191,7 @@ def _running(plan: Plan, run: RunId, beat: Heartbeat | None) -> str:
     speed = "" if beat.tokens_per_second is None else f"{beat.tokens_per_second:,.0f}"
     ends = "" if beat.ends is None else f"{beat.ends.astimezone():%a %H:%M}, in {_span(beat.ends - datetime.now(UTC))}"
     quiet = f" (no heartbeat for {_span(_silence(beat))})" if _silence(beat) > QUIET else ""
-    return _running_line(name, epoch, loss, speed, ends + quiet)
+    return Running(run.path, epoch, loss, speed, ends + quiet, beat.losses)
 
 
 def _line(name: str, *values: object) -> str:

@@ -2,6 +2,7 @@
 
 python scripts/tools/status.py
 python scripts/tools/status.py --configfile config/demo.yaml
+python scripts/tools/status.py --watch
 
 Reads what runs leave on disk, so it works on a login node, on a laptop, and while snakemake runs. Exits with 1 if a run
 failed or lacks results, and with 2 if the study cannot be read.
@@ -14,13 +15,18 @@ from lib.core import program
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.plan import Plan
 from lib.workflow.progress import progress, progress_report
+from lib.workflow.watching import watch
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program with the arguments `argv`."""
-    arguments = program.study_parser(__doc__).parse_args(argv)
+    parser = program.study_parser(__doc__)
+    parser.add_argument(
+        "--watch", action="store_true", help="in a terminal, show it until all runs are done, or Ctrl-C"
+    )
+    arguments = parser.parse_args(argv)
     plan = Plan(load_study(read_layers(arguments.configfile)))
-    found = progress(plan)
+    found = watch(plan) if arguments.watch and sys.stdout.isatty() else progress(plan)
     print(progress_report(plan, found))
     return int(any(run.state in ("failed", "missing") for run in found.values()))
 
