@@ -1,0 +1,132 @@
+import numpy as np
+import pandas as pd
+import pytest
+from run_records import scope_of, write_run
+from scipy import stats
+
+from lib.core.errors import ConfigError, DataError
+from lib.core.sections import Section
+from lib.results.figures import scaling as figure
+from lib.results.frontiers import frontier, loss_at, power_law
+from lib.results.tables.scaling import Parameters, make
+
+CURVES = {"exact": ["exact-small", "exact-large"], "fast": ["fast-small"]}
+ROWS = [row for rows in CURVES.values() for row in rows]
+SEEDS = (1, 2, 3)
+
+
+def law(seconds, exponent=0.2, factor=8.0):
+    return factor * np.asarray(seconds, float) ** -exponent
+
+
+def write(folder, row, seed, seconds, losses):
+    run = write_run(folder, "pretrain", row, "papers", seed=seed)
+    spans = np.diff([0, *seconds])
+    history = {"epoch": range(1, len(spans) + 1), "seconds": spans, "train_loss": losses, "eval_loss": losses}
+    pd.DataFrame(history).to_csv(run / "history.csv", index=False)
+    return run
+
+
+def written(folder, faster=0.0, seeds=SEEDS):
+    """The small model of `exact` is on its law early, the large one late; `fast` has a law of its own."""
+    folders = []
+    for seed in seeds:
+        shift = 1 + seed / 1000
+        late = law([40, 80, 160]) * [1.2, 1, 1]
+        folders.append(write(folder, "exact-small", seed, [10, 20, 40, 80], shift * law([10, 20, 40, 40])))
+        folders.append(write(folder, "exact-large", seed, [40, 80, 160], shift * late))
+        folders.append(
+            write(folder, "fast-small", seed, [10, 40, 120], shift * law([10, 40, 120], 0.3 + faster * seed))
+        )
+    return folders
+
+
+def settings(kind=Parameters, **fields):
+    names = {"kind": "scaling", "stage": "pretrain", "curves": CURVES}
+    return kind(**names, **({"against": "exact"} if kind is Parameters else {}), **fields)
+
+
+def scope(folders):
+    return scope_of(folders, {"pretrain": ["papers"]}, ROWS)
+
+
+def test_the_frontier_has_what_no_faster_evaluation_surpasses():
+    points = pd.DataFrame({"seconds": [10, 30, 20, 20, 40], "loss": [5.0, 4.5, 4.0, 6.0, 4.0]})
+    assert frontier(points)[["seconds", "loss"]].to_numpy().tolist() == [[10, 5.0], [20, 4.0]]
+    assert loss_at(points, 30) == 4.0
+    assert np.isnan(loss_at(points, 5))
+
+
+def test_a_power_law_is_found_again_and_needs_three_points():
+    seconds = np.array([1.0, 10.0, 100.0])
+    found = power_law(pd.DataFrame({"seconds": seconds, "loss": law(seconds, 0.17, 6.5)}))
+    assert found == pytest.approx((6.5, 0.17))
+    assert found.loss(seconds) == pytest.approx(law(seconds, 0.17, 6.5))
+    assert power_law(pd.DataFrame({"seconds": [1, 2], "loss": [3.0, 2.0]})) is None
+
+
+def test_exponents_and_losses_for_the_same_time_with_intervals_over_seeds(tmp_path):
+    table = make(settings(), scope(written(tmp_path, faster=0.001)))
+    exact, fast = table.frame.to_dict("records")
+    assert exact["exponent"] == pytest.approx(0.2)
+    exponents = [0.301, 0.302, 0.303]
+    assert fast["exponent"] == pytest.approx(0.302)
+    low, high = stats.t.interval(0.95, 2, 0.302, stats.sem(exponents))
+    assert (fast["exponent_low"], fast["exponent_high"]) == pytest.approx((low, high))
+    assert exact["seconds"] == fast["seconds"] == 120  # what all have used
+    assert exact["loss"] == pytest.approx(1.002 * law(80))
+    losses = [(1 + seed / 1000) * law(120, 0.3 + 0.001 * seed) for seed in SEEDS]
+    assert fast["loss"] == pytest.approx(np.mean(losses))
+    differences = [loss - (1 + seed / 1000) * law(80) for seed, loss in zip(SEEDS, losses, strict=True)]
+    assert (fast["low"], fast["high"]) == pytest.approx(
+        stats.t.interval(0.95, 2, np.mean(differences), stats.sem(differences))
+    )
+    assert (exact["result"], fast["result"]) == ("-", "lower")
+
+
+def test_one_seed_has_no_interval(tmp_path):
+    table = make(settings(), scope(written(tmp_path, seeds=(1,))))
+    assert table.frame["result"].tolist() == ["-", "one seed"]
+    assert table.frame[["low", "exponent_low"]].isna().all(axis=None)
+
+
+def test_early_evaluations_are_left_out_if_asked_for(tmp_path):
+    table = make(settings(after=15.0), scope(written(tmp_path)))
+    assert table.frame["exponent"].isna().tolist() == [False, True]  # two points are left of `fast`
+
+
+def test_a_history_without_held_out_loss_is_named(tmp_path):
+    folders = written(tmp_path)
+    (folders[0] / "history.csv").write_text("epoch,seconds,train_loss\n1,10,3.0\n")
+    with pytest.raises(DataError, match="eval_loss"):
+        make(settings(), scope(folders))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"against": "slow"}, "there is no curve 'slow'"),
+        ({"curves": {"a": ["x"], "b": ["x"]}, "against": "a"}, "x is of several curves"),
+        ({"models": ["exact-small"]}, "lacks exact-large, fast-small"),
+    ],
+)
+def test_curves_that_do_not_fit_are_refused(fields, message):
+    class Holder(Section):
+        table: Parameters
+
+    values = {"kind": "scaling", "stage": "pretrain", "curves": CURVES, "against": "exact"} | fields
+    with pytest.raises((ConfigError, ValueError), match=message):
+        Holder.model_validate({"table": values})
+
+
+def test_the_figure_draws_points_laws_and_a_dashed_extrapolation(tmp_path):
+    drawn = figure.draw(settings(figure.Parameters), scope(written(tmp_path)))
+    (axes,) = drawn.axes
+    lines = {line.get_gid(): line for line in axes.lines}
+    assert {"exact evaluations", "exact -", "exact --", "fast evaluations", "fast -", "fast --"} == set(lines)
+    assert lines["exact evaluations"].get_xydata().shape == (7 * len(SEEDS), 2)
+    solid, dashed = lines["exact -"].get_xydata(), lines["exact --"].get_xydata()
+    assert solid[-1] == pytest.approx(dashed[0])
+    assert dashed[-1, 0] == pytest.approx(1600)
+    assert solid[:, 1] == pytest.approx(1.002 * law(solid[:, 0]), rel=1e-3)
+    assert lines["exact --"].get_linestyle() == "--"
