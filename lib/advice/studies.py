@@ -70,6 +70,13 @@ class OwnStudy:
         values["report"] |= {
             section: gone for section in SECTIONS if (gone := _not_possible(layers, values, base, section))
         }
+        left = {
+            name
+            for each in SECTIONS
+            for name in getattr(base.report, each)
+            if name not in values["report"].get(each, {})
+        }
+        values["report"]["opens_with"] = [name for name in base.report.opens_with or () if name in left] or None
         load_study([*layers, (extends, values)])
         return yaml.safe_dump({"extends": extends, **values}, sort_keys=False, allow_unicode=True, width=110)
 
@@ -107,7 +114,9 @@ class OwnStudy:
             values["stages"][stage] = {"data": {TEXTS: written}}
         if self.question.weights is not None:
             values["stages"][stages.adaptation]["start"] = None
-        report = {"published": None, "reference": None} | ({} if baseline in kept else {"baseline": None})
+        report = {"published": None, "reference": None, "opens_with": None} | (
+            {} if baseline in kept else {"baseline": None}
+        )
         return {"experiment": values, "report": report, "execution": dict(self.execution)}
 
     def _models(self, graph: Graph, kept: Collection[str]) -> dict[str, Any]:

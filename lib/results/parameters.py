@@ -8,10 +8,15 @@ from pydantic import BeforeValidator, Field, SerializeAsAny
 from lib.core.kinds import Axis, KindParameters
 from lib.core.sections import check
 
+Topic = Literal["scores", "differences", "cost", "training", "texts"]
+"""What tables and figures are about."""
+
 
 class ResultParameters(KindParameters):
     """Base of the settings of every kind of table and figure."""
 
+    about: ClassVar[Topic] = "scores"
+    """What its kind is about."""
     reads: ClassVar[Literal["runs", "token_lengths", "texts", "documents"]] = "runs"
     """What it is made from: records of runs, statistics of tokenised texts, descriptions of texts, or test documents of
     datasets with a label each."""
@@ -53,6 +58,11 @@ class ResultParameters(KindParameters):
     def stages_added(self) -> list[str]:
         """Return the stages whose runs are read as well, of models that pass them: those of a field `time`."""
         return getattr(self, "time", [])
+
+    @property
+    def topic(self) -> Topic:
+        """What it is about, with these settings."""
+        return self.about
 
     @property
     def needs_state(self) -> bool:

@@ -21,10 +21,11 @@ LATEX = str.maketrans(
 )
 """What characters with a meaning of their own are written as."""
 HTML_STYLE = (
-    "body {font: 14px sans-serif; margin: 1.5em} table {border-collapse: collapse} "
-    "td {white-space: nowrap} th, td {padding: .25em .8em; border-bottom: 1px solid #ddd} "
-    "th {vertical-align: bottom} p {max-width: 48em; color: #444}"
+    ".table {font: 14px sans-serif; margin: 1.5em} .table table {border-collapse: collapse} "
+    ".table td {white-space: nowrap} .table th {vertical-align: bottom} "
+    ".table :is(th, td) {padding: .25em .8em; border-bottom: 1px solid #ddd} .table p {max-width: 48em; color: #444}"
 )
+"""Of the table alone, since the first page of a report holds some."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,8 @@ class Table:
         page = Styler(self._with_bold(escaped, "<b>{}</b>"), uuid="table", cell_ids=False).hide(axis="index")
         lines = page.apply(lambda _: styles, axis=1).apply_index(lambda _: styles, axis="columns").to_html()
         note = f"<p>{html.escape(self.note)}</p>" if self.note else ""
-        return f"<!DOCTYPE html>\n<meta charset='utf-8'>\n<style>{HTML_STYLE}</style>\n{lines}{note}\n"
+        style = f"<meta charset='utf-8'>\n<style>{HTML_STYLE}</style>"
+        return f"<!DOCTYPE html>\n{style}\n<div class='table'>\n{lines}{note}\n</div>\n"
 
     def _shown(self) -> pd.DataFrame:
         """Return the text of every cell, under what its column is called."""

@@ -151,6 +151,13 @@ def _tokenizers(experiment: Experiment) -> Iterator[str]:
 
 
 def _of_report(experiment: Experiment, report: Report) -> Iterator[str]:
+    for name in report.opens_with or ():
+        found = [results[name] for results in (report.tables, report.figures) if name in results]
+        if not found:
+            there = known([*report.tables, *report.figures])
+            yield f"report.opens_with: there is no table or figure '{name}'. {there}"
+        if any(result.divided != "never" for result in found):
+            yield f"report.opens_with: '{name}' may be one for each dataset. Name others"
     stages, models = experiment.stages, experiment.models
     uses: list[tuple[str, str | None, Iterable[str]]] = [
         ("report.reference", report.reference, models),

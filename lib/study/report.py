@@ -24,8 +24,14 @@ class Report(Section):
     )
     reference: str | None = Field(None, description="Model that the others are compared with.")
     baseline: str | None = Field(None, description="Model without a training loop that all others should surpass.")
+    opens_with: list[Name] | None = Field(
+        None,
+        min_length=1,
+        description="Tables and figures at the beginning of the HTML report, in order; null = the first table and the "
+        "first figure.",
+    )
     methods: Name = Field(
-        "study", description="First paragraph of the HTML report: a file `workflow/report/<methods>.rst`."
+        "study", description="What the HTML report says of the methods: a file `workflow/report/<methods>.rst`."
     )
     published: Literal["grid", "decoders", "hate_speech"] | None = Field(
         None,

@@ -3,6 +3,7 @@
 import functools
 import itertools
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from lib.analysis.parameters import ANALYSES
@@ -17,6 +18,12 @@ from lib.study.study import Study
 from lib.workflow.corpora import Corpora
 from lib.workflow.digests import code_digest
 from lib.workflow.paths import Paths
+
+FIRST_PAGE = (
+    "div:has(> div > .prose) {flex-direction: column} .prose.max-w-lg {max-width: none} "
+    ".prose p {max-width: 48em} .prose svg {max-width: 100%; height: auto}"
+)
+"""Style of the first page of a report: as wide as the window, the graph of the rules below."""
 
 
 class Report:
@@ -48,6 +55,21 @@ class Report:
             if run.tokenizer is not None
         }
         return [(names[corpus], str(reading)) for corpus, _, _, reading in sorted(read)]
+
+    def opening(self) -> str:
+        """Return what its first page begins with, as far as it is there, as reStructuredText."""
+        report = self.study.report
+        files = [
+            file
+            for name in report.opens_with or [*itertools.islice(report.tables, 1), *itertools.islice(report.figures, 1)]
+            for results, file in (
+                (self.tables, self.paths.table(name, "html")),
+                (self.figures, self.paths.figure(name)),
+            )
+            if name in results and Path(file).exists()
+        ]
+        parts = [f"\n   <style>{FIRST_PAGE}</style>\n", *(f"   :file: {file}\n" for file in files)]
+        return "\n".join(f".. raw:: html\n{part}" for part in parts)
 
     def inputs(self, scope: Mapping[str, Any]) -> list[str]:
         """Return the files that show a scope: run records, token lengths, descriptions of texts, documents."""

@@ -35,8 +35,13 @@ STUDY = {
         "tables": {
             "scores": {"stage": "score", "columns": ["f1"]},
             "classes": {"kind": "classes", "stage": "score", "models": ["words"]},
+            "cost": {"stage": "score", "columns": ["minutes"]},
         },
-        "figures": {"confusion": {"kind": "confusion", "stage": "score"}},
+        "figures": {
+            "lengths": {"kind": "words"},
+            "confusion": {"kind": "confusion", "stage": "score"},
+        },
+        "opens_with": ["scores", "confusion"],
     },
     "execution": {"results": "results/words"},
 }
@@ -99,8 +104,25 @@ def test_the_first_page_says_what_was_done_and_needs_no_network(opened):
     assert not [entry for entry in opened.get_log("browser") if entry["level"] == "SEVERE"]
 
 
+def test_the_first_page_begins_with_the_table_and_the_figure_that_the_study_names(opened):
+    """Across the page, before the methods and above the graph of the rules."""
+    table, figure = (seen(opened, f"//*[contains(@class, 'prose')]//{tag}") for tag in ("table", "*[name()='svg']"))
+    assert [cell.text for cell in table.find_elements(By.CSS_SELECTOR, "th")] == ["model", "imdb F1 [%]"]
+    methods = seen(opened, "//p[contains(text(), 'Models: words')]")
+    assert table.location["y"] < figure.location["y"] < methods.location["y"] < seen(opened, "//canvas").location["y"]
+    assert min(figure.size.values()) > 100
+    body = opened.find_element(By.TAG_NAME, "body")
+    assert body.value_of_css_property("margin") == "0px"  # the styles of tables change nothing else
+    assert not [name for name in ("SEVERE", "System Message") if name in body.text]
+
+
+def test_results_are_in_the_order_in_which_a_reader_asks(opened):
+    topics = [element.text for element in opened.find_elements(By.XPATH, "//li") if element.text[:1].isdigit()]
+    assert topics == ["1. Scores", "3. Time and memory", "5. Texts"]
+
+
 def test_a_table_shows_with_its_caption(opened, report):
-    click(opened, "//*[text()='Tables']")
+    click(opened, "//*[text()='1. Scores']")
     click(opened, f"{row('scores')}//a[@iconname='eye']")
     opened.switch_to.frame(seen(opened, "//iframe"))
     cells = [cell.text for cell in opened.find_elements(By.CSS_SELECTOR, "th, td")]
@@ -111,7 +133,7 @@ def test_a_table_shows_with_its_caption(opened, report):
 
 
 def test_a_figure_shows(opened):
-    click(opened, "//*[text()='Figures']")
+    click(opened, "//*[text()='1. Scores']")
     click(opened, f"{row('confusion')}//a[@iconname='eye']")
     picture = seen(opened, "//img[contains(@src, 'confusion')]")
     WebDriverWait(opened, SECONDS).until(lambda _: picture.get_property("naturalWidth") > 0, "it does not load")

@@ -46,7 +46,7 @@ def test_they_stand_in_the_report_with_their_captions(looked_at):
     report = looked_at.results / "report.html"
     looked_at.snakemake("--configfile", LOOKS, "--report", report)
     text = report.read_text()
-    for part in ("Analyses", "maps.svg", "The share of a gradient that arrives from each distance"):
+    for part in ("6. What models do", "maps.svg", "The share of a gradient that arrives from each distance"):
         assert part in text
 
 

@@ -38,15 +38,15 @@ for name, analysis in plan.study.report.analyses.items():
             html=report(
                 plan.paths.table(name, "html"),
                 caption=caption(name, analysis.kind),
-                category="Analyses",
-                labels={"analysis": name, "shown as": "table"},
+                category="6. What models do",
+                labels={"result": name, "shown as": "table"},
             ),
             summary=[plan.paths.table(name, suffix) for suffix in ("md", "tex")],
             svg=report(
                 plan.paths.figure(name),
                 caption=caption(name, analysis.kind),
-                category="Analyses",
-                labels={"analysis": name, "shown as": "figure"},
+                category="6. What models do",
+                labels={"result": name, "shown as": "figure"},
             ),
             others=[plan.paths.figure(name, suffix) for suffix in ("png", "pdf")],
         log:

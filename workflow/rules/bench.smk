@@ -59,7 +59,7 @@ rule bench_adaptation:
 
 rule attention_cost:
     output:
-        report(plan.paths.table("attention_cost"), caption="../report/attention_cost.rst", category="Tables"),
+        report(plan.paths.table("attention_cost"), caption="../report/attention_cost.rst", category=CATEGORIES["cost"]),
     log:
         plan.paths.log("tables/attention_cost"),
     # All cores: two measurements at once would measure one another.
@@ -84,7 +84,7 @@ rule attention_cost:
 
 rule training_cost:
     output:
-        report(plan.paths.table("training_cost"), caption="../report/training_cost.rst", category="Tables"),
+        report(plan.paths.table("training_cost"), caption="../report/training_cost.rst", category=CATEGORIES["cost"]),
     log:
         plan.paths.log("tables/training_cost"),
     threads: os.cpu_count()
@@ -108,7 +108,7 @@ rule training_cost:
 
 rule adaptation_cost:
     output:
-        report(plan.paths.table("adaptation_cost"), caption="../report/adaptation_cost.rst", category="Tables"),
+        report(plan.paths.table("adaptation_cost"), caption="../report/adaptation_cost.rst", category=CATEGORIES["cost"]),
     log:
         plan.paths.log("tables/adaptation_cost"),
     threads: os.cpu_count()
@@ -128,7 +128,7 @@ rule adaptation_cost:
 
 rule sequence_cost:
     output:
-        report(plan.paths.table("sequence_cost"), caption="../report/sequence_cost.rst", category="Tables"),
+        report(plan.paths.table("sequence_cost"), caption="../report/sequence_cost.rst", category=CATEGORIES["cost"]),
     log:
         plan.paths.log("tables/sequence_cost"),
     threads: os.cpu_count()
@@ -151,7 +151,7 @@ rule sequence_cost:
 
 rule memory_cost:
     output:
-        report(plan.paths.table("memory_cost"), caption="../report/memory_cost.rst", category="Tables"),
+        report(plan.paths.table("memory_cost"), caption="../report/memory_cost.rst", category=CATEGORIES["cost"]),
     log:
         plan.paths.log("tables/memory_cost"),
     threads: os.cpu_count()
@@ -201,7 +201,7 @@ for shown, measured in (MEASURE_FIGURES | LENGTH_FIGURES).items():
         input:
             plan.paths.table(measured),
         output:
-            svg=report(plan.paths.figure(shown), caption=f"../report/{shown}.rst", category="Figures"),
+            svg=report(plan.paths.figure(shown), caption=f"../report/{shown}.rst", category=CATEGORIES["cost"]),
             png=plan.paths.figure(shown, "png"),
         log:
             plan.paths.log(f"figures/{shown}"),

@@ -72,7 +72,7 @@ try:
     plan.check()
 except ProjectError as error:
     raise WorkflowError(str(error))
-config = plan.study.model_dump(mode="json")  # for captions
+config = plan.study.model_dump(mode="json") | {"opening": plan.report.opening()}  # for captions
 JOB = plan.study.execution.job
 TEXT_MEMORY = 60
 """What TF-IDF takes in memory, times the size of its texts as Parquet; 42 to 49 were measured on reviews and papers."""

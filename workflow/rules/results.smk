@@ -2,6 +2,14 @@
 
 from lib.results.parameters import FIGURES, TABLES
 
+CATEGORIES = {
+    "scores": "1. Scores",
+    "differences": "2. Differences",
+    "cost": "3. Time and memory",
+    "training": "4. Training",
+    "texts": "5. Texts",
+}
+"""What the report calls topics. It sorts them, so numbers give the order in which a reader asks for them."""
 CAPTIONS = Path(ROOT) / "workflow" / "report"
 RESULTS = [
     # Browsers show HTML, and offer CSV as a download.
@@ -29,8 +37,8 @@ for noun, axis, results, place, (reported, *others) in RESULTS:
                 reported=report(
                     place(name, reported),
                     caption=caption(name, shown["settings"]["kind"]),
-                    category=f"{noun.capitalize()}s",
-                    labels={noun: name},
+                    category=CATEGORIES[axis.parse(shown["settings"]).topic],
+                    labels={"result": name, "shown as": noun},
                 ),
                 others=[place(name, suffix) for suffix in others],
             log:

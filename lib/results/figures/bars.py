@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from lib.results.parameters import FigureParameters
+from lib.results.parameters import FigureParameters, Topic
 from lib.results.quantities import QUANTITIES, Quantity
 from lib.results.scope import Scope
 from lib.results.style import BASELINE_COLOUR, STYLE, colours_and_markers
@@ -22,6 +22,7 @@ HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "++++", "oooo")
 class Parameters(FigureParameters):
     """Quantities of the runs of a stage as ordered bars, one panel per dataset and quantity."""
 
+    about: ClassVar[Topic] = "cost"
     beside: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
 
     kind: Literal["bars"]

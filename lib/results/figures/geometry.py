@@ -2,7 +2,7 @@
 
 import textwrap
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import matplotlib.style
 import pandas as pd
@@ -23,7 +23,7 @@ from lib.results.geometry_values import (
     geometry_values,
     over_layers,
 )
-from lib.results.parameters import FigureParameters
+from lib.results.parameters import FigureParameters, Topic
 from lib.results.scope import Scope
 from lib.results.style import BASELINE_COLOUR, BEHIND, PANEL_INCHES, STYLE, legend_beside, line_styles, panel_grid
 
@@ -36,6 +36,8 @@ SHADE = 0.3
 
 class Parameters(GeometryParameters, FigureParameters):
     """A measure of attention by optimiser step, one line per model, one panel per dataset."""
+
+    about: ClassVar[Topic] = "training"
 
     kind: Literal["geometry"]
     measure: Measure = Field(

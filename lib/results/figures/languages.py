@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from lib.core.sections import Fraction
-from lib.results.parameters import FigureParameters
+from lib.results.parameters import FigureParameters, Topic
 from lib.results.scope import Scope
 from lib.results.style import PANEL_INCHES, STYLE, panel_grid
 from lib.results.texts import load_texts, main_languages
@@ -18,6 +18,7 @@ from lib.results.texts import load_texts, main_languages
 class Parameters(FigureParameters):
     """Shares of the identified languages as bars, the most frequent first, one panel per dataset."""
 
+    about: ClassVar[Topic] = "texts"
     reads: ClassVar[Literal["texts"]] = "texts"
 
     kind: Literal["languages"]

@@ -11,7 +11,7 @@ from pydantic import Field, ValidationError
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import read_mapping
 from lib.core.record import CONFIG
-from lib.results.parameters import FigureParameters
+from lib.results.parameters import FigureParameters, Topic
 from lib.results.scope import Scope
 from lib.results.style import PANEL_INCHES, STYLE, legend_beside, line_styles, panel_grid
 
@@ -22,6 +22,7 @@ POINTS = 500
 class Parameters(FigureParameters):
     """The learning rate by optimiser step, one line per model, one panel per dataset."""
 
+    about: ClassVar[Topic] = "training"
     needs_training: ClassVar[bool] = True
 
     kind: Literal["learning_rate"]

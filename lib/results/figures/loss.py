@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.results.parameters import FigureParameters
+from lib.results.parameters import FigureParameters, Topic
 from lib.results.quantities import F1_NAMES, QUANTITIES
 from lib.results.records import KEY
 from lib.results.scope import Scope
@@ -25,6 +25,7 @@ WIDE = 100
 class Parameters(FigureParameters):
     """A column of the histories by epoch, one line per model, one panel per dataset."""
 
+    about: ClassVar[Topic] = "training"
     needs_training: ClassVar[bool] = True
 
     kind: Literal["loss"]

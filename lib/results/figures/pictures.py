@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from pydantic import Field, PositiveInt
 
 from lib.core.errors import DataError
-from lib.results.parameters import FigureParameters
+from lib.results.parameters import FigureParameters, Topic
 from lib.results.scope import Scope
 from lib.results.style import STYLE, panel_grid
 
@@ -23,6 +23,7 @@ INCHES = (1.5, 1.6)
 class Parameters(FigureParameters):
     """Documents that are square pictures, whose words are grey values: the first ones of the test split, by class."""
 
+    about: ClassVar[Topic] = "texts"
     reads: ClassVar[Literal["documents"]] = "documents"
 
     kind: Literal["pictures"]

@@ -13,7 +13,7 @@ from matplotlib.patches import Rectangle
 from pydantic import Field
 
 from lib.core.search_space import spelled
-from lib.results.parameters import FigureParameters
+from lib.results.parameters import FigureParameters, Topic
 from lib.results.scope import Scope
 from lib.results.style import STYLE
 from lib.results.variants import searched, variant_scores
@@ -30,6 +30,7 @@ SCALE_INCHES = 0.8
 class Parameters(FigureParameters):
     """A score of every variant of a stage, one map per dataset and combination of all settings but the last two."""
 
+    about: ClassVar[Topic] = "training"
     takes_variants: ClassVar[Literal["needed"]] = "needed"
 
     kind: Literal["search"]

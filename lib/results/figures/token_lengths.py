@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lib.core.errors import DataError
-from lib.results.parameters import FigureParameters
+from lib.results.parameters import FigureParameters, Topic
 from lib.results.scope import Scope
 from lib.results.style import BASELINE_COLOUR, STYLE, draw_histogram, label_histogram, name_above, panel_grid
 
@@ -22,6 +22,7 @@ BINS = 40
 class Parameters(FigureParameters):
     """Histograms of the documents' tokens, one line per split, one panel per corpus and tokeniser."""
 
+    about: ClassVar[Topic] = "texts"
     reads: ClassVar[Literal["token_lengths"]] = "token_lengths"
 
     kind: Literal["token_lengths"]

@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 from pydantic import Field
 
 from lib.core.search_space import Dimension, short_name, spelled
-from lib.results.parameters import FigureParameters
+from lib.results.parameters import FigureParameters, Topic
 from lib.results.scope import Scope
 from lib.results.style import PANEL_INCHES, STYLE, colours_and_markers, legend_beside, panel_grid
 from lib.results.trials import load_trials
@@ -23,6 +23,7 @@ EDGE = 0.03
 class Parameters(FigureParameters):
     """Scores by trial with the best so far, and a panel per setting that was searched; one figure per dataset."""
 
+    about: ClassVar[Topic] = "training"
     divided: ClassVar[Literal["if_several"]] = "if_several"
     takes_tuning: ClassVar[Literal["needed"]] = "needed"
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from lib.results.parameters import FigureParameters
+from lib.results.parameters import FigureParameters, Topic
 from lib.results.scope import Scope
 from lib.results.style import PANEL_INCHES, STYLE, draw_histogram, label_histogram, panel_grid
 from lib.results.texts import load_texts
@@ -20,6 +20,7 @@ BINS = 40
 class Parameters(FigureParameters):
     """Histograms of the documents' words, one line per split, one panel per dataset."""
 
+    about: ClassVar[Topic] = "texts"
     reads: ClassVar[Literal["texts"]] = "texts"
 
     kind: Literal["words"]

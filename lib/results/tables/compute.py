@@ -7,7 +7,7 @@ import pandas as pd
 from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from lib.core.sections import Section, check
-from lib.results.parameters import TableParameters
+from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -30,6 +30,7 @@ class Rates(Section):
 class Parameters(TableParameters):
     """One row per model and hardware: hours by stage and in all, and what they cost."""
 
+    about: ClassVar[Topic] = "cost"
     takes_tuning: ClassVar[Literal["any"]] = "any"
 
     kind: Literal["compute"]

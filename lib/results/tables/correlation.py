@@ -7,7 +7,7 @@ from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.results.geometry_values import OF_WEIGHTS, at_ends, geometry_values
-from lib.results.parameters import TableParameters
+from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -19,6 +19,7 @@ FEWEST = 4
 class Parameters(TableParameters):
     """Correlation of differences in F1 with differences in symmetry and directionality, over pairs of models."""
 
+    about: ClassVar[Topic] = "differences"
     needs_training: ClassVar[bool] = True
     needs_geometry: ClassVar[bool] = True
 

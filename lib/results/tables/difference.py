@@ -7,7 +7,7 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.sections import check
-from lib.results.parameters import TableParameters
+from lib.results.parameters import TableParameters, Topic
 from lib.results.quantities import quantity
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
@@ -16,6 +16,7 @@ from lib.results.table import Column, Table
 class Parameters(TableParameters):
     """One row per model: its score, and that less the reference's and the baseline's, by dataset."""
 
+    about: ClassVar[Topic] = "differences"
     beside: ClassVar[tuple[Literal["reference"], Literal["baseline"]]] = ("reference", "baseline")
 
     kind: Literal["difference"]

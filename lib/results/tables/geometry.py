@@ -1,14 +1,14 @@
 """The geometry of attention before and after a training: a row per model and kind of weights."""
 
 import itertools
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.results.geometry_values import OF_WEIGHTS, GeometryParameters, Weights, at_ends, geometry_values
-from lib.results.parameters import TableParameters
+from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -28,6 +28,8 @@ COLUMNS = {
 
 class Parameters(GeometryParameters, TableParameters):
     """A row per model, dataset and kind of weights: first and last symmetry and directionality."""
+
+    about: ClassVar[Topic] = "training"
 
     kind: Literal["geometry"]
     weights: list[Weights] = Field(

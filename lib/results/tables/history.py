@@ -6,7 +6,7 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.results.parameters import TableParameters
+from lib.results.parameters import TableParameters, Topic
 from lib.results.records import KEY
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
@@ -15,6 +15,7 @@ from lib.results.table import Column, Table
 class Parameters(TableParameters):
     """One table per dataset: a row per evaluation, a column per model that trains."""
 
+    about: ClassVar[Topic] = "training"
     divided: ClassVar[Literal["if_several"]] = "if_several"
 
     kind: Literal["history"]

@@ -5,7 +5,7 @@ from typing import ClassVar, Literal
 import pandas as pd
 from pydantic import Field
 
-from lib.results.parameters import TableParameters
+from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -27,6 +27,7 @@ PARTS = {
 class Parameters(TableParameters):
     """One table per dataset: a row per model, its weights by part."""
 
+    about: ClassVar[Topic] = "cost"
     divided: ClassVar[Literal["if_several"]] = "if_several"
 
     kind: Literal["parameters"]

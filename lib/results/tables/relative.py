@@ -8,7 +8,7 @@ from pydantic import Field
 
 from lib.core.sections import check
 from lib.results.costs import COSTS, CostName, relative_cost
-from lib.results.parameters import TableParameters
+from lib.results.parameters import TableParameters, Topic
 from lib.results.quantities import quantity
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
@@ -17,6 +17,7 @@ from lib.results.table import Column, Table
 class Parameters(TableParameters):
     """One row per model but the reference: by how many per cent its cost differs, by stages and dataset."""
 
+    about: ClassVar[Topic] = "cost"
     beside: ClassVar[tuple[Literal["reference"]]] = ("reference",)
 
     kind: Literal["relative"]

@@ -7,7 +7,7 @@ from pydantic import Field, NonNegativeFloat, PositiveFloat
 
 from lib.core.sections import Section
 from lib.results.costs import relative_cost
-from lib.results.parameters import TableParameters
+from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -33,6 +33,7 @@ class Margin(Section):
 class Parameters(TableParameters):
     """One row per model and dataset: quality, cost and stability, each met, not met, or without a verdict."""
 
+    about: ClassVar[Topic] = "differences"
     beside: ClassVar[tuple[Literal["reference"], Literal["baseline"]]] = ("reference", "baseline")
 
     kind: Literal["requirements"]

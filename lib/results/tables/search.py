@@ -6,7 +6,7 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.search_space import short_name
-from lib.results.parameters import TableParameters
+from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 from lib.results.variants import variant_scores
@@ -17,6 +17,7 @@ NOTE = "Bold: the best of each dataset, by which settings are chosen."
 class Parameters(TableParameters):
     """One row per variant of a stage, its score on validation by dataset, the best one bold."""
 
+    about: ClassVar[Topic] = "training"
     takes_variants: ClassVar[Literal["needed"]] = "needed"
 
     kind: Literal["search"]

@@ -6,7 +6,7 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.search_space import short_name, variant_name
-from lib.results.parameters import TableParameters
+from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 from lib.results.variants import variant_scores
@@ -20,6 +20,7 @@ NOTE = (
 class Parameters(TableParameters):
     """One row per dataset: the best variant of a stage, its score on validation, and its lead over the second."""
 
+    about: ClassVar[Topic] = "training"
     takes_variants: ClassVar[Literal["needed"]] = "needed"
 
     kind: Literal["search_best"]

@@ -1,17 +1,14 @@
 """Which differences in F1 test documents show: a row per dataset, model, and model that it is set beside."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
-import numpy as np
 import pandas as pd
-from pydantic import Field
 
-from lib.core.errors import DataError
-from lib.core.sections import check
-from lib.evaluation.statistics import Paired, PairedSpans, holm, mcnemar_test, smallest_difference
-from lib.results.parameters import TableParameters
-from lib.results.predictions import interval_notes, paired_predictions
+from lib.evaluation.statistics import smallest_difference
+from lib.results.comparisons import ComparisonParameters, compared
+from lib.results.parameters import TableParameters, Topic
+from lib.results.predictions import interval_notes
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -19,40 +16,12 @@ POWER = 0.8
 """Chance of showing a difference, by which the note says what the test sets can show."""
 
 
-class Parameters(TableParameters):
+class Parameters(ComparisonParameters, TableParameters):
     """Pairs of models, or each beside reference and baseline: difference in F1 on test, interval, tests, result."""
 
-    needs_predictions: ClassVar[bool] = True
-    beside: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ("reference", "baseline")
+    about: ClassVar[Topic] = "differences"
 
     kind: Literal["significance"]
-    stage: str = Field(description="Stage whose predictions are compared.")
-    pairs: list[tuple[str, str]] | None = Field(
-        None,
-        min_length=1,
-        description="The comparisons, each a model and what it is set beside, in place of reference and baseline; "
-        "`models` follows from them. Choose them before you see the scores: each one more makes the correction "
-        "stricter.",
-    )
-    confidence: float = Field(
-        0.95, gt=0.5, lt=1, description="Confidence of the intervals; tests have the level 1 - confidence."
-    )
-
-    @classmethod
-    def prepared(cls, values: Any) -> Any:
-        """Show the models of the pairs."""
-        pairs = values.get("pairs") if isinstance(values, dict) else None
-        if not isinstance(pairs, list) or values.get("models") is not None:
-            return values
-        return values | {"models": list(dict.fromkeys(name for pair in pairs for name in pair))}
-
-    @check
-    def _pairs_are_of_models(self) -> Iterator[str]:
-        for model, other in self.pairs or ():
-            if model == other:
-                yield f"pairs: {model} stands beside itself. Name another model"
-        if missing := {name for pair in self.pairs or () for name in pair} - {*(self.models or ())}:
-            yield f"models: lacks {', '.join(sorted(missing))} of the pairs. Leave `models` out"
 
 
 def make(settings: Parameters, scope: Scope) -> Table:
@@ -65,20 +34,10 @@ def make(settings: Parameters, scope: Scope) -> Table:
     Reference and baseline are compared once. The note says how small a difference each test set can show.
 
     Raises:
-        DataError: a run is missing, has no predictions or other test documents; or there is nothing to compare.
+        DataError: see `compared`.
     """
-    pairs = settings.pairs or _pairs(scope, settings.stage)
-    grid = scope.grid(settings.stage, models=list(dict.fromkeys(model for pair in pairs for model in pair)))
-    comparisons, powers, of_spans = [], [], False
-    for dataset in scope.stages[settings.stage]:
-        paired = paired_predictions(grid[grid["dataset"] == dataset])
-        there = [pair for pair in pairs if set(pair) <= set(paired.models)]
-        of_spans |= isinstance(paired, PairedSpans)
-        comparisons.append(_compared(paired, there, dataset, settings))
-        powers.append(_power(dataset, comparisons[-1], settings))
-    frame = pd.concat(comparisons, ignore_index=True)
-    frame["holm_p"] = holm(frame["p"])
-    frame["result"] = _results(frame, 1 - settings.confidence)
+    frame, grid = compared(settings, scope)
+    powers = [_power(dataset, rows, settings) for dataset, rows in frame.groupby("dataset", sort=False)]
     columns = {
         "f1_difference": Column("F1 difference [points]", 2),
         "low": Column(f"{100 * settings.confidence:g} % interval from", 2),
@@ -91,59 +50,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
     shown = ["dataset", "model", "against", "f1_difference", "f1_difference_sd", *list(columns)[1:], "result"]
     shown = [name for name in shown if name not in absent]
     notes = interval_notes(grid, settings.confidence)
-    return Table(frame[shown], columns, " ".join([*_note(settings, frame, of_spans), *notes, *_shows(powers)]))
-
-
-def _pairs(scope: Scope, stage: str) -> list[tuple[str, str]]:
-    """Return each model with what it is set beside."""
-    passing = scope.owners[stage]
-    pairs = [
-        (model, other)
-        for model in scope.models
-        for other in (scope.reference, scope.baseline)
-        if other and other in passing and other != model and not (model == scope.baseline and other in scope.models)
-    ]
-    if not pairs:
-        raise DataError(
-            f"{stage}: there is no model to compare with {scope.reference} or {scope.baseline}, "
-            f"of {', '.join(scope.models)}. Name more in `models`."
-        )
-    return pairs
-
-
-def _compared(paired: Paired, pairs: Sequence[tuple[str, str]], dataset: str, settings: Parameters) -> pd.DataFrame:
-    """Return one row per pair: difference, interval, tests, and the two parts of its variance."""
-    right = None if isinstance(paired, PairedSpans) else paired.right()
-    rows = []
-    for model, other in pairs:
-        ours, theirs = paired.models.index(model), paired.models.index(other)
-        difference = paired.difference(ours, theirs)
-        low, high = difference.difference_interval(settings.confidence)
-        rows.append(
-            {
-                "dataset": dataset,
-                "model": model,
-                "against": other,
-                "f1_difference": 100 * difference.mean,
-                "f1_difference_sd": 100 * pd.Series(difference.values).std(),
-                "low": 100 * low,
-                "high": 100 * high,
-                "p": difference.p_value(),
-                "mcnemar_p": float("nan") if right is None else mcnemar_test(right[:, ours], right[:, theirs]),
-                "of_seeds": difference.of_seeds,
-                "of_documents": difference.of_documents,
-                "seeds": difference.seeds,
-                "documents": difference.documents,
-            }
-        )
-    return pd.DataFrame(rows)
-
-
-def _results(frame: pd.DataFrame, level: float) -> pd.Series:
-    """Return in words what the corrected test says, and of what."""
-    words = pd.Series(np.where(frame["f1_difference"] > 0, "better", "worse"), frame.index)
-    words = words.where(frame["seeds"] > 1, words + " (one seed)")
-    return words.where(frame["holm_p"] <= level, "no difference shown")
+    return Table(frame[shown], columns, " ".join([*_note(settings, frame), *notes, *_shows(powers)]))
 
 
 def _power(dataset: str, compared: pd.DataFrame, settings: Parameters) -> str:
@@ -168,9 +75,9 @@ def _power(dataset: str, compared: pd.DataFrame, settings: Parameters) -> str:
     return f"{dataset}, {first['documents']:,} documents, {seeds}: {', '.join(shown)}"
 
 
-def _note(settings: Parameters, frame: pd.DataFrame, of_spans: bool) -> Iterator[str]:
+def _note(settings: Parameters, frame: pd.DataFrame) -> Iterator[str]:
     """Yield what the numbers are."""
-    score = "F1 of the characters in spans" if of_spans else "macro-F1"
+    score = "F1 of the characters in spans" if frame["of_spans"].any() else "macro-F1"
     yield f"F1 difference: {score} on test minus that of the model"
     yield "under `against`. p: of no difference, by the same variance as the interval."
     yield f"Holm p: corrected for the {len(frame)} comparisons of this table. 0.0000: less than 0.00005."

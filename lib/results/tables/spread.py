@@ -6,7 +6,7 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.search_space import short_name, variant_name
-from lib.results.parameters import TableParameters
+from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -14,6 +14,7 @@ from lib.results.table import Column, Table
 class Parameters(TableParameters):
     """One table per dataset: a row per model, or model and variant, the greatest and the least score over the seeds."""
 
+    about: ClassVar[Topic] = "differences"
     divided: ClassVar[Literal["if_several"]] = "if_several"
     takes_variants: ClassVar[Literal["any"]] = "any"
 

@@ -7,9 +7,9 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.sections import check
-from lib.results.parameters import TableParameters
+from lib.results.parameters import TableParameters, Topic
 from lib.results.printed_values import note, published_runs
-from lib.results.quantities import QUANTITIES
+from lib.results.quantities import QUANTITIES, quantity
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -38,6 +38,14 @@ class Parameters(TableParameters):
     def _columns_are_of_its_stages(self) -> Iterator[str]:
         if isinstance(self.columns, dict) and set(self.columns) != set(stages := self.stages_passed()):
             yield f"columns are of {', '.join(self.columns)}, not of {', '.join(stages)}. Give each stage its columns"
+
+    @property
+    def topic(self) -> Topic:
+        """Scores, or without any, costs; see the base."""
+        columns = [column for stage in self.stages_passed() for column in self.columns_of(stage)]
+        if all(column == "loss" or not quantity(column).score for column in columns):
+            return "training" if "loss" in columns else "cost"
+        return "scores"
 
     @property
     def needs_state(self) -> bool:

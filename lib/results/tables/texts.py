@@ -4,7 +4,7 @@ from typing import Any, ClassVar, Literal
 
 import pandas as pd
 
-from lib.results.parameters import TableParameters
+from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 from lib.results.texts import load_texts, near_copies_explained
@@ -13,6 +13,7 @@ from lib.results.texts import load_texts, near_copies_explained
 class Parameters(TableParameters):
     """One row per dataset and split."""
 
+    about: ClassVar[Topic] = "texts"
     reads: ClassVar[Literal["texts"]] = "texts"
 
     kind: Literal["texts"]

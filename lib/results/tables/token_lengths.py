@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 import pandas as pd
 
 from lib.core.errors import DataError
-from lib.results.parameters import TableParameters
+from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -17,6 +17,7 @@ STATISTICS = ("documents", "mean", "std", "median", "min", "max")
 class Parameters(TableParameters):
     """One row per tokenised split, or part of one cut to its own length."""
 
+    about: ClassVar[Topic] = "texts"
     reads: ClassVar[Literal["token_lengths"]] = "token_lengths"
 
     kind: Literal["token_lengths"]

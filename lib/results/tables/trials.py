@@ -6,7 +6,7 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.search_space import short_name
-from lib.results.parameters import TableParameters
+from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 from lib.results.trials import load_trials
@@ -20,6 +20,7 @@ NOTE = (
 class Parameters(TableParameters):
     """One row per trial of a stage with `tuning`: settings, score on validation, how it ended; the best one bold."""
 
+    about: ClassVar[Topic] = "training"
     takes_tuning: ClassVar[Literal["needed"]] = "needed"
 
     kind: Literal["trials"]

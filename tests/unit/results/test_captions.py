@@ -25,7 +25,8 @@ KINDS = {*TABLES.kinds(), *FIGURES.kinds(), *ANALYSES.kinds()}
 
 
 def rendered(path, study):
-    snakemake = SimpleNamespace(config=study.model_dump(mode="json"), wildcards=SimpleNamespace(dataset="imdb"))
+    config = study.model_dump(mode="json") | {"opening": ""}
+    snakemake = SimpleNamespace(config=config, wildcards=SimpleNamespace(dataset="imdb"))
     template = Environment(undefined=StrictUndefined).from_string(path.read_text(encoding="utf-8"))
     return template.render(snakemake=snakemake)
 
@@ -47,7 +48,7 @@ def test_the_methods_paragraph_of_the_grid_names_seeds_and_papers():
 def test_the_methods_paragraph_of_any_study_names_what_it_has_and_nothing_that_was_removed():
     path = next(path for path in CAPTIONS if path.stem == "study")
     study = load_study([("small.yaml", changed(SMALL, ("experiment/mechanisms/favor-m64", None)))])
-    assert rendered(path, study).startswith("Models: tfidf, sdpa, lsh-h2-c64. Stages")
+    assert rendered(path, study).strip().startswith("Models: tfidf, sdpa, lsh-h2-c64. Stages")
 
 
 @pytest.mark.parametrize("path", STUDIES, ids=lambda path: path.stem)

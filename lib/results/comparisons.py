@@ -1,0 +1,124 @@
+"""Comparisons of models on test documents: differences in F1 with intervals, and tests with Holm's correction."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pandas as pd
+from pydantic import Field
+
+from lib.core.errors import DataError
+from lib.core.sections import check
+from lib.evaluation.statistics import Paired, PairedSpans, holm, mcnemar_test
+from lib.results.parameters import ResultParameters
+from lib.results.predictions import paired_predictions
+from lib.results.scope import Scope
+
+
+class ComparisonParameters(ResultParameters):
+    """Base of the settings of what compares pairs of models, or each with reference and baseline."""
+
+    needs_predictions: ClassVar[bool] = True
+    beside: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ("reference", "baseline")
+
+    stage: str = Field(description="Stage whose predictions are compared.")
+    pairs: list[tuple[str, str]] | None = Field(
+        None,
+        min_length=1,
+        description="The comparisons, each a model and what it is set beside, in place of reference and baseline; "
+        "`models` follows from them. Choose them before you see the scores: each one more makes the correction "
+        "stricter.",
+    )
+    confidence: float = Field(
+        0.95, gt=0.5, lt=1, description="Confidence of the intervals; tests have the level 1 - confidence."
+    )
+
+    @classmethod
+    def prepared(cls, values: Any) -> Any:
+        """Show the models of the pairs."""
+        pairs = values.get("pairs") if isinstance(values, dict) else None
+        if not isinstance(pairs, list) or values.get("models") is not None:
+            return values
+        return values | {"models": list(dict.fromkeys(name for pair in pairs for name in pair))}
+
+    @check
+    def _pairs_are_of_models(self) -> Iterator[str]:
+        for model, other in self.pairs or ():
+            if model == other:
+                yield f"pairs: {model} stands beside itself. Name another model"
+        if missing := {name for pair in self.pairs or () for name in pair} - {*(self.models or ())}:
+            yield f"models: lacks {', '.join(sorted(missing))} of the pairs. Leave `models` out"
+
+
+def compared(settings: ComparisonParameters, scope: Scope) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return the comparisons on all datasets, with p corrected over all of them; and the runs compared.
+
+    Raises:
+        DataError: a run is missing, has no predictions or other test documents; or there is nothing to compare.
+    """
+    pairs = settings.pairs or _pairs(scope, settings.stage)
+    grid = scope.grid(settings.stage, models=list(dict.fromkeys(model for pair in pairs for model in pair)))
+    comparisons = []
+    for dataset in scope.stages[settings.stage]:
+        paired = paired_predictions(grid[grid["dataset"] == dataset])
+        there = [pair for pair in pairs if set(pair) <= set(paired.models)]
+        comparisons.append(_compared(paired, there, dataset, settings))
+    frame = pd.concat(comparisons, ignore_index=True)
+    frame["holm_p"] = holm(frame["p"])
+    frame["result"] = _results(frame, 1 - settings.confidence)
+    return frame, grid
+
+
+def _pairs(scope: Scope, stage: str) -> list[tuple[str, str]]:
+    """Return each model with what it is set beside."""
+    passing = scope.owners[stage]
+    pairs = [
+        (model, other)
+        for model in scope.models
+        for other in (scope.reference, scope.baseline)
+        if other and other in passing and other != model and not (model == scope.baseline and other in scope.models)
+    ]
+    if not pairs:
+        raise DataError(
+            f"{stage}: there is no model to compare with {scope.reference} or {scope.baseline}, "
+            f"of {', '.join(scope.models)}. Name more in `models`."
+        )
+    return pairs
+
+
+def _compared(
+    paired: Paired, pairs: Sequence[tuple[str, str]], dataset: str, settings: ComparisonParameters
+) -> pd.DataFrame:
+    """Return one row per pair: difference, interval, tests, and the two parts of its variance."""
+    right = None if isinstance(paired, PairedSpans) else paired.right()
+    rows = []
+    for model, other in pairs:
+        ours, theirs = paired.models.index(model), paired.models.index(other)
+        difference = paired.difference(ours, theirs)
+        low, high = difference.difference_interval(settings.confidence)
+        rows.append(
+            {
+                "dataset": dataset,
+                "model": model,
+                "against": other,
+                "f1_difference": 100 * difference.mean,
+                "f1_difference_sd": 100 * pd.Series(difference.values).std(),
+                "low": 100 * low,
+                "high": 100 * high,
+                "p": difference.p_value(),
+                "mcnemar_p": float("nan") if right is None else mcnemar_test(right[:, ours], right[:, theirs]),
+                "of_seeds": difference.of_seeds,
+                "of_documents": difference.of_documents,
+                "seeds": difference.seeds,
+                "documents": difference.documents,
+                "of_spans": isinstance(paired, PairedSpans),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _results(frame: pd.DataFrame, level: float) -> pd.Series:
+    """Return in words what the corrected test says, and of what."""
+    words = pd.Series(np.where(frame["f1_difference"] > 0, "better", "worse"), frame.index)
+    words = words.where(frame["seeds"] > 1, words + " (one seed)")
+    return words.where(frame["holm_p"] <= level, "no difference shown")
