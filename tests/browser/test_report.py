@@ -39,9 +39,10 @@ STUDY = {
         },
         "figures": {
             "lengths": {"kind": "words"},
+            "f1": {"kind": "score_intervals", "stage": "score"},
             "confusion": {"kind": "confusion", "stage": "score"},
         },
-        "opens_with": ["scores", "confusion"],
+        "opens_with": ["scores", "f1"],
     },
     "execution": {"results": "results/words"},
 }
@@ -123,18 +124,18 @@ def test_results_are_in_the_order_in_which_a_reader_asks(opened):
 
 def test_a_table_shows_with_its_caption(opened, report):
     click(opened, "//*[text()='1. Scores']")
-    click(opened, f"{row('scores')}//a[@iconname='eye']")
+    click(opened, f"{row('scores (table)')}//a[@iconname='eye']")
     opened.switch_to.frame(seen(opened, "//iframe"))
     cells = [cell.text for cell in opened.find_elements(By.CSS_SELECTOR, "th, td")]
     assert cells == ["model", "imdb F1 [%]", *(report.parent / "tables/scores.csv").read_text().split()[1].split(",")]
     opened.switch_to.default_content()
-    click(opened, f"{row('scores')}//a[@iconname='information-circle']")
+    click(opened, f"{row('scores (table)')}//a[@iconname='information-circle']")
     seen(opened, "//*[contains(text(), 'one row per model') or contains(text(), 'One row per model')]")
 
 
 def test_a_figure_shows(opened):
     click(opened, "//*[text()='1. Scores']")
-    click(opened, f"{row('confusion')}//a[@iconname='eye']")
+    click(opened, f"{row('confusion (figure)')}//a[@iconname='eye']")
     picture = seen(opened, "//img[contains(@src, 'confusion')]")
     WebDriverWait(opened, SECONDS).until(lambda _: picture.get_property("naturalWidth") > 0, "it does not load")
     assert min(picture.size.values()) > 50

@@ -39,14 +39,14 @@ for name, analysis in plan.study.report.analyses.items():
                 plan.paths.table(name, "html"),
                 caption=caption(name, analysis.kind),
                 category="6. What models do",
-                labels={"result": name, "shown as": "table"},
+                labels={"analysis": name, "shown as": "table"},
             ),
             summary=[plan.paths.table(name, suffix) for suffix in ("md", "tex")],
             svg=report(
                 plan.paths.figure(name),
                 caption=caption(name, analysis.kind),
                 category="6. What models do",
-                labels={"result": name, "shown as": "figure"},
+                labels={"analysis": name, "shown as": "figure"},
             ),
             others=[plan.paths.figure(name, suffix) for suffix in ("png", "pdf")],
         log:

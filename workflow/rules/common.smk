@@ -51,6 +51,13 @@ from lib.study.runs import as_json
 from lib.workflow.plan import SPLITS, Plan
 from lib.workflow.preloaded import SOCKET, through_server
 
+if provider := workflow.storage_settings.default_storage_provider:
+    raise WorkflowError(
+        f"--default-storage-provider {provider}: results cannot lie in a storage. Expected none: a run that is stopped goes "
+        "on from its working folder, which no rule declares, and programs write whole folders. Let all nodes see one file "
+        "system (docs/cluster.md)."
+    )
+
 IS_MODULE = not workflow.modifier.is_main_snakefile()
 """Whether another workflow uses this one."""
 

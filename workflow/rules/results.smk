@@ -38,7 +38,7 @@ for noun, axis, results, place, (reported, *others) in RESULTS:
                     place(name, reported),
                     caption=caption(name, shown["settings"]["kind"]),
                     category=CATEGORIES[axis.parse(shown["settings"]).topic],
-                    labels={"result": name, "shown as": noun},
+                    labels={"result": f"{name} ({noun})"},
                 ),
                 others=[place(name, suffix) for suffix in others],
             log:
