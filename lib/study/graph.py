@@ -216,6 +216,15 @@ class Graph:
         passing = [model for model in self.experiment.models if self.passes(model, stage, dataset)]
         return list(dict.fromkeys(self.owner(model, stage, dataset) for model in passing))
 
+    def searcher(self, model: str, stage: str) -> str | None:
+        """Return the model of whose search a model takes the best settings at a stage with `settings_from`.
+
+        It is the model itself, or the only one that searches; None = neither.
+        """
+        source = self.experiment.stages[stage].settings_from
+        searching = [name for name, passed in self.passages if passed == source]
+        return model if model in searching else searching[0] if len(searching) == 1 else None
+
     def _meets(self, model: str, stage: str) -> bool:
         """Whether a stage is on the way of a model's weights: neither skipped nor kept to other models."""
         named = self.experiment.stages[stage].models

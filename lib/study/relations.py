@@ -139,11 +139,13 @@ def _best_settings_fit(graph: Graph) -> Iterator[str]:
             yield f"{place}: {name} has {stage.search} itself. Leave one of them out"
         if name in _needed(graph, source):
             yield f"{place}: {source} itself needs {name}, a circle. Let {source} start from another stage"
-        passing = [model for model, passed in graph.passages if passed == source]
-        if len(passing) != 1:
+        passing = ", ".join(model for model, passed in graph.passages if passed == source) or "no model"
+        taking = [model for model, passed, entry in graph.places if passed == name and graph.trains(model, name, entry)]
+        if lacking := [model for model in dict.fromkeys(taking) if graph.searcher(model, name) is None]:
             yield (
-                f"{place}: {source} is passed by {', '.join(passing) or 'no model'}, but the best settings are "
-                f"those of a single model. Let stages.{source}.models name it"
+                f"{place}: {source} is passed by {passing}. The best settings are those of a model's own search, or of "
+                f"the only one, so {', '.join(lacking)} would take none. Let stages.{source}.models name one model, or "
+                "these, too"
             )
         yield from _problems_of_taking(graph, name, source)
 
@@ -152,13 +154,12 @@ def _problems_of_taking(graph: Graph, stage: str, source: str) -> Iterator[str]:
     """Yield why the best settings of `source` cannot be laid over those of `stage`."""
     place, searching = f"stages.{stage}.settings_from", graph.experiment.stages[source]
     found: dict[tuple[str, str], None] = {}
-    searched_on = {entry for _, passed, entry in graph.places if passed == source}
-    needed_on = {entry for _, passed, entry in graph.places if passed == stage}
     for entry, work in graph.experiment.stages[stage].data.items():
-        if entry in needed_on and entry not in searched_on and entry in searching.data:
-            yield f"{place}: the model of {source} is not made for {entry} (its `datasets`). Add it there"
-        elif entry not in searching.data:
+        searchers = {graph.searcher(model, stage) for model, *on in graph.places if on == [stage, entry]} - {None}
+        if entry not in searching.data:
             yield f"{place}: {source} does not search on {entry}. Add it to the data of {source}"
+        elif lacking := sorted(model for model in searchers if model and not graph.passes(model, source, entry)):
+            yield f"{place}: at {source}, {', '.join(lacking)} is not made for {entry} (its `datasets`). Add it there"
         elif searching.search == "variants":
             task = searching.data[entry].task
             if not task.labelled or task.label_per != "document":

@@ -181,7 +181,8 @@ class Stage(Section):
         None,
         description="Stage with `variants` or `tuning` whose best settings on the same dataset every run that "
         "trains takes: those of the variant with the highest mean macro-F1 on validation, over the seeds, or of the "
-        "trial with the best validation score of its task.",
+        "trial with the best validation score of its task. A model that passes that stage takes its own; if only one "
+        "does, all take its.",
     )
     data: dict[str, Work] = Field(min_length=1, description="Corpora and datasets that it works on, one run each.")
 

@@ -49,9 +49,9 @@ class Paths:
         """Return the folder of a run's training tokens with the scores of its teacher beside."""
         return f"{self.results}/taught/{run.path}"
 
-    def best(self, stage: str, dataset: str) -> str:
-        """Return the best settings of a search."""
-        return f"{self.results}/search/{stage}/{dataset}.json"
+    def best(self, stage: str, model: str, dataset: str) -> str:
+        """Return the best settings that a search has found for a model."""
+        return f"{self.results}/search/{stage}/{model}/{dataset}.json"
 
     @property
     def work(self) -> str:

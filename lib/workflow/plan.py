@@ -163,7 +163,12 @@ class Plan:
 
     def settings_from(self, run: Run) -> list[str]:
         """Return the file with the best settings of a search that a run takes over, if it takes any."""
-        return [self.paths.best(run.settings_from, run.id.dataset)] if run.settings_from else []
+        if run.settings_from is None:
+            return []
+        searcher = self.graph.searcher(run.id.model, run.id.stage)
+        assert searcher is not None  # the study was checked
+        owner = self.graph.owner(searcher, run.settings_from, run.id.dataset)
+        return [self.paths.best(run.settings_from, owner, run.id.dataset)]
 
     @property
     def execution(self) -> str:
@@ -232,21 +237,20 @@ class Plan:
 
     # Searches
 
-    def searches(self, section: str) -> list[tuple[str, str]]:
-        """Return every stage that searches by `section` and gives others its best settings, with its datasets."""
+    def searches(self, section: str) -> list[tuple[str, str, str]]:
+        """Return each stage that searches by `section` for others, with the models and datasets of its searches."""
         stages = self.experiment.stages
         sources = dict.fromkeys(stage.settings_from for stage in stages.values() if stage.settings_from)
         return [
-            (name, dataset)
+            (name, model, dataset)
             for name in sources
             if stages[name].search == section
             for dataset in stages[name].data
-            if self.graph.owners(name, dataset)
+            for model in self.graph.owners(name, dataset)
         ]
 
-    def tuned(self, stage: str, dataset: str) -> RunId:
-        """Return the run that tunes on a dataset for another stage."""
-        (model,) = self.graph.owners(stage, dataset)  # the study was checked
+    def tuned(self, stage: str, model: str, dataset: str) -> RunId:
+        """Return the run that tunes a model on a dataset for another stage."""
         return RunId(stage, model, dataset, self.graph.seeds_of(stage, dataset)[0])
 
 

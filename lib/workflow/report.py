@@ -92,13 +92,12 @@ class Report:
         script = {TABLES: "scripts/table.py", FIGURES: "scripts/figure.py"}[axis]
         return code_digest(script, axis.module(result["settings"]["kind"], "parameters"))
 
-    def search_scope(self, stage: str, dataset: str) -> dict[str, Any]:
-        """Return the fields of `lib.results.scope.Scope` that tell a search on a dataset."""
-        models = self.study.graph.owners(stage, dataset)
+    def search_scope(self, stage: str, model: str, dataset: str) -> dict[str, Any]:
+        """Return the fields of `lib.results.scope.Scope` that tell the search of a model on a dataset."""
         return {
-            "models": models,
+            "models": [model],
             "stages": [[stage, [dataset]]],
-            "owners": {stage: {model: {dataset: model} for model in models}},
+            "owners": {stage: {model: {dataset: model}}},
             "variants": self._variants([stage]),
         }
 

@@ -33,7 +33,7 @@ STUDY = searching(
         "figures": {"search": {"kind": "search", "stage": "search"}},
     },
 )
-BEST = "results/demo/search/search/imdb.json"
+BEST = "results/demo/search/search/sdpa/imdb.json"
 
 
 def varied(*rates):

@@ -3,39 +3,41 @@
 
 rule best:
     input:
-        lambda w: plan.report.inputs(plan.report.search_scope(w.stage, w.dataset)),
+        lambda w: plan.report.inputs(plan.report.search_scope(w.stage, w.model, w.dataset)),
     output:
-        plan.paths.best("{stage}", "{dataset}"),
+        plan.paths.best("{stage}", "{model}", "{dataset}"),
     log:
-        plan.paths.log("search/{stage}/{dataset}"),
+        plan.paths.log("search/{stage}/{model}/{dataset}"),
     wildcard_constraints:
-        stage=names(stage for stage, _ in plan.searches("variants")),
-        dataset=names(dataset for _, dataset in plan.searches("variants")),
+        stage=names(stage for stage, _, _ in plan.searches("variants")),
+        model=names(model for _, model, _ in plan.searches("variants")),
+        dataset=names(dataset for _, _, dataset in plan.searches("variants")),
     localrule: True
     params:
         command=PROGRAM,
-        scope=lambda w: as_json(plan.report.search_scope(w.stage, w.dataset)),
+        scope=lambda w: as_json(plan.report.search_scope(w.stage, w.model, w.dataset)),
         code=code_digest("scripts/best.py"),
     message:
-        "best settings of {wildcards.stage} on {wildcards.dataset}"
+        "best settings of {wildcards.stage} for {wildcards.model} on {wildcards.dataset}"
     shell:
         "{params.command:best} --scope {params.scope:q} --records {input} --out {output} > {log} 2>&1"
 
 
 rule best_trial:
     input:
-        lambda w: plan.paths.record(plan.tuned(w.stage, w.dataset)),
+        lambda w: plan.paths.record(plan.tuned(w.stage, w.model, w.dataset)),
     output:
-        plan.paths.best("{stage}", "{dataset}"),
+        plan.paths.best("{stage}", "{model}", "{dataset}"),
     log:
-        plan.paths.log("search/{stage}/{dataset}"),
+        plan.paths.log("search/{stage}/{model}/{dataset}"),
     wildcard_constraints:
-        stage=names(stage for stage, _ in plan.searches("tuning")),
-        dataset=names(dataset for _, dataset in plan.searches("tuning")),
+        stage=names(stage for stage, _, _ in plan.searches("tuning")),
+        model=names(model for _, model, _ in plan.searches("tuning")),
+        dataset=names(dataset for _, _, dataset in plan.searches("tuning")),
     localrule: True
     params:
-        found=lambda w: plan.paths.best_trial(plan.tuned(w.stage, w.dataset)),
+        found=lambda w: plan.paths.best_trial(plan.tuned(w.stage, w.model, w.dataset)),
     message:
-        "best settings of {wildcards.stage} on {wildcards.dataset}"
+        "best settings of {wildcards.stage} for {wildcards.model} on {wildcards.dataset}"
     shell:
         "cp {params.found:q} {output} > {log} 2>&1"

@@ -272,7 +272,7 @@ LACKING = {
             ("stages/finetune/settings_from", "search"),
         ],
         {},
-        "stages.finetune.settings_from: the model of search is not made for imdb",
+        "stages.finetune.settings_from: at search, sdpa is not made for imdb",
     ),
 }
 

@@ -195,7 +195,7 @@ BAD = {
     ),
     "settings of several models": (
         [("stages/tune/models", ["sdpa", "favor-m64"])],
-        "finetune.settings_from: tune is passed by sdpa, favor-m64, but the best.*Let stages.tune.models name it",
+        "finetune.settings_from: tune is passed by sdpa, favor-m64.*so lsh-h2-c64 would take none",
     ),
     "settings for another task": (
         [("stages/tapt/settings_from", "tune"), ("stages/tune/start", "pretrain")],

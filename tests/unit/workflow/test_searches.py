@@ -59,15 +59,34 @@ def test_a_run_starts_from_its_own_seed_or_from_the_first(plan):
 
 def test_what_trains_takes_the_best_settings_of_its_dataset(plan):
     assert plan.settings_from(plan.run(RunId("finetune", "favor-m64", "arxiv", 1))) == [
-        "results/search/search/arxiv.json"
+        "results/search/search/sdpa/arxiv.json"
     ]
     assert plan.settings_from(plan.run(RunId("finetune", "tfidf", "arxiv", 1))) == []
     assert plan.settings_from(plan.run(RunId("search", "sdpa", "arxiv", 2, NAMES[0]))) == []
-    assert plan.searches("variants") == [("search", "imdb"), ("search", "arxiv")]
+    assert plan.searches("variants") == [("search", "sdpa", "imdb"), ("search", "sdpa", "arxiv")]
+
+
+def test_models_that_search_take_their_own_best_settings():
+    taking = ("stages/finetune/settings_from", "search")
+    plan = Plan(study(("stages/search", SEARCH), ("stages/search/models", ["sdpa", "favor-m64", "lsh-h2-c64"]), taking))
+    for model in ("sdpa", "favor-m64", "lsh-h2-c64"):
+        best = f"results/search/search/{model}/arxiv.json"
+        assert plan.settings_from(plan.run(RunId("finetune", model, "arxiv", 1))) == [best]
+        scope = plan.report.search_scope("search", model, "arxiv")
+        assert plan.report.inputs(scope) == [
+            f"results/runs/search/{model}/arxiv/{name}/seed-2/run.json" for name in NAMES
+        ]
+    assert plan.settings_from(plan.run(RunId("finetune", "tfidf", "arxiv", 1))) == []
+
+
+def test_a_model_that_would_take_no_settings_of_several_searches_is_named():
+    taking = ("stages/finetune/settings_from", "search")
+    with pytest.raises(ConfigError, match="passed by sdpa, favor-m64.*so lsh-h2-c64 would take none"):
+        study(("stages/search", SEARCH), ("stages/search/models", ["sdpa", "favor-m64"]), taking)
 
 
 def test_the_best_settings_are_chosen_from_all_runs_on_the_dataset(plan):
-    scope = plan.report.search_scope("search", "imdb")
+    scope = plan.report.search_scope("search", "sdpa", "imdb")
     files = plan.report.inputs(scope)
     assert files == [f"results/runs/search/sdpa/imdb/{name}/seed-{seed}/run.json" for name in NAMES for seed in (2, 7)]
     assert scope["variants"]["search"][1] == [["task.classifier_pooling", "cls"], ["recipe.freeze_layers", 2]]
@@ -77,7 +96,7 @@ def test_a_table_of_a_search_reads_all_of_it(plan):
     table = plan.report.tables["search"]
     assert table["scope"]["models"] == ["sdpa"]
     assert len(plan.report.inputs(table["scope"])) == 4 * (2 + 1)
-    assert table["scope"]["variants"] == plan.report.search_scope("search", "imdb")["variants"]
+    assert table["scope"]["variants"] == plan.report.search_scope("search", "sdpa", "imdb")["variants"]
 
 
 def test_the_search_of_the_grid_is_that_of_the_study(repository):
@@ -97,10 +116,12 @@ def test_the_search_of_the_grid_is_that_of_the_study(repository):
 def test_an_experiment_by_hand_takes_the_best_settings_once_they_are_chosen(plan, tmp_path):
     plan.paths = Paths(str(tmp_path), "resources")
     arguments = {"model": "sdpa", "dataset": "imdb", "start": None}
-    with pytest.raises(ConfigError, match=r"search/search/imdb.json: no such file, from which finetune takes settings"):
+    with pytest.raises(
+        ConfigError, match=r"search/search/sdpa/imdb.json: no such file, from which finetune takes settings"
+    ):
         new_experiment(plan, tmp_path, "finetune", "early", **arguments)
-    (tmp_path / "search/search").mkdir(parents=True)
-    (tmp_path / "search/search/imdb.json").write_text('{"recipe.freeze_layers": 2}')
+    (tmp_path / "search/search/sdpa").mkdir(parents=True)
+    (tmp_path / "search/search/sdpa/imdb.json").write_text('{"recipe.freeze_layers": 2}')
     text = new_experiment(plan, tmp_path, "finetune", "late", **arguments).read_text()
     assert "freeze_layers: 2" in text
 

@@ -58,11 +58,11 @@ def test_what_it_leaves(plan):
 
 def test_what_trains_takes_the_settings_of_its_dataset(plan):
     assert plan.settings_from(plan.run(RunId("finetune", "favor-m64", "arxiv", 2))) == [
-        "results/search/tune/arxiv.json"
+        "results/search/tune/sdpa/arxiv.json"
     ]
-    assert plan.searches("tuning") == [("tune", "imdb"), ("tune", "arxiv")]
+    assert plan.searches("tuning") == [("tune", KEY.model, "imdb"), ("tune", KEY.model, "arxiv")]
     assert plan.searches("variants") == []
-    assert plan.tuned("tune", "imdb") == KEY
+    assert plan.tuned("tune", KEY.model, "imdb") == KEY
 
 
 def test_it_asks_for_the_time_of_its_longest_trial_times_all(plan):
