@@ -108,7 +108,9 @@ rule training_cost:
 
 rule adaptation_cost:
     output:
-        report(plan.paths.table("adaptation_cost"), caption="../report/adaptation_cost.rst", category=CATEGORIES["cost"]),
+        report(
+            plan.paths.table("adaptation_cost"), caption="../report/adaptation_cost.rst", category=CATEGORIES["cost"]
+        ),
     log:
         plan.paths.log("tables/adaptation_cost"),
     threads: os.cpu_count()
