@@ -178,7 +178,8 @@ def _changes(layers: Sequence[Layer], encoder: Mapping[str, Any]) -> dict[str, A
     """Return a layer that gives a study's encoders other fields, and takes its report away, which is not needed."""
     raw, sections = merged(layers), ("tables", "figures", "analyses")
     encoders = [name for name, each in raw["experiment"]["backbones"].items() if each["kind"] == "encoder"]
+    report = {section: dict.fromkeys(raw.get("report", {}).get(section) or {}) for section in sections}
     return {
         "experiment": {"backbones": {name: dict(encoder) for name in encoders}},
-        "report": {section: dict.fromkeys(raw.get("report", {}).get(section) or {}) for section in sections},
+        "report": report | {"opens_with": None},
     }

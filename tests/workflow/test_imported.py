@@ -24,6 +24,7 @@ STUDY = {
     "report": {
         "tables": dict.fromkeys(set(REPORT.tables) - {"lsh_mask", "pretrain"}),
         "figures": dict.fromkeys(REPORT.figures),
+        "opens_with": None,
     },
     "execution": {"results": "results/theirs"},
 }

@@ -70,7 +70,11 @@ def one_model(model, **experiment):
     report = yaml.safe_load(GRID.read_text(encoding="utf-8"))["report"]
     unused = {section: dict.fromkeys(set(report[section]) - {"f1"}) for section in ("tables", "figures", "analyses")}
     experiment = {"models": models, **experiment}
-    return {"extends": "config/config.yaml", "experiment": experiment, "report": unused | {"reference": "mine"}}
+    return {
+        "extends": "config/config.yaml",
+        "experiment": experiment,
+        "report": unused | {"reference": "mine", "opens_with": None},
+    }
 
 
 def planned(project, values, target="results/tables/f1.csv"):

@@ -53,8 +53,8 @@ def test_the_tables_have_no_hole(finished):
     whole = {"token_lengths", "pretrain", "tapt", "finetune", "f1", "baseline_imdb", "parameters", "time_delta"}
     # Where nothing can stand by its nature: no spread of one seed, no difference of the reference from itself.
     assert names - whole == {
-        "approximation", "attention_patterns", "compute", "f1_delta", "memory_delta", "pareto", "requirements",
-        "significance",
+        "answer", "approximation", "attention_patterns", "compute", "f1_delta", "memory_delta", "pareto",
+        "requirements", "significance",
     }  # fmt: skip
     for name in names:
         assert (tables / f"{name}.md").read_text().startswith("|")

@@ -35,7 +35,7 @@ STUDY = searching(
         "figures": {"trials": {"kind": "trials", "stage": "tune"}},
     },
 )
-BEST = "results/demo/search/tune/imdb.json"
+BEST = "results/demo/search/tune/sdpa/imdb.json"
 
 
 @pytest.fixture(scope="module")

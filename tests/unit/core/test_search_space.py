@@ -150,7 +150,7 @@ BAD = {
     ),
     "settings of several models": (
         [("stages/search/models", ["sdpa", "favor-m64"])],
-        "finetune.settings_from: search is passed by sdpa, favor-m64, but the best.*Let stages.search.models name it",
+        "finetune.settings_from: search is passed by sdpa, favor-m64. .* so lsh-h2-c64 would take none. Let",
     ),
     "settings for variants": (
         [("stages/finetune/variants", {"recipe.epochs": [1, 2]})],
