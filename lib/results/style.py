@@ -23,6 +23,8 @@ BEHIND: dict[str, Any] = {"color": BASELINE_COLOUR, "zorder": 1.5}
 """Of lines that stand behind those of models."""
 POINT: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.5}
 MARKERS = "os^Dv<>P"
+COLOURS = 7
+"""Colours of the style sheet."""
 LINES = ("-", "--", "-.", ":")
 PANEL_INCHES = (3.5, 3.3)
 PANELS = 4
@@ -30,7 +32,9 @@ PANELS = 4
 
 
 def colours_and_markers(families: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Give each model a colour, by its family, and a marker, by its place within the family.
+    """Give each model a colour, by its family, and a marker, by its place among the models of that colour.
+
+    With more families than colours some share one, but no two models share both colour and marker.
 
     Args:
         families: models, in order, each with its family; families follow in the order of their first models.
@@ -39,11 +43,12 @@ def colours_and_markers(families: Mapping[str, str]) -> dict[str, tuple[str, str
         Colour and marker of each model, in the order of `families`.
     """
     order = list(dict.fromkeys(families.values()))
-    members: Counter[str] = Counter()
+    members: Counter[int] = Counter()
     found = {}
     for model, family in families.items():
-        found[model] = f"C{order.index(family)}", MARKERS[members[family] % len(MARKERS)]
-        members[family] += 1
+        colour = order.index(family) % COLOURS
+        found[model] = f"C{colour}", MARKERS[members[colour] % len(MARKERS)]
+        members[colour] += 1
     return found
 
 

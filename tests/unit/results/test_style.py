@@ -4,7 +4,7 @@ from defusedxml import minidom
 from matplotlib.figure import Figure
 
 from lib.core.errors import ProjectError
-from lib.results.style import MARKERS, STYLE, colours_and_markers, save_figure
+from lib.results.style import COLOURS, MARKERS, STYLE, colours_and_markers, save_figure
 
 
 def test_a_family_is_what_the_study_says():
@@ -17,6 +17,14 @@ def test_markers_of_a_large_family_begin_again():
     given = list(colours_and_markers(dict.fromkeys(models, "one")).values())
     assert [marker for _, marker in given] == [*MARKERS, MARKERS[0]]
     assert {colour for colour, _ in given} == {"C0"}
+
+
+def test_no_two_models_look_alike_with_more_families_than_colours():
+    families = {f"m{number}": f"family-{number // 2}" for number in range(2 * COLOURS + 6)}
+    given = colours_and_markers(families)
+    assert len(set(given.values())) == len(families)
+    with matplotlib.style.context(STYLE):
+        assert len(matplotlib.rcParams["axes.prop_cycle"]) == COLOURS
 
 
 @pytest.fixture
