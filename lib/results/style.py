@@ -34,7 +34,7 @@ PANELS = 4
 def colours_and_markers(families: Mapping[str, str]) -> dict[str, tuple[str, str]]:
     """Give each model a colour, by its family, and a marker, by its place among the models of that colour.
 
-    With more families than colours some share one, but no two models share both colour and marker.
+    With more families than colours some share one; their models differ in the marker, while there are enough of these.
 
     Args:
         families: models, in order, each with its family; families follow in the order of their first models.
