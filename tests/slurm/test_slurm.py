@@ -69,7 +69,7 @@ class User:
         self.folder = project.folder
         # No PYTHONPATH, and no `python` but the system's.
         self.environment = {"PATH": "/usr/bin:/bin", "HOME": str(project.folder), "LANG": "C.UTF-8"}
-        profile = self.folder / "slurm/config.yaml"
+        profile = self.folder / "slurm/profile.yaml"
         text = profile.read_text()
         text, settings = re.subn(r"# (slurm_partition: |slurm_account: ).*", r"\1main", text)
         assert settings == 2
@@ -321,7 +321,7 @@ def test_small_runs_share_a_job(user):
         "execution": {"job": {"gpu": 1}},
     }
     name = user.project.configure(study, "toy.test.yaml")
-    profile = user.folder / "slurm/config.yaml"
+    profile = user.folder / "slurm/profile.yaml"
     profile.write_text(profile.read_text() + "config:\n  execution: {job: {gres: gpu}}\n")
     tokens = [f"results/toy/data/reverse/tokens/symbols/{split}" for split in ("train", "validation", "test")]
     user.project.snakemake(*tokens, "--cores", 1, "--configfile", name)

@@ -8,7 +8,7 @@ from lib.training import record
 @pytest.fixture
 def checkout(tmp_path, monkeypatch):
     """A committed checkout of a few files, in which the code of the record lies."""
-    for name in ("lib/training/record.py", "slurm/config.yaml"):
+    for name in ("lib/training/record.py", "slurm/profile.yaml"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("first\n")
@@ -27,5 +27,5 @@ def test_the_commit_is_marked_when_code_differs_from_it(checkout):
 
 
 def test_account_and_partition_do_not_mark_the_commit(checkout):
-    (checkout / "slurm/config.yaml").write_text("slurm_account: mine\n")
+    (checkout / "slurm/profile.yaml").write_text("slurm_account: mine\n")
     assert not record._git_commit().endswith("-dirty")
