@@ -29,8 +29,11 @@ LONGEST_TORCH = 4_096
 LONGEST_PADDED = 4_096
 """Up to here rows have padding on a CPU: beyond, exact attention is far behind, with padding or without."""
 
-BIGBIRD = (1_024, 4_096)
-"""Lengths at which transformers' BigBird is measured: it needs more blocks than it sees, and fills an N x N matrix."""
+REACH = {
+    "bigbird": (1_024, 4_096),  # transformers' needs more blocks than it sees, and fills an N x N matrix
+    "topk": (0, LONGEST_NAIVE),  # x-transformers' holds several N x N matrices per head
+}
+"""Lengths between which other people's implementations of a kind are measured, where they cannot take all."""
 
 PADDINGS: tuple[Padding, ...] = ("none", "ragged")
 
@@ -43,6 +46,8 @@ PEERS = {
     f"bigbird-b64-w3-g2-r3{PROJECTED}": ["transformers"],
     "favor-m64": ["performer-pytorch"],
     "favor-m256": ["performer-pytorch"],
+    f"linformer-k256{PROJECTED}": ["linformer"],
+    "topk-k64": ["x-transformers"],
 }
 """Which rows of ours have which peers."""
 
@@ -112,4 +117,5 @@ def _is_measured(peer: str, own: AttentionCase, with_peers: bool) -> bool:
     """Return whether `peer` is measured beside a row of ours; `with_peers` says whether most are at its length."""
     if peer == "torch":
         return own.length <= LONGEST_TORCH
-    return with_peers and (own.parameters["kind"] != "bigbird" or BIGBIRD[0] <= own.length <= BIGBIRD[1])
+    shortest, longest = REACH.get(own.parameters["kind"], (own.length, own.length))
+    return with_peers and shortest <= own.length <= longest

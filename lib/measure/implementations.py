@@ -26,7 +26,12 @@ from lib.measure.cost import KeptBytes, fused_attention, operation_counter
 logger = logging.getLogger(__name__)
 
 Padding = Literal["none", "ragged"]
-PACKAGES = {"reformer-pytorch": "reformer_pytorch", "performer-pytorch": "performer_pytorch"}
+PACKAGES = {
+    "reformer-pytorch": "reformer_pytorch",
+    "performer-pytorch": "performer_pytorch",
+    "linformer": "linformer",
+    "x-transformers": "x_transformers",
+}
 """Packages that need not be there, by implementation."""
 
 NAIVE: dict[str, dict[str, Any]] = {"sdpa-naive": {"kind": "sdpa", "use_native_sdpa": False}}
@@ -51,7 +56,7 @@ class AttentionCase(Case):
     """A forward and backward pass of attention.
 
     Args:
-        implementation: `ours`, `torch`, `reformer-pytorch`, `transformers` or `performer-pytorch`.
+        implementation: `ours`, `torch`, `transformers`, or one of `PACKAGES`.
         mechanism: name of the row.
         parameters: parameters of the mechanism, `kind` included.
         length: N.
@@ -342,12 +347,36 @@ def _performer_pytorch(case: AttentionCase) -> nn.Module:
     return _Foreign(fast, attend)
 
 
+def _linformer(case: AttentionCase) -> nn.Module:
+    def attend(layer: nn.Module, states: Tensor, mask: Tensor | None) -> Tensor:
+        # It takes no mask; keys and values of padding are zeros if its states are, since projections have no bias.
+        return layer(states if mask is None else states.masked_fill(~mask[..., None], 0))
+
+    settings: Any = MECHANISMS.parse(case.parameters)
+    width, package = case.heads * case.head_size, _package("linformer").linformer
+    layer = package.LinformerSelfAttention(width, settings.length, k=settings.rank, heads=case.heads)
+    layer.proj_v = layer.proj_k  # ours has one table for keys and values
+    layer.to_out = nn.Identity()
+    return _Foreign(layer, attend)
+
+
+def _x_transformers(case: AttentionCase) -> nn.Module:
+    def attend(attention: nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
+        return attention(query, key, value, mask=mask)[0]
+
+    settings: Any = MECHANISMS.parse(case.parameters)
+    package = _package("x_transformers").attend
+    return _Foreign(package.Attend(heads=case.heads, sparse_topk=settings.keys), attend)
+
+
 _MAKERS: dict[str, Callable[[AttentionCase], Callable[..., Tensor]]] = {
     "ours": _ours,
     "torch": _torch,
     "reformer-pytorch": _reformer_pytorch,
     "transformers": _transformers,
     "performer-pytorch": _performer_pytorch,
+    "linformer": _linformer,
+    "x-transformers": _x_transformers,
 }
 
 

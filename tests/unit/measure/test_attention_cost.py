@@ -20,6 +20,8 @@ SDPA, LSH, FAVOR = (
 NYSTROM = {"kind": "nystrom", "landmarks": 8}
 WINDOW = {"kind": "window", "width": 16, "global_tokens": 1}
 BIGBIRD = {"kind": "bigbird", "block_size": 4, "random_blocks": 2}
+LINFORMER = {"kind": "linformer", "rank": 8, "length": 64}
+TOPK = {"kind": "topk", "keys": 8}
 
 
 def case(implementation="ours", mechanism="sdpa", parameters=SDPA, **changes):
@@ -88,6 +90,10 @@ def test_what_is_measured_beside_the_grid_bears_the_names_of_its_parameters_and_
     theirs = {(each.mechanism, each.length) for each in cases if each.implementation == "transformers"}
     for name, lengths in (("window-w256-g1", {512, 4_096, 16_384}), ("bigbird-b64-w3-g2-r3", {4_096})):
         assert {length for mechanism, length in theirs if mechanism == name + PROJECTED} == lengths
+    peers = {
+        (each.implementation, each.length) for each in cases if each.implementation not in ("ours", "transformers")
+    }
+    assert peers == {("x-transformers", 512), *(("linformer", length) for length in (512, 4_096, 16_384))}
 
 
 def test_exact_attention_keeps_its_arguments_its_output_and_a_number_a_query():
@@ -131,6 +137,8 @@ def test_what_attends_by_blocks_keeps_no_more_than_exact_attention(padding):
         ("transformers", f"bigbird{PROJECTED}", BIGBIRD, None),
         ("reformer-pytorch", "lsh", LSH, "reformer_pytorch"),
         ("performer-pytorch", "favor", FAVOR, "performer_pytorch"),
+        ("linformer", f"linformer{PROJECTED}", LINFORMER, "linformer"),
+        ("x-transformers", "topk", TOPK, "x_transformers"),
     ],
 )
 def test_implementations_to_compare_with_run(implementation, mechanism, parameters, package, padding):
@@ -139,9 +147,9 @@ def test_implementations_to_compare_with_run(implementation, mechanism, paramete
     attention = case(implementation, mechanism, parameters, padding=padding).prepare()
     output = attention.forward()
     assert output.shape == ((2, 64, 32) if mechanism.endswith(PROJECTED) else (2, 2, 64, 16))
-    assert sum(weight.dim() == 2 for weight in attention.parameters) == (
-        0 if not mechanism.endswith(PROJECTED) else 2 if parameters is LSH else 6 if parameters is WINDOW else 3
-    )  # Longformer's global tokens have projections of their own
+    # Longformer's global tokens have projections of their own; Linformer has its table of shares.
+    weights = {"lsh": 2, "window": 6, "linformer": 4}.get(parameters["kind"], 3) if mechanism.endswith(PROJECTED) else 0
+    assert sum(weight.dim() == 2 for weight in attention.parameters) == weights
     output.sum().backward()
     for tensor in attention.inputs:
         assert tensor.grad.isfinite().all()
@@ -171,6 +179,33 @@ def test_padding_is_hidden_from_the_real_tokens_of_ragged_rows(implementation, m
 
     torch.testing.assert_close(output("ragged", filled=True), output("ragged", filled=False))
     assert not torch.allclose(output("none", filled=True), output("none", filled=False))
+
+
+@pytest.mark.parametrize("padding", ["none", "ragged"])
+@pytest.mark.parametrize(
+    ("implementation", "mechanism", "parameters", "package"),
+    [
+        ("linformer", f"linformer{PROJECTED}", LINFORMER, "linformer"),
+        ("x-transformers", "topk", TOPK, "x_transformers"),
+    ],
+)
+def test_packages_compute_what_ours_computes(implementation, mechanism, parameters, package, padding):
+    pytest.importorskip(package, reason="an optional package of make bench")
+    ours = case("ours", mechanism, parameters, padding=padding).prepare()
+    theirs = case(implementation, mechanism, parameters, padding=padding).prepare()
+    # Both have the projections of queries, keys and values in this order, and one table, which has another shape.
+    for square in (True, False):
+        weights = [
+            [weight for weight in each.parameters if (weight.shape[0] == weight.shape[1]) == square]
+            for each in (ours, theirs)
+        ]
+        for mine, other in zip(*weights, strict=True):
+            mine.data.copy_(other.data)
+    outputs = [each.forward() for each in (ours, theirs)]
+    if padding == "ragged":
+        real = ragged_mask(2, 64, "cpu")
+        outputs = [(each if each.dim() == 3 else each.transpose(1, 2))[real] for each in outputs]
+    torch.testing.assert_close(*outputs, rtol=1e-4, atol=1e-5)
 
 
 def test_a_missing_package_says_how_to_get_it(monkeypatch):
