@@ -86,7 +86,7 @@ def read_vectors(path: str, settings: WordVectors) -> Vectors:
     """
     try:
         keyed = _read(path, settings)
-    except (OSError, EOFError, ValueError, LookupError, MemoryError, AssertionError) as error:
+    except (OSError, EOFError, ValueError, TypeError, LookupError, MemoryError, AssertionError) as error:
         raise DataError(
             f"{path}: cannot be read as {settings.format} ({error!r}). Expected a line, or its binary form, for each "
             "word: the word, then its numbers. Correct `format`, or give another file."

@@ -7,6 +7,7 @@ from word_vectors import stored
 from lib.backbones.first_embeddings import words_of
 from lib.backbones.heads.sequence_classification import SequenceClassification
 from lib.backbones.recurrent.backbone import Backbone
+from lib.backbones.recurrent.model import RecurrentModel
 from lib.backbones.recurrent.parameters import Parameters
 from lib.core.errors import RunError
 from lib.data.tokenizer import TextTokenizer
@@ -22,7 +23,8 @@ def parts(tmp_path, algorithm="wordpiece", width=4):
     tokenizer = TextTokenizer.load(tmp_path / algorithm).backend
     backbone = Backbone(Parameters(hidden_size=width, num_hidden_layers=1), seed=0)
     torch.manual_seed(0)
-    return tokenizer, backbone, SequenceClassification(backbone.config(tokenizer, {"num_labels": 2}))
+    model_class = SequenceClassification.on(RecurrentModel)
+    return tokenizer, backbone, model_class(backbone.config(tokenizer, {"num_labels": 2}))
 
 
 @pytest.mark.parametrize(
