@@ -61,8 +61,8 @@ def load_vectors(folder: str | Path) -> Vectors:
         tensors = load_file(Path(folder) / TENSORS)
         said = json.loads((Path(folder) / WORDS).read_text(encoding="utf-8"))
         vectors, words = tensors["vectors"], said["words"]
-        if len(set(words)) != len(vectors):
-            raise ValueError(f"{len(set(words))} words for {len(vectors)} vectors")
+        if not len(set(words)) == len(said.get("counts", words)) == len(vectors):
+            raise ValueError(f"{len(set(words))} words, or their counts, for {len(vectors)} vectors")
         if (ngrams := tensors.get("ngrams")) is None:
             keyed = KeyedVectors(vectors.shape[1])
         else:
