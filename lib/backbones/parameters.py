@@ -42,6 +42,8 @@ class BackboneParameters(KindParameters):
     """Whether its states are those of single tokens, at which analyses look."""
     decisive: ClassVar[tuple[str, ...]] = ()
     """Fields that must be equal for the weights of another model to be taken over."""
+    starts_from_word_vectors: ClassVar[bool] = False
+    """Whether word vectors can be its first embeddings."""
 
     @property
     def abilities(self) -> frozenset[Ability]:
@@ -67,6 +69,15 @@ class BackboneParameters(KindParameters):
     def held_backbone(self) -> "BackboneParameters | None":
         """The backbone that does a part of its work, if any."""
         return None
+
+    @property
+    def word_vectors(self) -> str | None:
+        """Name of the word vectors that it reads, if any. They are handed over by a field `vectors_folder`."""
+        return None
+
+    def folders(self) -> dict[str, str]:
+        """Return the folders that it reads, by what the record calls them."""
+        return {}
 
     @property
     def quantized(self) -> bool:

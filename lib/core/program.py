@@ -58,7 +58,7 @@ def run(
     """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     # Request-level chatter of these libraries says nothing about the project's own progress.
-    for library in ("httpx", "httpcore", "urllib3", "filelock", "datasets"):
+    for library in ("httpx", "httpcore", "urllib3", "filelock", "datasets", "gensim"):
         logging.getLogger(library).setLevel(logging.WARNING)
     if argv is None and (job := os.environ.get("SLURM_JOB_ID")):  # the terminal shows the logs of several attempts
         logging.getLogger("lib").info("%s starts on %s, Slurm job %s", Path(sys.argv[0]).name, platform.node(), job)

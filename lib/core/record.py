@@ -149,6 +149,10 @@ def digest_of(place: Path) -> str:
     files = sorted(place.iterdir()) if place.is_dir() else [place]
     digest = hashlib.sha256()
     for path in files:
-        if path == place or path.suffix in (".safetensors", ".arrow") or path.name in ("vocab.txt", "tokenizer.json"):
+        if (
+            path == place
+            or path.suffix in (".safetensors", ".arrow")
+            or path.name in ("vocab.txt", "tokenizer.json", "words.json")
+        ):
             digest.update(bytes.fromhex(file_digest(path)))
     return digest.hexdigest()

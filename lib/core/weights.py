@@ -8,6 +8,15 @@ from pydantic import Field
 from lib.core.sections import Name, Repository, Section, check
 
 
+class WordVectorsStart(Section):
+    """First embeddings that are word vectors; all other weights are drawn."""
+
+    word_vectors: str = Field(
+        description="Name of the word vectors, of as many dimensions as the embeddings; those of the run's seed. "
+        "Tokens that are no word with a vector keep drawn embeddings."
+    )
+
+
 class ForeignStart(Section):
     """First weights that no stage of this study makes."""
 

@@ -17,9 +17,9 @@ class ResultParameters(KindParameters):
 
     about: ClassVar[Topic] = "scores"
     """What its kind is about."""
-    reads: ClassVar[Literal["runs", "token_lengths", "texts", "documents"]] = "runs"
-    """What it is made from: records of runs, statistics of tokenised texts, descriptions of texts, or test documents of
-    datasets with a label each."""
+    reads: ClassVar[Literal["runs", "token_lengths", "texts", "documents", "word_vectors"]] = "runs"
+    """What it is made from: records of runs, statistics of tokenised texts, descriptions of texts, test documents of
+    datasets with a label each, or word vectors."""
     divided: ClassVar[Literal["never", "always", "if_several"]] = "never"
     """Whether there is one for each dataset, which then bears its name."""
     needs_predictions: ClassVar[bool] = False
@@ -59,6 +59,10 @@ class ResultParameters(KindParameters):
         """Return the stages whose runs are read as well, of models that pass them: those of a field `time`."""
         return getattr(self, "time", [])
 
+    def vectors_named(self) -> list[str] | None:
+        """Return the word vectors that are shown: those of a field `word_vectors`; None = all."""
+        return getattr(self, "word_vectors", None)
+
     @property
     def topic(self) -> Topic:
         """What it is about, with these settings."""
@@ -74,6 +78,8 @@ class ResultParameters(KindParameters):
         if self.reads != "runs" and self.models:
             shown = self.reads.replace("_", " ")
             yield f"models = {self.models} does nothing where {shown} are shown. Leave it out"
+        if self.reads == "word_vectors" and self.datasets:
+            yield f"datasets = {self.datasets} does nothing where word vectors are shown. Leave it out"
 
 
 class TableParameters(ResultParameters):

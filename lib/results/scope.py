@@ -45,10 +45,13 @@ class Scope:
     """Corpus and tokeniser of each of `files`, if these are statistics of tokenised texts."""
     documents: Sequence[tuple[str, Sequence[str]]] = ()
     """Dataset and names of its classes for each of `files`, if these are test documents."""
+    word_vectors: Sequence[tuple[str, int | None]] = ()
+    """Name and seed of the word vectors in each of `files`, if these are folders of such; no seed = of a file."""
     texts: Sequence[str] = ()
     """Dataset of each of the last of `files`, if these describe texts."""
     files: Sequence[str | Path] = ()
-    """The record of every run, statistics of tokenised texts, or documents; then descriptions of texts."""
+    """The record of every run, statistics of tokenised texts, documents, or word vectors; then descriptions of
+    texts."""
 
     @functools.cached_property
     def runs(self) -> pd.DataFrame:

@@ -41,6 +41,9 @@ def read_run_as(
         "--teacher", metavar="FOLDER", help="weights of the teacher, in place of `task.teacher_weights` of the config"
     )
     arguments.add_argument(
+        "--word-vectors", metavar="FOLDER", help="word vectors, in place of `backbone.vectors_folder` of the config"
+    )
+    arguments.add_argument(
         "--settings-from", metavar="FILE", help="best settings of a search, by dotted name, in place of the config's"
     )
     arguments.add_argument("--execution", help="in place of `execution` of the config: a path, or JSON")
@@ -62,6 +65,8 @@ def read_run_as(
         settings["start"] = {"run": str(folder.parent) if folder.name == MODEL else None, "checkpoint": str(folder)}
     if options.teacher:
         settings["task"] |= {"teacher_weights": options.teacher}
+    if options.word_vectors:
+        settings["backbone"] |= {"vectors_folder": options.word_vectors}
     if options.execution:
         settings["execution"] = read_mapping(options.execution)
     return read_settings(kind, settings), options.out, options.work, options.code

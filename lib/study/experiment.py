@@ -12,6 +12,7 @@ from lib.core.weights import ForeignStart
 from lib.data.sections import Corpus, Dataset, Tokenizer
 from lib.study.published import with_encoders, with_published
 from lib.study.stages import Model, Stage
+from lib.word_vectors.settings import WordVectors
 
 
 class Experiment(Section):
@@ -32,6 +33,11 @@ class Experiment(Section):
     )
     backbones: dict[Name, AnyBackbone] = Field(description="Backbones by name.")
     tokenizers: dict[Name, Tokenizer] = Field(default_factory=dict, description="Tokenisers by name.")
+    word_vectors: dict[Name, WordVectors] = Field(
+        default_factory=dict,
+        description="Word vectors by name, for baselines of kind `word_vectors`, as a start of recurrent encoders, and "
+        "for tables.",
+    )
     corpora: dict[Name, Corpus] = Field(default_factory=dict, description="Text without labels, by name.")
     datasets: dict[Name, Dataset] = Field(default_factory=dict, description="Labelled datasets by name.")
     stages: dict[Name, Stage] = Field(min_length=1, description="Steps in a model's life, by name.")

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from lib.core.weights import WordVectorsStart
 from lib.data.generators import problems_of
 from lib.data.sections import GeneratedSource
 from lib.study.experiment import Experiment
@@ -18,7 +19,18 @@ def unknown_names(experiment: Experiment, report: Report) -> Iterator[str]:
 
 
 def _of_experiment(experiment: Experiment) -> Iterator[str]:
-    for check in (_corpora, _mechanisms, _stages, _circles, _searches, _models, _mechanisms_of_models, _tokenizers):
+    checks = (
+        _corpora,
+        _mechanisms,
+        _stages,
+        _circles,
+        _searches,
+        _models,
+        _mechanisms_of_models,
+        _tokenizers,
+        _word_vectors,
+    )
+    for check in checks:
         yield from check(experiment)
 
 
@@ -150,6 +162,23 @@ def _tokenizers(experiment: Experiment) -> Iterator[str]:
                 yield f"tokenizers.{name}.corpus: there is no '{corpus}'. {known(there)}"
 
 
+def _word_vectors(experiment: Experiment) -> Iterator[str]:
+    there = [*experiment.corpora, *experiment.datasets]
+    for name, vectors in experiment.word_vectors.items():
+        if vectors.source == "trained" and vectors.corpus is None and len(experiment.corpora) != 1:
+            yield f"word_vectors.{name}.corpus: missing. Name what they are trained on: {', '.join(there)}"
+        for corpus in vectors.corpora:
+            if corpus not in there:
+                yield f"word_vectors.{name}.corpus: there is no '{corpus}'. {known(there)}"
+    uses = {f"backbones.{name}.vectors": backbone.word_vectors for name, backbone in experiment.backbones.items()}
+    for name, model in experiment.models.items():
+        if isinstance(model.start, WordVectorsStart):
+            uses[f"models.{name}.start.word_vectors"] = model.start.word_vectors
+    for place, vectors_used in uses.items():
+        if vectors_used is not None and vectors_used not in experiment.word_vectors:
+            yield f"{place}: there is no '{vectors_used}'. {known(experiment.word_vectors)}"
+
+
 def _of_report(experiment: Experiment, report: Report) -> Iterator[str]:
     for name in report.opens_with or ():
         found = [results[name] for results in (report.tables, report.figures) if name in results]
@@ -173,6 +202,11 @@ def _of_report(experiment: Experiment, report: Report) -> Iterator[str]:
             if stage in value
         ]
         uses += [(f"{place}.models", model, models) for model in settings.models or []]
+        if settings.reads == "word_vectors":
+            named = settings.vectors_named()
+            uses += [(f"{place}.word_vectors", name, experiment.word_vectors) for name in named or []]
+            if named is None and not experiment.word_vectors:
+                yield f"{place}: shows word vectors, but experiment.word_vectors has none. Add some, or take it out"
         shown = _shown_by(experiment, settings)
         uses += [(f"{place}.datasets", dataset, shown) for dataset in settings.datasets or []]
     for name, analysis in report.analyses.items():

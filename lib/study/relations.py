@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from lib.core.search_space import variant_name
 from lib.core.sections import sentences
-from lib.core.weights import ForeignStart
+from lib.core.weights import ForeignStart, WordVectorsStart
 from lib.study.graph import Graph
 from lib.study.recipe import obstacle_of_quantized
 from lib.study.stages import SCRATCH, Work, problems_of_settings
@@ -38,6 +38,7 @@ def misfits(graph: Graph) -> Iterator[str]:
         _heads_are_trained,
         _weights_are_left,
         _weights_can_be_handed_over,
+        _word_vectors_fit,
         _blocks_exist,
         _trials_train,
         _quantised_backbones_train_adapters,
@@ -394,6 +395,27 @@ def _weights_can_be_handed_over(graph: Graph) -> Iterator[str]:
             yield (
                 f"models.{model}: {stage} reads {entry} by the tokeniser {after}, but starts from {parent} on "
                 f"{source}, which it read by {before}. Let both have the same"
+            )
+
+
+def _word_vectors_fit(graph: Graph) -> Iterator[str]:
+    experiment = graph.experiment
+    for name, backbone in experiment.backbones.items():
+        if backbone.word_vectors is not None and backbone.folders():
+            yield f"backbones.{name}.vectors_folder: follows from vectors. Leave it out"
+    for model, stage, entry in graph.places:
+        start = experiment.models[model].start
+        if not isinstance(start, WordVectorsStart) or graph.parent_stage(model, stage):
+            continue
+        backbone, place = graph.backbone_at(model, stage, entry), f"models.{model}.start.word_vectors"
+        if not backbone.starts_from_word_vectors:
+            yield f"{place}: its backbone, of kind {backbone.kind}, starts from none. Leave it out"
+            continue
+        width, dimension = backbone.width(), experiment.word_vectors[start.word_vectors].dimension
+        if width != dimension:
+            yield (
+                f"{place}: {start.word_vectors} has {dimension} dimensions, but the embeddings of the backbone "
+                f"{graph.names_at(model, stage, entry)[0]} have {width}. Give both as many"
             )
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from lib.backbones.parameters import BackboneParameters
 from lib.core.identity import RunId
 from lib.core.search_space import Setting, variant_name
-from lib.core.weights import ForeignStart
+from lib.core.weights import ForeignStart, WordVectorsStart
 from lib.data.sections import Corpus, Dataset
 from lib.study.graph import Graph
 from lib.study.stages import Work
@@ -47,7 +47,7 @@ class Run:
     """Name of the tokens that it reads, among those of the same documents; None = it reads texts."""
     parent: RunId | None
     """The run whose weights it starts from."""
-    start: ForeignStart | None
+    start: ForeignStart | WordVectorsStart | None
     """Weights that no run of the study makes, if it starts from such."""
     teacher: RunId | None
     """The run whose model teaches it."""
@@ -136,7 +136,7 @@ def derive(graph: Graph, run: RunId, variant: Mapping[str, Setting]) -> Run:
         max_tokens=graph.max_tokens(model, dataset) if reads_tokens else None,
         reading=graph.reading(model, dataset) if reads_tokens else None,
         parent=parent,
-        start=start if isinstance(start, ForeignStart) else None,
+        start=start if isinstance(start, ForeignStart | WordVectorsStart) else None,
         teacher=None if teacher is None else run._replace(model=graph.owner(teacher, stage, dataset), variant=""),
         imitated=imitated,
         settings_from=section.settings_from if trains else None,

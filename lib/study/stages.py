@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from lib.core.search_space import Setting, VariedSetting, laid_over, short_name, spelled, variant_name
 from lib.core.sections import Name, Section, Seeds, check, sentences
-from lib.core.weights import ForeignStart
+from lib.core.weights import ForeignStart, WordVectorsStart
 from lib.data.sections import MaxTokens
 from lib.study.geometry import Geometry
 from lib.study.recipe import Recipe
@@ -22,10 +22,13 @@ SCRATCH = "scratch"
 def _start(values: Any) -> Any:
     """Return a typed start, so that what is wrong with one is not told once for every form that it may have."""
     if isinstance(values, dict):
-        return ForeignStart.model_validate(values)
-    if values is None or values == SCRATCH or isinstance(values, ForeignStart):
+        kind = WordVectorsStart if "word_vectors" in values else ForeignStart
+        return kind.model_validate(values)
+    if values is None or values == SCRATCH or isinstance(values, ForeignStart | WordVectorsStart):
         return values
-    raise ValueError(f"expected '{SCRATCH}', a folder ({{folder: ...}}) or a repository with its revision")
+    raise ValueError(
+        f"expected '{SCRATCH}', a folder ({{folder: ...}}), a repository with its revision, or {{word_vectors: ...}}"
+    )
 
 
 class Parts(Section):
@@ -84,7 +87,7 @@ class Model(Section):
         description="Maximum length of a labelled document in tokens where this model reads it; null = that of the "
         "dataset.",
     )
-    start: Annotated[Literal["scratch"] | ForeignStart | None, BeforeValidator(_start)] = Field(
+    start: Annotated[Literal["scratch"] | ForeignStart | WordVectorsStart | None, BeforeValidator(_start)] = Field(
         None,
         description="First weights of the first stage that it does not skip; `scratch` = drawn weights, even if "
         "that stage starts from another one; null = the weights that the stages name.",

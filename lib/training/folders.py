@@ -313,12 +313,13 @@ def _is_finished(folder: Path) -> bool:
 
 
 def parents_of(run: RunSettings) -> dict[str, Parent]:
-    """Return what `run` starts from: data by split, tokeniser, weights, and what else its task reads.
+    """Return what `run` starts from: data by split, tokeniser, weights, what else its task and backbone read.
 
     Raises:
         DataError: one of them cannot be read.
     """
-    places: dict[str, Path] = {name: Path(folder) for name, folder in (run.data | run.task.folders()).items()}
+    folders = run.data | run.task.folders() | run.backbone.folders()
+    places: dict[str, Path] = {name: Path(folder) for name, folder in folders.items()}
     if run.tokenizer is not None:
         places["tokenizer"] = Path(run.tokenizer)
     if run.start is not None:

@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import shlex
+from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import urlparse
@@ -15,6 +16,9 @@ from lib.study.graph import Graph
 from lib.study.runs import as_json
 from lib.workflow.digests import code_digest
 from lib.workflow.paths import Paths
+
+GIVEN = "given"
+"""What the word vectors of a file are called where trained ones are called by their seeds."""
 
 
 class Corpora:
@@ -180,12 +184,27 @@ class Corpora:
         if settings.source == "local":
             assert settings.path is not None
             return [settings.path]
-        if settings.source is None:
-            return []
+        return [] if settings.source is None else self._training_texts(settings.corpora)
+
+    def word_vectors(self, name: str, seed: int) -> str:
+        """Return the folder of the word vectors that runs of a seed take: theirs, or the only ones of a file."""
+        trained = self.experiment.word_vectors[name].source == "trained"
+        return self.paths.word_vectors(name, f"seed-{seed}" if trained else GIVEN)
+
+    def word_vectors_sources(self, name: str) -> list[str]:
+        """Return what word vectors are made from: a file of vectors, or texts to train on."""
+        settings = self.experiment.word_vectors[name]
+        if settings.source == "trained":
+            return self._training_texts(settings.corpora)
+        assert settings.path is not None  # the study was checked
+        return [settings.path]
+
+    def _training_texts(self, corpora: Sequence[str]) -> list[str]:
+        """Return the filtered files of corpora and the training documents of datasets; those of all corpora if none."""
         of_corpora = self.experiment.corpora
         return [
             path
-            for corpus in settings.corpora or list(of_corpora)
+            for corpus in corpora or list(of_corpora)
             for path in (self.filtered_shards(corpus) if corpus in of_corpora else [self.documents(corpus, "train")])
         ]
 

@@ -96,6 +96,10 @@ class Paths:
         """Return the folder of a tokeniser."""
         return f"{self.results}/tokenizers/{name}"
 
+    def word_vectors(self, name: str, draw: str) -> str:
+        """Return the folder of word vectors; see `lib.workflow.corpora.Corpora.word_vectors`."""
+        return f"{self.results}/word_vectors/{name}/{draw}"
+
     def weights(self, source: ForeignStart) -> str:
         """Return the folder of weights that no stage of the study makes."""
         return source.folder or f"{self.resources}/models/{source.repository}/{source.revision}"

@@ -13,7 +13,7 @@ from lib.core.files import read_mapping
 from lib.core.identity import RunId
 from lib.core.kinds import Axis
 from lib.core.record import MODEL
-from lib.core.weights import ForeignStart
+from lib.core.weights import ForeignStart, WordVectorsStart
 from lib.study.runs import Run, as_json
 from lib.study.study import Study
 from lib.tasks.parameters import TASKS
@@ -146,7 +146,14 @@ class Plan:
         """Return the folder of the weights that a run starts from, if it starts from any."""
         if run.parent:
             return [self.paths.model(run.parent)]
+        if isinstance(run.start, WordVectorsStart):
+            return [self.corpora.word_vectors(run.start.word_vectors, run.id.seed)]
         return [self.paths.weights(run.start)] if run.start else []
+
+    def word_vectors(self, run: Run) -> list[str]:
+        """Return the folder of the word vectors that the baseline of a run reads, if it reads any."""
+        name = run.backbone.word_vectors
+        return [self.corpora.word_vectors(name, run.id.seed)] if name else []
 
     def teacher(self, run: Run) -> list[str]:
         """Return the folder of the weights of the model whose states a run learns, if it learns any."""
@@ -199,6 +206,8 @@ class Plan:
             modules.append(_module(BACKBONES, backbone.kind, head))
         if run.reads_tokens:
             modules += sorted(OPTIONAL.get(modules[0], ()))
+        if isinstance(run.start, WordVectorsStart):
+            modules += sorted(OPTIONAL[_module(BACKBONES, backbone.kind, "backbone")])
         if run.trains:
             modules += ["lib.study.run", "lib.study.recipe"]
             if run.work.recipe and run.work.recipe.lora:

@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -72,11 +72,13 @@ class Report:
         return "\n".join(f".. raw:: html\n{part}" for part in parts)
 
     def inputs(self, scope: Mapping[str, Any]) -> list[str]:
-        """Return the files that show a scope: run records, token lengths, descriptions of texts, documents."""
+        """Return what shows a scope: run records, token lengths, descriptions of texts, documents, word vectors."""
         if "tokenised" in scope:
             return [self.paths.token_lengths(corpus, tokenizer) for corpus, tokenizer in scope["tokenised"]]
         if "documents" in scope:
             return [self.corpora.documents(dataset, "test") for dataset, _ in scope["documents"]]
+        if "word_vectors" in scope:
+            return [self.corpora.word_vectors(name, seed or 0) for name, seed in scope["word_vectors"]]
         shown = {
             (stage, owner, dataset)
             for stage, datasets in scope["stages"]
@@ -130,6 +132,7 @@ class Report:
                 "token_lengths": {"tokenised": [each for each in self.tokenised if each[0] in about]},
                 "texts": {"texts": self._described(about)},
                 "documents": {"documents": [[name, every[name].labels] for name in self._described(about)]},
+                "word_vectors": {"word_vectors": self._vectors(settings.vectors_named())},
             }
             return {"models": [], "stages": [], "owners": {}} | of_texts[settings.reads]
         graph, experiment, report = self.study.graph, self.study.experiment, self.study.report
@@ -202,6 +205,15 @@ class Report:
         """Return the datasets among `names` that runs read."""
         read = {run.dataset for run in self.runs}
         return [name for name in self.study.experiment.datasets if name in names and name in read]
+
+    def _vectors(self, names: Sequence[str] | None) -> list[tuple[str, int | None]]:
+        """Return word vectors by name, those of every seed of the study; of a file, without a seed."""
+        experiment = self.study.experiment
+        return [
+            (name, seed)
+            for name in names or experiment.word_vectors
+            for seed in (experiment.seeds if experiment.word_vectors[name].source == "trained" else [None])
+        ]
 
     def _variants(self, stages: Iterable[str]) -> dict[str, Any]:
         """Return the settings of every variant of those stages that have some, as pairs, since JSON keeps no order."""

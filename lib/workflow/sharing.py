@@ -13,7 +13,7 @@ from huggingface_hub import EvalResult, ModelCardData
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import atomic_path
 from lib.core.record import MODEL, RunRecord, differing_files, read_record
-from lib.core.weights import ForeignStart
+from lib.core.weights import ForeignStart, WordVectorsStart
 from lib.results.predictions import paired_predictions
 from lib.study.runs import Run
 from lib.workflow.plan import Plan
@@ -76,7 +76,7 @@ def card(plan: Plan, run: Run, record: RunRecord, licence: str | None) -> str:
         first = plan.run_at(first.parent.path)
     header = ModelCardData(
         license=licence,
-        base_model=first.start.repository if first.start else None,
+        base_model=first.start.repository if isinstance(first.start, ForeignStart) else None,
         datasets=[repository] if repository else None,
         model_name=f"{run.id.model}-{run.id.dataset}",
         pipeline_tag=PIPELINES.get(task),
@@ -156,7 +156,9 @@ def _what(run: Run, first: Run, record: RunRecord, settings: dict[str, Any]) -> 
     return "\n".join(lines)
 
 
-def _origin(start: ForeignStart) -> str:
+def _origin(start: ForeignStart | WordVectorsStart) -> str:
+    if isinstance(start, WordVectorsStart):
+        return f"drawn, but for the embeddings of words: the word vectors `{start.word_vectors}` of the study"
     return f"those of `{start.repository}` at `{start.revision}`" if start.repository else "a local folder's"
 
 

@@ -21,7 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 ALLOWED = {
     "core": set(),
     "attention": {"core"},
-    "backbones": {"core", "attention"},
+    "word_vectors": {"core"},
+    "backbones": {"core", "attention", "word_vectors"},
     "data": {"core"},
     "evaluation": {"core"},
     "tasks": {"core", "data", "evaluation", "backbones"},
@@ -30,6 +31,7 @@ ALLOWED = {
         "attention",
         "evaluation",
         "training",
+        "word_vectors",
     },  # of attention the settings only, of training a schedule
     "study": {
         "core",
@@ -39,6 +41,7 @@ ALLOWED = {
         "data",
         "tasks",
         "results",
+        "word_vectors",
     },  # their settings only, without torch
     "training": {"core", "attention", "data", "evaluation", "backbones", "tasks", "study"},
     # Of results the style of figures, and tables.
@@ -74,6 +77,7 @@ WITHOUT_TORCH = {
     "attention": ["parameters.py", "state_size.py"],
     "backbones": ["parameters.py", "state_size.py", "contract.py", "__init__.py"],
     "tasks": ["parameters.py", "contract.py", "__init__.py"],
+    "word_vectors": ["*.py"],
 }
 
 
@@ -229,7 +233,7 @@ def test_what_a_plan_needs_runs_without_torch_and_statistics():
         "assert len(plan.report.tables) > 5\n"
         "for axis in (TABLES, FIGURES):\n"
         "    for kind in axis.kinds(): axis.load(kind, 'parameters')\n"
-        "heavy = {'torch', 'transformers', 'datasets', 'scipy', 'sklearn', 'statsmodels', 'textalloc'}\n"
+        "heavy = {'torch', 'transformers', 'datasets', 'scipy', 'sklearn', 'statsmodels', 'textalloc', 'gensim'}\n"
         "sys.exit(bool(heavy & set(sys.modules)))"
     )
     assert subprocess.run([sys.executable, "-c", program], cwd=ROOT).returncode == 0

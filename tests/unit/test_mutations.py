@@ -11,12 +11,14 @@ import json
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from studies import SMALL
+from word_vectors import stored
 
 from lib.core.errors import ProjectError
 from lib.core.program import read_settings
@@ -24,6 +26,9 @@ from lib.data.filtering import filter_corpus
 from lib.data.labelled import prepare_dataset
 from lib.data.sections import ArticleFilter, Preparation
 from lib.study.configuration import load_study, merged, read_layers
+from lib.word_vectors.making import read_vectors
+from lib.word_vectors.settings import WordVectors
+from lib.word_vectors.storage import load_vectors
 from lib.workflow.plan import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -275,5 +280,43 @@ def test_raw_files_with_values_of_any_kind(times, tmp_path):
         prepared("a.jsonl", "".join(json.dumps(row) + "\n" for row in rows).encode(), options, tmp_path)
         with contextlib.suppress(pa.ArrowException, ValueError, OverflowError, TypeError):
             prepared("a.parquet", parquet(rows), options, tmp_path)
+
+    check()
+
+
+LINES = "king 1 2 3\nqueen 4 5 6.5\nriver -1 0 1e-3\n"
+VECTOR_FILES = [
+    ("word2vec_text", f"3 3\n{LINES}".encode()),
+    ("glove", LINES.encode()),
+    ("word2vec_binary", b"2 3\nking " + bytes(12) + b"\nqueen " + bytes(12) + b"\n"),
+]
+
+
+@pytest.mark.parametrize("times", EXAMPLES)
+def test_a_mutated_file_of_word_vectors(times, tmp_path):
+    @drawn(60 * times)
+    @given(mutated_bytes(VECTOR_FILES))
+    def check(file):
+        path = tmp_path / "vectors"
+        path.write_bytes(file[1])
+        settings = WordVectors(source="local", path=str(path), format=file[0], dimension=3)
+        with contextlib.suppress(ProjectError):
+            assert np.isfinite(read_vectors(str(path), settings).keyed.vectors).all()
+
+    check()
+
+
+@pytest.mark.parametrize("times", EXAMPLES)
+def test_a_mutated_folder_of_word_vectors(times, tmp_path):
+    folder = stored(tmp_path / "v", {"king": [1, 2], "queen": [3, 4]})
+    originals = [(path.name, path.read_bytes()) for path in sorted(folder.iterdir())]
+
+    @drawn(60 * times)
+    @given(mutated_bytes(originals))
+    def check(file):
+        for name, content in [*originals, file]:
+            (folder / name).write_bytes(content)
+        with contextlib.suppress(ProjectError):
+            load_vectors(folder)
 
     check()

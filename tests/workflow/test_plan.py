@@ -291,6 +291,14 @@ def test_the_small_study_of_a_published_encoder_can_be_planned(project):
     assert jobs["download_model"] == 1
 
 
+def test_the_small_study_of_word_vectors_can_be_planned(project):
+    touch(project, "wikipedia/en-sample.parquet", "imdb/train.parquet", "imdb/test.parquet")
+    touch(project, "vocab/bert-base-uncased/vocab.txt")
+    jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "config/word_vectors_small.yaml").stdout)
+    assert jobs["train_word_vectors"] == 2
+    assert (jobs["evaluate"], jobs["train"]) == (4, 2)
+
+
 def test_published_encoders_beside_the_grid_can_be_planned(project):
     output = project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "config/published.yaml").stdout
     assert project.jobs_of(output)["train"] == 9 + 27 + 27 + 7 * 3

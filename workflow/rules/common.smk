@@ -42,6 +42,7 @@ from lib.core.attempts import sweep
 from lib.study.configuration import extended, load_study, read_layers
 from lib.core.errors import ConfigError, ProjectError
 from lib.core.identity import RunId
+from lib.workflow.corpora import GIVEN
 from lib.workflow.digests import code_digest
 from lib.workflow.ending import end_without_deadlock
 from lib.workflow.kept_code import keep_code
@@ -180,6 +181,7 @@ def optional(option, paths):
 wildcard_constraints:
     corpus=names(plan.corpora.names),
     tokenizer=names(plan.experiment.tokenizers),
+    vectors=names(plan.experiment.word_vectors),
     split="|".join(SPLITS),
     place=r".+",
     seed=r"\d+",

@@ -155,6 +155,32 @@ rule train_tokenizer:
         "{params.command:train_tokenizer} {params.settings} {input:q} --out {output} > {log} 2>&1"
 
 
+rule train_word_vectors:
+    input:
+        lambda w: plan.corpora.word_vectors_sources(w.vectors),
+    output:
+        directory(plan.paths.word_vectors("{vectors}", "{draw}")),
+    log:
+        plan.paths.log("train_word_vectors/{vectors}/{draw}"),
+    benchmark:
+        plan.paths.benchmark("train_word_vectors/{vectors}/{draw}")
+    wildcard_constraints:
+        draw=rf"seed-\d+|{GIVEN}",
+    resources:
+        mem_mb=growing(16_000),
+        runtime=growing(480),
+    params:
+        command=PROGRAM,
+        settings=lambda w: as_json(plan.experiment.word_vectors[w.vectors].model_dump(mode="json")),
+        seed=lambda w: [] if w.draw == GIVEN else ["--seed", w.draw.removeprefix("seed-")],
+        code=code_digest("scripts/train_word_vectors.py"),
+    message:
+        "make the word vectors {wildcards.vectors}, {wildcards.draw}"
+    shell:
+        "{params.command:train_word_vectors} --settings {params.settings:q} --source {input:q} {params.seed}"
+        " --out {output} > {log} 2>&1"
+
+
 rule tokenize_corpus:
     input:
         shards=lambda w: plan.corpora.filtered_shards(w.corpus),

@@ -39,6 +39,7 @@ if plan.study.execution.runs == "made":
             start=lambda w: [plan.input_of(folder) for folder in plan.start(run(w))],
             teacher=lambda w: [plan.input_of(folder) for folder in plan.teacher(run(w))],
             best=lambda w: plan.settings_from(run(w)),
+            vectors=lambda w: plan.word_vectors(run(w)),
         output:
             config=plan.paths.config(RUN),
             record=plan.paths.record(RUN),
@@ -58,8 +59,12 @@ if plan.study.execution.runs == "made":
             settings=lambda w: run(w).settings,
             splits=lambda w: list(plan.data(run(w))),
             tokenizer=lambda w, input: optional("--tokenizer", input.tokenizer),
-            # In one parameter, so that the command of runs without a teacher stays as it was.
-            start=lambda w: [*optional("--start", plan.start(run(w))), *optional("--teacher", plan.teacher(run(w)))],
+            # In one parameter, so that the command of runs without a teacher or word vectors stays as it was.
+            start=lambda w: [
+                *optional("--start", plan.start(run(w))),
+                *optional("--teacher", plan.teacher(run(w))),
+                *optional("--word-vectors", plan.word_vectors(run(w))),
+            ],
             best=lambda w, input: optional("--settings-from", input.best),
             folder=plan.paths.folder(RUN),
             execution=EXECUTION,

@@ -1,10 +1,33 @@
 """The recurrent encoder as a backbone of runs."""
 
+from pathlib import Path
+from typing import Any
+
+from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
 from lib.backbones import contract
 from lib.backbones.recurrent.model import RecurrentModel
+from lib.core.errors import RunError
+from lib.word_vectors.storage import holds_vectors
 
 
 class Backbone(contract.TokenBackbone):
     """Recurrent encoder, in one direction or in both. It draws nothing of its own."""
 
     model_class = RecurrentModel
+
+    def config(self, tokenizer: PreTrainedTokenizerBase, options: dict[str, Any]) -> PretrainedConfig:
+        """See `lib.backbones.contract.TokenBackbone.config`; the tokens are remembered, in case words are asked for."""
+        self.tokenizer = tokenizer
+        return super().config(tokenizer, options)
+
+    def load_weights(self, model: PreTrainedModel, folder: str | Path, *, with_head: bool = False) -> None:
+        """See `lib.backbones.contract.TokenBackbone.load_weights`; of word vectors, embeddings alone are taken."""
+        if not holds_vectors(folder):
+            super().load_weights(model, folder, with_head=with_head)
+            return
+        if with_head:
+            raise RunError(f"{folder}: holds word vectors and no head. Give a trained model, or train with a recipe.")
+        from lib.backbones.first_embeddings import embed_words  # gensim takes seconds to import
+
+        embed_words(model, self.tokenizer, folder)

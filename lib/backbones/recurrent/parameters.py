@@ -13,6 +13,7 @@ class Parameters(BackboneParameters):
     """Recurrent encoder: each field is the field of the same name in `RecurrentConfig`."""
 
     decisive: ClassVar[tuple[str, ...]] = ("cell", "hidden_size", "num_hidden_layers", "bidirectional")
+    starts_from_word_vectors: ClassVar[bool] = True
 
     kind: Literal["recurrent"] = "recurrent"
     cell: Literal["rnn", "lstm", "gru"] = Field(

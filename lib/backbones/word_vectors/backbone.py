@@ -1,0 +1,80 @@
+"""The baseline on word vectors: the mean vector of a text, and logistic regression."""
+
+import logging
+from collections import Counter
+from functools import partial
+
+import numpy as np
+import pandas as pd
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from lib.backbones import contract
+from lib.backbones.word_vectors.parameters import Parameters
+from lib.core.errors import ConfigError, DataError
+from lib.word_vectors.splitting import split_words
+from lib.word_vectors.storage import load_vectors
+
+logger = logging.getLogger(__name__)
+
+
+class Backbone(contract.TextClassifier):
+    """Words as points, a text as the middle of its words, and one linear decision."""
+
+    parameters: Parameters
+
+    def fit(self, texts: pd.Series, labels: pd.Series) -> None:
+        """See `lib.backbones.contract.TextClassifier.fit`."""
+        settings = self.parameters
+        if settings.vectors_folder is None:
+            raise ConfigError(
+                "backbone.vectors_folder: missing. Expected the folder of word vectors; scripts/train_word_vectors.py "
+                "makes one."
+            )
+        if labels.nunique() < 2:
+            raise DataError("only one class in training; expected at least two. Add documents of the others.")
+        keyed, lowercase = load_vectors(settings.vectors_folder)
+        self.vectors, self.split = keyed, partial(split_words, lowercase=lowercase)
+        self.rarity: dict[str, float] = {}
+        self.most_rare = 1.0
+        counts = Counter(word for text in texts for word in self.split(text))
+        known = sum(count for word, count in counts.items() if word in keyed)
+        if not known:
+            raise DataError(
+                f"no word of {len(texts)} documents has a vector in {settings.vectors_folder}. Expected some; choose "
+                "other vectors, in the language of the documents."
+            )
+        logger.info("%.1f %% of the words of training have a vector", 100 * known / counts.total())
+        if settings.weighting == "tfidf":
+            rarity = TfidfVectorizer(analyzer=self.split).fit(texts)
+            self.rarity = dict(zip(rarity.get_feature_names_out(), rarity.idf_, strict=True))
+            self.most_rare = np.log(1 + len(texts)) + 1  # as scikit-learn has it, of a word in no document
+        self.classifier = make_pipeline(
+            StandardScaler(), LogisticRegression(solver="lbfgs", max_iter=settings.max_iter)
+        )
+        self.classifier.fit(self._means(texts), labels)
+
+    def class_probabilities(self, texts: pd.Series, classes: int) -> np.ndarray:
+        """See `lib.backbones.contract.TextClassifier.class_probabilities`."""
+        # A class that training never saw has no column in the classifier and keeps probability 0.
+        probabilities = np.zeros((len(texts), classes))
+        probabilities[:, self.classifier.classes_] = self.classifier.predict_proba(self._means(texts))
+        return probabilities
+
+    @property
+    def weights(self) -> int:
+        """See `lib.backbones.contract.TextClassifier.weights`: those of the regression, without the vectors."""
+        regression = self.classifier[-1]
+        return regression.coef_.size + regression.intercept_.size
+
+    def _means(self, texts: pd.Series) -> np.ndarray:
+        """Return the weighted mean of the vectors of each text's words [n, D]; zero for a text without any."""
+        means = np.zeros((len(texts), self.vectors.vector_size))
+        for row, text in enumerate(texts):
+            counts = Counter(word for word in self.split(text) if word in self.vectors)
+            if counts:
+                weights = [count * self.rarity.get(word, self.most_rare) for word, count in counts.items()]
+                means[row] = self.vectors.get_mean_vector(list(counts), weights, pre_normalize=False)
+        return means

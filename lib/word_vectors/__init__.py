@@ -1,0 +1,1 @@
+"""Word vectors, as they came before transformers: trained or read, stored, and asked for analogies and neighbours."""

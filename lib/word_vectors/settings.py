@@ -1,0 +1,96 @@
+"""Settings of word vectors. Imports neither gensim nor anything else that takes long."""
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import Field, NonNegativeFloat, PositiveInt
+
+from lib.core.sections import Count, Section, check
+
+Width = Annotated[int, Field(gt=0, le=10_000)]
+"""Numbers of a vector. The bound is far above any use."""
+
+NGRAMS = ("min_n", "max_n", "buckets")
+"""Settings of `fasttext` alone."""
+TRAINING = ("model", "algorithm", "corpus", "window", "min_count", "epochs", "negative", "subsample", *NGRAMS)
+"""Settings of `trained` vectors alone."""
+
+
+class WordVectors(Section):
+    """A vector for each word, the same wherever the word stands: trained on texts of the study, or read from a file."""
+
+    source: Literal["trained", "local"] = Field(
+        description="Source of the vectors. Trained ones differ from seed to seed; a run takes those of its own seed."
+    )
+    dimension: Width = Field(100, description="Numbers of each vector; of `local`, those that the file has.")
+    lowercase: bool = Field(
+        True, description="Whether words are lower-cased before they are trained or looked up; of `local`, as its file."
+    )
+    max_words: PositiveInt | None = Field(
+        None, description="Number of most frequent words that are kept, of `local` the first of the file; null = all."
+    )
+    path: str | None = Field(None, description="`local`: the file, which may be compressed (.gz, .bz2).")
+    format: Literal["word2vec_text", "word2vec_binary", "glove"] | None = Field(
+        None,
+        description="`local`: `word2vec_text` has a first line with the numbers of words and dimensions, `glove` is "
+        "the same without that line.",
+    )
+    model: Literal["word2vec", "fasttext"] = Field(
+        "word2vec",
+        description="`trained`: `word2vec` has a vector per word; that of `fasttext` is made of the word's character "
+        "n-grams as well, so that words that were never seen have one, too.",
+    )
+    algorithm: Literal["skip_gram", "cbow"] = Field(
+        "skip_gram", description="`trained`: a word predicts its neighbours (`skip_gram`), or they predict it (`cbow`)."
+    )
+    corpus: str | Annotated[list[str], Field(min_length=1)] | None = Field(
+        None,
+        description="`trained`: the corpus, or the dataset with the training texts, on which they are trained, or a "
+        "list of them; null = the only corpus.",
+    )
+    window: Annotated[int, Field(gt=0, le=10_000)] = Field(
+        5,
+        description="`trained`: how many words a neighbour is away at most, drawn anew for each word from 1 up to it.",
+    )
+    min_count: PositiveInt = Field(5, description="`trained`: minimum number of occurrences of a word.")
+    epochs: Count = Field(5, description="`trained`: passes over the texts.")
+    negative: Annotated[int, Field(gt=0, le=1_000)] = Field(
+        5, description="`trained`: words drawn at random that each neighbour is told apart from."
+    )
+    subsample: NonNegativeFloat = Field(
+        1e-3, description="`trained`: share of all words above which occurrences of a word are left out; 0 = never."
+    )
+    min_n: PositiveInt = Field(3, description="`fasttext`: shortest n-gram, in characters.")
+    max_n: Annotated[int, Field(gt=0, le=100)] = Field(6, description="`fasttext`: longest n-gram, in characters.")
+    buckets: Annotated[int, Field(gt=0, le=10**8)] = Field(
+        100_000, description="`fasttext`: vectors of n-grams; n-grams of the same hash share one."
+    )
+
+    @property
+    def corpora(self) -> list[str]:
+        """The corpora and datasets that they are trained on; none = the only corpus."""
+        return [self.corpus] if isinstance(self.corpus, str) else self.corpus or []
+
+    @check
+    def _source_is_complete(self) -> Iterator[str]:
+        for name in ("path", "format"):
+            if self.source == "local" and getattr(self, name) is None:
+                yield f"source is 'local', but '{name}' is missing. Give the file and its format"
+            if self.source == "trained" and getattr(self, name) is not None:
+                yield f"{name} = {getattr(self, name)!r} does nothing where vectors are trained. Leave it out"
+        if self.source == "local" and "dimension" not in self.model_fields_set:
+            yield "source is 'local', but 'dimension' is missing. Give the numbers of each vector of the file"
+
+    @check
+    def _nothing_is_set_in_vain(self) -> Iterator[str]:
+        idle = {name: "in a file" for name in TRAINING if self.source == "local"}
+        if self.source == "trained" and self.model == "word2vec":
+            idle = dict.fromkeys(NGRAMS, "with model = 'word2vec'")
+        for name, where in idle.items():
+            if (value := getattr(self, name)) != type(self).model_fields[name].default:
+                yield f"{name} = {value!r} does nothing {where}. Leave it out"
+
+    @check
+    def _ngrams_have_a_length(self) -> Iterator[str]:
+        if self.min_n > self.max_n:
+            yield f"min_n = {self.min_n} is above max_n = {self.max_n}. Raise max_n, or lower min_n"

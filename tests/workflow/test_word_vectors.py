@@ -1,0 +1,105 @@
+"""A study of word vectors from its texts to its tables: each vectors are made once per seed, and shared."""
+
+import pandas as pd
+import pytest
+
+from lib.core.record import digest_of, read_record
+
+GLOVE = "brilliant 1 0\nterrible 0 1\nfilm 1 1\n"
+
+
+def study(folder):
+    recipe = {"epochs": 1, "learning_rate": 5e-3, "min_lr_ratio": 0.1, "batch_size": 16}
+    return {
+        "experiment": {
+            "seeds": [5],
+            "precision": "fp32",
+            "word_vectors": {
+                "film": {"source": "trained", "corpus": "imdb", "dimension": 8, "min_count": 2, "epochs": 2},
+                "given": {"source": "local", "path": str(folder / "glove.txt"), "format": "glove", "dimension": 2},
+            },
+            "backbones": {
+                "mean": {"kind": "word_vectors", "vectors": "film", "weighting": "tfidf"},
+                "few": {"kind": "word_vectors", "vectors": "given"},
+                "gru": {"kind": "recurrent", "cell": "gru", "hidden_size": 8, "num_hidden_layers": 1},
+            },
+            "tokenizers": {"wordpiece": {"source": "trained", "vocab_size": 300, "corpus": "imdb"}},
+            "datasets": {
+                "imdb": {
+                    "source": "generated",
+                    "generated": {"documents": 120},
+                    "labels": ["negative", "positive"],
+                    "max_tokens": 32,
+                }
+            },
+            "stages": {
+                "classify": {"task": {"kind": "sequence_classification"}, "recipe": recipe, "data": {"imdb": {}}}
+            },
+            "models": {
+                "mean": {"backbone": "mean"},
+                "few": {"backbone": "few"},
+                "gru": {"backbone": "gru", "start": {"word_vectors": "film"}},
+            },
+        },
+        "report": {
+            "tables": {
+                "f1": {"stage": "classify", "columns": ["f1"]},
+                "analogies": {"kind": "analogies"},
+                "nearest": {"kind": "nearest_words", "words": ["film"], "word_vectors": ["given", "film"]},
+            }
+        },
+        "execution": {
+            "results": "results/vectors",
+            "training": {"device": "cpu"},
+            "job": {"gpu": 0, "cpus_per_task": 1, "mem_mb": 1000},
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def finished(copy_of_repository, tmp_path_factory):
+    """The study, run to its end."""
+    folder = tmp_path_factory.mktemp("glove")
+    (folder / "glove.txt").write_text(GLOVE)
+    project = copy_of_repository("vectors")
+    project.results, project.values = project.folder / "results" / "vectors", study(folder)
+    project.configure(project.values, "vectors.yaml")
+    project.snakemake("--cores", 2, "--configfile", "vectors.yaml")
+    return project
+
+
+def test_baseline_and_encoder_take_the_same_vectors_and_record_them(finished):
+    vectors = finished.results / "word_vectors/film/seed-5"
+    records = {model: read_record(finished.results / f"runs/classify/{model}/imdb/seed-5") for model in ("mean", "gru")}
+    assert records["mean"].parents["word_vectors"].digest == digest_of(vectors)
+    assert records["gru"].parents["start"].digest == digest_of(vectors)
+    assert records["mean"].parameters == {"total": 8 + 1}
+    log = (finished.results / "logs/classify/gru/imdb/seed-5.log").read_text()
+    assert "tokens begin as word vectors, the others as drawn" in log
+
+
+def test_nothing_that_could_run_code_is_stored(finished):
+    found = {path.name for path in (finished.results / "word_vectors").rglob("*") if path.is_file()}
+    assert found - {".snakemake_timestamp"} == {"vectors.safetensors", "words.json"}
+
+
+def test_tables_ask_the_vectors(finished):
+    nearest = pd.read_csv(finished.results / "tables/nearest.csv")
+    assert nearest["vectors"].tolist() == ["given", "film"]
+    assert nearest.loc[0, "nearest"].startswith("brilliant 0.71, terrible 0.71")
+    analogies = pd.read_csv(finished.results / "tables/analogies.csv").set_index(["vectors", "relation"])
+    assert analogies.loc[("given", "all"), "known"] == 0
+    f1 = pd.read_csv(finished.results / "tables/f1.csv")
+    assert f1["model"].tolist() == ["mean", "few", "gru"]
+
+
+def test_another_setting_of_vectors_makes_them_and_what_reads_them_anew(finished):
+    values = study(finished.folder)
+    values["experiment"]["word_vectors"] |= {
+        "given": finished.values["experiment"]["word_vectors"]["given"],
+        "film": values["experiment"]["word_vectors"]["film"] | {"epochs": 3},
+    }
+    finished.configure(values, "changed.yaml")
+    jobs = finished.jobs_of(finished.snakemake("-n", "-p", "--cores", 1, "--configfile", "changed.yaml").stdout)
+    assert jobs["train_word_vectors"] == 1
+    assert (jobs["train"], jobs["evaluate"]) == (1, 1)
