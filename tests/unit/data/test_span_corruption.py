@@ -14,9 +14,11 @@ from transformers import PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError, DataError
 from lib.data.labels import IGNORED
+from lib.data.sections import Tokenizer as TokenizerSettings
 from lib.data.sentinels import dropped, sentinel, sentinel_ids
 from lib.data.span_corruption import SpanCorruption, SpanCorruptionCollator
 from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer, add_sentinels
+from lib.data.tokenizing import train_tokenizer
 
 WORDS = [f"word{number}" for number in range(400)]
 FIRST = len(SPECIAL_TOKENS)
@@ -206,11 +208,14 @@ def test_a_tokeniser_needs_a_sentinel_for_each_span(tokenizer, tmp_path):
         add_sentinels(few, 2)
 
 
-@pytest.mark.parametrize("train", [TextTokenizer.train, TextTokenizer.train_words, TextTokenizer.train_bytes])
+@pytest.mark.parametrize("algorithm", ["wordpiece", "words", "bpe", "bytes"])
 @pytest.mark.parametrize("enclose", [True, False])
-def test_sentinels_stand_behind_a_vocabulary_and_change_no_token(train, enclose, tmp_path):
+def test_sentinels_stand_behind_a_vocabulary_and_change_no_token(algorithm, enclose, tmp_path):
     texts = ["Café au lait <extra id> [SEP] 0", "a b", "under_score <extra_id_ 0>"]
-    made = train(tmp_path / "t", texts * 3, 600, enclose=enclose)
+    source = None if algorithm == "bytes" else "trained"
+    values = {"algorithm": algorithm, "source": source, "vocab_size": 600, "enclose": enclose}
+    train_tokenizer(texts * 3, TokenizerSettings.model_validate(values), tmp_path / "t")
+    made = TextTokenizer.load(tmp_path / "t")
     before, size = made.encode_ragged(texts, 40), len(made.backend)
     add_sentinels(tmp_path / "t", 3)
     loaded = TextTokenizer.load(tmp_path / "t")

@@ -440,6 +440,11 @@ def test_a_published_tokeniser_is_made_from_its_folder(repository, tmp_path):
     options = shlex.split(" ".join(masked.corpora.tokenizer_options("wordpiece")))
     program([*options, source, "--out", str(tmp_path / "masked")])
     assert TextTokenizer.load(tmp_path / "masked").backend.mask_token == "<a new one>"
+    given = plan(("tokenizers/wordpiece", local | {"sentinels": 3}))
+    program(
+        [*shlex.split(" ".join(given.corpora.tokenizer_options("wordpiece"))), source, "--out", str(tmp_path / "s")]
+    )
+    assert len(sentinel_ids(TextTokenizer.load(tmp_path / "s").backend)) == 3
 
 
 def test_no_tokens_are_made_where_nobody_reads_any():
