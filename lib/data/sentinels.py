@@ -17,7 +17,8 @@ def sentinel_ids(tokenizer: Any) -> list[int]:
     Args:
         tokenizer: of transformers.
     """
-    vocabulary, found = tokenizer.get_vocab(), []
+    vocabulary = tokenizer.get_vocab()
+    found: list[int] = []
     while (number := vocabulary.get(sentinel(len(found)))) is not None:
         found.append(number)
     return found
