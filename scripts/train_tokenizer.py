@@ -16,7 +16,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from lib.core.files import atomic_path
     from lib.data.cutting import note_cut
     from lib.data.sections import Tokenizer
-    from lib.data.tokenizer import TextTokenizer
+    from lib.data.tokenizer import TextTokenizer, add_sentinels
     from lib.data.tokenizing import StoredTexts, train_tokenizer
 
     parser = program.parser(__doc__)
@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--cut", choices=["head", "head_tail"], default=fields["cut"].default, help=fields["cut"].description
     )
-    for name in ("vocab_size", "min_frequency"):
+    for name in ("vocab_size", "min_frequency", "sentinels"):
         option = f"--{name.replace('_', '-')}"
         parser.add_argument(option, type=int, default=fields[name].default, help=fields[name].description)
     for name in ("lowercase", "strip_accents", "enclose"):
@@ -61,6 +61,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 TextTokenizer.from_vocabulary(
                     settings.path, partial, settings.lowercase, settings.strip_accents, settings.enclose
                 )
+        if arguments.sentinels:
+            add_sentinels(partial, arguments.sentinels)
         note_cut(partial, arguments.cut)
 
 

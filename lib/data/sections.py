@@ -581,6 +581,11 @@ class Tokenizer(Section):
         "it has one. A model learns an embedding for it, or keeps the drawn one if embeddings do not train "
         "(`recipe.lora`).",
     )
+    sentinels: NonNegativeInt = Field(
+        0,
+        description="Number of sentinel tokens (`<extra_id_0>` and so on) that are added behind the vocabulary, for "
+        "the task `span_corruption`. A `published` tokeniser of T5 has 100 of its own.",
+    )
 
     @property
     def corpora(self) -> list[str]:

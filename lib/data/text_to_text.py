@@ -15,11 +15,26 @@ from lib.data.labels import IGNORED
 from lib.data.padding import pad_examples, pad_ids
 
 
+def end_of_text(tokenizer: PreTrainedTokenizerBase) -> int:
+    """Return the id of the token that ends what is written: the end-of-text token, or else the separator (`[SEP]`).
+
+    Raises:
+        ConfigError: the tokeniser has neither.
+    """
+    end = tokenizer.sep_token_id if tokenizer.eos_token_id is None else tokenizer.eos_token_id
+    if end is None:
+        raise ConfigError(
+            "tokenizer: has neither an end-of-text token nor a separator, so no written text would end. Set "
+            "'eos_token' in its tokenizer_config.json."
+        )
+    return end
+
+
 class Targets:
     """The text of each class as token ids, which end with the end of a sequence.
 
     Args:
-        tokenizer: of the run; its end of a sequence is its end-of-text token, or else its separator (`[SEP]`).
+        tokenizer: of the run.
         texts: of the classes, in the order of their numbers [C].
 
     Raises:
@@ -31,13 +46,7 @@ class Targets:
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> None:
-        end = tokenizer.sep_token_id if tokenizer.eos_token_id is None else tokenizer.eos_token_id
-        if end is None:
-            raise ConfigError(
-                "tokenizer: has neither an end-of-text token nor a separator, so no written text would end. Set "
-                "'eos_token' in its tokenizer_config.json."
-            )
-        self.end: int = end
+        self.end = end = end_of_text(tokenizer)
         self._tokenizer = tokenizer
         plain = [tokenizer(text, add_special_tokens=False)["input_ids"] for text in texts]
         for text, ids in zip(texts, plain, strict=True):

@@ -28,6 +28,7 @@ from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import atomic_path
 from lib.data.labels import word_spans, words
+from lib.data.sentinels import sentinel, sentinel_ids
 
 VOCABULARY = "vocab.txt"
 PUBLISHED = "tokenizer.json"
@@ -411,6 +412,27 @@ def save_byte_tokenizer(tokenizer_dir: str | Path, enclose: bool = True) -> Text
         **wrapped.special_tokens_map,
     )
     return TextTokenizer(backend)._save(tokenizer_dir)
+
+
+def add_sentinels(tokenizer_dir: str | Path, number: int) -> None:
+    """Add sentinel tokens behind the vocabulary of a saved tokeniser, which stays as it is otherwise.
+
+    Args:
+        tokenizer_dir: its folder.
+        number: of sentinel tokens.
+
+    Raises:
+        ConfigError: it has some already.
+        DataError: the folder holds no tokeniser.
+    """
+    backend = TextTokenizer.load(tokenizer_dir).backend
+    if found := sentinel_ids(backend):
+        raise ConfigError(
+            f"sentinels = {number}: the vocabulary has {len(found)} of its own ({sentinel(0)} and so on). Leave it out."
+        )
+    added = [AddedToken(sentinel(each), special=True, normalized=False) for each in range(number)]
+    backend.add_tokens(added, special_tokens=True)
+    backend.save_pretrained(tokenizer_dir)
 
 
 def require_room(max_tokens: int) -> None:

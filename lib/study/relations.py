@@ -45,6 +45,7 @@ def misfits(graph: Graph) -> Iterator[str]:
         _adapters_have_a_place,
         _lengths_are_in_reach,
         _texts_are_cut_as_said,
+        _sentinels_suffice,
     ):
         yield from relation(graph)
 
@@ -507,6 +508,20 @@ def _texts_are_cut_as_said(graph: Graph) -> Iterator[str]:
             yield (
                 f"tokenizers.{tokenizer}.cut: {cut} does nothing with the spans of {entry}, whose documents become "
                 f"windows. Let {model} read by a tokeniser without it"
+            )
+
+
+def _sentinels_suffice(graph: Graph) -> Iterator[str]:
+    for model, stage, entry in graph.places:
+        name, tokens = graph.tokenizer_of(model, entry), graph.max_tokens(model, entry)
+        tokenizer = graph.experiment.tokenizers[name]
+        if tokenizer.algorithm == "published" and not tokenizer.sentinels:
+            continue  # it may have some of its own, which only its files tell
+        needed = max((work.task.sentinels(tokens) for work in _searched(graph, model, stage, entry)), default=0)
+        if tokenizer.sentinels < needed:
+            yield (
+                f"tokenizers.{name}.sentinels: {tokenizer.sentinels} are too few for {model} at {stage} on {entry}, "
+                f"where a document of max_tokens = {tokens} takes {needed}. Raise it"
             )
 
 

@@ -44,6 +44,10 @@ class TaskParameters(KindParameters):
         """Return the share of the tokens for which scores over the vocabulary are computed."""
         return 0.0
 
+    def sentinels(self, tokens: int) -> int:
+        """Return how many sentinel tokens a document of so many tokens takes."""
+        return 0
+
     def taught_by(self) -> str | None:
         """Return the model whose scores of the training documents are learnt beside their labels; None = none."""
         return None

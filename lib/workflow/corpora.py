@@ -211,14 +211,15 @@ class Corpora:
     def tokenizer_options(self, tokenizer: str) -> list[str]:
         """Return the options that make a tokeniser; the files that it is made from come after them."""
         settings = self.experiment.tokenizers[tokenizer]
-        cut = [] if settings.cut == "head" else [f"--cut {settings.cut}"]
+        also = [] if settings.cut == "head" else [f"--cut {settings.cut}"]
+        also += [f"--sentinels {settings.sentinels}"] if settings.sentinels else []
         if settings.algorithm == "published":
             new = [] if settings.mask_token is None else ["--mask-token", shlex.quote(settings.mask_token)]
-            return [*cut, *new, "--published"]
+            return [*also, *new, "--published"]
         switches = [
             f"--{'' if getattr(settings, name) else 'no-'}{name.replace('_', '-')}"
             for name in ("lowercase", "strip_accents", "enclose")
-        ] + cut
+        ] + also
         if settings.source not in ("trained", None):
             return [*switches, "--vocabulary"]
         training = f"--vocab-size {settings.vocab_size} --min-frequency {settings.occurrences}"

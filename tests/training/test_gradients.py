@@ -3,11 +3,21 @@
 import pytest
 import torch
 
+from lib.data.tokenizer import TextTokenizer, add_sentinels
 from lib.study.run import RunSettings
 from lib.training.observers import Observer
 from lib.training.run import train
 from lib.training.trainer import Trainer
 
+T5 = {
+    "model_type": "t5",
+    "d_model": 32,
+    "d_kv": 16,
+    "d_ff": 64,
+    "num_layers": 1,
+    "num_heads": 2,
+    "dropout_rate": 0.0,
+}
 DROPOUTS = {"embedding_dropout": 0.0, "mlp_dropout": 0.0, "attention_output_dropout": 0.0}
 
 
@@ -57,10 +67,19 @@ def test_accumulated_micro_batches_give_the_gradients_of_the_batch(stage, backbo
 
 
 def test_so_they_do_where_texts_of_unequal_length_are_written(run_of, gradients_of_first_step):
-    sizes = {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 1, "num_heads": 2, "dropout_rate": 0.0}
-    backbone = {"kind": "encoder_decoder", "architecture": {"model_type": "t5", **sizes}}
+    backbone = {"kind": "encoder_decoder", "architecture": T5}
     task = {"kind": "text_to_text", "targets": ["bal", "kut kit kal"]}
     assert_alike(gradients_of_first_step, run_of, "finetune", task=task, backbone=backbone)
+
+
+def test_so_they_do_where_dropped_spans_are_written(run_of, corpus, tmp_path, gradients_of_first_step):
+    """Of documents that lose unequal numbers of tokens."""
+    TextTokenizer.load(corpus / "tokenizer").backend.save_pretrained(tmp_path / "tokenizer")
+    add_sentinels(tmp_path / "tokenizer", 4)
+    backbone = {"kind": "encoder_decoder", "architecture": T5}
+    task = {"kind": "span_corruption"}
+    tokenizer = str(tmp_path / "tokenizer")
+    assert_alike(gradients_of_first_step, run_of, "tapt", task=task, backbone=backbone, tokenizer=tokenizer)
 
 
 @pytest.mark.parametrize("layers", ["last", "all"])

@@ -252,9 +252,9 @@ def test_the_study_of_hate_speech_can_be_planned_on_a_cluster(project):
     model.mkdir(parents=True, exist_ok=True)
     output = project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "config/hate_speech.yaml").stdout
     jobs, seeds = project.jobs_of(output), 3
-    trained = ("roberta-lora", "flan-t5-lora", "encoder", "encoder-taught")
+    trained = ("roberta-lora", "flan-t5-lora", "t5-small", "t5-small-pretrained", "encoder", "encoder-taught")
     checked = ("roberta-lora", "encoder", "encoder-taught")
-    assert jobs["train"] == seeds * len(trained)
+    assert jobs["train"] == seeds * (1 + len(trained))  # and a pretraining
     assert jobs["evaluate"] == seeds * (3 + len(checked) + 2)  # three pairs of phrases; templates; baselines
     assert (jobs["teach"], jobs["tune"]) == (seeds, 1)
     assert (jobs["download_model"], jobs["download_tokenizer"], jobs["download_vocabulary"]) == (3, 2, 1)
@@ -266,16 +266,16 @@ def test_encoders_of_other_languages_are_rows_without_their_comment_signs(projec
     path = project.folder / "config" / "languages.yaml"
     path.write_text(project.folder.joinpath("config/hate_speech.yaml").read_text().replace("#- ", ""))
     jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", str(path)).stdout)
-    assert (jobs["train"], jobs["download_model"], jobs["download_vocabulary"]) == (3 * 6, 5, 2)
+    assert (jobs["train"], jobs["download_model"], jobs["download_vocabulary"]) == (3 * 9, 5, 2)
 
 
 def test_the_small_study_of_hate_speech_can_be_planned(project):
     files = ("wikipedia/en-sample.parquet", "hate/davidson_labeled_data.csv.gz", "hate/stormfront_sentences.csv.gz")
     touch(project, *files)
     jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "config/hate_speech_small.yaml").stdout)
-    seeds, datasets, trained, checked, readings = 3, 2, 8, 6, 4
-    # Pretraining; augmented posts, leaked or not; both readings of LoRA's alpha for the encoder and for T5.
-    assert jobs["train"] == 1 + seeds * (datasets * trained + 2 + readings)
+    seeds, datasets, trained, checked, readings = 3, 2, 9, 6, 4
+    # Two pretrainings; augmented posts, leaked or not; both readings of LoRA's alpha for the encoder and for T5.
+    assert jobs["train"] == 2 + seeds * (datasets * trained + 2 + readings)
     assert (jobs["teach"], jobs["augment_dataset"], jobs["tune"]) == (seeds * datasets, 2, 1)
     assert jobs["evaluate"] == seeds * (2 * datasets + checked + 5)  # phrases of two encoders, baselines
 

@@ -636,6 +636,7 @@ KIND = "sequence_classification"
 TAUGHT = {"kind": "distillation", "teacher": "favor-m64"}
 MATCHING = {"kind": "label_matching", "phrases": ["bad", "good", "odd"]}
 T5 = {"model_type": "t5", "d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 1, "num_heads": 2}
+CORRUPTS = {"deviations": {"pretrain": {"task": {"kind": "span_corruption"}}}}
 PROBE = {"start": "finetune", "task": {"kind": KIND}, "data": {"imdb": {}}}
 SDPA = SMALL["experiment"]["models"]["sdpa"]
 MASKED = {"task": {"kind": "masked_lm"}, "recipe": RECIPE, "data": {"imdb": {}, "arxiv": {}}}
@@ -812,6 +813,26 @@ GRAPH = {
             ("experiment/models/t5", {"backbone": "t5", "skip": ["pretrain", "tapt"], "start": "scratch"}),
         ],
         "models.t5: its backbone encoder_decoder cannot do sequence_classification, the task of finetune",
+    ),
+    "dropped spans of what has no decoder": (
+        [("experiment/stages/tapt/task", {"kind": "span_corruption"})],
+        "models.sdpa: its backbone encoder cannot do span_corruption, the task of tapt",
+    ),
+    "dropped spans without tokens to stand for them": (
+        [
+            ("experiment/backbones/t5", {"kind": "encoder_decoder", "architecture": T5}),
+            ("experiment/models/t5", {"backbone": "t5", "skip": ["tapt", "finetune"]} | CORRUPTS),
+        ],
+        "tokenizers.wordpiece.sentinels: 0 are too few for t5 at pretrain on wikipedia, where a document of "
+        "max_tokens = 64 takes 3. Raise it",
+    ),
+    "more dropped spans than tokens to stand for them": (
+        [
+            ("experiment/backbones/t5", {"kind": "encoder_decoder", "architecture": T5}),
+            ("experiment/models/t5", {"backbone": "t5", "skip": ["tapt", "finetune"]} | CORRUPTS),
+            ("experiment/tokenizers/wordpiece/sentinels", 2),
+        ],
+        "tokenizers.wordpiece.sentinels: 2 are too few for t5 at pretrain",
     ),
     "documents to be labelled that have labelled words": (
         [("experiment/datasets/arxiv/label_per", "word")],

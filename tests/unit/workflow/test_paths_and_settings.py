@@ -13,6 +13,7 @@ from transformers import AutoTokenizer
 from lib.analysis.parameters import ANALYSES
 from lib.core.errors import ConfigError, DataError
 from lib.core.identity import RunId
+from lib.data.sentinels import sentinel_ids
 from lib.data.tokenizer import TextTokenizer
 from lib.results.parameters import FIGURES, TABLES
 from lib.results.scope import scope as read_scope
@@ -405,6 +406,7 @@ def test_a_tokeniser_of_bytes_is_made_from_nothing(repository, tmp_path, enclose
         ({"algorithm": "words"}, ["[CLS]", "Noon!", "[SEP]"]),
         ({"algorithm": "words", "enclose": False}, ["Noon!"]),
         ({"algorithm": "words", "min_frequency": 3}, ["[CLS]", "[UNK]", "[SEP]"]),
+        ({"sentinels": 2}, ["[CLS]", "noon", "!", "[SEP]"]),
         ({"algorithm": "bpe", "vocab_size": 300}, ["[CLS]", "Noon", "!", "[SEP]"]),
         ({"algorithm": "bpe", "vocab_size": 300, "min_frequency": 3, "enclose": False}, ["N", "o", "o", "n", "!"]),
     ],
@@ -418,6 +420,7 @@ def test_a_tokeniser_is_made_as_the_study_says(repository, tmp_path, settings, t
     program([*options, str(tmp_path / "texts.parquet"), "--out", str(tmp_path / "out")])
     tokenizer = AutoTokenizer.from_pretrained(tmp_path / "out")
     assert tokenizer.convert_ids_to_tokens(tokenizer("Noon!")["input_ids"]) == tokens
+    assert len(sentinel_ids(tokenizer)) == settings.get("sentinels", 0)
 
 
 def test_a_published_tokeniser_is_made_from_its_folder(repository, tmp_path):
@@ -437,6 +440,11 @@ def test_a_published_tokeniser_is_made_from_its_folder(repository, tmp_path):
     options = shlex.split(" ".join(masked.corpora.tokenizer_options("wordpiece")))
     program([*options, source, "--out", str(tmp_path / "masked")])
     assert TextTokenizer.load(tmp_path / "masked").backend.mask_token == "<a new one>"
+    given = plan(("tokenizers/wordpiece", local | {"sentinels": 3}))
+    program(
+        [*shlex.split(" ".join(given.corpora.tokenizer_options("wordpiece"))), source, "--out", str(tmp_path / "s")]
+    )
+    assert len(sentinel_ids(TextTokenizer.load(tmp_path / "s").backend)) == 3
 
 
 def test_no_tokens_are_made_where_nobody_reads_any():

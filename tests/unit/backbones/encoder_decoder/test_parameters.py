@@ -39,16 +39,17 @@ def test_it_reads_tokens_writes_texts_and_has_no_other_model():
     parameters = Parameters(architecture=SIZES)
     tasks = {
         "text_to_text": {"targets": ["a", "b"]},
+        "span_corruption": {},
         "sequence_classification": {},
         "masked_lm": {},
         "span_detection": {},
         "imitation": {"teacher": "sdpa"},
     }
     trains = {kind: TASKS.parse({"kind": kind} | fields).trains(parameters) for kind, fields in tasks.items()}
-    assert trains == dict.fromkeys(tasks, False) | {"text_to_text": True}
+    assert trains == dict.fromkeys(tasks, False) | {"text_to_text": True, "span_corruption": True}
     encoder = BACKBONES.parse({"kind": "encoder"})
     trains = {kind: TASKS.parse({"kind": kind} | fields).trains(encoder) for kind, fields in tasks.items()}
-    assert trains == dict.fromkeys(tasks, True) | {"text_to_text": False}
+    assert trains == dict.fromkeys(tasks, True) | {"text_to_text": False, "span_corruption": False}
 
 
 def test_weights_move_within_an_architecture():

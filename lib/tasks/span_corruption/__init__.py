@@ -1,0 +1,1 @@
+"""Span corruption, the objective by which T5 was pretrained."""

@@ -1,0 +1,38 @@
+"""Parameters of span corruption."""
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from lib.backbones.parameters import Ability
+from lib.data.sentinels import dropped
+from lib.tasks.parameters import TaskParameters
+
+
+class Parameters(TaskParameters):
+    """Span corruption: spans of a text are dropped, and a model that reads the rest writes them."""
+
+    trains_on: ClassVar[Ability | None] = "generated_text"
+    head: ClassVar[str | None] = "text_to_text"
+
+    kind: Literal["span_corruption"]
+    corruption_rate: float = Field(
+        0.15,
+        gt=0,
+        lt=1,
+        description="Share of a document's tokens that is dropped. [CLS], [SEP] and what else encloses it stay.",
+    )
+    mean_span_length: float = Field(
+        3.0,
+        ge=1,
+        description="Mean length of the dropped spans, in tokens. There are as many spans as that asks for, and each "
+        "takes a sentinel token of the tokeniser (`sentinels`).",
+    )
+
+    def predicted_share(self) -> float:
+        """See `TaskParameters.predicted_share`; the sentinel before each span is written, too."""
+        return self.corruption_rate * (1 + 1 / self.mean_span_length)
+
+    def sentinels(self, tokens: int) -> int:
+        """See `TaskParameters.sentinels`."""
+        return dropped(tokens, self.corruption_rate, self.mean_span_length)[1]

@@ -1,0 +1,31 @@
+"""Span corruption: pretraining of models that write, and adaptation to a dataset's texts."""
+
+from typing import ClassVar
+
+from transformers import PreTrainedTokenizerBase
+
+from lib.data.span_corruption import SpanCorruption, SpanCorruptionCollator
+from lib.tasks import contract
+from lib.tasks.language_model import LanguageModelTask
+from lib.tasks.span_corruption.parameters import Parameters
+
+
+class Task(LanguageModelTask):
+    """Write the spans that a document has lost."""
+
+    auto_model: ClassVar[str] = "AutoModelForSeq2SeqLM"
+    parameters: Parameters
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
+        """See `lib.tasks.contract.Task.collator`.
+
+        Raises:
+            ConfigError: the tokeniser has no sentinel token, or none that ends a text.
+        """
+        corruption = SpanCorruption(
+            tokenizer,
+            seed=self.seed,
+            rate=self.parameters.corruption_rate,
+            mean_length=self.parameters.mean_span_length,
+        )
+        return SpanCorruptionCollator(corruption, tokenizer.pad_token_id)
