@@ -1,7 +1,7 @@
 """Tokenise the splits of a labelled dataset.
 
-In: prepared Parquet files (id, text, label, perhaps text_pair), the tokeniser's folder. Out: the folders `train`, `validation` and
-`test`, and the statistics of their lengths.
+In: prepared Parquet files (id, text, label, perhaps text_pair), the tokeniser's folder. Out: the folders `train`,
+`validation` and `test`, and the statistics of their lengths.
 """
 
 import sys

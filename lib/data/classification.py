@@ -25,7 +25,7 @@ class ClassificationCollator:
         self._pad_token_id = pad_token_id
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """Return input_ids [B, N], attention_mask [B, N], labels [B] (-100 = none) and, of pairs, token_type_ids [B, N].
+        """Return input_ids [B, N], attention_mask [B, N] and labels [B], -100 = none; of pairs also token_type_ids.
 
         Raises:
             DataError: an example has no token.
@@ -40,8 +40,7 @@ class PairCollator(ClassificationCollator):
     """Makes batches of pairs whose texts are read separately; arguments as of `ClassificationCollator`."""
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """Return what `ClassificationCollator` returns of the first texts, and of the second ones pair_ids [B, M] and
-        pair_mask [B, M].
+        """Return what `ClassificationCollator` does of first texts, and of second ones pair_ids, pair_mask [B, M].
 
         Raises:
             DataError: a text has no token.
@@ -63,8 +62,7 @@ class RegressionCollator:
         self._pad_token_id = pad_token_id
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """Return input_ids [B, N], attention_mask [B, N], labels [B] in float32 (NaN = none) and, of pairs,
-        token_type_ids [B, N].
+        """Return input_ids [B, N], attention_mask [B, N] and float labels [B], NaN = none; of pairs token_type_ids, too.
 
         Raises:
             DataError: an example has no token.

@@ -51,10 +51,10 @@ SEED = 1
 def describe_dataset(files: Mapping[str, str | Path], target: str | Path, settings: TextDescription) -> None:
     """Write what is to be known of each document of a dataset, one row per document (`SCHEMA`).
 
-    A pair of texts is described as one text. `label` is the name of the class, `words` counts what white space separates, `language` is an ISO 639 code,
-    `repeated` says that an earlier document of the split has the same text, and `near_copy` that training has a near
-    copy of it; that is null in training, and `label` where documents bear none or no class. The metadata `near_copies` hold what
-    one is, and the recall of the search.
+    A pair of texts is described as one text. `label` is the name of the class, `words` counts what white space
+    separates, `language` is an ISO 639 code, `repeated` says that an earlier document of the split has the same text,
+    and `near_copy` that training has a near copy of it; that is null in training, and `label` where documents bear none
+    or no class. The metadata `near_copies` hold what one is, and the recall of the search.
 
     Args:
         files: prepared documents of the splits train, validation and test.

@@ -12,7 +12,6 @@ import torch
 from lib.core.errors import DataError
 from lib.data.labels import IGNORED
 
-
 MASKS = ("attention_mask", "pair_mask")
 """What batches call the masks of their sequences, 1 = real token."""
 

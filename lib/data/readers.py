@@ -478,7 +478,7 @@ def _read_jsonl(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tu
 
 
 def _read_text(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tuple[Any, ...]]:
-    if any(name is not None for name in columns._replace(text=None)):
+    if any(value is not None for name, value in columns._asdict().items() if name != "text"):
         raise DataError(
             f"{path}: plain text has one document per line, no ids, no labels, no groups, no folds and no pairs. Set "
             "'id' and 'group' to null; for labelled documents use Parquet, CSV or JSONL."

@@ -22,8 +22,8 @@ def load_tokens(folder: str | Path) -> Dataset:
     token, -100 = none), if documents belong to groups `group` and, of documents that a model taught, `teacher_logits`,
     one per class. Pairs of texts have `token_type_ids` (the segment of each token) or, if they are read separately,
     `pair_ids`, the second text. In a test split without labels, `label` is null. Where spans are labelled, a row is a
-    window of a document; `starts` and `ends` say where its tokens stand in the text, in characters, `spans` and `characters` are
-    the true spans of the whole document and its length.
+    window of a document; `starts` and `ends` say where its tokens stand in the text, in characters, `spans` and
+    `characters` are the true spans of the whole document and its length.
 
     Raises:
         DataError: the folder is not such a split.

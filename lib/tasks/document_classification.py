@@ -46,19 +46,20 @@ class DocumentClassification(contract.Task):
 
 
 def class_predictions(
-    ids: Sequence[str], labels: Sequence[int], probabilities: np.ndarray, groups: Sequence[int] | None
+    ids: Sequence[str], labels: Sequence[int | None], probabilities: np.ndarray, groups: Sequence[int] | None
 ) -> pd.DataFrame:
     """Return one row per document: `id`, `label`, `prediction`, `probabilities`, and `group` if there are groups.
 
     Args:
         ids: of the documents [n].
-        labels: their classes [n].
+        labels: their classes [n]; missing throughout where they are not known.
         probabilities: of the classes [n, C].
         groups: of the documents [n].
     """
+    known = pd.Series(list(labels))
     columns = {
         "id": list(ids),
-        "label": list(labels),
+        "label": known.astype("Int64") if known.isna().any() else known,
         "prediction": probabilities.argmax(axis=-1),
         "probabilities": list(probabilities),
     }
