@@ -62,7 +62,7 @@ class RegressionCollator:
         self._pad_token_id = pad_token_id
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """Return input_ids [B, N], attention_mask [B, N] and float labels [B], NaN = none; of pairs token_type_ids, too.
+        """Return input_ids [B, N], attention_mask [B, N], float labels [B] (NaN = none); of pairs token_type_ids.
 
         Raises:
             DataError: an example has no token.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -11,6 +11,7 @@ from scipy.special import softmax
 from transformers import EvalPrediction, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
+from lib.backbones.contract import TextClassifier
 from lib.data.classification import ClassificationCollator
 from lib.evaluation.metrics import classification_metrics
 from lib.tasks import contract
@@ -43,6 +44,26 @@ class DocumentClassification(contract.Task):
         probabilities = softmax(output.predictions, axis=-1).astype(np.float32)
         groups = tokens["group"][:] if "group" in tokens.column_names else None
         return class_predictions(tokens["id"][:], tokens["label"][:], probabilities, groups)
+
+    def evaluate(self, classifier: TextClassifier, documents: Mapping[str, pd.DataFrame]) -> contract.Evaluation:
+        """See `lib.tasks.contract.Task.evaluate`: fitted on training, scored on validation, and on test with labels."""
+        classifier.fit(_texts(documents["train"]), documents["train"]["label"])
+        frames: list[pd.DataFrame] = []
+        metrics: dict[str, float] = {}
+        for split, prefix in (("validation", "eval"), ("test", "test")):
+            rows = documents[split]
+            probabilities = classifier.class_probabilities(_texts(rows), len(self.labels))
+            if rows["label"].notna().all():
+                scores = classification_metrics(rows["label"], probabilities, self.labels)
+                metrics |= {f"{prefix}_{name}": score for name, score in scores.items()}
+            found = class_predictions(rows["id"], rows["label"], probabilities, rows.get("group"))
+            frames.append(found.assign(split=split))
+        return pd.concat(frames, ignore_index=True), metrics
+
+
+def _texts(documents: pd.DataFrame) -> pd.Series | pd.DataFrame:
+    """Return the texts of documents, or both columns of pairs."""
+    return documents[["text", "text_pair"]] if "text_pair" in documents else documents["text"]
 
 
 def class_predictions(

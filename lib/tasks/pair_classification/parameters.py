@@ -2,6 +2,7 @@
 
 from typing import ClassVar, Literal
 
+from lib.backbones.parameters import Ability
 from lib.data.sections import Texts
 from lib.tasks.classifier import ClassifierParameters
 
@@ -9,6 +10,7 @@ from lib.tasks.classifier import ClassifierParameters
 class Parameters(ClassifierParameters):
     """Classification of pairs of texts that never see each other: the same weights read each, and the head compares."""
 
+    evaluates_on: ClassVar[Ability | None] = "class_probabilities"
     head: ClassVar[str | None] = "pair_classification"
     texts: ClassVar[tuple[Texts, ...]] = ("separately",)
     unlabelled_test: ClassVar[bool] = True
