@@ -78,7 +78,8 @@ def decision_metrics(labels: ArrayLike, predictions: ArrayLike, label_names: Seq
         "balanced_accuracy": recall_score(
             labels, predictions, labels=np.unique(labels), average="macro", zero_division=0
         ),
-        "matthews": matthews_corrcoef(labels, predictions),
+        # scikit-learn gives 0 there, too, but warns.
+        "matthews": matthews_corrcoef(labels, predictions) if min(map(_values, (labels, predictions))) > 1 else 0.0,
     }
     for average in ("macro", "micro"):
         scores = precision_recall_fscore_support(labels, predictions, labels=classes, average=average, zero_division=0)
@@ -111,7 +112,7 @@ def regression_metrics(labels: ArrayLike, predictions: ArrayLike) -> dict[str, f
             "both with at least one document. Check that the split is not empty."
         )
     _check_finite(predictions[:, None])
-    told = np.ptp(labels) > 0 and np.ptp(predictions) > 0
+    told = min(map(_values, (labels, predictions))) > 1
     return {
         "pearson": float(pearsonr(labels, predictions).statistic) if told else 0.0,
         "spearman": float(spearmanr(labels, predictions).statistic) if told else 0.0,
@@ -147,6 +148,11 @@ def _check(labels: np.ndarray, probabilities: np.ndarray, classes: int) -> None:
             "Fix the labels, or list every class in `labels`."
         )
     _check_finite(probabilities)
+
+
+def _values(numbers: ArrayLike) -> int:
+    """Return how many different numbers there are."""
+    return len(np.unique(numbers))
 
 
 def _check_finite(predictions: np.ndarray) -> None:
