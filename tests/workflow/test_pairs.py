@@ -156,7 +156,7 @@ def test_both_texts_of_a_pair_read_separately_count_to_its_tokens(made):
 def test_tables_show_correlations(made):
     numbers = pd.read_csv(made.results / "tables" / "numbers.csv").set_index("model")
     record = read_record(run(made, "judge", "plain", "likeness"))
-    assert numbers.loc["plain", "likeness_pearson"] == pytest.approx(record.metrics["test_pearson"])
+    assert numbers.loc["plain", "likeness_pearson"] == pytest.approx(record.metrics["test_pearson"], abs=1e-4)
     classes = pd.read_csv(made.results / "tables" / "classes.csv").set_index("model")
     assert classes["claims_validation_matthews"].notna().all()
 

@@ -54,7 +54,7 @@ def test_numbers_have_no_labels_in_the_settings_of_a_run():
         (PAIRS, "regression", "needs labels that are numbers, but those of imdb are classes"),
         (
             UNLABELLED,
-            "text_to_text",
+            {"kind": "text_to_text", "targets": ["no", "yes"]},
             "text_to_text scores test documents, but datasets.imdb.split.test_labels is false",
         ),
     ],
