@@ -11,7 +11,6 @@ from scipy.special import softmax
 from transformers import EvalPrediction, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
-from lib.backbones.contract import TextClassifier
 from lib.data.classification import ClassificationCollator
 from lib.evaluation.metrics import classification_metrics
 from lib.tasks import contract
@@ -19,6 +18,8 @@ from lib.tasks.classifier import ClassifierParameters
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
+    from lib.backbones.contract import TextClassifier
 
 
 class DocumentClassification(contract.Task):

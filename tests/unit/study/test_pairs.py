@@ -19,7 +19,13 @@ def study(dataset, task="sequence_classification", model=None, report=None, **ex
     values = copy.deepcopy(SMALL)
     values["experiment"] |= {
         "datasets": {"imdb": dataset},
-        "stages": {"finetune": {"task": {"kind": task}, "recipe": RECIPE, "data": {"imdb": {}}}},
+        "stages": {
+            "finetune": {
+                "task": {"kind": task} if isinstance(task, str) else task,
+                "recipe": RECIPE,
+                "data": {"imdb": {}},
+            }
+        },
         "models": {"row": model or {"backbone": "encoder", "mechanism": "sdpa"}},
     }
     for section, entries in experiment.items():
