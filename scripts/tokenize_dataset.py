@@ -1,7 +1,7 @@
 """Tokenise the splits of a labelled dataset.
 
-In: prepared Parquet files (id, text, label), the tokeniser's folder. Out: the folders `train`, `validation` and
-`test`, and the statistics of their lengths.
+In: prepared Parquet files (id, text, label, perhaps text_pair), the tokeniser's folder. Out: the folders `train`,
+`validation` and `test`, and the statistics of their lengths.
 """
 
 import sys
@@ -28,6 +28,12 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=float,
         help="where spans are labelled, how far behind the one before a window begins: tokens, or a share below 1",
     )
+    parser.add_argument(
+        "--pairs",
+        default="together",
+        choices=["together", "separately"],
+        help="what the texts of a pair become: one sequence, or one each",
+    )
     parser.add_argument("--out", required=True, metavar="FOLDER", help="folder of the splits' folders")
     parser.add_argument("--lengths", required=True, metavar="FILE", help="JSON file of the statistics")
     arguments = parser.parse_args(argv)
@@ -36,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         TextTokenizer.load(arguments.tokenizer),
         max_tokens=arguments.max_tokens,
         window_stride=arguments.window_stride,
+        separately=arguments.pairs == "separately",
         folder=arguments.out,
         lengths=arguments.lengths,
     )

@@ -71,6 +71,11 @@ class BackboneConfig(PretrainedConfig):
         return True
 
     @property
+    def token_types(self) -> int:
+        """How many token types have an embedding, by which a model can tell the texts of a pair apart; 0 = none."""
+        return getattr(self, "type_vocab_size", 0)
+
+    @property
     def parameters(self) -> BackboneParameters:
         """The parameters of the backbone that this configuration describes."""
         mechanism = {"mechanism": self.mechanism} if self.settings.takes_mechanism else {}

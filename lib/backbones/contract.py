@@ -106,16 +106,16 @@ class TextClassifier(TextBackbone):
     """Classifies texts (ability `class_probabilities`)."""
 
     @abstractmethod
-    def fit(self, texts: pd.Series, labels: pd.Series) -> None:
-        """Learn from labelled texts what can be learnt from them.
+    def fit(self, texts: pd.Series | pd.DataFrame, labels: pd.Series) -> None:
+        """Learn from labelled texts, or from pairs of texts (two columns), what can be learnt from them.
 
         Raises:
             DataError: nothing can be learnt from them.
         """
 
     @abstractmethod
-    def class_probabilities(self, texts: pd.Series, classes: int) -> np.ndarray:
-        """Return the predicted distribution of each text [n, classes]."""
+    def class_probabilities(self, texts: pd.Series | pd.DataFrame, classes: int) -> np.ndarray:
+        """Return the predicted distribution of each text, or pair of texts [n, classes]."""
 
 
 class Pieces(NamedTuple):

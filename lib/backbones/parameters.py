@@ -40,6 +40,8 @@ class BackboneParameters(KindParameters):
     `lib.backbones.heads`."""
     per_token: ClassVar[bool] = True
     """Whether its states are those of single tokens, at which analyses look."""
+    takes_pairs: ClassVar[bool] = True
+    """Whether it can read two texts as one sequence."""
     decisive: ClassVar[tuple[str, ...]] = ()
     """Fields that must be equal for the weights of another model to be taken over."""
     starts_from_word_vectors: ClassVar[bool] = False

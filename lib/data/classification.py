@@ -1,8 +1,9 @@
 """Batches of labelled documents.
 
-Shapes: B batch, N tokens, C classes.
+Shapes: B batch, N tokens, M tokens of second texts, C classes.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -24,13 +25,51 @@ class ClassificationCollator:
         self._pad_token_id = pad_token_id
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """Return input_ids [B, N], attention_mask [B, N] and labels [B].
+        """Return input_ids [B, N], attention_mask [B, N] and labels [B], -100 = none; of pairs also token_type_ids.
 
         Raises:
             DataError: an example has no token.
         """
         batch = pad_examples(examples, self._pad_token_id)
-        batch["labels"] = torch.tensor([example["label"] for example in examples], dtype=torch.long)
+        labels = [IGNORED if example["label"] is None else example["label"] for example in examples]
+        batch["labels"] = torch.tensor(labels, dtype=torch.long)
+        return batch
+
+
+class PairCollator(ClassificationCollator):
+    """Makes batches of pairs whose texts are read separately; arguments as of `ClassificationCollator`."""
+
+    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        """Return what `ClassificationCollator` does of first texts, and of second ones pair_ids, pair_mask [B, M].
+
+        Raises:
+            DataError: a text has no token.
+        """
+        seconds = [{"id": example["id"], "input_ids": example["pair_ids"]} for example in examples]
+        second = pad_examples(seconds, self._pad_token_id)
+        named = {"pair_ids": second["input_ids"], "pair_mask": second["attention_mask"]}
+        return super().__call__(examples) | named
+
+
+class RegressionCollator:
+    """Makes batches of documents whose labels are numbers, as long as their longest example.
+
+    Args:
+        pad_token_id: id of the padding.
+    """
+
+    def __init__(self, pad_token_id: int) -> None:
+        self._pad_token_id = pad_token_id
+
+    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
+        """Return input_ids [B, N], attention_mask [B, N], float labels [B] (NaN = none); of pairs token_type_ids.
+
+        Raises:
+            DataError: an example has no token.
+        """
+        batch = pad_examples(examples, self._pad_token_id)
+        labels = [math.nan if example["label"] is None else example["label"] for example in examples]
+        batch["labels"] = torch.tensor(labels, dtype=torch.float32)
         return batch
 
 

@@ -11,6 +11,7 @@ import logging
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -50,10 +51,10 @@ SEED = 1
 def describe_dataset(files: Mapping[str, str | Path], target: str | Path, settings: TextDescription) -> None:
     """Write what is to be known of each document of a dataset, one row per document (`SCHEMA`).
 
-    `label` is the name of the class, `words` counts what white space separates, `language` is an ISO 639 code,
-    `repeated` says that an earlier document of the split has the same text, and `near_copy` that training has a near
-    copy of it; that is null in training, and `label` where documents bear none. The metadata `near_copies` hold what
-    one is, and the recall of the search.
+    A pair of texts is described as one text. `label` is the name of the class, `words` counts what white space
+    separates, `language` is an ISO 639 code, `repeated` says that an earlier document of the split has the same text,
+    and `near_copy` that training has a near copy of it; that is null in training, and `label` where documents bear none
+    or no class. The metadata `near_copies` hold what one is, and the recall of the search.
 
     Args:
         files: prepared documents of the splits train, validation and test.
@@ -145,17 +146,19 @@ def _rows(
     for name, text, label in _documents(file):
         digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
         language, _ = identifier.classify(text[:IDENTIFIED_BY])
-        yield name, labels[label] if labels else None, len(text.split()), language, digest in seen
+        yield name, labels[label] if labels and label is not None else None, len(text.split()), language, digest in seen
         seen.add(digest)
 
 
-def _documents(file: str | Path) -> Iterator[tuple[str, str, int]]:
-    """Yield identity, text and label of each document."""
+def _documents(file: str | Path) -> Iterator[tuple[str, str, Any]]:
+    """Yield identity, text and label of each document; the texts of a pair are one, in two lines."""
     try:
         with pq.ParquetFile(file) as source:
-            for batch in source.iter_batches(1024, columns=["id", "text", "label"]):
-                yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
-    except (OSError, ValueError) as error:  # pyarrow's own errors derive from these two
+            texts = [name for name in ("text", "text_pair") if name in source.schema_arrow.names]
+            for batch in source.iter_batches(1024, columns=["id", "label", *texts]):
+                for row in batch.to_pylist():
+                    yield row["id"], "\n".join(row[name] for name in texts), row["label"]
+    except (OSError, ValueError, KeyError) as error:  # pyarrow's own errors derive from the first two
         raise DataError(
             f"{file}: cannot be read ({error}). Expected prepared documents with the columns id, text and label. "
             "Prepare the dataset again."

@@ -34,6 +34,9 @@ logger = logging.getLogger(__name__)
 
 SUMMARY = "summary.json"
 
+UNLABELLED = 2**16 - 1
+"""Number that stands for the class of a document without a label; no dataset has so many classes."""
+
 _NO_NUMBER = "-0"
 """A spelling that is the number of another one, so that the reader takes no number for a class but those listed."""
 
@@ -46,9 +49,10 @@ def prepare_dataset(
 ) -> None:
     """Read, clean, drop, balance and split a dataset.
 
-    Writes `train.parquet`, `validation.parquet`, `test.parquet` (`id`, `text`, `label` and, if asked for, `group`) and
-    `summary.json` (documents read, dropped and kept by part, split and class, or the words or characters where these
-    are labelled; duplicate texts, which are reported and never removed). The same arguments give the same files.
+    Writes `train.parquet`, `validation.parquet`, `test.parquet` (`id`, `text`, `label` and, if asked for, `group` and
+    `text_pair`) and `summary.json` (documents read, dropped and kept by part, split and class, or the words or
+    characters where these are labelled; duplicate texts, or pairs of them, which are reported and never removed). The
+    same arguments give the same files.
 
     Args:
         files: raw files by part.
@@ -82,9 +86,7 @@ def prepare_dataset(
         index = _collect({part: files[part] for part in parts}, ground_truth, settings, candidates)
         held_out = np.array([part == split.held_out for part in parts])[index.parts] if halve else None
         given = {"published": index.parts, "folds": index.folds, None: None}[split.given]  # the numbers of the splits
-        # Where words or spans are labelled, documents have no class, so they are drawn as if they all had the same.
-        classes = settings.labels if settings.label_per == "document" else ["documents"]
-        assignment = assign_splits(index.labels, classes, split, settings.balance, held_out, given)
+        assignment = assign_splits(index.labels, settings.classes, split, settings.balance, held_out, given)
         distribute(candidates, assignment, folder)
         candidates.unlink()
         write_json(folder / SUMMARY, _summarise(index, assignment))
@@ -107,24 +109,34 @@ class Index:
         self.counts: dict[str, dict[str, Any]] = {}
 
     def add(
-        self, part: int, label: int | list[Any], text: str, split_of_fold: int = 0, label_per: str = "document"
+        self,
+        part: int,
+        label: float | list[Any] | None,
+        text: str,
+        split_of_fold: int = 0,
+        label_per: str = "document",
+        text_pair: str | None = None,
     ) -> None:
         """Note a document.
 
         Args:
             part: number of its part.
-            label: number of its class, or those of its words, or spans.
+            label: number of its class, or those of its words, or spans, or a number that is no class; None = it has
+                none.
             text: of which only a digest is kept.
             split_of_fold: number of the split that its fold stands for.
             label_per: what bears a label.
+            text_pair: its second text, which the digest covers as well; None = it is a single text.
         """
         self._parts.append(part)
         self._folds.append(split_of_fold)
-        self._labels.append(0 if isinstance(label, list) else label)
+        self._labels.append(UNLABELLED if label is None else label if isinstance(label, int) else 0)
         if isinstance(label, list):
             counts = Counter(label if label_per == "word" else marked(label, len(text)).tolist())
             self._items_of_class.extend(counts[number] for number in range(len(self._names)))
-        digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
+        # The length tells where the second text begins, so that no two pairs are alike that differ in this alone.
+        whole = text if text_pair is None else f"{len(text)} {text}{text_pair}"
+        digest = hashlib.blake2b(whole.encode(), digest_size=8).digest()
         self._texts.append(int.from_bytes(digest, "little"))
 
     @property
@@ -134,7 +146,7 @@ class Index:
 
     @property
     def labels(self) -> np.ndarray:
-        """Number of the class, `[documents]`; 0 where words or spans are labelled."""
+        """Number of the class, `[documents]`; 0 where words, spans or numbers are the labels, `UNLABELLED` = none."""
         return np.frombuffer(self._labels, np.uint16)
 
     @property
@@ -144,6 +156,8 @@ class Index:
 
     def class_counts(self, chosen: np.ndarray) -> dict[str, int]:
         """Return how many of the chosen documents, or of their words or characters where these have it, each class has.
+
+        Documents without a label count to no class.
 
         Args:
             chosen: true for a chosen document, `[documents]`.
@@ -166,7 +180,7 @@ def _collect(
     candidates: Path,
 ) -> Index:
     """Write the documents that are neither empty nor too short to `candidates`, and return their index."""
-    index = Index(settings.labels)
+    index = Index(settings.labels or settings.classes)
     index.counts = {
         part: {"files": [Path(path).name for path in paths], "read": 0, "unlabelled": 0, "empty": 0, "short": 0}
         for part, paths in files.items()
@@ -186,21 +200,30 @@ def _collect(
         group=settings.group,
         fold=None if folds is None or folds.file is not None else folds.column,
         ground_truth=ground_truth,
+        text_pair=settings.text_pair,
+        label_range=settings.label_range,
+        unlabelled=_unlabelled(settings.split),
     )
-    schema = part_schema(label_per=settings.label_per, grouped=settings.group is not None)
+    schema = part_schema(
+        label_per=settings.label_per,
+        grouped=settings.group is not None,
+        paired=settings.text_pair is not None,
+        numbers=settings.label_range is not None,
+    )
     with PartWriter(candidates, schema) as writer:
         for record in records:
-            text = record.text if remove is None else remove.sub("", record.text)
+            texts = [text for text in (record.text, record.text_pair) if text is not None]
+            text, *second = texts if remove is None else [remove.sub("", text) for text in texts]
             counts = index.counts[record.part]
             counts["read"] += 1
             where = f"{record.part}, document {record.id!r}"
             split = 0 if splits is None else splits.split(record.id, record.fold, where)
-            label = _meant(record.label, meanings) if settings.values else record.label
-            if label is None:
+            label = _meant(record.label, meanings) if settings.values and record.label is not None else record.label
+            if label is None and record.part not in _unlabelled(settings.split):
                 counts["unlabelled"] += 1
-            elif not text or text.isspace():
+            elif any(not each or each.isspace() for each in (text, *second)):
                 counts["empty"] += 1
-            elif len(text) < settings.min_chars:
+            elif min(map(len, (text, *second))) < settings.min_chars:
                 counts["short"] += 1
             else:
                 per = settings.label_per
@@ -210,19 +233,25 @@ def _collect(
                         "space separates them after 'remove' (null = no label). Repair the file, or set 'label_per' to "
                         "document."
                     )
-                writer.write(record.id, text, label, *([] if record.group is None else [record.group]))
-                index.add(numbers[record.part], label, text, split, per)
+                writer.write(record.id, text, label, *([] if record.group is None else [record.group]), *second)
+                index.add(numbers[record.part], label, text, split, per, *second)
     if splits is not None:
         splits.check_spent()
     for part, counts in index.counts.items():
         if counts["empty"]:
-            logger.warning("%s: dropped %d documents without text", part, counts["empty"])
+            what = "text" if settings.text_pair is None else "one of their texts"
+            logger.warning("%s: dropped %d documents without %s", part, counts["empty"], what)
         logger.info(
             "%s: read %d, dropped %d without a label and %d below min_chars",
             part,
             *(counts[name] for name in ("read", "unlabelled", "short")),
         )
     return index
+
+
+def _unlabelled(split: Split) -> tuple[str, ...]:
+    """Return the parts whose documents have no label."""
+    return () if split.test_labels else ("test",)
 
 
 def _spellings(settings: Preparation) -> tuple[list[str], list[int | None]]:
@@ -257,7 +286,7 @@ def assign_splits(
     rest, then validation from test.
 
     Args:
-        labels: numbers of the classes, `[documents]`.
+        labels: numbers of the classes, `[documents]`; `UNLABELLED` in a test split without labels.
         names: names of the classes.
         split: shares, seed and sizes.
         balance: cut every class to so many times the size of the rarest, before splitting; 0 cuts none.
@@ -283,7 +312,10 @@ def assign_splits(
             )
         if wanted < len(chosen):
             chosen = resample(chosen, replace=False, n_samples=wanted, stratify=labels[chosen], random_state=split.seed)
-        _require_every_class(labels[chosen], names, f"in {name}", needed=1)
+        if split.test_labels or name != "test":
+            _require_every_class(labels[chosen], names, f"in {name}", needed=1)
+        elif not len(chosen):
+            raise DataError("split.test_labels: the part test has no document left. Expected one at least; name more.")
         assignment[chosen] = number
     return assignment
 
@@ -340,6 +372,7 @@ def _by_class(labels: np.ndarray, names: Sequence[str]) -> str:
 
 
 def _class_counts(labels: np.ndarray, names: Sequence[str]) -> dict[str, int]:
+    labels = labels[labels != UNLABELLED]
     return dict(zip(names, np.bincount(labels, minlength=len(names)).tolist(), strict=True))
 
 

@@ -12,6 +12,9 @@ import torch
 from lib.core.errors import DataError
 from lib.data.labels import IGNORED
 
+MASKS = ("attention_mask", "pair_mask")
+"""What batches call the masks of their sequences, 1 = real token."""
+
 
 def pad_ids(
     rows: Sequence[Sequence[int] | np.ndarray], length: int, pad_token_id: int
@@ -38,11 +41,11 @@ def pad_examples(examples: Sequence[Mapping[str, Any]], pad_token_id: int) -> di
     """Return the input tensors of a batch, as long as its longest example.
 
     Args:
-        examples: each with `id` and `input_ids`.
+        examples: each with `id` and `input_ids`, perhaps with `token_type_ids`.
         pad_token_id: id of the padding.
 
     Returns:
-        input_ids [B, N], attention_mask [B, N].
+        input_ids [B, N], attention_mask [B, N] and, if the examples have any, token_type_ids [B, N], 0 at padding.
 
     Raises:
         DataError: an example has no token: attention over padding only means nothing.
@@ -50,8 +53,12 @@ def pad_examples(examples: Sequence[Mapping[str, Any]], pad_token_id: int) -> di
     if empty := [example["id"] for example in examples if not len(example["input_ids"])]:
         raise DataError(f"document(s) {empty} have no token. Expected at least one; remove them and tokenise again.")
     rows = [example["input_ids"] for example in examples]
-    ids, mask = pad_ids(rows, max(map(len, rows)), pad_token_id)
-    return {"input_ids": ids, "attention_mask": mask}
+    length = max(map(len, rows))
+    ids, mask = pad_ids(rows, length, pad_token_id)
+    batch = {"input_ids": ids, "attention_mask": mask}
+    if "token_type_ids" in examples[0]:
+        batch["token_type_ids"], _ = pad_ids([example["token_type_ids"] for example in examples], length, 0)
+    return batch
 
 
 def known_beforehand(batch: Mapping[str, torch.Tensor], *, scored: bool) -> dict[str, torch.Tensor]:
@@ -62,12 +69,10 @@ def known_beforehand(batch: Mapping[str, torch.Tensor], *, scored: bool) -> dict
         scored: whether labels are of tokens [B, N], and the model takes their places.
 
     Returns:
-        The batch without `attention_mask` if all of its tokens are real and, if asked for, with `scored`, the places
-        [L] in the batch laid flat that have a label.
+        The batch without the masks of which all tokens are real and, if asked for, with `scored`, the places [L] in the
+        batch laid flat that have a label.
     """
-    result = dict(batch)
-    if batch["attention_mask"].all():
-        del result["attention_mask"]
+    result = {name: each for name, each in batch.items() if not (name in MASKS and each.all())}
     if scored:
         result["scored"] = (batch["labels"].flatten() != IGNORED).nonzero().squeeze(1)
     return result

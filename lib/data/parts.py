@@ -1,8 +1,9 @@
 """Prepared parts: Parquet files with the columns `id`, `text` and `label`, whatever the raw format was.
 
 `label` is the number of the class, or a list of them with one entry per word (-100 = none), or a list of spans, pairs
-[start, end) of characters; it is null throughout in a corpus, which has none. Documents that belong to groups have them
-in a further column `group`.
+[start, end) of characters, or a number that is no class; it is null throughout in a corpus, and in a test split without
+labels. Documents that belong to groups have them in a further column `group`, and pairs of texts the second one in
+`text_pair`.
 """
 
 from pathlib import Path
@@ -19,15 +20,20 @@ LABELS = {"document": pa.int64(), "word": pa.list_(pa.int64()), "span": pa.list_
 """Type of the labels by what bears them."""
 
 
-def part_schema(*, label_per: Literal["document", "word", "span"], grouped: bool) -> pa.Schema:
+def part_schema(
+    *, label_per: Literal["document", "word", "span"], grouped: bool, paired: bool = False, numbers: bool = False
+) -> pa.Schema:
     """Return the schema of a part.
 
     Args:
         label_per: what bears a label.
         grouped: whether documents belong to groups.
+        paired: whether documents are pairs of texts.
+        numbers: whether labels are numbers, and no classes.
     """
-    schema = SCHEMA.set(2, pa.field("label", LABELS[label_per]))
-    return schema.append(pa.field("group", pa.int64())) if grouped else schema
+    schema = SCHEMA.set(2, pa.field("label", pa.float64() if numbers else LABELS[label_per]))
+    schema = schema.append(pa.field("group", pa.int64())) if grouped else schema
+    return schema.append(pa.field("text_pair", pa.string())) if paired else schema
 
 
 _GROUP_CHARACTERS = 1 << 24
@@ -54,12 +60,12 @@ class PartWriter:
         self._characters = 0
         self._columns: list[list[Any]] = [[] for _ in self._schema]
 
-    def write(self, id: str, text: str, label: int | list[Any] | None, *group: int) -> None:
-        """Append one document; it has a group if the part has groups."""
-        for column, value in zip(self._columns, (id, text, label, *group), strict=True):
+    def write(self, id: str, text: str, label: float | list[Any] | None, *further: int | str) -> None:
+        """Append one document; group and second text follow if the part has them."""
+        for column, value in zip(self._columns, (id, text, label, *further), strict=True):
             column.append(value)
         self.documents += 1
-        self._characters += len(text)
+        self._characters += len(text) + sum(len(value) for value in further if isinstance(value, str))
         if self._characters >= _GROUP_CHARACTERS or len(self._columns[0]) >= _GROUP_ROWS:
             self._flush()
 

@@ -18,7 +18,7 @@ import xml.sax
 import zipfile
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, cast
 
@@ -50,12 +50,15 @@ class Record(NamedTuple):
     part: str
     id: str
     text: str
-    label: int | list[int] | list[Span] | None
-    """Number of the class, or one per word (-100 = none), or spans; None where no label was asked for."""
+    label: int | float | list[int] | list[Span] | None
+    """Number of the class, or one per word (-100 = none), or spans, or a number that is no class; None where no label
+    was asked for."""
     group: int | None = None
     """Number by which scores can be told apart; None where none was asked for."""
     fold: Any = None
     """As it is in the file; None where none was asked for."""
+    text_pair: str | None = None
+    """Second text; None where none was asked for."""
 
 
 class _Columns(NamedTuple):
@@ -66,6 +69,7 @@ class _Columns(NamedTuple):
     label: str | None
     group: str | None = None
     fold: str | None = None
+    text_pair: str | None = None
 
 
 def read_records(
@@ -79,6 +83,9 @@ def read_records(
     group: str | None = None,
     fold: str | None = None,
     ground_truth: Mapping[str, Sequence[str | Path]] | None = None,
+    text_pair: str | None = None,
+    label_range: tuple[float, float] | None = None,
+    unlabelled: Collection[str] = (),
 ) -> Iterator[Record]:
     """Yield the documents of `files`, part by part, in file order.
 
@@ -97,16 +104,20 @@ def read_records(
         group: column of a whole number; None reads none.
         fold: column of the fold; None reads none.
         ground_truth: ground-truth XML files by part; they label the XML articles of that part.
+        text_pair: column of the second text of each document; None reads none.
+        label_range: lowest and highest label, if labels are numbers; None = they are classes.
+        unlabelled: parts without labels, of which no column of labels is read.
 
     Raises:
         DataError: a file is missing, damaged, of an unknown format, without a named column, or holds no text at all; a
             label or group is missing or unknown; a span is none, inverted, or outside of its text; an id comes twice;
             a ground truth does not match its articles.
     """
-    classes = _Classes(label, labels) if label is not None else None
+    classes = _Classes(label, labels) if label is not None and label_range is None else None
     seen: set[str] = set()
     for part, paths in files.items():
         truth = _Truth(list((ground_truth or {}).get(part, ())), classes)
+        asked = None if part in unlabelled else label
         if truth.paths and label_per != "document":
             raise DataError(
                 f"{truth.paths}: labels whole articles, but label_per is '{label_per}'. Set it to 'document', or "
@@ -116,8 +127,8 @@ def read_records(
         for path in map(Path, paths):
             rows = blank = 0
             repaired: Counter[str] = Counter()
-            columns = _Columns(id, text, None if truth.paths else label, group, fold)
-            for rows, (raw_id, raw_text, raw_label, raw_group, raw_fold) in enumerate(
+            columns = _Columns(id, text, None if truth.paths else asked, group, fold, text_pair)
+            for rows, (raw_id, raw_text, raw_label, raw_group, raw_fold, *raw_pair) in enumerate(
                 _read_file(path, columns), start=1
             ):
                 where = f"{path}, document {rows}"
@@ -131,9 +142,14 @@ def read_records(
                         )
                     seen.add(identity)
                 body = _body(raw_text, where)
+                second = None if text_pair is None else _body(raw_pair[0], where)
                 blank += not body or body.isspace()
-                known: int | list[int] | list[Span] | None = None
-                if classes is not None and truth.paths:
+                known: int | float | list[int] | list[Span] | None = None
+                if asked is None:
+                    pass
+                elif label_range is not None:
+                    known = _number(raw_label, label_range, asked, where)
+                elif classes is not None and truth.paths:
                     known = truth.label(identity, where)
                 elif label is not None and label_per == "span":
                     known, counts = _spans(raw_label, label, len(body), f"{where} ({identity!r})")
@@ -143,7 +159,7 @@ def read_records(
                 if rows % _PROGRESS_ROWS == 0:
                     logger.info("%s: %d documents", path, rows)
                 number_of_group = None if group is None else _group(raw_group, group, where)
-                yield Record(part, identity, body, known, number_of_group, raw_fold)
+                yield Record(part, identity, body, known, number_of_group, raw_fold, second)
             if repaired.total():
                 logger.warning(
                     "%s: spans: clipped %d that overran their text, dropped %d without a character, united %d with the "
@@ -273,6 +289,18 @@ def _spans(value: Any, column: str, characters: int, where: str) -> tuple[list[S
     return clean_spans(spans, characters, where)
 
 
+def _number(value: Any, limits: tuple[float, float], column: str, where: str) -> float:
+    low, high = limits
+    # What is written like a number is one, since CSV holds nothing but text; NaN is within no limits.
+    with contextlib.suppress(ValueError):
+        if isinstance(value, int | float | str) and not isinstance(value, bool) and low <= float(value) <= high:
+            return float(value)
+    raise DataError(
+        f"{where}: the label is {value!r}; expected a number from {low:g} to {high:g}. Check the file, "
+        f"'label: {column}' and 'label_range'."
+    )
+
+
 def _group(value: Any, column: str, where: str) -> int:
     # What is written like a whole number is one, since CSV holds nothing but text.
     with contextlib.suppress(ValueError):
@@ -293,7 +321,7 @@ def _body(value: Any, where: str) -> str:
 
 
 def _read_file(path: Path, columns: _Columns) -> Iterator[tuple[Any, ...]]:
-    """Yield (id, text, label, group, fold) of each document as the format gives them."""
+    """Yield (id, text, label, group, fold, second text) of each document as the format gives them."""
     row = 0
     try:
         if path.exists() and not path.is_file():
@@ -389,8 +417,8 @@ def _require(names: Sequence[str], columns: _Columns, where: str) -> None:
     if missing := [name for name in columns if name is not None and name not in names]:
         raise DataError(
             f"{where}: has no column {', '.join(map(repr, missing))}; it has {', '.join(map(repr, names))}. Set "
-            "'text', 'id', 'label', 'group' and 'split.folds.column' to the names of its columns; those of a CSV are "
-            "what stands in its first line."
+            "'text', 'text_pair', 'id', 'label', 'group' and 'split.folds.column' to the names of its columns; those "
+            "of a CSV are what stands in its first line."
         )
     if doubled := [name for name in columns if name is not None and names.count(name) > 1]:
         raise DataError(
@@ -443,19 +471,20 @@ def _read_jsonl(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tu
             raise DataError(f"{where}: is a {type(entry).__name__}; expected an object with named values.")
         _require(list(entry), columns, where)
         values = tuple(None if name is None else entry[name] for name in columns)
-        if isinstance(values[1], str):
-            values[1].encode()  # escapes can spell half a character (a lone surrogate), which no file can hold
+        for value in (values[1], values[-1]):
+            if isinstance(value, str):
+                value.encode()  # escapes can spell half a character (a lone surrogate), which no file can hold
         yield values
 
 
 def _read_text(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tuple[Any, ...]]:
-    if any(name is not None for name in (columns.id, columns.label, columns.group, columns.fold)):
+    if any(value is not None for name, value in columns._asdict().items() if name != "text"):
         raise DataError(
-            f"{path}: plain text has one document per line, no ids, no labels, no groups and no folds. Set 'id' and "
-            "'group' to null; for labelled documents use Parquet, CSV or JSONL."
+            f"{path}: plain text has one document per line, no ids, no labels, no groups, no folds and no pairs. Set "
+            "'id' and 'group' to null; for labelled documents use Parquet, CSV or JSONL."
         )
     for line in _lines(stream, path):
-        yield None, line.rstrip("\n"), None, None, None
+        yield None, line.rstrip("\n"), None, None, None, None
 
 
 def _read_xml(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tuple[Any, ...]]:
@@ -465,6 +494,8 @@ def _read_xml(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tupl
         raise DataError(f"{path}: the XML of the articles holds no groups. Set 'group' to null.")
     if columns.fold is not None:
         raise DataError(f"{path}: the XML of the articles holds no folds. Name a file of them in 'split.folds.file'.")
+    if columns.text_pair is not None:
+        raise DataError(f"{path}: the XML of the articles holds no pairs of texts. Set 'text_pair' to null.")
     parser = defusedxml.sax.make_parser()
     articles = _Articles()
     parser.setContentHandler(articles)
@@ -472,7 +503,7 @@ def _read_xml(stream: IO[bytes], path: Path, columns: _Columns) -> Iterator[tupl
     while chunk := stream.read(_BUFFER_BYTES):
         parser.feed(chunk)
         found = found or bool(articles.finished)
-        yield from ((*article, None, None) for article in articles.finished)
+        yield from ((*article, None, None, None) for article in articles.finished)
         articles.finished.clear()
     parser.close()
     if not found:

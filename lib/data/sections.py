@@ -1,5 +1,6 @@
 """Settings of the corpora: where they come from, what is kept of them, how they are split and tokenised."""
 
+import math
 import re
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -9,7 +10,7 @@ from urllib.parse import urlsplit
 from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt, field_validator
 
 from lib.core.inputs import expand_range, is_safe_address
-from lib.core.sections import Fraction, Repository, Revision, Section, check
+from lib.core.sections import Fraction, Repository, Revision, Section, check, unset
 from lib.core.weights import ForeignStart
 
 MaxTokens = Annotated[int, Field(ge=2)]
@@ -17,6 +18,10 @@ MaxTokens = Annotated[int, Field(ge=2)]
 
 Cut = Literal["head", "head_tail"]
 """What is kept of a text that has more tokens than a model reads."""
+
+Texts = Literal["single", "together", "separately"]
+"""How a model reads documents: each is one text, or a pair of texts as one sequence, or each text of a pair by itself.
+"""
 
 Part = Annotated[str, Field(pattern=r"^[a-z_]+$", description="Name of a part as published: train, test, ...")]
 
@@ -211,12 +216,23 @@ class Folds(Section):
             yield f"validation and test are both fold {self.test}. Name two folds"
 
 
+def _labelled(value: bool) -> bool:
+    """Whether a value is left out of settings, so that those of datasets with labelled test documents stay."""
+    return value
+
+
 class Split(Section):
     """How a dataset is divided into training, validation and test documents."""
 
     seed: int = Field(42, description="Seed of the split.")
     published: bool = Field(
         False, description="Use the parts `train`, `validation` and `test` of the source as the splits."
+    )
+    test_labels: bool = Field(
+        True,
+        exclude_if=_labelled,
+        description="Whether test documents have labels. If not, as in GLUE, the column of the label is not read there "
+        "and may be missing; runs leave predictions for test, and scores of validation alone. Needs `published: true`.",
     )
     folds: Folds | None = Field(None, description="Use given folds as the splits; null = there are none.")
     validation: Fraction = Field(0.1, description="Share of the validation documents when all parts are joined.")
@@ -233,6 +249,14 @@ class Split(Section):
         default_factory=dict,
         description="Documents to keep of each split, drawn by class; a split that is not named keeps all.",
     )
+
+    @check
+    def _unlabelled_test_is_a_part(self) -> Iterator[str]:
+        if not self.test_labels and not self.published:
+            yield (
+                "test_labels = False, but documents that are drawn for test come from others with labels. Set "
+                "published: true, with a part `test` of its own, or leave test_labels out"
+            )
 
     @check
     def _every_split_has_a_share(self) -> Iterator[str]:
@@ -276,6 +300,13 @@ def _names(labels: Any) -> Any:
 class Preparation(Reading):
     """What decides which documents of a dataset are kept, and in which split: all that its preparation reads."""
 
+    text_pair: str | None = Field(
+        None,
+        exclude_if=unset,
+        description="Column of the second text, if a document is a pair of texts, such as a premise and a hypothesis. "
+        "`remove` and `min_chars` then hold for both texts, and a pair without one of them is dropped; null = "
+        "documents are single texts.",
+    )
     label: str = Field(
         "label",
         description="Column of the label: a number from 0, or one of the names in `labels`, or one of `values`.",
@@ -290,8 +321,14 @@ class Preparation(Reading):
     group: str | None = Field(
         None, description="Column of a whole number, such as a distance, by which scores can be grouped."
     )
+    label_range: tuple[float, float] | None = Field(
+        None,
+        exclude_if=unset,
+        description="Lowest and highest label, if labels are numbers, such as similarities (`[0, 5]`), and no classes. "
+        "Then there are no `labels`, and the task is `regression`; null = labels are classes.",
+    )
     labels: Annotated[list[str], BeforeValidator(_names, json_schema_input_type=list[str] | NumberedLabels)] = Field(
-        min_length=2,
+        default_factory=list,
         description="Names of the classes, in the order of their numbers; for spans, names for outside and inside. "
         "Many that differ in a number alone have `prefix` and `count` instead: `{prefix: v, count: 4096}`.",
     )
@@ -309,6 +346,38 @@ class Preparation(Reading):
         "true = 1.",
     )
     split: Split = Field(default_factory=Split)
+
+    @property
+    def classes(self) -> list[str]:
+        """The classes by which documents are drawn and counted: one for all where a document as a whole has none."""
+        return self.labels if self.label_per == "document" and self.label_range is None else ["documents"]
+
+    @check
+    def _labels_are_classes_or_numbers(self) -> Iterator[str]:
+        if self.label_range is None:
+            if len(self.labels) < 2:
+                yield (
+                    f"labels = {self.labels}; expected the names of two classes at least. Name them, or give the "
+                    "lowest and the highest label as label_range, if labels are numbers"
+                )
+            return
+        low, high = self.label_range
+        if not -math.inf < low < high < math.inf:
+            yield f"label_range = [{low:g}, {high:g}]; expected the lowest and then the highest label, two numbers"
+        for name, value in (("labels", self.labels), ("values", self.values), ("balance", self.balance)):
+            if value:
+                yield f"{name} = {value} does nothing with label_range, whose labels are no classes. Leave it out"
+        if self.label_per != "document":
+            yield f"label_range: a document has one number, but label_per is '{self.label_per}'. Leave one of them out"
+
+    @check
+    def _pairs_have_a_label_each(self) -> Iterator[str]:
+        if self.text_pair is None:
+            return
+        if self.label_per != "document":
+            yield f"text_pair: labels per {self.label_per} are places in one text. Leave it out"
+        if self.text_pair == self.text:
+            yield f"text_pair: '{self.text_pair}' is the column of the first text, too. Name that of the second"
 
     @field_validator("labels")
     @classmethod
@@ -457,6 +526,11 @@ class Augmentation(Section):
             )
 
 
+def _is_together(value: str) -> bool:
+    """Whether a value is left out of settings, so that those of datasets without pairs stay."""
+    return value == "together"
+
+
 class Dataset(Preparation, Documents):
     """A labelled dataset."""
 
@@ -464,7 +538,15 @@ class Dataset(Preparation, Documents):
 
     max_tokens: MaxTokens = Field(
         description="Maximum length of a document in tokens, [CLS] and [SEP] included; longer ones are cut. If "
-        "spans are labelled, longer documents become windows of this length instead."
+        "spans are labelled, longer documents become windows of this length instead. Of a pair that is read together, "
+        "it is the length of both texts, of which the longer one is cut first; of one read separately, of each."
+    )
+    pairs: Literal["together", "separately"] = Field(
+        "together",
+        exclude_if=_is_together,
+        description="With `text_pair`, what a model reads: `together`, one sequence, [CLS] first [SEP] second [SEP], "
+        "with segment ids for models that have such embeddings; `separately`, two sequences, which the task "
+        "`pair_classification` compares.",
     )
     window_stride: PositiveInt | Annotated[float, Field(gt=0, lt=1)] = Field(
         0.5,
@@ -485,12 +567,27 @@ class Dataset(Preparation, Documents):
     @property
     def description(self) -> TextDescription:
         """The settings that the description of its texts reads."""
-        labels = self.labels if self.label_per == "document" else None
+        labels = self.labels if self.label_per == "document" and self.label_range is None else None
         return TextDescription(labels=labels, near_copies=self.near_copies)
+
+    @property
+    def texts(self) -> Texts:
+        """How models read its documents."""
+        return "single" if self.text_pair is None else self.pairs
+
+    @check
+    def _pairs_are_there(self) -> Iterator[str]:
+        if self.text_pair is None and self.pairs == "separately":
+            yield "pairs = 'separately' does nothing without text_pair. Name the column of the second text"
 
     @check
     def _classes_are_augmented(self) -> Iterator[str]:
         if self.augmentation is None:
+            return
+        for name in ("text_pair", "label_range"):
+            if getattr(self, name) is not None:
+                yield f"augmentation: copies single texts of classes, but there is {name}. Leave one of them out"
+        if self.label_range is not None:
             return
         if unknown := [label for label in self.augmentation.labels if label not in self.labels]:
             yield f"augmentation.labels: {unknown} are none of the labels {self.labels}. Name some of them"

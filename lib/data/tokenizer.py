@@ -299,6 +299,44 @@ class TextTokenizer:
         """
         return [encoding.ids for encoding in self._encodings(texts, max_tokens, "encode_batch_fast")]
 
+    def encode_pairs(
+        self, pairs: Sequence[tuple[str, str]], max_tokens: int
+    ) -> tuple[list[list[int]], list[list[int]]]:
+        """Return the ids of each pair of texts as one sequence, and which of the two each token belongs to.
+
+        It is what the tokeniser makes of a pair, such as [CLS] first [SEP] second [SEP]. The longer text is cut until
+        both fit.
+
+        Args:
+            pairs: the texts themselves, not paths of files.
+            max_tokens: ids to keep of each pair, special tokens included.
+
+        Returns:
+            the ids of each pair, and as many numbers of segments: 0 or 1, as the tokeniser has them (some give 0 to
+            all tokens).
+
+        Raises:
+            ConfigError: the tokeniser puts nothing between two texts, or `max_tokens` leaves no room for what it puts
+                and a token of each text.
+        """
+        core: Tokenizer = self.backend.backend_tokenizer
+        alone, both = (core.num_special_tokens_to_add(is_pair) for is_pair in (False, True))
+        if both <= alone:
+            raise ConfigError(
+                f"tokenizer: puts {both} special tokens around a pair of texts and {alone} around a single one, so the "
+                "texts of a pair would run together. Set its 'enclose' to true, or name another one."
+            )
+        if max_tokens < both + 2:
+            raise ConfigError(
+                f"max_tokens = {max_tokens}: too few for a pair of texts. Expected at least {both + 2}: the tokeniser "
+                f"adds {both} special tokens. Raise it."
+            )
+        core.no_padding()
+        core.enable_truncation(max_tokens, strategy="longest_first")
+        encodings = core.encode_batch_fast(list(pairs))
+        core.no_truncation()
+        return [encoding.ids for encoding in encodings], [encoding.type_ids for encoding in encodings]
+
     def encode_words(self, texts: Sequence[str], max_tokens: int) -> tuple[list[list[int]], list[list[int | None]]]:
         """Return the ids of `encode_ragged`, and which word each begins.
 

@@ -3,7 +3,8 @@
 A split is a folder that `datasets.load_from_disk` opens. Beside the splits stand the statistics of their lengths,
 `{split: {max_tokens, documents, mean, std, median, min, max, at_limit}}`, in tokens; `at_limit` is the share of
 documents that fill `max_tokens`. Where spans are labelled, windows stand in the place of documents, in splits and
-statistics alike. A corpus has `train_short` and `train_long` besides `train`.
+statistics alike. The length of a pair of texts that is read separately is that of both. A corpus has `train_short` and
+`train_long` besides `train`.
 """
 
 import contextlib
@@ -35,17 +36,21 @@ _BATCH = 512
 
 
 class StoredTexts:
-    """The texts of prepared Parquet files, as often as they are asked for.
+    """The texts of prepared Parquet files, both of a pair, as often as they are asked for.
 
     Args:
-        paths: files with a column `text`, in order.
+        paths: files with a column `text`, and perhaps `text_pair`, in order.
     """
 
     def __init__(self, paths: Sequence[str | Path]) -> None:
         self._paths = paths
 
     def __iter__(self) -> Iterator[str]:
-        return (row["text"] for row in _read(self._paths, ["text"]))
+        for path in self._paths:
+            with _opened(path, ["text"]) as file:
+                columns = [name for name in ("text", "text_pair") if name in file.schema_arrow.names]
+            for row in _read([path], columns):
+                yield from row.values()
 
 
 def train_tokenizer(texts: Iterable[str], settings: Tokenizer, target: str | Path) -> None:
@@ -132,24 +137,27 @@ def tokenize_dataset(
     folder: str | Path,
     lengths: str | Path,
     window_stride: float = 0.5,
+    separately: bool = False,
 ) -> None:
-    """Tokenise the splits of a labelled dataset.
+    """Tokenise the splits of a labelled dataset, of which test may have no labels.
 
     Labels of words go to the first token of each word; the other tokens, and words that are cut off, have none. Where
     spans are labelled, every token has a label (`lib.data.spans.token_labels`), and nothing is cut off: a document
     becomes one or more windows, whose rows share its `id` and hold what puts them together again.
 
     Args:
-        sources: prepared Parquet file (`id`, `text`, `label`, perhaps `group`) of each split.
+        sources: prepared Parquet file (`id`, `text`, `label`, perhaps `group` and `text_pair`) of each split.
         tokenizer: tokeniser.
         max_tokens: tokens a document is cut to, or of a window, [CLS] and [SEP] included.
         folder: where the folders of the splits appear.
         lengths: JSON file of the statistics to appear.
         window_stride: how far behind the one before a window begins, see `TextTokenizer.encode_windows`.
+        separately: the texts of a pair become two sequences, each cut to `max_tokens`, the second one as `pair_ids`;
+            otherwise one, with `token_type_ids` (`TextTokenizer.encode_pairs`).
 
     Raises:
         ConfigError: `max_tokens` leaves no room for [CLS] and [SEP], or windows leave tokens out, or the tokeniser
-            knows no places in texts, which spans need.
+            knows no places in texts, which spans need, or puts nothing between the texts of a pair.
         DataError: a file cannot be read or is empty, a document has no label or no token, or no token has a label, or
             none lies in a span.
     """
@@ -159,8 +167,10 @@ def tokenize_dataset(
             target = stack.enter_context(atomic_path(Path(folder) / split))
             with _opened(source, ["id", "text", "label"]) as file:
                 prepared = file.schema_arrow
-            rows = [(_read([source], prepared.names), max_tokens)]
-            written = _write(rows, tokenizer, target, prepared, window_stride)
+                without_labels = split == "test" and file.read(["label"])["label"].null_count == file.metadata.num_rows
+            documents = _read([source], prepared.names)
+            rows = [(documents if without_labels else map(_labelled, documents), max_tokens)]
+            written = _write(rows, tokenizer, target, prepared, window_stride, separately)
             (split_lengths,) = written.lengths
             if not split_lengths.size:
                 raise DataError(f"{source}: holds no document. Prepare the dataset again.")
@@ -183,7 +193,7 @@ def tokenize_dataset(
                     written.labels,
                     max_tokens,
                 )
-            statistics[split] = _describe(split_lengths, max_tokens)
+            statistics[split] = _describe(split_lengths, 2 * max_tokens if separately else max_tokens)
     write_json(lengths, statistics)
 
 
@@ -232,6 +242,7 @@ def _write(
     folder: Path,
     prepared: pa.Schema | None = None,
     window_stride: float = 0.5,
+    separately: bool = False,
 ) -> _Written:
     """Write the rows of `parts` (rows, max_tokens) one after the other as a split.
 
@@ -241,12 +252,16 @@ def _write(
         folder: to appear.
         prepared: schema of the rows of a labelled dataset; None = they have no labels.
         window_stride: of windows, where spans are labelled.
+        separately: whether the texts of a pair become two sequences.
     """
     label_per = "document" if prepared is None else _label_per(prepared)
     fields = [("id", pa.string()), ("input_ids", pa.list_(pa.int32())), ("length", pa.int32())]
     if prepared is not None:
-        fields.append(("label", pa.int64()) if label_per == "document" else ("labels", pa.list_(pa.int64())))
+        own = ("label", prepared.field("label").type)
+        fields.append(own if label_per == "document" else ("labels", pa.list_(pa.int64())))
         fields += [("group", pa.int64())] if "group" in prepared.names else []
+        if "text_pair" in prepared.names:
+            fields.append(("pair_ids" if separately else "token_type_ids", pa.list_(pa.int32())))
     if label_per == "span":
         fields += [(name, pa.list_(pa.int32())) for name in ("starts", "ends")]
         fields += [("spans", pa.list_(pa.list_(pa.int64()))), ("characters", pa.int32())]
@@ -285,18 +300,27 @@ def _tokenised(
     """Return the columns `names` of a split for some documents."""
     texts = [row["text"] for row in rows]
     columns = {name: [row[name] for row in rows] for name in ("id", "group") if name in names}
-    if "labels" in names:
+    if "token_type_ids" in names:
+        pairs = [(row["text"], row["text_pair"]) for row in rows]
+        columns["input_ids"], columns["token_type_ids"] = tokenizer.encode_pairs(pairs, max_tokens)
+    elif "labels" in names:
         columns["input_ids"], begun = encode_cut_words(tokenizer, texts, max_tokens)
         columns["labels"] = [
             [IGNORED if word is None else labels[word] for word in words]
-            for labels, words in zip(map(_label, rows), begun, strict=True)
+            for labels, words in zip([row["label"] for row in rows], begun, strict=True)
         ]
     else:
         encode = partial(encode_cut, tokenizer) if "label" in names else tokenizer.encode_ragged
         columns["input_ids"] = encode(texts, max_tokens)
     if "label" in names:
-        columns["label"] = [_label(row) for row in rows]
+        columns["label"] = [row["label"] for row in rows]
     columns["length"] = [len(ids) for ids in columns["input_ids"]]
+    if "pair_ids" in names:
+        columns["pair_ids"] = encode_cut(tokenizer, [row["text_pair"] for row in rows], max_tokens)
+        seconds = [len(ids) for ids in columns["pair_ids"]]
+        _require_tokens({"id": columns["id"], "length": columns["length"]})
+        _require_tokens({"id": columns["id"], "length": seconds})
+        columns["length"] = [sum(both) for both in zip(columns["length"], seconds, strict=True)]
     return columns
 
 
@@ -312,7 +336,7 @@ def _windows(
     with_token = 0
     encoded = tokenizer.encode_windows([row["text"] for row in rows], max_tokens, stride)
     for row, windows in zip(rows, encoded, strict=True):
-        spans, characters = _label(row), len(row["text"])
+        spans, characters = row["label"], len(row["text"])
         inside, read = marked(spans, characters), np.zeros(characters, bool)
         for ids, starts, ends in windows:
             found = {"input_ids": ids, "length": len(ids), "starts": starts, "ends": ends, "spans": spans}
@@ -332,10 +356,11 @@ def _require_tokens(columns: Mapping[str, Sequence[Any]]) -> None:
         )
 
 
-def _label(row: Mapping[str, Any]) -> Any:
+def _labelled(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a document that has a label."""
     if row["label"] is None:
         raise DataError(f"document {row['id']}: has no label. Expected a class number; prepare the dataset again.")
-    return row["label"]
+    return row
 
 
 def _describe(lengths: np.ndarray, max_tokens: int) -> dict[str, float | int | None]:

@@ -20,9 +20,10 @@ def load_tokens(folder: str | Path) -> Dataset:
 
     It has the columns `id`, `input_ids`, `length`, if labelled `label` or, for words and spans, `labels` (one per
     token, -100 = none), if documents belong to groups `group` and, of documents that a model taught, `teacher_logits`,
-    one per class. Where spans are labelled, a row is a window of a
-    document; `starts` and `ends` say where its tokens stand in the text, in characters, `spans` and `characters` are
-    the true spans of the whole document and its length.
+    one per class. Pairs of texts have `token_type_ids` (the segment of each token) or, if they are read separately,
+    `pair_ids`, the second text. In a test split without labels, `label` is null. Where spans are labelled, a row is a
+    window of a document; `starts` and `ends` say where its tokens stand in the text, in characters, `spans` and
+    `characters` are the true spans of the whole document and its length.
 
     Raises:
         DataError: the folder is not such a split.
@@ -36,12 +37,20 @@ def load_tokens(folder: str | Path) -> Dataset:
     return tokens
 
 
+def has_labels(tokens: Dataset) -> bool:
+    """Whether the documents of a tokenised split have labels, or need none, so that it can be scored."""
+    if "label" not in tokens.column_names:
+        return True
+    labels = tokens.data.column("label")
+    return labels.null_count < len(labels)
+
+
 class TokenDataset(torch.utils.data.Dataset[dict[str, Any]]):
     """A tokenised split for a `DataLoader`.
 
     A key is (epoch, index), as the samplers of `lib.data.samplers` yield, or a plain index, which stands for
-    evaluation. An example holds `id`, `input_ids` (array [N]), `label`, `labels` (array [N]) or `teacher_logits`
-    (array, one per class) if there are any, `epoch` and `index`.
+    evaluation. An example holds `id`, `input_ids` (array [N]), `label`, `labels` (array [N]), `token_type_ids` (array
+    [N]), `pair_ids` (array) or `teacher_logits` (array, one per class) if there are any, `epoch` and `index`.
 
     Args:
         tokens: a split that `load_tokens` returned.
@@ -52,7 +61,7 @@ class TokenDataset(torch.utils.data.Dataset[dict[str, Any]]):
 
     def __init__(self, tokens: Dataset) -> None:
         self.tokens = tokens
-        names = ("id", "input_ids", "label", "labels", "teacher_logits")
+        names = ("id", "input_ids", "label", "labels", "token_type_ids", "pair_ids", "teacher_logits")
         self._rows = tokens.select_columns([name for name in names if name in tokens.column_names]).with_format("arrow")
 
     def __len__(self) -> int:

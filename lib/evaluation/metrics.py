@@ -8,7 +8,15 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import entr
-from sklearn.metrics import accuracy_score, precision_recall_fscore_support, recall_score
+from scipy.stats import pearsonr, spearmanr
+from sklearn.metrics import (
+    accuracy_score,
+    matthews_corrcoef,
+    mean_absolute_error,
+    mean_squared_error,
+    precision_recall_fscore_support,
+    recall_score,
+)
 
 from lib.core.errors import DataError, RunError
 
@@ -17,7 +25,7 @@ PER_CLASS_UP_TO = 10
 
 
 def classification_metrics(labels: ArrayLike, probabilities: ArrayLike, label_names: Sequence[str]) -> dict[str, float]:
-    """Return the metrics of a classification as fractions between 0 and 1; the entropy is in nats.
+    """Return the metrics of a classification: fractions, a correlation between -1 and 1, the entropy in nats.
 
     Averages run over the full set of labels: a class that neither occurs nor is predicted counts as 0. Balanced
     accuracy alone is the mean recall of the classes that occur. Among equal probabilities the lower class goes first.
@@ -28,7 +36,8 @@ def classification_metrics(labels: ArrayLike, probabilities: ArrayLike, label_na
         label_names: names of the classes [C].
 
     Returns:
-        `accuracy`, `balanced_accuracy`, `{precision,recall,f1}_{macro,micro}`, `mean_confidence`, `mean_entropy`;
+        `accuracy`, `balanced_accuracy`, `matthews`, `{precision,recall,f1}_{macro,micro}`, `mean_confidence`,
+        `mean_entropy`;
         `top_3_accuracy` and `top_5_accuracy` where there are more classes than that; up to 10 classes also
         `{precision,recall,f1}_class_<name>`.
 
@@ -60,8 +69,8 @@ def decision_metrics(labels: ArrayLike, predictions: ArrayLike, label_names: Seq
         label_names: names of the classes [C].
 
     Returns:
-        `accuracy`, `balanced_accuracy`, `{precision,recall,f1}_{macro,micro}`; up to 10 classes also
-        `{precision,recall,f1}_class_<name>`.
+        `accuracy`, `balanced_accuracy`, `matthews` (the correlation; 0 where all labels or all predictions are alike),
+        `{precision,recall,f1}_{macro,micro}`; up to 10 classes also `{precision,recall,f1}_class_<name>`.
     """
     labels, classes, names = np.asarray(labels), range(len(label_names)), ("precision", "recall", "f1")
     metrics = {
@@ -69,6 +78,8 @@ def decision_metrics(labels: ArrayLike, predictions: ArrayLike, label_names: Seq
         "balanced_accuracy": recall_score(
             labels, predictions, labels=np.unique(labels), average="macro", zero_division=0
         ),
+        # scikit-learn gives 0 there, too, but warns.
+        "matthews": matthews_corrcoef(labels, predictions) if min(map(_values, (labels, predictions))) > 1 else 0.0,
     }
     for average in ("macro", "micro"):
         scores = precision_recall_fscore_support(labels, predictions, labels=classes, average=average, zero_division=0)
@@ -77,6 +88,37 @@ def decision_metrics(labels: ArrayLike, predictions: ArrayLike, label_names: Seq
         for row in class_report(labels, predictions, label_names):
             metrics |= {f"{name}_class_{row['label']}": row[name] for name in names}
     return {name: float(value) for name, value in metrics.items()}
+
+
+def regression_metrics(labels: ArrayLike, predictions: ArrayLike) -> dict[str, float]:
+    """Return the metrics of predicted numbers.
+
+    Args:
+        labels: true numbers [n].
+        predictions: predicted numbers [n].
+
+    Returns:
+        `pearson` and `spearman`, correlations between -1 and 1, 0 where all labels or all predictions are alike; `mse`
+        and `mae`, the mean squared and the mean absolute error.
+
+    Raises:
+        DataError: no documents, or not as many labels as predictions.
+        RunError: a prediction is not a finite number.
+    """
+    labels, predictions = (np.asarray(each, dtype=np.float64) for each in (labels, predictions))
+    if labels.ndim != 1 or not len(labels) or predictions.shape != labels.shape:
+        raise DataError(
+            f"labels of shape {labels.shape} and predictions of shape {predictions.shape} do not fit; expected [n] for "
+            "both with at least one document. Check that the split is not empty."
+        )
+    _check_finite(predictions[:, None])
+    told = min(map(_values, (labels, predictions))) > 1
+    return {
+        "pearson": float(pearsonr(labels, predictions).statistic) if told else 0.0,
+        "spearman": float(spearmanr(labels, predictions).statistic) if told else 0.0,
+        "mse": float(mean_squared_error(labels, predictions)),
+        "mae": float(mean_absolute_error(labels, predictions)),
+    }
 
 
 def class_report(labels: ArrayLike, predictions: ArrayLike, label_names: Sequence[str]) -> list[dict[str, float | str]]:
@@ -105,8 +147,18 @@ def _check(labels: np.ndarray, probabilities: np.ndarray, classes: int) -> None:
             f"labels run from {labels.min()} to {labels.max()}; expected 0 to {classes - 1} for {classes} class names. "
             "Fix the labels, or list every class in `labels`."
         )
-    if not np.isfinite(probabilities).all():
+    _check_finite(probabilities)
+
+
+def _values(numbers: ArrayLike) -> int:
+    """Return how many different numbers there are."""
+    return len(np.unique(numbers))
+
+
+def _check_finite(predictions: np.ndarray) -> None:
+    """Refuse predictions [n, C] that are no finite numbers."""
+    if not np.isfinite(predictions).all():
         raise RunError(
-            f"{(~np.isfinite(probabilities)).any(axis=1).sum()} of {len(labels)} predictions are not finite numbers: "
-            "the training has diverged. Lower the learning rate, or train in fp32 or bf16."
+            f"{(~np.isfinite(predictions)).any(axis=1).sum()} of {len(predictions)} predictions are not finite "
+            "numbers: the training has diverged. Lower the learning rate, or train in fp32 or bf16."
         )

@@ -63,6 +63,16 @@ class ResultParameters(KindParameters):
         """Return the word vectors that are shown: those of a field `word_vectors`; None = all."""
         return getattr(self, "word_vectors", None)
 
+    def columns_shown(self, stage: str) -> list[str]:
+        """Return what it shows of the runs of a stage, as columns of tables are called: a field `column` or `columns`.
+
+        A kind without such a field that shows a score all the same says so here.
+        """
+        columns: str | list[str] | dict[str, list[str]] = getattr(self, "columns", getattr(self, "column", []))
+        if isinstance(columns, dict):
+            columns = columns[stage]
+        return [columns] if isinstance(columns, str) else columns
+
     @property
     def topic(self) -> Topic:
         """What it is about, with these settings."""

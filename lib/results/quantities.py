@@ -40,9 +40,11 @@ class Quantity:
     @property
     def smaller_is_better(self) -> bool:
         """Whether it is a cost or a loss."""
-        return not self.score or self.source.endswith(("loss", "perplexity", "unexplained_variance"))
+        return not self.score or self.source.endswith(("loss", "perplexity", "unexplained_variance", "_mse", "_mae"))
 
 
+OF_NUMBERS = frozenset({"pearson", "spearman", "mse", "mae"})
+"""Metrics of predicted numbers; all other metrics of predictions are of classes, or of spans."""
 STATE = "state_bytes"
 """Column of what a model keeps of a text, which is in no record (`lib.results.scope.Scope.state_bytes`)."""
 
@@ -58,6 +60,18 @@ QUANTITIES = {
     "accuracy": Quantity("test_accuracy", "accuracy_percent", "accuracy [%]", 100, 2, 2, score=True),
     "validation_accuracy": Quantity(
         "eval_accuracy", "validation_accuracy_percent", "validation accuracy [%]", 100, 2, 2, score=True
+    ),
+    "matthews": Quantity("test_matthews", "matthews", "Matthews correlation", 1, 4, 4, score=True),
+    "validation_matthews": Quantity(
+        "eval_matthews", "validation_matthews", "validation Matthews correlation", 1, 4, 4, score=True
+    ),
+    "pearson": Quantity("test_pearson", "pearson", "Pearson correlation", 1, 4, 4, score=True),
+    "validation_pearson": Quantity(
+        "eval_pearson", "validation_pearson", "validation Pearson correlation", 1, 4, 4, score=True
+    ),
+    "spearman": Quantity("test_spearman", "spearman", "Spearman correlation", 1, 4, 4, score=True),
+    "validation_spearman": Quantity(
+        "eval_spearman", "validation_spearman", "validation Spearman correlation", 1, 4, 4, score=True
     ),
     "sequence_accuracy": Quantity(
         "test_sequence_accuracy", "sequence_accuracy_percent", "sequence accuracy [%]", 100, 2, 2, score=True

@@ -32,6 +32,7 @@ def misfits(graph: Graph) -> Iterator[str]:
         _searches_leave_no_model,
         _best_settings_fit,
         _labels_fit,
+        _pairs_fit,
         _teachers_fit,
         _imitated_models_fit,
         _backbones_can_do_their_tasks,
@@ -164,7 +165,7 @@ def _problems_of_taking(graph: Graph, stage: str, source: str) -> Iterator[str]:
             yield f"{place}: at {source}, {', '.join(lacking)} is not made for {entry} (its `datasets`). Add it there"
         elif searching.search == "variants":
             task = searching.data[entry].task
-            if not task.labelled or task.label_per != "document":
+            if not task.labelled or task.label_per != "document" or task.numbers:
                 yield f"{place}: the best has the highest macro-F1, which {task.kind}, the task of {source}, lacks"
         for settings in searching.tried() if work.recipe is not None else ():
             found |= dict.fromkeys(problems_of_settings(work, settings))
@@ -213,8 +214,51 @@ def _labels_fit(graph: Graph) -> Iterator[str]:
                 f"{dataset.label_per}. Set datasets.{entry}.label_per: {task.label_per} if its labels are such, or "
                 "give the stage another task or dataset"
             )
-        for problem in task.problems_of_labels(dataset.labels):
+        if task.numbers != (dataset.label_range is not None):
+            needed, found = ("numbers", "classes") if task.numbers else ("classes", "numbers")
+            yield (
+                f"{place}: {task.kind} needs labels that are {needed}, but those of {entry} are {found}. "
+                f"{'Give its label_range' if task.numbers else 'Name the task regression'}, or give the stage another "
+                "task or dataset"
+            )
+        elif not dataset.split.test_labels and "test" in task.splits and not task.unlabelled_test:
+            yield (
+                f"{place}: {task.kind} scores test documents, but datasets.{entry}.split.test_labels is false. Give "
+                "the stage another task or dataset"
+            )
+        for problem in () if dataset.label_range is not None else task.problems_of_labels(dataset.labels):
             yield f"{place}.task.{problem}"
+
+
+def _pairs_fit(graph: Graph) -> Iterator[str]:
+    experiment = graph.experiment
+    for place, entry, work in _all_works(graph):
+        if entry in experiment.datasets and (texts := experiment.datasets[entry].texts) not in work.task.texts:
+            taken = " or ".join(_TEXTS[each] for each in work.task.texts)
+            yield (
+                f"{place}: {work.task.kind} reads {taken}, but the documents of {entry} are {_TEXTS[texts]} "
+                f"(datasets.{entry}.text_pair and pairs). Change these, or give the stage another task"
+            )
+    for model, stage, entry in graph.places:
+        if entry not in experiment.datasets or experiment.datasets[entry].texts != "together":
+            continue
+        backbone = graph.backbone_at(model, stage, entry)
+        if not backbone.takes_pairs:
+            yield (
+                f"models.{model}: its backbone of kind {backbone.kind} cannot read the pairs of {entry}. Let it skip the "
+                "stage, or choose another backbone"
+            )
+        elif graph.reads_tokens(model, stage, entry):
+            tokenizer = graph.tokenizer_of(model, entry)
+            if not experiment.tokenizers[tokenizer].enclose:
+                yield (
+                    f"tokenizers.{tokenizer}.enclose: false puts nothing between the two texts of {entry}. Set it to "
+                    f"true, or datasets.{entry}.pairs to separately"
+                )
+
+
+_TEXTS = {"single": "single texts", "together": "pairs read together", "separately": "pairs read separately"}
+"""What documents are, in words."""
 
 
 def _teachers_fit(graph: Graph) -> Iterator[str]:

@@ -97,7 +97,9 @@ class RunSettings(Section):
             yield (
                 f"geometry: the backbone {self.backbone.kind} has no separate queries and keys to measure. Leave it out"
             )
-        if task.labelled and not self.labels:
+        if task.numbers:
+            pass  # labels that are numbers have no names
+        elif task.labelled and not self.labels:
             yield f"labels are missing. The task {task.kind} needs the names of the classes"
         elif task.labelled:
             yield from (f"task.{problem}" for problem in task.problems_of_labels(self.labels or ()))

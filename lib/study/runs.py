@@ -111,7 +111,7 @@ def derive(graph: Graph, run: RunId, variant: Mapping[str, Setting]) -> Run:
         settings["task"] |= {"teacher_backbone": imitated.backbone.model_dump(mode="json")}
     if variant:
         settings["variant"] = variant
-    if work.task.labelled:
+    if work.task.labelled and not work.task.numbers:
         settings["labels"] = experiment.datasets[dataset].labels
     if reads_tokens:
         settings |= {"max_tokens": graph.max_tokens(model, dataset), "precision": experiment.precision}

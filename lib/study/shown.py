@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from lib.analysis.parameters import AnalysisParameters
 from lib.backbones.state_size import says_state_size
 from lib.results.parameters import ResultParameters
+from lib.results.quantities import OF_NUMBERS, quantity
 from lib.study.graph import Graph
 from lib.study.relations import SEARCHED
 from lib.study.report import Report
@@ -17,7 +18,18 @@ def unshowable(graph: Graph, report: Report) -> Iterator[str]:
     """Yield what a report cannot show of its study, each with its place."""
     yield from _analyses(graph, report)
     for place, settings in report.results():
-        for relation in (_models, _published, _reference, _training, _geometry, _state, _searches, _predictions):
+        for relation in (
+            _models,
+            _published,
+            _reference,
+            _training,
+            _geometry,
+            _state,
+            _searches,
+            _scores,
+            _predictions,
+            _documents,
+        ):
             yield from (f"{place}{problem}" for problem in relation(graph, report, settings))
 
 
@@ -73,6 +85,10 @@ def _analyses(graph: Graph, report: Report) -> Iterator[str]:
             yield f"{place}.stage: {stage} has {search}, {SEARCHED[search]}. Name another stage"
         if analysis.needs_labels and dataset in graph.experiment.corpora:
             yield f"{place}.dataset: {dataset} has no labels, by which states could be told apart. Name a dataset"
+        if (section := graph.experiment.datasets.get(dataset)) and section.texts != "single":
+            yield f"{place}.dataset: documents of {dataset} are pairs of texts, which no analysis reads. Name another"
+        elif section and analysis.needs_labels and (section.label_range or not section.split.test_labels):
+            yield f"{place}.dataset: test documents of {dataset} have no classes, which it compares. Name another"
         obstacles = [text for model in passing if (text := _obstacle(graph, analysis, model))]
         if analysis.models:
             yield from (f"{place}.models: {obstacle}. Leave it out" for obstacle in obstacles)
@@ -247,6 +263,40 @@ def _searches(graph: Graph, report: Report, settings: ResultParameters) -> Itera
             )
 
 
+def _scores(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+    datasets = graph.experiment.datasets
+    for stage in [*settings.stages_passed(), *settings.stages_added()]:
+        shown = {}
+        for column in settings.columns_shown(stage) if stage in settings.stages_passed() else []:
+            split, _, metric = quantity(column).source.partition("_")
+            if split in ("eval", "test"):
+                shown[column] = split, metric
+        for entry in shown_entries(graph, settings, stage) if shown else ():
+            task = graph.experiment.stages[stage].data[entry].task
+            if not task.labelled or entry not in datasets:
+                continue
+            for column, (split, metric) in shown.items():
+                if metric != "loss" and (metric in OF_NUMBERS) != task.numbers:
+                    kind, asked = ("numbers", "classes") if task.numbers else ("classes", "numbers")
+                    yield (
+                        f": {column} is a score of {asked}, but {task.kind}, the task of {stage} on {entry}, predicts "
+                        f"{kind}. Name other columns, or other datasets"
+                    )
+                elif split == "test" and not datasets[entry].split.test_labels:
+                    yield (
+                        f": {column} is a score on test, but datasets.{entry}.split.test_labels is false. Name a score "
+                        "on validation (validation_f1, ...), or other datasets"
+                    )
+
+
+def _documents(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+    datasets = graph.experiment.datasets
+    for name in (settings.datasets or datasets) if settings.reads == "documents" else ():
+        dataset = datasets.get(name)
+        if dataset and (dataset.texts != "single" or dataset.label_range is not None or not dataset.split.test_labels):
+            yield f": shows single texts of test by their classes, which {name} lacks. Name other datasets"
+
+
 def _predictions(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
     datasets = graph.experiment.datasets
     asked = settings.stages_passed() if settings.needs_predictions else []
@@ -254,11 +304,20 @@ def _predictions(graph: Graph, report: Report, settings: ResultParameters) -> It
         if stage not in asked or model not in (settings.models or graph.experiment.models):
             continue
         for entry, work in graph.works(model, stage).items():
+            if entry not in shown_entries(graph, settings, stage):
+                continue
             task = f"{work.task.kind}, the task of {stage},"
             if not work.task.predicts:
                 yield f": {task} leaves no predictions. Leave it out"
             elif settings.needs_classes and work.task.label_per == "span":
                 yield f": {task} predicts no classes. Leave it out"
+            elif work.task.numbers:
+                yield f": {task} predicts numbers, no classes. Leave it out, or name other datasets"
+            elif entry in datasets and not datasets[entry].split.test_labels:
+                yield (
+                    f": compares predictions with labels on test, but datasets.{entry}.split.test_labels is false. "
+                    "Leave it out, or name other datasets"
+                )
             elif settings.needs_probabilities and work.task.label_per != "document":
                 yield f": {task} leaves no probabilities. Leave it out"
             elif settings.needs_groups and entry in datasets and datasets[entry].group is None:

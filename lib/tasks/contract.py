@@ -93,6 +93,8 @@ class Task(ABC):
     def predictions(self, tokens: Dataset, output: PredictionOutput) -> pd.DataFrame:
         """Return one row per document: `id`, `label`, `prediction`, what else is predicted, and its `group`.
 
+        Labels are missing where a test split has none.
+
         Args:
             tokens: the split, in the order of `output`.
             output: what was predicted.
@@ -104,8 +106,8 @@ class Task(ABC):
 
         Args:
             classifier: the backbone, a `TextClassifier` or a `SpanFinder`, as the task's parameters ask for.
-            documents: `id`, `text`, `label` (of spans, an array of pairs) and perhaps `group` of the documents by
-                split.
+            documents: `id`, `text`, `label` (of spans, an array of pairs; in test perhaps missing throughout) and
+                perhaps `text_pair` and `group` of the documents by split.
 
         Returns:
             Predictions with a column `split`, and metrics (`eval_*` of validation, `test_*`).

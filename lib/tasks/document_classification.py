@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,6 +18,8 @@ from lib.tasks.classifier import ClassifierParameters
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
+    from lib.backbones.contract import TextClassifier
 
 
 class DocumentClassification(contract.Task):
@@ -44,21 +46,42 @@ class DocumentClassification(contract.Task):
         groups = tokens["group"][:] if "group" in tokens.column_names else None
         return class_predictions(tokens["id"][:], tokens["label"][:], probabilities, groups)
 
+    def evaluate(self, classifier: TextClassifier, documents: Mapping[str, pd.DataFrame]) -> contract.Evaluation:
+        """See `lib.tasks.contract.Task.evaluate`: fitted on training, scored on validation, and on test with labels."""
+        classifier.fit(_texts(documents["train"]), documents["train"]["label"])
+        frames: list[pd.DataFrame] = []
+        metrics: dict[str, float] = {}
+        for split, prefix in (("validation", "eval"), ("test", "test")):
+            rows = documents[split]
+            probabilities = classifier.class_probabilities(_texts(rows), len(self.labels))
+            if rows["label"].notna().all():
+                scores = classification_metrics(rows["label"], probabilities, self.labels)
+                metrics |= {f"{prefix}_{name}": score for name, score in scores.items()}
+            found = class_predictions(rows["id"], rows["label"], probabilities, rows.get("group"))
+            frames.append(found.assign(split=split))
+        return pd.concat(frames, ignore_index=True), metrics
+
+
+def _texts(documents: pd.DataFrame) -> pd.Series | pd.DataFrame:
+    """Return the texts of documents, or both columns of pairs."""
+    return documents[["text", "text_pair"]] if "text_pair" in documents else documents["text"]
+
 
 def class_predictions(
-    ids: Sequence[str], labels: Sequence[int], probabilities: np.ndarray, groups: Sequence[int] | None
+    ids: Sequence[str], labels: Sequence[int | None], probabilities: np.ndarray, groups: Sequence[int] | None
 ) -> pd.DataFrame:
     """Return one row per document: `id`, `label`, `prediction`, `probabilities`, and `group` if there are groups.
 
     Args:
         ids: of the documents [n].
-        labels: their classes [n].
+        labels: their classes [n]; missing throughout where they are not known.
         probabilities: of the classes [n, C].
         groups: of the documents [n].
     """
+    known = pd.Series(list(labels))
     columns = {
         "id": list(ids),
-        "label": list(labels),
+        "label": known.astype("Int64") if known.isna().any() else known,
         "prediction": probabilities.argmax(axis=-1),
         "probabilities": list(probabilities),
     }

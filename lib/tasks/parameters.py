@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, SerializeAsAny
 
 from lib.backbones.parameters import BACKBONES, Ability, BackboneParameters
 from lib.core.kinds import Axis, KindParameters
+from lib.data.sections import Texts
 
 
 class TaskParameters(KindParameters):
@@ -23,6 +24,12 @@ class TaskParameters(KindParameters):
     """Whether documents need labels."""
     label_per: ClassVar[Literal["document", "word", "span"]] = "document"
     """What bears a label, if the task needs labels."""
+    numbers: ClassVar[bool] = False
+    """Whether labels are numbers, and no classes."""
+    texts: ClassVar[tuple[Texts, ...]] = ("single",)
+    """How it reads documents: as single texts, or as pairs of texts, together or separately."""
+    unlabelled_test: ClassVar[bool] = False
+    """Whether it predicts a test split without labels."""
     head: ClassVar[str | None] = None
     """Name of the module with a backbone's model for the task; None = that of the task's kind."""
     predicts: ClassVar[bool] = False

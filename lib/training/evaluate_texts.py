@@ -26,7 +26,7 @@ def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataF
     task = TASKS.load(run.task.kind, "task").Task(run.task, labels=run.labels, seed=run.seed)
     backbone = BACKBONES.load(run.backbone.kind, "backbone").Backbone(run.backbone, seed=run.seed)
     classes = len(task.labels) if run.task.label_per == "document" else 0
-    documents = {split: _read(path, classes) for split, path in run.data.items()}
+    documents = {split: _read(path, classes, labelled=split != "test") for split, path in run.data.items()}
     try:
         predictions, metrics = task.evaluate(backbone, documents)
     except DataError as error:
@@ -37,15 +37,19 @@ def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataF
     return record, predictions
 
 
-def _read(path: str, classes: int) -> pd.DataFrame:
+def _read(path: str, classes: int, *, labelled: bool) -> pd.DataFrame:
+    """Return the documents of a split, which all have labels, or perhaps none if it need not be `labelled`."""
     try:
-        groups = {"group"} & set(pq.read_schema(path).names)
-        documents = pd.read_parquet(path, columns=["id", "text", "label", *groups])
+        present = set(pq.read_schema(path).names)
+        further = [name for name in ("group", "text_pair") if name in present]
+        documents = pd.read_parquet(path, columns=["id", "text", "label", *further])
     except (OSError, ValueError) as error:  # pyarrow's own errors derive from these two
         raise DataError(
             f"{path}: cannot be read ({error}). Expected a Parquet file with the columns id, text and label. "
             "Prepare the dataset again."
         ) from error
+    if not labelled and not documents.empty and documents["label"].isna().all():
+        return documents
     if documents.empty or (classes and not documents["label"].between(0, classes - 1).all()):
         labels = sorted(documents["label"].unique().tolist())
         raise DataError(

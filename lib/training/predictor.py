@@ -22,7 +22,7 @@ from lib.core.errors import RunError
 from lib.core.randomness import derive_seed
 from lib.data.labels import IGNORED
 from lib.data.padding import known_beforehand
-from lib.data.tokens import TokenDataset
+from lib.data.tokens import TokenDataset, has_labels
 from lib.study.run import RunSettings
 from lib.tasks.contract import Collator, Task
 from lib.training import ranks
@@ -66,7 +66,8 @@ class Predictor:
         self.observers = list(observers)
         self.eval_batch_size = max(1, run.execution.micro_batch_tokens // longest)
         scored = "scored" in inspect.signature(model.forward).parameters
-        self._collator = functools.partial(_collated, task.collator(tokenizer), scored)
+        typed = getattr(model.config, "token_types", 0) > 1
+        self._collator = functools.partial(_collated, task.collator(tokenizer), scored, typed)
         # The precision of the run before in this process, whose state accelerate keeps, may have been another one.
         AcceleratorState._reset_state(reset_partial_state=True)
         self.accelerator = Accelerator(
@@ -125,7 +126,7 @@ class Predictor:
         )
 
     def predict(self, tokens: TokenDataset, prefix: str) -> PredictionOutput:
-        """Return predictions and labels of all documents of a split, and its scores.
+        """Return predictions and labels of all documents of a split, and its scores; without labels there are none.
 
         Each process predicts every so many-th batch, and all of them score all documents.
 
@@ -151,6 +152,8 @@ class Predictor:
             predictions.add(predicted)
             labels.add(label)
         scored = EvalPrediction(predictions=predictions.get_arrays(), label_ids=labels.get_arrays())
+        if not has_labels(tokens.tokens):
+            return PredictionOutput(scored.predictions, scored.label_ids, {})
         scores = {"loss": torch.cat(losses).float().cpu().numpy().mean().item()} if losses else {}
         scores |= denumpify_detensorize(self.task.metrics(scored))
         metrics = {f"{prefix}_{name}": value for name, value in scores.items()}
@@ -168,12 +171,22 @@ class Predictor:
 
 def items(batches: Iterable[Batch]) -> torch.Tensor | int:
     """Return the number of labels in batches over which their loss is a mean."""
-    return sum(batch["labels"].ne(IGNORED).sum() for batch in batches)
+    found = [batch["labels"] for batch in batches]
+    # A label that is a number may be any number.
+    return sum(each.numel() if each.is_floating_point() else each.ne(IGNORED).sum() for each in found)
 
 
-def _collated(collator: Collator, scored: bool, examples: Sequence[Mapping[str, Any]]) -> Batch:
-    """Return the batch of a process's examples, of which there may be none, see `known_beforehand`."""
-    return known_beforehand(collator(examples), scored=scored) if examples else {}
+def _collated(collator: Collator, scored: bool, typed: bool, examples: Sequence[Mapping[str, Any]]) -> Batch:
+    """Return the batch of a process's examples, of which there may be none, see `known_beforehand`.
+
+    Only a model with such embeddings (`typed`) is given the segments of pairs.
+    """
+    if not examples:
+        return {}
+    batch = collator(examples)
+    if not typed:
+        batch.pop("token_type_ids", None)
+    return known_beforehand(batch, scored=scored)
 
 
 def longest_document(splits: Iterable[Dataset]) -> int:

@@ -317,5 +317,6 @@ class Trainer(Predictor):
 
 
 def _real_tokens(batch: Mapping[str, torch.Tensor]) -> torch.Tensor | int:
-    """Return the tokens of a batch that are no padding."""
-    return batch["attention_mask"].sum() if "attention_mask" in batch else batch["input_ids"].numel()
+    """Return the tokens of a batch that are no padding, those of second texts included."""
+    sequences = (("attention_mask", "input_ids"), ("pair_mask", "pair_ids"))
+    return sum(batch[mask].sum() if mask in batch else batch[ids].numel() for mask, ids in sequences if ids in batch)

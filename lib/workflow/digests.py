@@ -56,6 +56,7 @@ OPTIONAL: dict[str, frozenset[str]] = {
     # Heads, of tasks that baselines do as well, which read texts and have none.
     "lib.tasks.sequence_classification.task": frozenset({"lib.backbones.heads.sequence_classification"}),
     "lib.backbones.recurrent.backbone": frozenset({"lib.backbones.first_embeddings"}),
+    "lib.tasks.pair_classification.task": frozenset({"lib.backbones.heads.pair_classification"}),
     "lib.tasks.span_detection.task": frozenset({"lib.backbones.heads.token_classification"}),
 }
 """What a module uses only if a run's settings ask for it. `Plan.code` names it for the runs whose settings do."""

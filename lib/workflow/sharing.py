@@ -21,13 +21,22 @@ from lib.workflow.plan import Plan
 READ_ME = "README.md"
 PIPELINES = {
     "sequence_classification": "text-classification",
+    "pair_classification": "text-classification",
+    "regression": "text-classification",
     "token_classification": "token-classification",
     "masked_lm": "fill-mask",
     "causal_lm": "text-generation",
     "text_to_text": "text2text-generation",
 }
 """What the hub calls a task."""
-SCORES = {"f1_macro": "Macro-F1", "accuracy": "Accuracy", "perplexity": "Perplexity", "loss": "Loss"}
+SCORES = {
+    "f1_macro": "Macro-F1",
+    "accuracy": "Accuracy",
+    "pearson": "Pearson",
+    "spearman": "Spearman",
+    "perplexity": "Perplexity",
+    "loss": "Loss",
+}
 """What a card shows of the record, by the name there without the split."""
 CONFIDENCE = 0.95
 

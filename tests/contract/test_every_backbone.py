@@ -95,7 +95,11 @@ HEADS = {
     "sequence_classification": "AutoModelForSequenceClassification",
     "token_classification": "AutoModelForTokenClassification",
 }
-AUTO = HEADS | {None: "AutoModel", "imitation": "AutoModelForPreTraining"}
+AUTO = HEADS | {
+    None: "AutoModel",
+    "imitation": "AutoModelForPreTraining",
+    "pair_classification": "AutoModelForNextSentencePrediction",
+}
 CLASSES = 3
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(35))]
 every_backbone = pytest.mark.parametrize("name", EXAMPLES)
@@ -158,6 +162,17 @@ def batch(head, *lengths):
 
 def close(found, expected):
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+
+
+@every_backbone
+def test_padding_of_neither_text_of_a_pair_moves_its_scores(build, name):
+    model = build(name, "pair_classification")
+    first, second = draw(2, 7, seed=1), draw(2, 9, seed=2)
+    found = model(first, masks(4, 7), pair_ids=second, pair_mask=masks(9, 3)).logits
+    assert found.shape == (2, CLASSES)
+    for row, (tokens, others) in enumerate(((4, 9), (7, 3))):
+        alone = model(first[row, None, :tokens], pair_ids=second[row, None, :others]).logits
+        close(found[row], alone[0])
 
 
 def test_every_kind_has_an_example():

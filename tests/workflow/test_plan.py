@@ -209,17 +209,28 @@ def test_the_toy_studies_can_be_planned(project, study, trained, evaluated):
 
 
 def test_long_range_arena_can_be_planned(project):
-    """At its published sizes, in miniature, and without the file that a user has to bring."""
-    rows, tasks = 1 + 8, 4  # the state-space encoder and eight mechanisms
-    missing = project.snakemake("-n", "--configfile", "config/lra.yaml", check=False)
-    assert missing.returncode
-    assert "data/cifar10/train.parquet" in missing.stdout
-    touch(project, *(f"cifar10/{part}.parquet" for part in ("train", "validation", "test")))
+    """At its published sizes, in miniature, and without the files that a user has to bring."""
+    rows, tasks = 1 + 8, 5  # the state-space encoder and eight mechanisms
+    for folder in ("aan", "cifar10"):
+        missing = project.snakemake("-n", "--configfile", "config/lra.yaml", check=False)
+        assert missing.returncode
+        assert f"data/{folder}/train.parquet" in missing.stdout
+        touch(project, *(f"{folder}/{part}.parquet" for part in ("train", "validation", "test")))
     output = project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "config/lra.yaml").stdout
     jobs = project.jobs_of(output)
     assert (jobs["train"], jobs["evaluate"]) == (rows * tasks * 3, tasks * 3)  # TF-IDF is fitted, not trained
     jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "config/demo_lra.yaml").stdout)
     assert (jobs["train"], jobs["evaluate"]) == (5 * 3, 3)
+
+
+def test_glue_can_be_planned_without_a_network(project):
+    jobs = project.jobs_of(
+        project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "config/glue.yaml").stdout
+    )
+    pretrained, others, tasks, seeds = 3, 3, 9, 3
+    assert jobs["train"] == pretrained + (pretrained + others) * tasks * seeds
+    # Of the mismatched genres all, and TF-IDF, which learns no numbers, on the other tasks.
+    assert jobs["evaluate"] == (1 + pretrained + others) * seeds + (tasks - 1) * seeds
 
 
 def touch(project, *names):

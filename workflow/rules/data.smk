@@ -231,6 +231,7 @@ rule tokenize_dataset:
         command=PROGRAM,
         max_tokens=longest,
         window_stride=lambda w: plan.experiment.datasets[w.corpus].window_stride,
+        pairs=lambda w: plan.experiment.datasets[w.corpus].pairs,
         folder=subpath(output.lengths, parent=True),
         code=code_digest("scripts/tokenize_dataset.py"),
     message:
@@ -238,4 +239,4 @@ rule tokenize_dataset:
     shell:
         "{params.command:tokenize_dataset} --train {input.train} --validation {input.validation} --test {input.test}"
         " --tokenizer {input.tokenizer} --max-tokens {params.max_tokens} --window-stride {params.window_stride}"
-        " --out {params.folder} --lengths {output.lengths} > {log} 2>&1"
+        " --pairs {params.pairs} --out {params.folder} --lengths {output.lengths} > {log} 2>&1"

@@ -40,12 +40,12 @@ def select(rows: Tensor, labels: Tensor, scored: Tensor | None) -> tuple[Tensor,
 
 
 def squared_error(states: Tensor, targets: Tensor, num_items_in_batch: Tensor | int | None = None) -> Tensor:
-    """Return the mean squared difference of tokens' states: of a token, the mean over its numbers.
+    """Return the mean squared difference of items, such as tokens with their states: of one, the mean over its numbers.
 
     Args:
         states: [L, D].
         targets: [L, D].
-        num_items_in_batch: tokens over all parts of the batch; None = those at hand.
+        num_items_in_batch: items over all parts of the batch; None = those at hand.
 
     Returns:
         Scalar in float32.

@@ -1,4 +1,4 @@
-"""Classification of whole documents (fine-tuning) on any backbone. Knows nothing of masked language modelling.
+"""Classification of whole documents, or a number for each, on any backbone. Knows nothing of masked language modelling.
 
 Shapes: B batch, N tokens, D hidden size, C classes.
 """
@@ -11,20 +11,21 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils.generic import can_return_tuple
 
 from lib.backbones.configuration import BackboneConfig
-from lib.backbones.heads.loss import cross_entropy
+from lib.backbones.heads.loss import cross_entropy, squared_error
 from lib.backbones.heads.model import TaskModel
 from lib.backbones.heads.pooling import pooling
 from lib.core.errors import ConfigError
 
 
-def classification_head(config: BackboneConfig) -> nn.Sequential:
+def classification_head(config: BackboneConfig, vectors: int = 1) -> nn.Sequential:
     """Return the classification head of the style `config.classifier_head`.
 
     Args:
         config: of the model; its `num_labels` is the number of classes.
+        vectors: how many vectors of width D it reads beside each other.
 
     Returns:
-        Module that maps [B, D] to [B, C]: `bert`: dense, tanh, dropout, projection; `roberta`: dropout
+        Module that maps [B, vectors * D] to [B, C]: `bert`: dense, tanh, dropout, projection; `roberta`: dropout
         before that, too; `none`: dropout, projection.
 
     Raises:
@@ -33,10 +34,10 @@ def classification_head(config: BackboneConfig) -> nn.Sequential:
     Source:
         Equations 2.13 and 2.14 of the study.
     """
-    size = config.hidden_size
+    size, read = config.hidden_size, vectors * config.hidden_size
 
     def dense() -> list[nn.Module]:
-        return [nn.Linear(size, size), nn.Tanh()]
+        return [nn.Linear(read, size), nn.Tanh()]
 
     def dropout() -> nn.Module:
         return nn.Dropout(config.classifier_dropout)
@@ -48,25 +49,28 @@ def classification_head(config: BackboneConfig) -> nn.Sequential:
     }
     if config.classifier_head not in styles:
         raise ConfigError(f"classifier_head = '{config.classifier_head}' is unknown. Use one of: {', '.join(styles)}.")
-    return nn.Sequential(*styles[config.classifier_head](), nn.Linear(size, config.num_labels))
+    projected = read if config.classifier_head == "none" else size
+    return nn.Sequential(*styles[config.classifier_head](), nn.Linear(projected, config.num_labels))
 
 
 class SequenceClassification(TaskModel):
-    """Tell the class of a document, one of `config.num_labels`.
+    """Tell the class of a document, one of `config.num_labels`, or a number (`config.problem_type` is `regression`).
 
     Raises:
-        ConfigError: pooling, head style or problem type are not available.
+        ConfigError: pooling, head style or problem type are not available, or there is not one number but several.
     """
 
     auto_model: ClassVar[str] = "AutoModelForSequenceClassification"
 
     def __init__(self, config: BackboneConfig) -> None:
         super().__init__(config)
-        if config.problem_type not in (None, "single_label_classification"):
+        if config.problem_type not in (None, "single_label_classification", "regression"):
             raise ConfigError(
-                f"problem_type = '{config.problem_type}' is not available. Use single_label_classification, or leave "
-                "it out."
+                f"problem_type = '{config.problem_type}' is not available. Use single_label_classification or "
+                "regression, or leave it out."
             )
+        if config.problem_type == "regression" and config.num_labels != 1:
+            raise ConfigError(f"num_labels = {config.num_labels}, but regression gives one number. Set it to 1.")
         self.pool = pooling(config.classifier_pooling, config.pooling_step)
         self.head = classification_head(config)
         self.post_init()
@@ -81,24 +85,30 @@ class SequenceClassification(TaskModel):
         num_items_in_batch: Tensor | int | None = None,
         **kwargs: Any,
     ) -> SequenceClassifierOutput:
-        """Return class scores, and the loss if there are labels.
+        """Return class scores or numbers, and the loss if there are labels.
 
         Args:
             input_ids: [B, N].
             attention_mask: [B, N], 1 = real token; None = all real.
-            labels: class of each document [B].
+            labels: class of each document [B], -100 = none; of regression, its number in float.
             num_items_in_batch: documents over all parts of an accumulated batch; None = those at hand.
             kwargs: further arguments of the backbone's forward pass.
 
         Returns:
-            `logits` [B, C] and, with labels, `loss`.
+            `logits` [B, C], of regression [B, 1], and, with labels, `loss`: cross-entropy, or the squared error.
         """
         outputs = self.base_model(input_ids, attention_mask, **kwargs)
         logits = self.head(self.pool(outputs.last_hidden_state, attention_mask))
-        loss = None if labels is None else cross_entropy(logits, labels, num_items_in_batch)
+        loss = None if labels is None else self.loss(logits, labels, num_items_in_batch)
         return SequenceClassifierOutput(
             loss=loss, logits=logits, hidden_states=outputs.hidden_states, attentions=outputs.attentions
         )
+
+    def loss(self, logits: Tensor, labels: Tensor, num_items_in_batch: Tensor | int | None) -> Tensor:
+        """Return the loss of scores [B, C], or numbers [B, 1], beside labels [B]."""
+        if self.config.problem_type == "regression":
+            return squared_error(logits, labels[:, None], num_items_in_batch)
+        return cross_entropy(logits, labels, num_items_in_batch)
 
 
 Head = SequenceClassification

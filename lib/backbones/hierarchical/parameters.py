@@ -18,6 +18,7 @@ class Parameters(BackboneParameters):
 
     own_heads: ClassVar[tuple[str, ...]] = ("sequence_classification",)
     per_token: ClassVar[bool] = False
+    takes_pairs: ClassVar[bool] = False  # a segment would not tell to which of the texts it belongs
 
     kind: Literal["hierarchical"] = "hierarchical"
     # No section for the reference of settings, which would describe backbones inside backbones.

@@ -26,7 +26,7 @@ def read_alone(
         words: word embeddings [B, N, E].
         attention_mask: [B, N], 1 = real token, on either side of padding; None = all real.
         first_position: of a document's first token.
-        kwargs: further arguments of `inner`, such as `output_hidden_states`.
+        kwargs: further arguments of `inner`, such as `output_hidden_states`, or `token_type_ids` [B, N].
 
     Returns:
         `last_hidden_state` [B, N, D], zeros at padding, and `hidden_states`, if they are asked for. No maps of
@@ -35,12 +35,15 @@ def read_alone(
     real = torch.ones(words.shape[:2], dtype=torch.bool, device=words.device)
     if attention_mask is not None:
         real = attention_mask.bool()
+    types = kwargs.pop("token_type_ids", None)
     lengths, places, found = real.sum(dim=1), [], []
     for tokens in sorted({*lengths.tolist()} - {0}):
         place = real & (lengths == tokens)[:, None]
         documents = words[place].unflatten(0, (-1, tokens))
         settle(inner, tokens)
         positions = torch.arange(tokens, device=words.device) + first_position
+        if types is not None:
+            kwargs["token_type_ids"] = types[place].unflatten(0, (-1, tokens))
         with _precision(inner, words.device):
             outputs = inner(inputs_embeds=documents, position_ids=positions.expand(len(documents), -1), **kwargs)
         states = (outputs.last_hidden_state, *(outputs.hidden_states or ()))

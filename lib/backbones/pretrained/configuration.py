@@ -76,6 +76,11 @@ class PretrainedBackboneConfig(ArchitectureConfig):
         return f"inner.{self.family.words}"
 
     @property
+    def token_types(self) -> int:
+        """See `BackboneConfig.token_types`."""
+        return getattr(self.inner(), "type_vocab_size", 0)
+
+    @property
     def dense_head(self) -> bool:
         """See `BackboneConfig.dense_head`: a head is made of the parts that the family's own language models have."""
         return "dense" in self.family.head

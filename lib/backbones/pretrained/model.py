@@ -94,7 +94,8 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
             input_ids: [B, N].
             attention_mask: [B, N], 1 = real token; None = all real.
             inputs_embeds: word embeddings to use instead of `input_ids` [B, N, E].
-            kwargs: further arguments of the architecture, such as `output_hidden_states`. With `output_attentions`, a
+            kwargs: further arguments of the architecture, such as `output_hidden_states`, or `token_type_ids` [B, N] of
+                one that has such embeddings. With `output_attentions`, a
                 model with a mechanism gives the weights [B, H, N, N] of the layers that hold it.
 
         Raises:

@@ -7,25 +7,30 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from lib.backbones import contract
+from lib.backbones.tfidf.pairs import PairVectors
 from lib.backbones.tfidf.parameters import Parameters
 from lib.core.errors import DataError
 
 
 class Backbone(contract.TextClassifier):
-    """Words and short runs of words, weighed by how rare they are, and one linear decision."""
+    """Words and short runs of words, weighed by how rare they are, and one linear decision.
+
+    Of a pair of texts (`lib.backbones.tfidf.pairs`), it also counts what both have, and what only one has.
+    """
 
     parameters: Parameters
 
-    def fit(self, texts: pd.Series, labels: pd.Series) -> None:
+    def fit(self, texts: pd.Series | pd.DataFrame, labels: pd.Series) -> None:
         """See `lib.backbones.contract.TextClassifier.fit`."""
         settings = self.parameters
+        vectors = TfidfVectorizer(
+            max_features=settings.max_features,
+            ngram_range=(1, settings.ngram_max),
+            min_df=settings.min_df,
+            max_df=settings.max_df,
+        )
         self.classifier = make_pipeline(
-            TfidfVectorizer(
-                max_features=settings.max_features,
-                ngram_range=(1, settings.ngram_max),
-                min_df=settings.min_df,
-                max_df=settings.max_df,
-            ),
+            PairVectors(vectors) if isinstance(texts, pd.DataFrame) else vectors,
             LogisticRegression(solver="lbfgs", max_iter=settings.max_iter),
         )
         if labels.nunique() < 2:
@@ -39,7 +44,7 @@ class Backbone(contract.TextClassifier):
                 "or give more documents."
             ) from error
 
-    def class_probabilities(self, texts: pd.Series, classes: int) -> np.ndarray:
+    def class_probabilities(self, texts: pd.Series | pd.DataFrame, classes: int) -> np.ndarray:
         """See `lib.backbones.contract.TextClassifier.class_probabilities`."""
         # A class that training never saw has no column in the classifier and keeps probability 0.
         probabilities = np.zeros((len(texts), classes))

@@ -1,6 +1,6 @@
 """Parameters of the baseline on word vectors."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, PositiveInt
 
@@ -9,6 +9,8 @@ from lib.backbones.parameters import Ability, BackboneParameters
 
 class Parameters(BackboneParameters):
     """Mean of a text's word vectors and logistic regression: fitted in one go, without a training loop."""
+
+    takes_pairs: ClassVar[bool] = False  # the mean of a pair's words would not tell what its texts have in common
 
     kind: Literal["word_vectors"]
     vectors: str = Field(description="Name of the word vectors; of trained ones, each run takes those of its seed.")

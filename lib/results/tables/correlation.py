@@ -32,6 +32,10 @@ class Parameters(TableParameters):
     position: int = Field(0, description="Position of keys from queries.")
     confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence of the intervals.")
 
+    def columns_shown(self, stage: str) -> list[str]:
+        """See the base: F1."""
+        return ["f1"]
+
 
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return how differences in F1 correlate with those in symmetry, in directionality, and in their sum.

@@ -47,6 +47,10 @@ class Parameters(TableParameters):
         """See the base."""
         return self.intervals
 
+    def columns_shown(self, stage: str) -> list[str]:
+        """See the base: F1 of `stage`."""
+        return ["f1"] if stage == self.stage else []
+
 
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return F1, minutes of training and peak memory, and whether they are on the front: a row per dataset and model.

@@ -25,7 +25,8 @@ class Parameters(TableParameters):
         min_length=1,
         description="What it shows of each run, or of the runs of each stage: `memory`, `minutes` (of an epoch), "
         "`total_minutes`, `hours`, `lora_rank`, `loss`, `f1` (macro-F1; of spans, that of characters), "
-        "`validation_f1`, `accuracy`, `validation_accuracy`, `sequence_accuracy`, `parameters`, `trained` (weights), "
+        "`validation_f1`, `accuracy`, `validation_accuracy`, `sequence_accuracy`, `matthews`, of numbers `pearson` and "
+        "`spearman` (each of these three also as `validation_...`), `parameters`, `trained` (weights), "
         "`trained_share`, `epochs`, `state_size` (what a model keeps of a text), or a metric of the record.",
     )
 
@@ -42,7 +43,7 @@ class Parameters(TableParameters):
     @property
     def topic(self) -> Topic:
         """Scores, or without any, costs; see the base."""
-        columns = [column for stage in self.stages_passed() for column in self.columns_of(stage)]
+        columns = [column for stage in self.stages_passed() for column in self.columns_shown(stage)]
         if all(column == "loss" or not quantity(column).score for column in columns):
             return "training" if "loss" in columns else "cost"
         return "scores"
@@ -50,11 +51,7 @@ class Parameters(TableParameters):
     @property
     def needs_state(self) -> bool:
         """See the base."""
-        return any("state_size" in self.columns_of(stage) for stage in self.stages_passed())
-
-    def columns_of(self, stage: str) -> list[str]:
-        """Return what it shows of the runs of a stage."""
-        return self.columns[stage] if isinstance(self.columns, dict) else self.columns
+        return any("state_size" in self.columns_shown(stage) for stage in self.stages_passed())
 
 
 def make(settings: Parameters, scope: Scope) -> Table:
@@ -65,7 +62,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
     stands its value, if the report asks for it. Columns bear the names of datasets (one stage), of stages (several,
     each with one dataset) or of both; with several quantities, theirs as well.
     """
-    shown = {stage: [scope.quantity(each, stage) for each in settings.columns_of(stage)] for stage in scope.stages}
+    shown = {stage: [scope.quantity(each, stage) for each in settings.columns_shown(stage)] for stage in scope.stages}
     quantities = list(dict.fromkeys(each for of_stage in shown.values() for each in of_stage))
     grid = pd.concat(scope.grid(stage, [each.source for each in of_stage]) for stage, of_stage in shown.items())
     cells = grid.groupby(["row", "stage", "dataset"])

@@ -1,16 +1,19 @@
 """Parameters of masked language modelling."""
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field, PositiveFloat
 
 from lib.core.sections import Fraction, check
+from lib.data.sections import Texts
 from lib.tasks.parameters import TaskParameters
 
 
 class Parameters(TaskParameters):
     """Masked language modelling: which tokens are predicted, and what stands in their place."""
+
+    texts: ClassVar[tuple[Texts, ...]] = ("single", "together")
 
     kind: Literal["masked_lm"]
     objective: Literal["mlm", "mntp"] = Field(

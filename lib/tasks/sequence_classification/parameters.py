@@ -3,12 +3,15 @@
 from typing import ClassVar, Literal
 
 from lib.backbones.parameters import Ability
+from lib.data.sections import Texts
 from lib.tasks.classifier import ClassifierParameters
 
 
 class Parameters(ClassifierParameters):
-    """Classification of whole documents: from hidden states to class scores."""
+    """Classification of whole documents, or of pairs of texts: from hidden states to class scores."""
 
     evaluates_on: ClassVar[Ability | None] = "class_probabilities"
+    texts: ClassVar[tuple[Texts, ...]] = ("single", "together")
+    unlabelled_test: ClassVar[bool] = True
 
     kind: Literal["sequence_classification"]

@@ -91,3 +91,20 @@ def test_it_takes_no_mechanism_and_hands_over_no_weights():
     assert parameters.blocks() is None
     assert parameters.longest() is None
     assert list(parameters.obstacles(BACKBONES.parse({"kind": "encoder"})))
+
+
+def test_pairs_are_told_apart_by_what_their_texts_share():
+    """Neither text alone tells the class: it is whether both are of the same subject."""
+    subjects = ["cheese", "weather", "music", "chess"]
+    rows = [
+        (f"{first} number {place}", f"about {second}", int(first == second))
+        for place in range(8)
+        for first in subjects
+        for second in subjects
+    ]
+    frame = pd.DataFrame(rows, columns=["text", "text_pair", "label"])
+    backbone = BACKBONES.load("tfidf", "backbone").Backbone(BACKBONES.parse({"kind": "tfidf"}), seed=0)
+    pairs = frame[["text", "text_pair"]]
+    backbone.fit(pairs, frame["label"])
+    assert (backbone.class_probabilities(pairs, 2).argmax(axis=1) == frame["label"]).all()
+    assert backbone.weights == 4 * len(backbone.classifier[0].vectorizer.vocabulary_) + 1

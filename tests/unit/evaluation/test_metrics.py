@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from lib.core.errors import DataError, RunError
-from lib.evaluation.metrics import class_report, classification_metrics, decision_metrics
+from lib.evaluation.metrics import class_report, classification_metrics, decision_metrics, regression_metrics
 from lib.evaluation.perplexity import perplexity
 
 
@@ -128,3 +128,34 @@ def test_perplexity():
 def test_rooms_without_torch(module):
     code = f"import {module}, sys; sys.exit(bool({{'torch', 'transformers'}} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_matthews_correlation_by_hand():
+    # Of class 1: 2 true positives, 1 false negative, 1 true negative, no false positive.
+    found = decision_metrics([1, 1, 1, 0], [1, 1, 0, 0], ["no", "yes"])["matthews"]
+    assert found == pytest.approx((2 * 1 - 0 * 1) / math.sqrt(2 * 3 * 1 * 2))
+    assert decision_metrics([0, 1, 1], [1, 1, 1], ["no", "yes"])["matthews"] == 0
+
+
+def test_numbers_are_scored_by_correlations_and_errors():
+    labels, predictions = [0.0, 1.0, 2.0, 5.0], [0.5, 1.0, 4.0, 4.5]
+    found = regression_metrics(labels, predictions)
+    assert found["pearson"] == pytest.approx(np.corrcoef(labels, predictions)[0, 1])
+    assert found["spearman"] == pytest.approx(1)
+    assert found["mse"] == pytest.approx((0.25 + 0 + 4 + 0.25) / 4)
+    assert found["mae"] == pytest.approx((0.5 + 0 + 2 + 0.5) / 4)
+
+
+@pytest.mark.parametrize(("labels", "predictions"), [([1, 2], [3, 3]), ([1, 1], [2, 3]), ([1], [1])])
+def test_numbers_that_do_not_vary_correlate_with_nothing(labels, predictions):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = regression_metrics(labels, predictions)
+    assert found["pearson"] == found["spearman"] == 0
+
+
+def test_numbers_that_are_none_are_refused():
+    with pytest.raises(RunError, match="1 of 2 predictions"):
+        regression_metrics([1, 2], [1, math.nan])
+    with pytest.raises(DataError, match="do not fit"):
+        regression_metrics([1, 2], [1])

@@ -1,9 +1,11 @@
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from datasets import Dataset
 from transformers.trainer_utils import PredictionOutput
 
+from lib.backbones.parameters import BACKBONES
 from lib.tasks.sequence_classification.parameters import Parameters
 from lib.tasks.sequence_classification.task import Task
 
@@ -18,3 +20,19 @@ def test_predictions_are_one_row_per_document(groups):
     assert probabilities == pytest.approx(np.array([[0.25, 0.75], [0.5, 0.5]]))
     expected = {"id": ["a", "b"], "label": [1, 1], "prediction": [1, 0]}
     assert frame.to_dict("list") == expected | ({"group": groups} if groups else {})
+
+
+def test_a_test_split_without_labels_is_predicted_from_both_texts_and_not_scored():
+    labels = [0, 1] * 20
+    frame = pd.DataFrame({"id": [f"{n}" for n in range(40)], "text": "the claim", "label": labels})
+    frame["text_pair"] = [f"{'dull' if label else 'bright'} reply {n % 4}" for n, label in enumerate(labels)]
+    tfidf = BACKBONES.load("tfidf", "backbone").Backbone(BACKBONES.parse({"kind": "tfidf", "max_df": 1.0}), seed=0)
+    task = Task(Parameters(kind="sequence_classification"), labels=["no", "yes"], seed=0)
+    documents = {"train": frame, "validation": frame, "test": frame.assign(label=None)}
+    predictions, metrics = task.evaluate(tfidf, documents)
+    assert metrics["eval_accuracy"] == 1
+    assert not [name for name in metrics if name.startswith("test_")]
+    test = predictions[predictions["split"] == "test"]
+    assert test["prediction"].tolist() == labels
+    assert test["label"].isna().all()
+    assert predictions["label"].dtype == "Int64"

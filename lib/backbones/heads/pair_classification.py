@@ -1,0 +1,67 @@
+"""Classification of pairs of texts that never see each other, on any backbone: both are read by the same weights.
+
+Shapes: B batch, N tokens of the first texts, M of the second ones, D hidden size, C classes.
+"""
+
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+from transformers.modeling_outputs import SequenceClassifierOutput
+from transformers.utils.generic import can_return_tuple
+
+from lib.backbones.configuration import BackboneConfig
+from lib.backbones.heads.sequence_classification import SequenceClassification, classification_head
+
+
+class PairClassification(SequenceClassification):
+    """Tell the class of a pair from the vectors a and b of its texts: from a, b, a * b and a - b.
+
+    Source: Tay et al. 2021, "Long Range Arena", section 2.2.3.
+    """
+
+    # The class of transformers for the relation of two texts, since one class has one head on a backbone.
+    auto_model: ClassVar[str] = "AutoModelForNextSentencePrediction"
+
+    def __init__(self, config: BackboneConfig) -> None:
+        super().__init__(config)
+        self.head = classification_head(config, vectors=4)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        *,
+        pair_ids: Tensor,
+        pair_mask: Tensor | None = None,
+        labels: Tensor | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        **kwargs: Any,
+    ) -> SequenceClassifierOutput:
+        """Return class scores, and the loss if there are labels.
+
+        Args:
+            input_ids: first texts [B, N].
+            attention_mask: [B, N], 1 = real token; None = all real.
+            pair_ids: second texts [B, M].
+            pair_mask: [B, M], 1 = real token; None = all real.
+            labels: class of each pair [B], -100 = none.
+            num_items_in_batch: pairs over all parts of an accumulated batch; None = those at hand.
+            kwargs: further arguments of the backbone's forward pass.
+
+        Returns:
+            `logits` [B, C] and, with labels, `loss`.
+        """
+        first, second = (
+            self.pool(self.base_model(ids, mask, **kwargs).last_hidden_state, mask)
+            for ids, mask in ((input_ids, attention_mask), (pair_ids, pair_mask))
+        )
+        logits = self.head(torch.cat([first, second, first * second, first - second], dim=-1))
+        return SequenceClassifierOutput(
+            loss=None if labels is None else self.loss(logits, labels, num_items_in_batch), logits=logits
+        )
+
+
+Head = PairClassification

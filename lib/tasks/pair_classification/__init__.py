@@ -1,0 +1,1 @@
+"""Classification of pairs of texts, each of which is read by itself."""

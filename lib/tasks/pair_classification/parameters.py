@@ -1,0 +1,18 @@
+"""Parameters of the classification of pairs."""
+
+from typing import ClassVar, Literal
+
+from lib.backbones.parameters import Ability
+from lib.data.sections import Texts
+from lib.tasks.classifier import ClassifierParameters
+
+
+class Parameters(ClassifierParameters):
+    """Classification of pairs of texts that never see each other: the same weights read each, and the head compares."""
+
+    evaluates_on: ClassVar[Ability | None] = "class_probabilities"
+    head: ClassVar[str | None] = "pair_classification"
+    texts: ClassVar[tuple[Texts, ...]] = ("separately",)
+    unlabelled_test: ClassVar[bool] = True
+
+    kind: Literal["pair_classification"]

@@ -1,0 +1,20 @@
+"""Classification of pairs of texts, each of which is read by itself."""
+
+from typing import ClassVar
+
+from transformers import PreTrainedTokenizerBase
+
+from lib.backbones.heads.pair_classification import PairClassification
+from lib.data.classification import PairCollator
+from lib.tasks import contract
+from lib.tasks.document_classification import DocumentClassification
+
+
+class Task(DocumentClassification):
+    """Tell the class of a pair of texts."""
+
+    auto_model: ClassVar[str] = PairClassification.auto_model
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
+        """See `lib.tasks.contract.Task.collator`."""
+        return PairCollator(tokenizer.pad_token_id)

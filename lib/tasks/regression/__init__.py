@@ -1,0 +1,1 @@
+"""A number for a whole document, or for a pair of texts."""

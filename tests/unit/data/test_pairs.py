@@ -1,0 +1,271 @@
+"""Pairs of texts, labels that are numbers, and test documents without labels: read, prepared, tokenised, batched."""
+
+import json
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from datasets import load_from_disk
+from pydantic import ValidationError
+
+from lib.core.errors import ConfigError, DataError
+from lib.data.classification import ClassificationCollator, PairCollator, RegressionCollator
+from lib.data.description import describe_dataset
+from lib.data.labelled import prepare_dataset
+from lib.data.readers import read_records
+from lib.data.sections import Dataset, Preparation, TextDescription
+from lib.data.tokenizer import TextTokenizer, save_byte_tokenizer
+from lib.data.tokenizing import StoredTexts, tokenize_dataset
+from lib.data.tokens import TokenDataset, has_labels
+
+WORDS = [f"{first}{second}" for first in "abcdef" for second in "aeiou"]
+PARTS = ("train", "validation", "test")
+ROWS = [("one two", "three", 0), ("four", "five six", 1), ("one two", "seven", 1), ("eight", "three", 0)]
+
+
+def written(folder, suffix, rows=ROWS, columns=("first", "second", "label"), name="file"):
+    """Return a file of pairs in a format."""
+    path, frame = folder / f"{name}.{suffix}", pd.DataFrame(rows, columns=columns)
+    if suffix == "parquet":
+        frame.to_parquet(path)
+    elif suffix == "jsonl":
+        frame.to_json(path, orient="records", lines=True)
+    else:
+        frame.to_csv(path, index=False, sep="\t" if suffix == "tsv" else ",")
+    return path
+
+
+def prepared(folder, rows=ROWS, test=ROWS, **settings):
+    """Return the prepared splits of published parts and the summary; `test` are the rows of test."""
+    files = {}
+    for part in PARTS:
+        found = test if part == "test" else rows
+        files[part] = [written(folder, "parquet", found, ("first", "second", "label")[: len(found[0])], part)]
+    split = {"published": True} | settings.pop("split", {})
+    values = {"text": "first", "text_pair": "second", "labels": ["no", "yes"], "split": split} | settings
+    prepare_dataset(files, folder / "prepared", Preparation.model_validate(values))
+    frames = {part: pd.read_parquet(folder / "prepared" / f"{part}.parquet") for part in PARTS}
+    return frames, json.loads((folder / "prepared" / "summary.json").read_text())
+
+
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
+def test_both_texts_are_read_from_every_format(tmp_path, suffix):
+    path = written(tmp_path, suffix)
+    records = read_records({"train": [path]}, text="first", text_pair="second", label="label", labels=["no", "yes"])
+    assert [(each.text, each.text_pair, each.label) for each in records] == ROWS
+
+
+def test_plain_text_holds_no_pairs(tmp_path):
+    (tmp_path / "file.txt").write_text("one\n")
+    with pytest.raises(DataError, match="no pairs"):
+        list(read_records({"train": [tmp_path / "file.txt"]}, text_pair="second"))
+
+
+def test_a_missing_second_column_is_named(tmp_path):
+    with pytest.raises(DataError, match=r"no column 'other'.*'text_pair'"):
+        list(read_records({"train": [written(tmp_path, "csv")]}, text="first", text_pair="other"))
+
+
+def test_both_texts_are_cleaned_and_a_pair_without_one_is_dropped(tmp_path):
+    rows = [*ROWS, ("<b>nine", "ten<b>", 1), ("<b>", "eleven", 1), ("twelve", " ", 0)]
+    frames, summary = prepared(tmp_path, rows, remove="<b>")
+    assert frames["train"][["text", "text_pair"]].to_numpy().tolist()[-1] == ["nine", "ten"]
+    assert len(frames["train"]) == len(ROWS) + 1
+    assert summary["parts"]["train"]["empty"] == 2
+
+
+def test_pairs_are_duplicates_if_both_texts_are_equal(tmp_path):
+    shifted = ("one", " twothree", 0)  # the same characters in a row as those of the first pair
+    rows = [*ROWS, ROWS[0], shifted]
+    _, summary = prepared(tmp_path, rows, [("one two", "unheard", 0), ("other", "three", 1), ROWS[1]])
+    assert summary["splits"]["train"]["duplicate_texts"] == 1
+    assert summary["shared_texts"]["test in train"] == 1
+
+
+def test_labels_of_test_need_not_be_there_and_are_not_read(tmp_path):
+    without, with_nonsense = [row[:2] for row in ROWS], [(*row[:2], -1) for row in ROWS]
+    for number, test in enumerate((without, with_nonsense)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        frames, summary = prepared(folder, test=test, split={"test_labels": False})
+        assert frames["test"]["label"].isna().all()
+        assert frames["test"]["text"].tolist() == [row[0] for row in ROWS]
+        assert summary["splits"]["test"]["labels"] == {"no": 0, "yes": 0}
+        assert summary["splits"]["train"]["labels"] == {"no": 2, "yes": 2}
+
+
+def test_unlabelled_test_documents_can_be_cut(tmp_path):
+    frames, _ = prepared(tmp_path, split={"test_labels": False, "documents": {"test": 2}})
+    assert len(frames["test"]) == 2
+
+
+def test_without_the_setting_a_missing_label_is_an_error(tmp_path):
+    with pytest.raises(DataError, match="label"):
+        prepared(tmp_path, test=[(*row[:2], -1) for row in ROWS])
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_labels_may_be_numbers(tmp_path, suffix):
+    rows = [("one", "two", 0.0), ("three", "four", 2.5), ("five", "six", 5.0)]
+    path = written(tmp_path, suffix, rows)
+    records = read_records({"train": [path]}, text="first", text_pair="second", label="label", label_range=(0, 5))
+    assert [each.label for each in records] == [0.0, 2.5, 5.0]
+
+
+@pytest.mark.parametrize("label", ["high", "nan", 5.1, -0.1, True])
+def test_a_number_out_of_range_is_refused(tmp_path, label):
+    path = tmp_path / "file.jsonl"
+    path.write_text(json.dumps({"text": "one", "label": label}) + "\n")
+    with pytest.raises(DataError, match=r"document 1: the label is .*; expected a number from 0 to 5"):
+        list(read_records({"train": [path]}, label="label", label_range=(0, 5)))
+
+
+def test_documents_with_numbers_are_split_without_classes(tmp_path):
+    rows = [(f"one {number}", f"two {number}", number / 10) for number in range(40)]
+    path = written(tmp_path, "parquet", rows)
+    settings = {"text": "first", "text_pair": "second", "label_range": [0, 5]}
+    prepare_dataset({"all": [path]}, tmp_path / "prepared", Preparation.model_validate(settings))
+    sizes = {part: len(pd.read_parquet(tmp_path / "prepared" / f"{part}.parquet")) for part in PARTS}
+    assert sizes == {"train": 32, "validation": 4, "test": 4}
+    assert pq.read_schema(tmp_path / "prepared" / "train.parquet").field("label").type == pa.float64()
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"labels": []}, "labels"),
+        ({"labels": ["one"]}, "labels"),
+        ({"label_range": [5, 0], "labels": []}, "label_range"),
+        ({"label_range": [0, 5]}, "labels"),
+        ({"label_range": [0, 5], "labels": [], "balance": True}, "balance"),
+        ({"label_range": [0, 5], "labels": [], "label_per": "word"}, "label_range"),
+        ({"text_pair": "second", "label_per": "word"}, "text_pair"),
+        ({"text_pair": "text"}, "text_pair"),
+        ({"pairs": "separately"}, "pairs"),
+        ({"split": {"test_labels": False}}, "test_labels"),
+        (
+            {"text_pair": "second", "augmentation": {"labels": ["a"], "by": "synonyms", "synonyms": {"local": "x"}}},
+            "text_pair",
+        ),
+    ],
+)
+def test_settings_that_do_not_go_together_are_refused_by_name(settings, named):
+    local = {"source": "local", "local": {"files": {"train": ["x.csv"]}}, "max_tokens": 8, "labels": ["a", "b"]}
+    with pytest.raises(ValidationError, match=named):
+        Dataset.model_validate(local | settings)
+
+
+def test_settings_of_other_datasets_stay_as_they_were():
+    """What is not used is not dumped, so that no finished preparation is stale."""
+    dumped = Preparation(labels=["a", "b"]).model_dump(mode="json")
+    assert not {"text_pair", "label_range"} & dumped.keys()
+    assert "test_labels" not in dumped["split"]
+
+
+@pytest.fixture
+def words(tmp_path):
+    """A tokeniser of whole words."""
+    return TextTokenizer.train_words(tmp_path / "words", [" ".join(WORDS)])
+
+
+def test_a_pair_is_one_sequence_with_segments(words):
+    ids, types = words.encode_pairs([("aa ba", "ca")], 16)
+    assert words.backend.convert_ids_to_tokens(ids[0]) == ["[CLS]", "aa", "ba", "[SEP]", "ca", "[SEP]"]
+    assert types == [[0, 0, 0, 0, 1, 1]]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "kept"), [(20, 2, (5, 2)), (2, 20, (2, 5)), (20, 20, (3, 4)), (3, 3, (3, 3))]
+)
+def test_the_longer_text_is_cut_first(words, first, second, kept):
+    (ids,), (types,) = words.encode_pairs([(" ".join(WORDS[:first]), " ".join(WORDS[:second]))], 10)
+    sizes = (len(ids) - sum(types) - 2, sum(types) - 1)
+    assert sizes == kept
+    tokens = words.backend.convert_ids_to_tokens(ids)
+    assert tokens[1 : 1 + sizes[0]] == WORDS[: sizes[0]]
+
+
+def test_texts_that_would_run_together_are_refused(tmp_path, words):
+    with pytest.raises(ConfigError, match="run together"):
+        save_byte_tokenizer(tmp_path / "bytes", enclose=False).encode_pairs([("a", "b")], 16)
+    with pytest.raises(ConfigError, match="max_tokens = 4"):
+        words.encode_pairs([("aa", "ba")], 4)
+
+
+def tokenised(folder, tokenizer, rows, labels, max_tokens=8, separately=False):
+    """Return the splits of pairs; those of test have no labels."""
+    folder.mkdir(exist_ok=True)
+    sources = {}
+    for split in PARTS:
+        known = labels if split != "test" else [None] * len(labels)
+        columns = {"id": [str(number) for number in range(len(rows))], "text": [first for first, _ in rows]}
+        kind = pa.float64() if isinstance(labels[0], float) else pa.int64()
+        columns |= {"label": pa.array(known, kind), "text_pair": [second for _, second in rows]}
+        pq.write_table(pa.table(columns), folder / f"{split}.parquet")
+        sources[split] = folder / f"{split}.parquet"
+    tokenize_dataset(
+        sources,
+        tokenizer,
+        max_tokens=max_tokens,
+        folder=folder / "tokens",
+        lengths=folder / "lengths.json",
+        separately=separately,
+    )
+    return {split: load_from_disk(str(folder / "tokens" / split)) for split in PARTS}
+
+
+PAIRS = [("aa ba ca", "da"), ("ea", "fa ae")]
+
+
+def test_tokens_together_have_segments_and_test_no_labels(tmp_path, words):
+    splits = tokenised(tmp_path / "together", words, PAIRS, [1, 0])
+    assert splits["train"]["length"][:] == [7, 6]
+    assert splits["train"]["token_type_ids"][:] == [[0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 1]]
+    assert (has_labels(splits["train"]), has_labels(splits["test"])) == (True, False)
+    batch = ClassificationCollator(0)(TokenDataset(splits["train"]).__getitems__([0, 1]))
+    assert batch["token_type_ids"].tolist() == [[0, 0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 1, 0]]
+    assert ClassificationCollator(0)(TokenDataset(splits["test"]).__getitems__([0, 1]))["labels"].tolist() == [
+        -100,
+        -100,
+    ]
+
+
+def test_tokens_separately_are_two_sequences_each_of_max_tokens(tmp_path, words):
+    long = [(" ".join(WORDS), "aa"), *PAIRS]
+    splits = tokenised(tmp_path / "apart", words, long, [1, 0, 1], max_tokens=5, separately=True)
+    alone = [words.encode_ragged([text for text, _ in long], 5), words.encode_ragged([text for _, text in long], 5)]
+    assert [splits["train"]["input_ids"][:], splits["train"]["pair_ids"][:]] == alone
+    assert splits["train"]["length"][:] == [5 + 3, 5 + 3, 3 + 4]
+    assert json.loads((tmp_path / "apart" / "lengths.json").read_text())["train"]["max_tokens"] == 10
+    batch = PairCollator(0)(TokenDataset(splits["train"]).__getitems__([0, 2]))
+    assert batch["input_ids"].shape == (2, 5)
+    assert batch["pair_mask"].tolist() == [[1, 1, 1, 0], [1, 1, 1, 1]]
+
+
+def test_numbers_reach_batches(tmp_path, words):
+    splits = tokenised(tmp_path / "numbers", words, PAIRS, [2.5, 0.0])
+    batch = RegressionCollator(0)(TokenDataset(splits["train"]).__getitems__([0, 1]))
+    assert batch["labels"].tolist() == [2.5, 0.0]
+    assert batch["labels"].dtype == torch.float32
+    assert RegressionCollator(0)(TokenDataset(splits["test"]).__getitems__([0]))["labels"].isnan().all()
+
+
+def test_tokenisers_are_trained_on_both_texts(tmp_path, words):
+    tokenised(tmp_path / "both", words, PAIRS, [1, 0])
+    assert list(StoredTexts([tmp_path / "both" / "train.parquet"])) == ["aa ba ca", "da", "ea", "fa ae"]
+
+
+def test_near_copies_of_pairs_share_both_texts(tmp_path, words):
+    folder = tmp_path / "described"
+    rows = [("aa ba ca da", "ea fa ae be"), ("ab bb cb", "db eb fb")]
+    tokenised(folder, words, rows, [1, 0])
+    crossed = [("aa ba ca da", "x1 x2 x3 x4 x5"), ("ab bb cb", "db eb fb")]
+    test = {"id": ["0", "1"], "text": [a for a, _ in crossed], "text_pair": [b for _, b in crossed]}
+    pq.write_table(pa.table(test | {"label": pa.array([None, None], pa.int64())}), folder / "test.parquet")
+    files = {split: folder / f"{split}.parquet" for split in PARTS}
+    describe_dataset(files, folder / "texts.parquet", TextDescription(labels=["no", "yes"]))
+    found = pd.read_parquet(folder / "texts.parquet").query("split == 'test'")
+    assert found["near_copy"].tolist() == [False, True]
+    assert found["label"].isna().all()

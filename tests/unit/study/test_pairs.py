@@ -1,0 +1,128 @@
+"""What a study cannot do with pairs of texts, numbers and unlabelled test documents is refused before the first job."""
+
+import copy
+
+import pytest
+from studies import RECIPE, SMALL
+
+from lib.core.errors import ConfigError
+from lib.study.configuration import load_study
+
+LOCAL = {"source": "local", "local": {"files": {part: ["x.csv"] for part in ("train", "validation", "test")}}}
+PAIRS = LOCAL | {"text_pair": "other", "labels": ["no", "yes"], "max_tokens": 64, "split": {"published": True}}
+NUMBERS = LOCAL | {"text_pair": "other", "label_range": [0, 5], "max_tokens": 64, "split": {"published": True}}
+UNLABELLED = PAIRS | {"split": {"published": True, "test_labels": False}}
+
+
+def study(dataset, task="sequence_classification", model=None, report=None, **experiment):
+    """Return a study of one model that learns one task of one dataset."""
+    values = copy.deepcopy(SMALL)
+    values["experiment"] |= {
+        "datasets": {"imdb": dataset},
+        "stages": {
+            "finetune": {
+                "task": {"kind": task} if isinstance(task, str) else task,
+                "recipe": RECIPE,
+                "data": {"imdb": {}},
+            }
+        },
+        "models": {"row": model or {"backbone": "encoder", "mechanism": "sdpa"}},
+    }
+    for section, entries in experiment.items():
+        values["experiment"][section] = values["experiment"][section] | entries
+    return load_study([("pairs.yaml", values | {"report": report or {}})])
+
+
+def refused(*arguments, **named):
+    with pytest.raises(ConfigError) as error:
+        study(*arguments, **named)
+    return str(error.value)
+
+
+def test_pairs_are_classified_together_or_separately():
+    (run, *_) = study(PAIRS).runs
+    assert '"labels": ["no", "yes"]' in run.settings
+    assert len(study(PAIRS | {"pairs": "separately"}, "pair_classification").runs) == 2
+    assert len(study(PAIRS, model={"backbone": "tfidf"}).runs) == 2
+
+
+def test_numbers_have_no_labels_in_the_settings_of_a_run():
+    (run, *_) = study(NUMBERS, "regression").runs
+    assert '"labels"' not in run.settings
+
+
+@pytest.mark.parametrize(
+    ("dataset", "task", "said"),
+    [
+        (PAIRS, "pair_classification", "pair_classification reads pairs read separately"),
+        (PAIRS | {"pairs": "separately"}, "sequence_classification", "documents of imdb are pairs read separately"),
+        (NUMBERS, "sequence_classification", "needs labels that are classes, but those of imdb are numbers"),
+        (PAIRS, "regression", "needs labels that are numbers, but those of imdb are classes"),
+        (
+            UNLABELLED,
+            {"kind": "text_to_text", "targets": ["no", "yes"]},
+            "text_to_text scores test documents, but datasets.imdb.split.test_labels is false",
+        ),
+    ],
+)
+def test_a_task_that_does_not_fit_its_dataset_is_refused(dataset, task, said):
+    assert said in refused(dataset, task)
+
+
+def test_a_backbone_that_cannot_tell_two_texts_apart_is_refused():
+    backbones = {"segments": {"kind": "hierarchical", "encoder": "encoder", "segment": 16, "overlap": 4}}
+    model = {"backbone": "segments", "mechanism": "sdpa"}
+    assert "cannot read the pairs of imdb" in refused(PAIRS, model=model, backbones=backbones)
+
+
+def test_tfidf_learns_no_numbers():
+    assert "tfidf cannot do regression" in refused(NUMBERS, "regression", {"backbone": "tfidf"})
+
+
+def test_a_tokeniser_that_puts_nothing_between_the_texts_is_refused():
+    tokenizers = {"wordpiece": {"source": "trained", "vocab_size": 500, "enclose": False}}
+    assert "tokenizers.wordpiece.enclose" in refused(PAIRS, tokenizers=tokenizers)
+    study(PAIRS | {"pairs": "separately"}, "pair_classification", tokenizers=tokenizers)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "task", "table", "said"),
+    [
+        (UNLABELLED, "sequence_classification", {"stage": "finetune", "columns": ["f1"]}, "f1 is a score on test"),
+        (UNLABELLED, "sequence_classification", {"kind": "significance", "stage": "finetune"}, "on test"),
+        (NUMBERS, "regression", {"stage": "finetune", "columns": ["accuracy"]}, "accuracy is a score of classes"),
+        (
+            PAIRS,
+            "sequence_classification",
+            {"stage": "finetune", "columns": ["pearson"]},
+            "pearson is a score of numbers",
+        ),
+        (NUMBERS, "regression", {"kind": "significance", "stage": "finetune"}, "predicts numbers"),
+        (NUMBERS, "regression", {"kind": "answer", "stage": "finetune"}, "predicts numbers"),
+        (
+            NUMBERS,
+            "regression",
+            {"kind": "pareto", "stage": "finetune", "time": ["finetune"]},
+            "f1 is a score of classes",
+        ),
+    ],
+)
+def test_a_table_of_scores_that_there_are_not_is_refused(dataset, task, table, said):
+    assert said in refused(dataset, task, report={"tables": {"shown": table}, "reference": "row"})
+
+
+@pytest.mark.parametrize(
+    ("dataset", "task", "columns"),
+    [
+        (UNLABELLED, "sequence_classification", ["validation_f1", "validation_matthews", "eval_f1_class_yes"]),
+        (NUMBERS, "regression", ["pearson", "validation_spearman", "test_mse", "memory"]),
+        (PAIRS, "sequence_classification", ["matthews", "f1"]),
+    ],
+)
+def test_a_table_of_scores_that_there_are_is_taken(dataset, task, columns):
+    study(dataset, task, report={"tables": {"shown": {"stage": "finetune", "columns": columns}}})
+
+
+def test_an_analysis_of_pairs_is_refused():
+    report = {"analyses": {"seen": {"kind": "heads", "stage": "finetune"}}}
+    assert "no analysis reads" in refused(PAIRS, report=report)
