@@ -245,8 +245,8 @@ def _pairs_fit(graph: Graph) -> Iterator[str]:
         backbone = graph.backbone_at(model, stage, entry)
         if not backbone.takes_pairs:
             yield (
-                f"models.{model}: its backbone of kind {backbone.kind} cannot read the pairs of {entry}. Let it skip the "
-                "stage, or choose another backbone"
+                f"models.{model}: its backbone of kind {backbone.kind} cannot read the pairs of {entry}. Let it skip "
+                "the stage, or choose another backbone"
             )
         elif graph.reads_tokens(model, stage, entry):
             tokenizer = graph.tokenizer_of(model, entry)
