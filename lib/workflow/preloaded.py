@@ -76,8 +76,8 @@ class Call:
     def run(self) -> NoReturn:
         """Run the program in this process, as its only one, and end it.
 
-        The interpreter does not take apart what the server imported: it would first copy all of that, 0.5 s a program.
-        A program that fails, or whose streams are closed, ends as usual.
+        The interpreter does not take apart what the server imported: it would first copy all of that, which takes a
+        quarter to half a second of CPU time. A program that fails, or whose streams are closed, ends as usual.
         """
         os.chdir(self.folder)
         os.environ.clear()
