@@ -72,15 +72,12 @@ class Project:
             "OMP_NUM_THREADS": "1",
         }
 
-    def snakemake(self, *arguments, check=True, forked=True):
-        """Run snakemake and return the finished process, its two streams in one.
+    def snakemake(self, *arguments, check=True):
+        """Run snakemake, as a fork, and return the finished process, its two streams in one.
 
-        It is a fork, unless a test needs it as a user starts it. Where it may run jobs, their programs share a process,
-        as `scripts/preloaded.py` lets them.
+        Where it may run jobs, their programs share a process, as `scripts/preloaded.py` lets them.
         """
-        if not forked:
-            command, environment = ["snakemake", *map(str, arguments)], self.environment
-        elif "--cores" in arguments:
+        if "--cores" in arguments:
             command = [sys.executable, "scripts/preloaded.py", "snakemake", *map(str, arguments)]
             command, environment = ready(command, self.environment, TRAINING)
         else:

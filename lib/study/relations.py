@@ -557,11 +557,14 @@ def _texts_are_cut_as_said(graph: Graph) -> Iterator[str]:
 
 def _sentinels_suffice(graph: Graph) -> Iterator[str]:
     for model, stage, entry in graph.places:
-        name, tokens = graph.tokenizer_of(model, entry), graph.max_tokens(model, entry)
+        tokens = graph.max_tokens(model, entry)
+        needed = max((work.task.sentinels(tokens) for work in _searched(graph, model, stage, entry)), default=0)
+        if not needed:
+            continue  # a study of baselines has no tokeniser at all
+        name = graph.tokenizer_of(model, entry)
         tokenizer = graph.experiment.tokenizers[name]
         if tokenizer.algorithm == "published" and not tokenizer.sentinels:
             continue  # it may have some of its own, which only its files tell
-        needed = max((work.task.sentinels(tokens) for work in _searched(graph, model, stage, entry)), default=0)
         if tokenizer.sentinels < needed:
             yield (
                 f"tokenizers.{name}.sentinels: {tokenizer.sentinels} are too few for {model} at {stage} on {entry}, "

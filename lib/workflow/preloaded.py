@@ -9,6 +9,7 @@ A command that the server cannot run takes this module's place, as if it had bee
 Without it the demo takes about 2.3 times the CPU time, since most of a small job is the import of its libraries.
 """
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -25,7 +26,7 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import BinaryIO
+from typing import BinaryIO, NoReturn
 
 from lib.core.errors import ProjectError
 
@@ -72,15 +73,31 @@ class Call:
                 return f"{name} is {self.environment.get(name)} here, {os.environ.get(name)} there"
         return None
 
-    def run(self) -> None:
-        """Run the program in this process, as its only one."""
+    def run(self) -> NoReturn:
+        """Run the program in this process, as its only one, and end it.
+
+        The interpreter does not take apart what the server imported: it would first copy all of that, which takes a
+        quarter to half a second of CPU time. A program that fails, or whose streams are closed, ends as usual.
+        """
         os.chdir(self.folder)
         os.environ.clear()
         os.environ.update(self.environment)
         del os.environ[SOCKET]
         sys.argv[:] = self.arguments
         sys.path[0] = os.path.dirname(os.path.abspath(self.arguments[0]))
-        runpy.run_path(self.arguments[0], run_name="__main__")
+        status = None
+        try:
+            runpy.run_path(self.arguments[0], run_name="__main__")
+        except SystemExit as end:
+            status = end.code
+        if isinstance(status, int | None):
+            threading._shutdown()  # type: ignore[attr-defined]  # waits for threads, as `multiprocessing` does
+            atexit._run_exitfuncs()
+            with contextlib.suppress(OSError, ValueError):
+                sys.stdout.flush()
+                sys.stderr.flush()
+                os._exit(status or 0)
+        sys.exit(status)
 
 
 def through_server(command: Sequence[str]) -> list[str]:

@@ -5,12 +5,12 @@ What may differ between them is read from their declarations (`lib.attention.par
 
 import importlib
 import math
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from encoder_cases import fresh_python
 from mechanism_cases import (
     BIASED,
     EXAMPLES,
@@ -214,8 +214,7 @@ for name, (values, state, tensors, output) in torch.load({str(tmp_path / "saved.
         torch.testing.assert_close(mechanism(*tensors), output, atol=1e-6, rtol=1e-6)
         mechanism.load_state_dict(state)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    fresh_python(program)
 
 
 @every_mechanism

@@ -1,9 +1,13 @@
 """Small models and batches that the encoder's tests share."""
 
+import os
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import torch
+from ready import TRAINING, ready
 
 from lib.backbones.encoder import EncoderForMaskedLM
 from lib.backbones.encoder.configuration import EncoderConfig
@@ -67,10 +71,20 @@ def labelled(model, *lengths):
     return {"input_ids": input_ids, "attention_mask": attention_mask, "labels": labels}
 
 
-def fresh_python(program, *arguments):
-    """Run `program` in a new process and return what it printed."""
-    done = subprocess.run(
-        [sys.executable, "-c", program, *map(str, arguments)], capture_output=True, text=True, timeout=600
-    )
+def fresh_python(program, *arguments, bare=False):
+    """Run `program` in a process that has not imported the project, and return what it printed.
+
+    Args:
+        program: its text.
+        arguments: its arguments.
+        bare: in an interpreter that has imported nothing, for a program to which the order of imports matters.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "program.py"
+        file.write_text(program)
+        command, environment = [sys.executable, str(file), *map(str, arguments)], os.environ.copy()
+        if not bare:
+            command, environment = ready(command, environment, TRAINING)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -61,6 +61,8 @@ SMALL: dict[str, Any] = {
 """Three stages, four models, one corpus and two datasets: the shape of the grid."""
 
 UNUSED = ("lsh-h2-c128", "lsh-h4-c64", "lsh-h4-c128", "favor-m128", "favor-m256", "favor-m512")
+# Figures of a kind that another one is of.
+ALIKE = ("cost_tapt", "cost_finetune", "loss_tapt", "loss_finetune", "loss_pretrain_time")
 MINIATURE: dict[str, Any] = {
     "extends": "config/demo.yaml",
     "experiment": {
@@ -87,8 +89,9 @@ MINIATURE: dict[str, Any] = {
             "finetune": {"data": {"imdb": {"recipe": {"epochs": 2}}}},
         },
     },
+    "report": {"figures": dict.fromkeys(ALIKE)},
 }
-"""As small as a workflow can be and still go through every rule: one dataset, one mechanism of each kind."""
+"""As small as a workflow can be and still go through every kind of rule: one dataset, one mechanism of each kind."""
 
 Change = tuple[str, Any]
 """A place (names separated by `/`, since names may hold dots) and its new value; `DELETE` takes the key away."""

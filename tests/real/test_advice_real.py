@@ -18,7 +18,7 @@ def advice(repository, shared, monkeypatch, file, *arguments):
     out = file.with_suffix(".yaml")
     vocabulary = shared / "data/vocab/bert-base-uncased/vocab.txt"
     given = ["--texts", file, "--study", repository / "config/config.yaml", "--vocabulary", vocabulary, "--out", out]
-    runpy.run_path(str(PROGRAM))["main"]([*map(str, given), "--device", "cpu", "--seconds", "60", *arguments])
+    runpy.run_path(str(PROGRAM))["main"]([*map(str, given), "--device", "cpu", "--seconds", "20", *arguments])
     return printed[0], yaml.safe_load(out.read_text())
 
 

@@ -46,11 +46,16 @@ def snakemake(folder, *arguments, **environment):
     )
 
 
+def one_seed(settings):
+    """Return the settings of a study with the first of its seeds alone."""
+    return settings | {"experiment": settings["experiment"] | {"seeds": [1]}}
+
+
 @pytest.fixture(scope="module")
 def published(copy_of_repository, alone):
     """A copy that is a repository of one commit."""
     project = copy_of_repository("published")
-    project.configure(alone, "alone.yaml")
+    project.configure(one_seed(alone), "alone.yaml")
     identity = ("-c", "user.name=test", "-c", "user.email=test@example.org")
     for arguments in (("init", "-q"), ("add", "-A"), (*identity, "commit", "-qm", "all")):
         subprocess.run(["git", *arguments], cwd=project.folder, check=True)
@@ -83,7 +88,7 @@ def test_a_workflow_uses_this_one_as_a_module_beside_rules_of_its_own(published,
     as_module(
         repr(str(published.folder / "workflow/Snakefile")),
         tmp_path / "outer",
-        {"extends": str(published.folder / "alone.yaml"), "experiment": {"seeds": [1]}},
+        {"extends": str(published.folder / "alone.yaml")},
     )
     found = snakemake(tmp_path / "outer")
     assert found.returncode == 0, found.stdout
@@ -106,7 +111,7 @@ def test_a_workflow_is_deployed_from_its_repository(published, tmp_path, alone):
     as_module(
         f'github("someone/grid", path="workflow/Snakefile", commit="{commit.stdout.strip()}")',
         tmp_path / "outer",
-        alone,
+        one_seed(alone),
     )
     (tmp_path / "gitconfig").write_text(
         f'[url "file://{published.folder}"]\n    insteadOf = https://github.com/someone/grid\n'

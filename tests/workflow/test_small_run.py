@@ -208,7 +208,7 @@ def test_a_foreign_damage_stops_the_job_and_leaves_no_half_result(finished, edit
         assert not (run / "run.json").exists()
     finally:
         data.write_bytes(content)
-        finished.snakemake("--cores", 2, "--configfile", CONFIG)
+        finished.snakemake("--cores", 1, "--configfile", CONFIG, "--", target)
 
 
 def test_two_snakemakes_on_one_folder_end_in_one_right_result(finished):
@@ -224,10 +224,10 @@ def test_two_snakemakes_on_one_folder_end_in_one_right_result(finished):
         time.sleep(0.02)
     os.kill(begun[0].process, signal.SIGSTOP)
     try:
-        refused = finished.snakemake(*configured, check=False, forked=False)
+        refused = finished.snakemake(*configured, check=False)
         assert refused.returncode
         assert "Directory cannot be locked" in refused.stdout
-        finished.snakemake("--nolock", "--rerun-incomplete", *configured, forked=False)
+        finished.snakemake("--nolock", "--rerun-incomplete", *configured)
         record = finished.folder / target
         model = record.parent / "model" / "model.safetensors"
         found = model.read_bytes()
@@ -235,9 +235,7 @@ def test_two_snakemakes_on_one_folder_end_in_one_right_result(finished):
         os.kill(begun[0].process, signal.SIGCONT)
     assert first.wait(60), "its job has been taken over"
     assert not record.exists(), "its Snakemake removes what the rule makes, as of any job that failed"
-    finished.snakemake(
-        "--rerun-incomplete", *configured, forked=False
-    )  # undisturbed: the working folder was swept before
+    finished.snakemake("--rerun-incomplete", *configured)  # undisturbed: the working folder was swept before
     assert model.read_bytes() == found
 
 

@@ -1,10 +1,9 @@
 import math
-import subprocess
-import sys
 from itertools import pairwise
 
 import pytest
 import torch
+from encoder_cases import fresh_python
 from pydantic import ValidationError
 
 from lib.attention.approximation_error import relative_error
@@ -263,8 +262,7 @@ assert not torch.allclose(mechanism(value, value, value), output)
 mechanism.load_state_dict(state)
 torch.testing.assert_close(mechanism(value, value, value), output)
 """
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    fresh_python(program)
 
 
 def test_stabilised_attention_is_an_average_of_the_values():

@@ -1,4 +1,7 @@
-"""Triton kernels become machine code of GPUs, on a machine without one."""
+"""Triton kernels become machine code of GPUs, on a machine without one.
+
+For Hopper, where less may spill; the same for Ampere, and for wide heads, is among the slow tests.
+"""
 
 import json
 import os
@@ -31,21 +34,24 @@ def program(*arguments, **environment):
     return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
 
 
-def test_every_kernel_compiles_and_fits(tmp_path):
+@pytest.mark.parametrize(
+    ("architecture", "spilled"),
+    [(90, 64), pytest.param(80, 320, marks=pytest.mark.slow)],  # 320: the gradients of LSH with dropout
+)
+def test_every_kernel_compiles_and_fits(architecture, spilled, tmp_path):
     """On Hopper hardly anything spills, and two programs at least share the memory of a processor."""
     pytest.importorskip("triton", reason="without triton: make .venv/.kernels")
-    done = program("--length", "300", "--dropout", "0.1", "--out", str(tmp_path / "table.csv"))
+    sizes = ("--length", "300", "--dropout", "0.1", "--architectures", str(architecture))
+    done = program(*sizes, "--out", str(tmp_path / "table.csv"))
     assert done.returncode == 0, done.stderr
     table = pd.read_csv(tmp_path / "table.csv")
     assert set(table["mechanism"]) == {"lsh-h2-c64", "favor-m64"}
-    assert set(table["architecture"]) == {80, 90}
+    assert set(table["architecture"]) == {architecture}
     both = table.groupby("mechanism")["kernel"].agg(set)
     assert {"_hash", "_forward", "_backward"} <= both["lsh-h2-c64"]
     assert {"_summarise_kernel", "_attend_kernel", "_key_gradients_kernel"} <= both["favor-m64"]
     assert table["registers"].between(16, 255).all()
-    spilled = table.groupby("architecture")["spilled_bytes"].max()
-    assert spilled[90] <= 64
-    assert spilled[80] <= 320  # the gradients of LSH with dropout
+    assert table["spilled_bytes"].max() <= spilled
     assert table["shared_kib"].max() <= 80
 
 

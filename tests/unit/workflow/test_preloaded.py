@@ -15,7 +15,7 @@ from lib.workflow.preloaded import SOCKET, THREADS, _pass_signals
 
 ROOT = Path(__file__).resolve().parents[3]
 PROGRAM = """
-import os, sys, time
+import atexit, os, sys, threading, time
 from pathlib import Path
 from lib.core import program
 from lib.core.errors import ProjectError
@@ -28,6 +28,12 @@ def main(argv=None):
             print("to the error stream", file=sys.stderr)
         case ["exit", status]:
             sys.exit(int(status))
+        case ["linger"]:
+            atexit.register(print, "last", end="")
+            threading.Thread(target=lambda: (time.sleep(0.2), print("later", end=" "))).start()
+            print("first", end=" ")
+        case ["say"]:
+            sys.exit("no such thing")
         case ["fail"]:
             raise RuntimeError("a bug")
         case ["refuse"]:
@@ -133,12 +139,13 @@ def test_a_program_has_its_streams_folder_and_environment(programs, tmp_path):
     assert tellings[0][1] != tellings[1][1]
 
 
-@pytest.mark.parametrize("arguments", [["exit", 0], ["exit", 7], ["fail"], ["refuse"], ["die"]])
+@pytest.mark.parametrize("arguments", [["exit", 0], ["exit", 7], ["linger"], ["say"], ["fail"], ["refuse"], ["die"]])
 def test_a_program_ends_as_it_would_by_itself(alone, arguments):
-    status, _, errors = alone.run(*arguments)
+    status, output, errors = alone.run(*arguments)
     server = alone.start_server()
-    served_status, _, served_errors = alone.run(*arguments)
+    served_status, served_output, served_errors = alone.run(*arguments)
     server.communicate()
+    assert served_output == output == ("first later last" if arguments == ["linger"] else "")
     assert served_status == (status if status >= 0 else 128 - status)
     assert errors.splitlines()[-1:] == served_errors.splitlines()[-1:] or "mend this" in served_errors
     if arguments == ["fail"]:

@@ -135,7 +135,7 @@ def test_pipeline_after_import_lib(tmp_path, imports):
     folder = tmp_path / "model"
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    results = json.loads(fresh_python(PIPELINE.format(imports=imports), folder))
+    results = json.loads(fresh_python(PIPELINE.format(imports=imports), folder, bare=True))
     inputs = tokenizer(["a good film", "a bad one"], return_tensors="pt", padding=True)
     expected = model(**inputs).logits.softmax(-1).max(-1)
     assert [result["label"] for result in results] == [model.config.id2label[i] for i in expected.indices.tolist()]
@@ -153,7 +153,7 @@ def test_pipeline_after_import_lib(tmp_path, imports):
     ],
 )
 def test_imports(imports):
-    fresh_python(f"import sys\n{imports}")
+    fresh_python(f"import sys\n{imports}", bare=True)
 
 
 def test_public_names_are_found_on_demand():
