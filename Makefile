@@ -18,7 +18,7 @@ DEMO := --configfile $(STUDY_FILE) --cores $(CORES) --workflow-profile none --re
 # What asks about results needs an environment, and never brings one up to date: results know their versions.
 THERE := $(if $(wildcard .venv/.done),,setup)
 
-.PHONY: help setup demo demo-full report why accept status watch verify archive docs bench bench-page bench-gpu test test-slurm test-slow lint format \
+.PHONY: help setup demo demo-full report why accept status watch verify archive docs bench bench-page bench-gpu test test-studies test-slurm test-slow lint format \
 	clean
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -110,6 +110,9 @@ bench-gpu: ## Measure on a GPU: attention, training, the hours of the grid (no .
 # tests/conftest.py, since xdist would begin with the files that have most tests, and end with those that take minutes.
 test: setup ## Run the tests (23 minutes on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadscope --no-loadscope-reorder
+
+test-studies: setup ## Run whole studies from their texts to their tables (about 10 minutes on 2 cores)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m study -n $(CORES) --dist loadscope --no-loadscope-reorder
 
 # By itself: it waits for Slurm more than it computes.
 test-slurm: setup ## Run the workflow on a Slurm of two nodes on this machine (9 minutes on 2 busy cores)

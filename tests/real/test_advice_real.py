@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import yaml
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.study]
 PROGRAM = Path(__file__).resolve().parents[2] / "scripts/tools/advise.py"
 
 

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from loopback import COMMIT
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.study]
 REPOSITORY = "sentence-transformers/all-MiniLM-L6-v2"
 STUDY = f"""
 experiment:

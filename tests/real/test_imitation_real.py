@@ -5,7 +5,7 @@ import pytest
 
 from lib.core.record import read_record
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.study]
 RECIPE = {"epochs": 4, "steps": 9, "evaluate_every": 3, "learning_rate": 2e-4, "min_lr_ratio": 0.1, "batch_size": 8}
 
 

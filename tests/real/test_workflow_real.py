@@ -5,7 +5,7 @@ import json
 import pandas as pd
 import pytest
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.study]
 
 MODELS = ["sdpa", "lsh-h2-c64", "favor-m64"]
 

@@ -9,6 +9,8 @@ from lib.advice.studies import OwnStudy
 from lib.measure.study_steps import find_stages
 from lib.study.configuration import load_study, read_layers
 
+pytestmark = pytest.mark.study
+
 
 @pytest.fixture(scope="module")
 def project(copy_of_repository):

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.study
+
 CONFIG, STUDY = "config.test.yaml", "results/demo/study.yaml"
 KEPT = {"token_lengths", "approximation", "attention_patterns"}
 """Results that need texts or models, which the archive has as they are."""

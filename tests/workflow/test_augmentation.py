@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from wordnets import WORDS, write_wordnet
 
+pytestmark = pytest.mark.study
+
 FILM = {"adj": [["wonderful", "marvelous"], ["brilliant", "bright"], ["charming", "sweet"], ["moving", "touching"]]}
 
 

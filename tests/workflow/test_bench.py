@@ -11,6 +11,8 @@ import yaml
 from cost_tables import markdown_tables
 from ready import TRAINING, ready
 
+pytestmark = pytest.mark.study
+
 MECHANISMS = {
     "sdpa": {"kind": "sdpa"},
     "lsh-h1-c16": {"kind": "lsh", "num_hashes": 1, "chunk_size": 16},

@@ -8,6 +8,8 @@ import sys
 import pytest
 import yaml
 
+pytestmark = pytest.mark.study
+
 RECORD = "results/alone/runs/score/words/imdb/seed-1/run.json"
 TABLE = "results/alone/tables/scores.csv"
 AS_MODULE = """

@@ -7,6 +7,8 @@ import pytest
 
 from lib.core.record import read_record
 
+pytestmark = pytest.mark.study
+
 RECIPE = {"epochs": 6, "learning_rate": 3e-3, "min_lr_ratio": 0.5, "batch_size": 16}
 TEXTS = {
     "source": "generated",

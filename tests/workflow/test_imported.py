@@ -5,8 +5,11 @@ import sys
 from pathlib import Path
 
 import pandas as pd
+import pytest
 
 from lib.study.configuration import load_study, read_layers
+
+pytestmark = pytest.mark.study
 
 ROOT = Path(__file__).resolve().parents[2]
 REPORT = load_study(read_layers([ROOT / "config/imported.yaml"])).report

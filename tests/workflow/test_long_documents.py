@@ -11,6 +11,8 @@ from transformers import BertConfig, BertModel
 from lib.core.record import read_record
 from lib.data.tokenizer import TextTokenizer
 
+pytestmark = pytest.mark.study
+
 WORDS = [f"{first}{vowel}{last}" for first in "bdgklm" for vowel in "aeiou" for last in "nrst"]
 LONG, READ = 48, 16
 SIZES = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}

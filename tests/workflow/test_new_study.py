@@ -10,6 +10,8 @@ from safetensors.torch import load_file
 
 from lib.core.record import read_record
 
+pytestmark = pytest.mark.study
+
 COLOURS = ["red", "green", "blue"]
 WORDS = [f"{first}{vowel}{last}" for first in "bdgklm" for vowel in "aeiou" for last in "nrst"]
 

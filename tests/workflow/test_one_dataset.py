@@ -2,7 +2,10 @@
 
 import json
 
+import pytest
 from safetensors.torch import load_file
+
+pytestmark = pytest.mark.study
 
 DATASET = {
     "source": "generated",

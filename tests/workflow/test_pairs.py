@@ -8,6 +8,8 @@ import pytest
 
 from lib.core.record import read_record
 
+pytestmark = pytest.mark.study
+
 WORDS = [f"{first}{vowel}{last}" for first in "bdgkl" for vowel in "aeiou" for last in "nrst"]
 KINDS = ["agrees", "differs"]
 CLAIMS = {"stage": "judge", "datasets": ["claims"]}

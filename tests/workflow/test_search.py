@@ -9,6 +9,8 @@ from studies import searching
 
 from lib.core.record import read_record
 
+pytestmark = pytest.mark.study
+
 # No adaptation, and settings of which one learns and the others cannot.
 STUDY = searching(
     {

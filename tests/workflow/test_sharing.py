@@ -8,6 +8,8 @@ from transformers import AutoModelForSequenceClassification
 
 from lib.core.record import read_record
 
+pytestmark = pytest.mark.study
+
 RUN = "finetune/{model}/imdb/seed-420"
 
 

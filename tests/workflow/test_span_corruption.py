@@ -8,6 +8,8 @@ import yaml
 
 from lib.core.record import read_record
 
+pytestmark = pytest.mark.study
+
 SMALLER = {
     "experiment": {
         "datasets": {"senses": {"generated": {"documents": 300, "options": {"validation": 40, "test": 40}}}},

@@ -8,6 +8,8 @@ import pytest
 from lib.core.record import read_record
 from lib.data.generated.hate_templates import FUNCTIONS
 
+pytestmark = pytest.mark.study
+
 LABELS = ["non-hateful", "hateful"]
 WORDS = [f"{first}{vowel}{last}" for first in "bdgklm" for vowel in "aeiou" for last in "nrst"]
 

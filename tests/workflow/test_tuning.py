@@ -9,6 +9,8 @@ from studies import searching
 
 from lib.core.record import read_record
 
+pytestmark = pytest.mark.study
+
 STUDY = searching(
     {
         "tune": {

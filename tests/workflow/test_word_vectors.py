@@ -5,6 +5,8 @@ import pytest
 
 from lib.core.record import digest_of, read_record
 
+pytestmark = pytest.mark.study
+
 GLOVE = "brilliant 1 0\nterrible 0 1\nfilm 1 1\n"
 
 

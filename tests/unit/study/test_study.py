@@ -190,7 +190,7 @@ BAD = {
     ),
     "unknown task": (
         [("experiment/stages/tapt/task/kind", "nsp")],
-        "stages.tapt.task: .*'nsp' is not a known task.*masked_lm, sequence_classification, span_detection, text_to_",
+        "stages.tapt.task: .*'nsp' is not a known task.*masked_lm, pair_classification, regression, sequence_",
     ),
     "a mechanism without a kind": (
         [("experiment/mechanisms/sdpa", {"use_native_sdpa": True})],
@@ -243,7 +243,10 @@ BAD = {
         r"datasets.imdb.remove: '\(' is not a regular expression",
     ),
     "a repeated label": ([("experiment/datasets/imdb/labels", ["a", "a"])], "datasets.imdb.labels.*repeat a name"),
-    "one label": ([("experiment/datasets/imdb/labels", ["a"])], "datasets.imdb.labels.*at least 2"),
+    "one label": (
+        [("experiment/datasets/imdb/labels", ["a"])],
+        r"datasets.imdb: labels = \['a'\]; expected the names of two classes at least",
+    ),
     "one numbered label": (
         [("experiment/datasets/imdb/labels", {"prefix": "v", "count": 1})],
         "datasets.imdb.labels.*greater than or equal to 2",

@@ -259,8 +259,10 @@ def test_refusals():
         build(EncoderForSequenceClassification, classifier_pooling="median")
     with pytest.raises(ConfigError, match=r"classifier_head = 'gpt'.*bert, roberta, none"):
         build(EncoderForSequenceClassification, classifier_head="gpt")
-    with pytest.raises(ConfigError, match="problem_type = 'regression'"):
-        build(EncoderForSequenceClassification, problem_type="regression", num_labels=1)
+    with pytest.raises(ConfigError, match="problem_type = 'multi_label_classification'"):
+        build(EncoderForSequenceClassification, problem_type="multi_label_classification")
+    with pytest.raises(ConfigError, match=r"num_labels = 2, but regression gives one number"):
+        build(EncoderForSequenceClassification, problem_type="regression", num_labels=2)
 
 
 def test_word_embeddings_can_grow():
