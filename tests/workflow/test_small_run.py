@@ -219,7 +219,9 @@ def test_two_snakemakes_on_one_folder_end_in_one_right_result(finished):
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     first = subprocess.Popen(["snakemake", *configured], cwd=finished.folder, env=finished.environment, **quiet)
     work = finished.results / "work"
-    while not (begun := [beat for path in work.glob("pretrain-*-seed-7-*/*") if (beat := read_heartbeat(path)) and beat.step]):
+    while not (
+        begun := [beat for path in work.glob("pretrain-*-seed-7-*/*") if (beat := read_heartbeat(path)) and beat.step]
+    ):
         assert first.poll() is None
         time.sleep(0.02)
     os.kill(begun[0].process, signal.SIGSTOP)
