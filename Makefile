@@ -108,7 +108,7 @@ bench-gpu: ## Measure on a GPU: attention, training, the hours of the grid (no .
 
 # One thread per process: small tensors gain nothing from more, and the tests run side by side. In the order of
 # tests/conftest.py, since xdist would begin with the files that have most tests, and end with those that take minutes.
-test: setup ## Run the tests (9 minutes on 2 cores)
+test: setup ## Run the tests (about 10 minutes on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadscope --no-loadscope-reorder
 
 test-studies: setup ## Run whole studies from their texts to their tables (6 minutes on 2 cores)
