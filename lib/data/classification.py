@@ -5,7 +5,7 @@ Shapes: B batch, N tokens, M tokens of second texts, C classes.
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -21,6 +21,10 @@ class ClassificationCollator:
         pad_token_id: id of the padding.
     """
 
+    unlabelled: ClassVar[float] = IGNORED
+    """Label of an example that has none."""
+    label_type: ClassVar[torch.dtype] = torch.long
+
     def __init__(self, pad_token_id: int) -> None:
         self._pad_token_id = pad_token_id
 
@@ -31,8 +35,8 @@ class ClassificationCollator:
             DataError: an example has no token.
         """
         batch = pad_examples(examples, self._pad_token_id)
-        labels = [IGNORED if example["label"] is None else example["label"] for example in examples]
-        batch["labels"] = torch.tensor(labels, dtype=torch.long)
+        labels = [self.unlabelled if example["label"] is None else example["label"] for example in examples]
+        batch["labels"] = torch.tensor(labels, dtype=self.label_type)
         return batch
 
 
@@ -51,26 +55,11 @@ class PairCollator(ClassificationCollator):
         return super().__call__(examples) | named
 
 
-class RegressionCollator:
-    """Makes batches of documents whose labels are numbers, as long as their longest example.
+class RegressionCollator(ClassificationCollator):
+    """Makes batches of documents whose labels are numbers, in float, NaN = none; else as `ClassificationCollator`."""
 
-    Args:
-        pad_token_id: id of the padding.
-    """
-
-    def __init__(self, pad_token_id: int) -> None:
-        self._pad_token_id = pad_token_id
-
-    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
-        """Return input_ids [B, N], attention_mask [B, N], float labels [B] (NaN = none); of pairs token_type_ids.
-
-        Raises:
-            DataError: an example has no token.
-        """
-        batch = pad_examples(examples, self._pad_token_id)
-        labels = [math.nan if example["label"] is None else example["label"] for example in examples]
-        batch["labels"] = torch.tensor(labels, dtype=torch.float32)
-        return batch
+    unlabelled: ClassVar[float] = math.nan
+    label_type: ClassVar[torch.dtype] = torch.float32
 
 
 class TaughtCollator(ClassificationCollator):
