@@ -49,7 +49,7 @@ def read_sample(
     """Return a sample of the documents in `files`, which are read once and never held in memory as a whole.
 
     Args:
-        files: in any format of `lib.data.readers`.
+        files: in any format of `lib.data.formats`.
         column: of the text.
         size: documents to draw, at most.
         label: column of the label, which is then checked; None = there is none.

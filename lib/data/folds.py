@@ -6,7 +6,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from lib.core.errors import DataError
-from lib.data.sections import Folds
+from lib.data.sections.preparation import Folds
 
 SPLITS: tuple[Literal["train", "validation", "test"], ...] = ("train", "validation", "test")
 

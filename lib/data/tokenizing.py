@@ -25,7 +25,8 @@ from lib.core.errors import DataError
 from lib.core.files import atomic_path, write_json
 from lib.data.cutting import encode_cut, encode_cut_words
 from lib.data.labels import IGNORED
-from lib.data.sections import Slice, Tokenizer
+from lib.data.sections.corpus import Slice
+from lib.data.sections.tokenizer import Tokenizer
 from lib.data.spans import marked, token_labels
 from lib.data.tokenizer import TextTokenizer, save_byte_tokenizer
 

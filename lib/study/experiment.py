@@ -9,7 +9,9 @@ from lib.attention.parameters import AnyMechanism
 from lib.backbones.parameters import AnyBackbone, Precision
 from lib.core.sections import Name, Section, Seeds, without_null
 from lib.core.weights import ForeignStart
-from lib.data.sections import Corpus, Dataset, Tokenizer
+from lib.data.sections.corpus import Corpus
+from lib.data.sections.dataset import Dataset
+from lib.data.sections.tokenizer import Tokenizer
 from lib.study.published import with_encoders, with_published
 from lib.study.stages import Model, Stage
 from lib.word_vectors.settings import WordVectors

@@ -4,7 +4,8 @@ import functools
 import json
 
 from lib.backbones.parameters import BackboneParameters
-from lib.data.sections import Corpus, Dataset
+from lib.data.sections.corpus import Corpus
+from lib.data.sections.dataset import Dataset
 from lib.study.experiment import Experiment
 from lib.study.stages import Work
 

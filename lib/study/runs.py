@@ -9,7 +9,8 @@ from lib.backbones.parameters import BackboneParameters
 from lib.core.identity import RunId
 from lib.core.search_space import Setting, variant_name
 from lib.core.weights import ForeignStart, WordVectorsStart
-from lib.data.sections import Corpus, Dataset
+from lib.data.sections.corpus import Corpus
+from lib.data.sections.dataset import Dataset
 from lib.study.graph import Graph
 from lib.study.stages import Work
 from lib.study.tuning import Tuning

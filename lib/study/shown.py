@@ -10,7 +10,7 @@ from lib.backbones.state_size import says_state_size
 from lib.results.parameters import ResultParameters
 from lib.results.quantities import OF_NUMBERS, quantity
 from lib.study.graph import Graph
-from lib.study.relations import SEARCHED
+from lib.study.relations.searches import SEARCHED
 from lib.study.report import Report
 
 

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, ValidationError
 from lib.core.search_space import Setting, VariedSetting, laid_over, short_name, spelled, variant_name
 from lib.core.sections import Name, Section, Seeds, check, sentences
 from lib.core.weights import ForeignStart, WordVectorsStart
-from lib.data.sections import MaxTokens
+from lib.data.sections.texts import MaxTokens
 from lib.study.geometry import Geometry
 from lib.study.recipe import Recipe
 from lib.study.tuning import Tuning

@@ -9,7 +9,7 @@ from pydantic import BeforeValidator, SerializeAsAny
 
 from lib.backbones.parameters import BACKBONES, Ability, BackboneParameters
 from lib.core.kinds import Axis, KindParameters
-from lib.data.sections import Texts
+from lib.data.sections.texts import Texts
 
 
 class TaskParameters(KindParameters):

@@ -38,7 +38,7 @@ def predict(
 
     Args:
         model: model folder of a fine-tuning run.
-        source: documents, in any format of `lib.data.readers`; a text file holds one a line.
+        source: documents, in any format of `lib.data.formats`; a text file holds one a line.
         target: CSV to appear, with `id`, `label` and a column for each class, in the order of `source`.
         column: column of the text, where the format has columns.
         max_tokens: tokens that a document is cut to; None = as in the model's own run.

@@ -20,7 +20,7 @@ from lib.backbones.parameters import BACKBONES
 from lib.core.files import write_text
 from lib.core.kinds import Axis, KindParameters
 from lib.data.generators import GeneratorOptions, generators, options_class
-from lib.data.sections import GeneratedSource
+from lib.data.sections.sources import GeneratedSource
 from lib.results.parameters import FIGURES, TABLES
 from lib.study.configuration import EXTENDS
 from lib.study.experiment import Experiment

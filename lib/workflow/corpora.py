@@ -11,7 +11,8 @@ from urllib.parse import urlparse
 from lib.core.errors import DataError
 from lib.core.inputs import resolve_paths
 from lib.data.generators import PACKAGE, RAW_FILES, group_names, options_class
-from lib.data.sections import Augmentation, GeneratedSource, HubSource, RemoteFile
+from lib.data.sections.augmentation import Augmentation
+from lib.data.sections.sources import GeneratedSource, HubSource, RemoteFile
 from lib.study.graph import Graph
 from lib.study.runs import as_json
 from lib.workflow.digests import code_digest

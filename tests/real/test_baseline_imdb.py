@@ -7,7 +7,7 @@ import pytest
 
 from lib.core.record import RUN, read_record
 from lib.data.labelled import prepare_dataset
-from lib.data.sections import Preparation
+from lib.data.sections.preparation import Preparation
 from lib.results.scope import Scope
 from lib.results.tables import classes
 from lib.study.run import RunSettings

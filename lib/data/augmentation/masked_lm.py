@@ -17,7 +17,7 @@ from transformers import AutoModelForMaskedLM, AutoTokenizer
 from lib.core.errors import ConfigError, DataError, RunError, UnpicklingError
 from lib.data.augmentation.words import WORD, Place, Request, cased, chosen, replaceable, replaced
 from lib.data.masking import TokenMasker
-from lib.data.sections import Augmentation
+from lib.data.sections.augmentation import Augmentation
 
 _WHOLE = re.compile(WORD)
 _BATCH_TOKENS = 4096

@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, PositiveFloat
 
 from lib.core.sections import Fraction, check
-from lib.data.sections import Texts
+from lib.data.sections.texts import Texts
 from lib.tasks.parameters import TaskParameters
 
 

@@ -3,7 +3,7 @@
 from typing import ClassVar, Literal
 
 from lib.backbones.parameters import Ability
-from lib.data.sections import Texts
+from lib.data.sections.texts import Texts
 from lib.tasks.classifier import ClassifierParameters
 
 

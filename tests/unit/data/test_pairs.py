@@ -15,7 +15,8 @@ from lib.data.classification import ClassificationCollator, PairCollator, Regres
 from lib.data.description import describe_dataset
 from lib.data.labelled import prepare_dataset
 from lib.data.readers import read_records
-from lib.data.sections import Dataset, Preparation, TextDescription
+from lib.data.sections.dataset import Dataset, TextDescription
+from lib.data.sections.preparation import Preparation
 from lib.data.tokenizer import TextTokenizer, save_byte_tokenizer
 from lib.data.tokenizing import StoredTexts, tokenize_dataset
 from lib.data.tokens import TokenDataset, has_labels

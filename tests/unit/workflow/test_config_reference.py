@@ -9,7 +9,9 @@ from lib.analysis.parameters import ANALYSES
 from lib.attention.parameters import MECHANISMS
 from lib.backbones.parameters import BACKBONES
 from lib.data.generators import options_class
-from lib.data.sections import Corpus, Dataset, Tokenizer
+from lib.data.sections.corpus import Corpus
+from lib.data.sections.dataset import Dataset
+from lib.data.sections.tokenizer import Tokenizer
 from lib.results.parameters import FIGURES, TABLES
 from lib.study.configuration import load_study, read_layers
 from lib.study.execution import Execution, Training

@@ -10,7 +10,7 @@ from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassifi
 from lib.core.errors import ConfigError, DataError, RunError
 from lib.data.augmentation.masked_lm import Rewriter
 from lib.data.augmentation.words import Request
-from lib.data.sections import Augmentation
+from lib.data.sections.augmentation import Augmentation
 from lib.data.tokenizer import TextTokenizer
 
 TEXTS = ["the dog saw the hound", "a hound saw a dog", "the dogs saw the house", "a house", "unseen words"] * 4

@@ -1,0 +1,1 @@
+"""Settings of the corpora, datasets and tokenisers of a study."""

@@ -1,0 +1,132 @@
+"""Where documents come from: the hub, addresses, files at hand, or a generator."""
+
+import re
+from collections.abc import Iterator
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, PositiveInt, field_validator
+
+from lib.core.inputs import expand_range, is_safe_address
+from lib.core.sections import Repository, Revision, Section, check
+
+Part = Annotated[str, Field(pattern=r"^[a-z_]+$", description="Name of a part as published: train, test, ...")]
+
+
+class HubSource(Section):
+    """Files of a dataset repository on the Hugging Face hub."""
+
+    repository: Repository = Field(description="`owner/name` of the dataset repository.")
+    revision: Revision = Field("main", description="Commit; if `unpinned`, also a tag or branch.")
+    unpinned: bool = Field(False, description="Accept a revision that may change; the download warns once.")
+    files: dict[Part, list[str]] = Field(
+        description="Paths in the repository, by part, in dataset order; `{00000..00040}` stands for a range. Each is "
+        "downloaded: of a corpus, name the first ones only, as many as hold the articles of its slices."
+    )
+
+    @check
+    def _revision_is_pinned(self) -> Iterator[str]:
+        if not self.unpinned and not re.fullmatch("[0-9a-f]{40}", self.revision):
+            yield (
+                f"revision = '{self.revision}' is no commit, so the files may change from one download to the next. "
+                "Give the commit (40 hexadecimal digits), or set unpinned: true"
+            )
+
+    @check
+    def _files_stay_in_their_folder(self) -> Iterator[str]:
+        for path in [path for paths in self.files.values() for path in paths]:
+            if path.startswith("/") or not set(path.split("/")).isdisjoint({"", ".", ".."}):
+                yield f"files: {path!r} is no place inside a repository. Name it as the repository shows it"
+
+    @field_validator("files")
+    @classmethod
+    def _ranges_are_expanded(cls, files: dict[str, list[str]]) -> dict[str, list[str]]:
+        return {
+            part: [path for pattern in patterns for path in expand_range(pattern)] for part, patterns in files.items()
+        }
+
+
+class RemoteFile(Section):
+    """One file behind a URL."""
+
+    url: str = Field(description="https address; the last part of its path is the file's name.")
+    size: PositiveInt | None = Field(None, description="Expected size in bytes.")
+    sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$", description="Expected checksum.")
+    unpinned: bool = Field(False, description="Accept any content that the server sends; the download warns once.")
+
+    @check
+    def _file_has_a_safe_address(self) -> Iterator[str]:
+        if not is_safe_address(self.url):
+            yield f"url: {self.url!r} could be changed on its way. Give an https address, or fetch the file by hand"
+        elif PurePosixPath(urlsplit(self.url).path).name in ("", ".."):
+            yield f"url: {self.url!r} names no file. Expected a name at the end of its path"
+
+    @check
+    def _file_is_pinned(self) -> Iterator[str]:
+        if not self.unpinned and self.sha256 is None:
+            yield f"{self.url} has no sha256, so its content may change. Give it, or set unpinned: true"
+
+
+class UrlSource(Section):
+    """Files behind plain URLs."""
+
+    files: dict[Part, list[RemoteFile]] = Field(description="Files by part, in dataset order.")
+    ground_truth: dict[Part, list[RemoteFile]] = Field(
+        default_factory=dict, description="Ground-truth XML files, by part; only for the Hyperpartisan format."
+    )
+
+
+class LocalSource(Section):
+    """Files of the user's own."""
+
+    files: dict[Part, list[str]] = Field(
+        description="Paths, by part, in dataset order; patterns such as `data/*.jsonl.gz` are expanded and sorted."
+    )
+    ground_truth: dict[Part, list[str]] = Field(
+        default_factory=dict, description="Ground-truth XML files, by part; only for the Hyperpartisan format."
+    )
+
+
+class GeneratedSource(Section):
+    """A corpus made by the project itself."""
+
+    documents: PositiveInt = Field(description="Documents to generate, over all parts.")
+    seed: int = Field(0, description="Seed of the generator.")
+    generator: str | None = Field(
+        None, description="Name of a module of `lib/data/generated`; null = the name of the corpus."
+    )
+    options: dict[str, Any] = Field(default_factory=dict, description="Options of the generator, if it has any.")
+
+
+class Reading(Section):
+    """Where a raw file holds identity and text."""
+
+    text: str = Field("text", description="Column of the text (Parquet, CSV, JSONL).")
+    id: str | None = Field(None, description="Column of the identity; null numbers the documents. XML has its own.")
+
+
+class Documents(Reading):
+    """What corpora and datasets have: a chosen source, and the columns that hold identity and text."""
+
+    source: Literal["hub", "url", "local", "generated"] = Field(
+        description="The section below that provides the raw files; the file may contain the others unused."
+    )
+    hub: HubSource | None = None
+    url: UrlSource | None = None
+    local: LocalSource | None = None
+    generated: GeneratedSource | None = None
+    tokenizer: str | None = Field(
+        None, description="Name of the tokeniser of all models that do not name their own; null = the only one."
+    )
+    license: str | None = Field(None, description="Licence of the texts, for model cards; null = none is named.")
+
+    @check
+    def _source_is_described(self) -> Iterator[str]:
+        if getattr(self, self.source) is None:
+            yield f"source is '{self.source}', but there is no section '{self.source}'. Add it beside it"
+
+    @property
+    def chosen(self) -> HubSource | UrlSource | LocalSource | GeneratedSource:
+        """The section that provides the raw files."""
+        return getattr(self, self.source)

@@ -1,0 +1,118 @@
+"""Whether a teacher can teach, and a model imitate it."""
+
+from collections.abc import Iterator
+
+from pydantic import ValidationError
+
+from lib.core.weights import ForeignStart
+from lib.study.graph import Graph
+from lib.study.relations.works import all_works, searched
+from lib.tasks.parameters import TaskParameters
+
+
+def _teachers_fit(graph: Graph) -> Iterator[str]:
+    for model, stage in graph.passages:
+        for entry, work in graph.works(model, stage).items():
+            teacher = work.task.taught_by()
+            if teacher is not None and (problem := _problem_of_teacher(graph, teacher, stage, entry, work.task.head)):
+                yield f"models.{model}: at {stage} on {entry} its teacher is {problem}"
+
+
+def _problem_of_teacher(graph: Graph, teacher: str, stage: str, entry: str, head: str | None) -> str | None:
+    """Return why a model cannot teach others at a stage, as the end of a sentence; None = it can."""
+    if teacher not in graph.experiment.models:
+        return f"'{teacher}', which is no model. Known: {', '.join(graph.experiment.models)}"
+    if not graph.passes(teacher, stage, entry):
+        return f"{teacher}, which does not pass {stage} there. Name one that does"
+    if search := graph.experiment.stages[stage].search:
+        return f"{teacher}, but {stage} has {search}, and no one model of it. Leave one of them out"
+    work = graph.work(teacher, stage, entry)
+    if not graph.trains(teacher, stage, entry) or (work.task.head or work.task.kind) != head or work.task.taught_by():
+        return f"{teacher}, which trains no {head} by labels alone there. Name a model that does"
+    if lacking := work.lack_of_model:
+        return f"{teacher}, where {stage} {lacking}. Change that"
+    return None
+
+
+def _imitated_models_fit(graph: Graph) -> Iterator[str]:
+    for place, _, work in all_works(graph):
+        for field in ("teacher_backbone", "teacher_weights"):
+            if work.task.imitates() is not None and getattr(work.task, field) is not None:
+                yield f"{place}.task.{field}: follows from the teacher. Leave it out"
+    for name, section in graph.experiment.stages.items():
+        source = section.settings_from or (name if section.tuning else None)
+        if source and any("task.teacher" in settings for settings in graph.experiment.stages[source].tried()):
+            yield f"stages.{source}: searches task.teacher, but {name} needs one teacher for all trials. Name one"
+    for model, stage, entry in graph.places:
+        if graph.trains(model, stage, entry):
+            for work in searched(graph, model, stage, entry):
+                if problem := _problem_of_imitated(graph, model, stage, entry, work.task):
+                    yield f"models.{model}: at {stage} on {entry} its teacher is {problem}"
+
+
+def _problem_of_imitated(graph: Graph, model: str, stage: str, entry: str, task: TaskParameters) -> str | None:
+    """Return why a model cannot learn the states of its teacher, as the end of a sentence; None = it can, or has none.
+
+    The teacher is meant as it is before the stage.
+    """
+    models, teacher = graph.experiment.models, task.imitates()
+    if teacher is None:
+        return None
+    if teacher not in models:
+        return f"'{teacher}', which is no model. Known: {', '.join(models)}"
+    try:
+        other, own = graph.backbone_before(teacher, stage, entry), graph.backbone_at(model, stage, entry)
+    except ValidationError as error:
+        return f"{teacher}, whose backbone is none before {stage}: {error.errors()[0]['msg']}"
+    if not task.trains(other):
+        return f"{teacher}, whose backbone of kind {other.kind} has no states to imitate. Name another model"
+    weights, problem = _weights_before(graph, teacher, stage, entry)
+    if problem:
+        return f"{teacher}, which {problem}"
+    if (own, weights) == (other, _weights_before(graph, model, stage, entry)[0]):
+        what = "itself" if teacher == model else f"{teacher}, the same as itself,"
+        return (
+            f"{what} with the same attention, so there is nothing to learn. Let it skip {stage}, or change its "
+            f"mechanism there (models.{model}.changes.{stage})"
+        )
+    if _differ(other.width(), own.width()):
+        return f"{teacher}, whose states are {other.width()} wide and not {own.width()}. Name a model with as wide ones"
+    if getattr(task, "layers", None) == "all" and _differ(other.blocks(), own.blocks()):
+        return f"{teacher}, which has {other.blocks()} layers and not {own.blocks()}. Set layers: last, or name another"
+    parent = graph.parent_stage(teacher, stage)
+    before = parent and graph.parent_dataset(stage, parent, entry)
+    reads, tokens = graph.tokenizer_of(teacher, before or entry), graph.max_tokens(model, entry)
+    if reads != (named := graph.tokenizer_of(model, entry)):
+        return f"{teacher}, which reads by the tokeniser {reads} and not by {named}. Let both have the same"
+    if (reach := other.longest()) is not None and tokens > reach:
+        return (
+            f"{teacher}, which reads {reach} tokens at most, but {entry} has max_tokens = {tokens}. Lower it, or name "
+            "a teacher that reads as many"
+        )
+    return None
+
+
+def _differ(found: int | None, expected: int | None) -> bool:
+    """Whether two sizes differ; one that is not known yet differs from none."""
+    return None not in (found, expected) and found != expected
+
+
+def _weights_before(graph: Graph, model: str, stage: str, entry: str) -> tuple[object, str | None]:
+    """Return what tells the weights of a model before a stage from others, and why there are none, if so."""
+    parent = graph.parent_stage(model, stage)
+    if parent is None:
+        start = graph.experiment.models[model].start
+        problem = f"has drawn weights before {stage}. Name one that passes an earlier stage, or starts from a model"
+        return start, None if isinstance(start, ForeignStart) else problem
+    before = graph.parent_dataset(stage, parent, entry)
+    if before is None or not graph.passes(model, parent, before):
+        return None, f"has no run of {parent} for {entry}. Name one that has"
+    if lacking := graph.work(model, parent, before).lack_of_model:
+        return None, f"comes from {parent}, which {lacking}. Name another model"
+    return (parent, before, graph.owner(model, parent, before)), None
+
+
+RELATIONS = (
+    _teachers_fit,
+    _imitated_models_fit,
+)
