@@ -1,16 +1,21 @@
-"""Classify the documents of a file with a fine-tuned model."""
+"""Classify the documents of a file, or tell their numbers, with a fine-tuned model."""
 
 import logging
 from pathlib import Path
 
 import pandas as pd
+import transformers
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForSequenceClassification, TextClassificationPipeline, pipeline
+from transformers import AutoConfig, PretrainedConfig, TextClassificationPipeline, pipeline
 
+from lib.backbones.heads.model import TaskModel
+from lib.backbones.heads.pair_classification import PairClassification
+from lib.backbones.heads.sequence_classification import SequenceClassification
 from lib.core.errors import RunError
 from lib.core.files import atomic_path
 from lib.data.encoding import encode
-from lib.data.readers import read_records
+from lib.data.padding import pad_examples
+from lib.data.readers import Record, read_records
 from lib.data.tokenizer import TextTokenizer
 
 logger = logging.getLogger(__name__)
@@ -19,9 +24,26 @@ logger = logging.getLogger(__name__)
 class _Classification(TextClassificationPipeline):
     """Cuts texts as the model's own run did."""
 
-    def preprocess(self, inputs: str, max_length: int) -> dict[str, Tensor]:
-        """Return the tokens of a text [1, N], at most `max_length`."""
-        return encode([inputs], TextTokenizer(self.tokenizer), max_length)
+    def preprocess(self, inputs: Record, max_length: int) -> dict[str, Tensor]:
+        """Return the tokens of a document [1, N], at most `max_length`; of a pair read separately also its second's."""
+        tokenizer = TextTokenizer(self.tokenizer)
+        if inputs.text_pair is None:
+            return encode([inputs.text], tokenizer, max_length)
+        if _has(PairClassification, self.model.config):
+            first, second = (encode([text], tokenizer, max_length) for text in (inputs.text, inputs.text_pair))
+            return first | {"pair_ids": second["input_ids"], "pair_mask": second["attention_mask"]}
+        (ids,), (segments,) = tokenizer.encode_pairs([(inputs.text, inputs.text_pair)], max_length)
+        batch = pad_examples(
+            [{"id": inputs.id, "input_ids": ids, "token_type_ids": segments}], self.tokenizer.pad_token_id
+        )
+        if getattr(self.model.config, "token_types", 0) < 2:
+            del batch["token_type_ids"]
+        return batch
+
+
+def _has(head: type[TaskModel], config: PretrainedConfig) -> bool:
+    """Whether a model was saved with a head."""
+    return any(name.endswith(f"For{head.__name__}") for name in config.architectures or [])
 
 
 def predict(
@@ -30,38 +52,46 @@ def predict(
     target: str | Path,
     *,
     column: str = "text",
+    pair_column: str | None = None,
     max_tokens: int | None = None,
     batch_size: int = 8,
     device: str | None = None,
 ) -> None:
-    """Write the predicted label and the probability of every class of each document.
+    """Write the predicted label and the probability of every class of each document, or its predicted number.
 
     Args:
         model: model folder of a fine-tuning run.
         source: documents, in any format of `lib.data.formats`; a text file holds one a line.
-        target: CSV to appear, with `id`, `label` and a column for each class, in the order of `source`.
+        target: CSV to appear, in the order of `source`: `id`, `label` and a column for each class, or, of a regression,
+            `id` and `prediction`.
         column: column of the text, where the format has columns.
-        max_tokens: tokens that a document is cut to; None = as in the model's own run.
+        pair_column: column of the second texts, if documents are pairs; read as in the model's own run.
+        max_tokens: tokens that a document is cut to, or each text of a pair that is read separately; None = as in the
+            model's own run.
         batch_size: documents at once.
         device: `cpu`, `cuda`, ...; None takes a GPU if there is one.
 
     Raises:
-        RunError: the folder holds no fine-tuned model.
+        RunError: the folder holds no fine-tuned model, or one that reads pairs separately, and no pairs are given.
+        ConfigError: pairs leave no room for their tokens.
         DataError: the documents cannot be read.
     """
     path = Path(model)
     if not (path / "config.json").is_file():
         raise RunError(f"{path}: no config.json. Expected the model folder of a fine-tuning run, .../model.")
-    made_as = AutoConfig.from_pretrained(path, trust_remote_code=False).architectures or []
-    if not any(name.endswith("ForSequenceClassification") for name in made_as):
+    config = AutoConfig.from_pretrained(path, trust_remote_code=False)
+    head = next((head for head in (SequenceClassification, PairClassification) if _has(head, config)), None)
+    if head is None:
         raise RunError(
-            f"{path}: holds a model of {', '.join(made_as) or 'no known kind'}, which does not classify documents. "
-            "Expected that of a run of sequence_classification."
+            f"{path}: holds a model of {', '.join(config.architectures or []) or 'no known kind'}, which does not "
+            "classify documents. Expected that of a run of sequence_classification, pair_classification or regression."
         )
-    records = list(read_records({Path(source).stem: [source]}, text=column))
+    if head is PairClassification and pair_column is None:
+        raise RunError(f"{path}: reads two texts of each document. Name the column of the second ones.")
+    records = list(read_records({Path(source).stem: [source]}, text=column, text_pair=pair_column))
     classify = pipeline(
         "text-classification",
-        model=AutoModelForSequenceClassification.from_pretrained(path, trust_remote_code=False),
+        model=getattr(transformers, head.auto_model).from_pretrained(path, trust_remote_code=False),
         tokenizer=str(path),
         trust_remote_code=False,
         device=device,
@@ -70,12 +100,18 @@ def predict(
     )
     limit = max_tokens or classify.tokenizer.model_max_length
     # Documents of like length share a batch; most characters first, so that memory that does not suffice shows at once.
-    order = sorted(range(len(records)), key=lambda index: -len(records[index].text))
-    scores = classify((records[index].text for index in order), batch_size=batch_size, max_length=limit)
+    order = sorted(
+        range(len(records)), key=lambda index: -len(records[index].text) - len(records[index].text_pair or "")
+    )
+    scores = classify((records[index] for index in order), batch_size=batch_size, max_length=limit)
     rows: dict[int, dict[str, float | str]] = {}
     for index, result in zip(order, scores, strict=True):
-        rows[index] = {"id": records[index].id, "label": result[0]["label"]}
-        rows[index] |= dict(sorted((entry["label"], entry["score"]) for entry in result))
+        rows[index] = {"id": records[index].id}
+        if config.problem_type == "regression":
+            rows[index]["prediction"] = result[0]["score"]
+        else:
+            rows[index]["label"] = result[0]["label"]
+            rows[index] |= dict(sorted((entry["label"], entry["score"]) for entry in result))
     with atomic_path(target) as partial:
         pd.DataFrame([rows[index] for index in range(len(records))]).to_csv(partial, index=False)
     logger.info("%s: %d documents, cut to %d tokens", target, len(records), limit)

@@ -1,7 +1,8 @@
-"""Classify documents with a fine-tuned model.
+"""Classify documents, or tell their numbers, with a fine-tuned model.
 
 python scripts/tools/predict.py --model results/runs/finetune/.../model --input texts.txt --out labels.csv
 python scripts/tools/predict.py --model results/runs/finetune/.../model --input table.csv --column review
+python scripts/tools/predict.py --model results/runs/rte/.../model --input pairs.csv --column text1 --pair-column text2
 """
 
 import sys
@@ -19,6 +20,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "--input", required=True, metavar="FILE", help="text (one document per line), CSV, JSONL, Parquet"
     )
     parser.add_argument("--column", default="text", help="column of the text, where the format has columns")
+    parser.add_argument("--pair-column", metavar="COLUMN", help="column of the second text, if documents are pairs")
     parser.add_argument("--out", default="predictions.csv", metavar="FILE", help="CSV of labels and probabilities")
     parser.add_argument(
         "--max-tokens", type=int, help="tokens that a document is cut to; default as in the run of the model"
@@ -31,6 +33,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         arguments.input,
         arguments.out,
         column=arguments.column,
+        pair_column=arguments.pair_column,
         max_tokens=arguments.max_tokens,
         batch_size=arguments.batch_size,
         device=arguments.device,

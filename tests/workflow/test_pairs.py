@@ -6,7 +6,9 @@ import random
 import pandas as pd
 import pytest
 
+from lib.core.errors import RunError
 from lib.core.record import read_record
+from lib.training.predict import predict
 
 pytestmark = pytest.mark.study
 
@@ -170,3 +172,32 @@ def test_the_summary_counts_no_class_of_documents_without_labels(made):
         "labels": {"agrees": 0, "differs": 0},
         "duplicate_texts": 0,
     }
+
+
+@pytest.mark.parametrize(
+    ("stage", "model", "entry", "file", "columns"),
+    [
+        ("judge", "plain", "claims", "claims-test.csv", ("premise", "hypothesis")),
+        ("judge", "segments", "claims", "claims-test.csv", ("premise", "hypothesis")),
+        ("judge", "bert", "claims", "claims-test.csv", ("premise", "hypothesis")),
+        ("judge", "segments", "likeness", "likeness-test.jsonl", ("a", "b")),
+        ("retrieve", "plain", "papers", "papers-test.parquet", ("text1", "text2")),
+    ],
+)
+def test_pairs_are_predicted_by_hand_as_in_the_run(made, files, tmp_path, stage, model, entry, file, columns):
+    folder = run(made, stage, model, entry)
+    predict(folder / "model", files / file, tmp_path / "out.csv", column=columns[0], pair_column=columns[1])
+    found = pd.read_csv(tmp_path / "out.csv")
+    recorded = pd.read_parquet(folder / "predictions.parquet").query("split == 'test'").reset_index(drop=True)
+    if entry == "likeness":
+        pd.testing.assert_series_equal(found["prediction"], recorded["prediction"], rtol=1e-4, atol=1e-5)
+    else:
+        assert found["label"].tolist() == [KINDS[number] for number in recorded["prediction"]]
+        first = recorded["probabilities"].map(lambda each: each[0])
+        assert found[KINDS[0]].to_numpy() == pytest.approx(first.to_numpy(), abs=1e-5)
+
+
+def test_a_model_of_pairs_is_not_given_single_texts(made, files, tmp_path):
+    model = run(made, "retrieve", "plain", "papers") / "model"
+    with pytest.raises(RunError, match="reads two texts of each document"):
+        predict(model, files / "papers-test.parquet", tmp_path / "out.csv", column="text1")
