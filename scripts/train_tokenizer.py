@@ -16,8 +16,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     from lib.core.files import atomic_path
     from lib.data.cutting import note_cut
     from lib.data.sections.tokenizer import Tokenizer
-    from lib.data.tokenizer import TextTokenizer, add_sentinels
     from lib.data.tokenizing import StoredTexts, train_tokenizer
+    from lib.data.vocabularies import add_sentinels, from_published, from_vocabulary
 
     parser = program.parser(__doc__)
     source = parser.add_mutually_exclusive_group(required=True)
@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     arguments = parser.parse_args(argv)
     with atomic_path(arguments.out) as partial:
         if arguments.published:
-            TextTokenizer.from_published(arguments.published, partial, arguments.mask_token)
+            from_published(arguments.published, partial, arguments.mask_token)
         else:
             values = {name: value for name, value in vars(arguments).items() if name in fields}
             made = None if arguments.algorithm == "bytes" else "trained"
@@ -58,9 +58,7 @@ def main(argv: Sequence[str] | None = None) -> None:
             if settings.path is None:
                 train_tokenizer(StoredTexts(arguments.texts), settings, partial)
             else:
-                TextTokenizer.from_vocabulary(
-                    settings.path, partial, settings.lowercase, settings.strip_accents, settings.enclose
-                )
+                from_vocabulary(settings.path, partial, settings.lowercase, settings.strip_accents, settings.enclose)
         if arguments.sentinels:
             add_sentinels(partial, arguments.sentinels)
         note_cut(partial, arguments.cut)

@@ -18,6 +18,7 @@ from lib.data.readers import read_records
 from lib.data.sources import download_hub, require_hub
 from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import train_tokenizer
+from lib.data.vocabularies import from_published, from_vocabulary
 from lib.workflow.plan import Plan
 
 WHOLE = 2**31
@@ -152,7 +153,7 @@ def find_tokenizer(plan: Plan, name: str, folder: Path, texts: Sequence[str], vo
         except DownloadError as error:
             raise DownloadError(f"{error} Or name a vocab.txt of your own with --vocabulary.") from error
     if vocabulary is None and published:
-        TextTokenizer.from_published(source, folder)
+        from_published(source, folder)
     else:
-        TextTokenizer.from_vocabulary(source, folder, settings.lowercase, settings.strip_accents, settings.enclose)
+        from_vocabulary(source, folder, settings.lowercase, settings.strip_accents, settings.enclose)
     return folder

@@ -28,7 +28,8 @@ from lib.data.labels import IGNORED
 from lib.data.sections.corpus import Slice
 from lib.data.sections.tokenizer import Tokenizer
 from lib.data.spans import marked, token_labels
-from lib.data.tokenizer import TextTokenizer, save_byte_tokenizer
+from lib.data.tokenizer import TextTokenizer
+from lib.data.vocabularies import save_bytes, train_byte_pairs, train_wordpiece, train_words
 
 logger = logging.getLogger(__name__)
 
@@ -67,13 +68,13 @@ def train_tokenizer(texts: Iterable[str], settings: Tokenizer, target: str | Pat
     """
     sizes = (settings.vocab_size, settings.occurrences)
     if settings.algorithm == "words":
-        TextTokenizer.train_words(target, texts, *sizes, settings.enclose)
+        train_words(target, texts, *sizes, settings.enclose)
     elif settings.algorithm == "bpe":
-        TextTokenizer.train_bytes(target, texts, *sizes, settings.enclose)
+        train_byte_pairs(target, texts, *sizes, settings.enclose)
     elif settings.algorithm == "bytes":
-        save_byte_tokenizer(target, settings.enclose)
+        save_bytes(target, settings.enclose)
     else:
-        TextTokenizer.train(target, texts, *sizes, settings.lowercase, settings.strip_accents, settings.enclose)
+        train_wordpiece(target, texts, *sizes, settings.lowercase, settings.strip_accents, settings.enclose)
 
 
 def tokenize_corpus(

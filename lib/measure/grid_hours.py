@@ -15,7 +15,8 @@ import pandas as pd
 
 from lib.attention.parameters import Kernels
 from lib.core.errors import ConfigError, DataError
-from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from lib.data.tokenizer import SPECIAL_TOKENS
+from lib.data.vocabularies import from_vocabulary
 from lib.measure.estimates import Machine, ModelSteps, this_machine
 from lib.measure.steps import measured_now
 from lib.measure.study_steps import Stages, candidates, find_stages, model_steps
@@ -75,7 +76,7 @@ def grid_hours(
         place = Path(folder) / "tokenizer"
         # Ids are random, so only the size of the vocabulary matters.
         words = [*SPECIAL_TOKENS, *map(str, range(VOCABULARY - len(SPECIAL_TOKENS)))]
-        TextTokenizer.from_vocabulary({word: number for number, word in enumerate(words)}, place)
+        from_vocabulary({word: number for number, word in enumerate(words)}, place)
         steps = model_steps(
             graph,
             stages,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from lib.core.errors import RunError
-from lib.data.tokenizer import TextTokenizer
+from lib.data.vocabularies import from_vocabulary
 
 BATCH = 512
 """Texts that are tokenised at a time."""
@@ -29,7 +29,7 @@ def tokenizer_cost(texts: Sequence[str], vocabulary: str | Path, max_tokens: int
         RunError: the ids of the two ways differ.
     """
     with tempfile.TemporaryDirectory() as folder:
-        tokenizer = TextTokenizer.from_vocabulary(vocabulary, f"{folder}/tokenizer")
+        tokenizer = from_vocabulary(vocabulary, f"{folder}/tokenizer")
     ways: dict[str, Callable[[Sequence[str]], list[list[int]]]] = {
         "whole": lambda batch: tokenizer.backend(batch, truncation=True, max_length=max_tokens)["input_ids"],
         "cut": lambda batch: tokenizer.encode_ragged(batch, max_tokens),

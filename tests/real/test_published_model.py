@@ -9,7 +9,7 @@ import transformers
 
 from lib.backbones.pretrained.backbone import Backbone
 from lib.core.errors import RunError
-from lib.data.tokenizer import TextTokenizer
+from lib.data.vocabularies import from_published
 from lib.study.configuration import load_study
 
 pytestmark = pytest.mark.real
@@ -89,7 +89,7 @@ def test_its_states_are_those_of_transformers(padding, mechanism, legacy, folder
     (copy / "config.json").chmod(0o644)
     fields = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps(fields | legacy))
-    tokenizer = TextTokenizer.from_published(folder, tmp_path / "tokenizer").backend
+    tokenizer = from_published(folder, tmp_path / "tokenizer").backend
     backbone, model = make(tokenizer, mechanism)
     backbone.load_weights(model, copy)
     reference = transformers.AutoModel.from_pretrained(folder).eval()
@@ -108,6 +108,6 @@ def test_a_field_that_could_change_its_states_is_named(folder, make, tmp_path):
     (copy / "config.json").chmod(0o644)
     fields = json.loads((copy / "config.json").read_text())
     (copy / "config.json").write_text(json.dumps(fields | {"position_embedding_type": "relative_key"}))
-    backbone, model = make(TextTokenizer.from_published(folder, tmp_path / "tokenizer").backend)
+    backbone, model = make(from_published(folder, tmp_path / "tokenizer").backend)
     with pytest.raises(RunError, match=r"position_embedding_type = 'relative_key': unknown to bert"):
         backbone.load_weights(model, copy)

@@ -8,7 +8,7 @@ import transformers
 
 from lib.backbones.hierarchical.backbone import Backbone
 from lib.backbones.parameters import BACKBONES
-from lib.data.tokenizer import TextTokenizer
+from lib.data.vocabularies import from_published
 
 pytestmark = pytest.mark.real
 SENTENCE = "A dull film with a cast of {} actors, saved by its last ten minutes. "
@@ -29,7 +29,7 @@ def test_segments_of_minilm_are_those_of_transformers(folder, tmp_path):
     parameters = BACKBONES.parse(
         {"kind": "hierarchical", "encoder": encoder, "segment": 128, "overlap": 16, "group": 3}
     )
-    tokenizer = TextTokenizer.from_published(folder, tmp_path / "tokenizer").backend
+    tokenizer = from_published(folder, tmp_path / "tokenizer").backend
     backbone = Backbone(parameters, seed=1)
     auto = transformers.AutoModelForSequenceClassification
     model = auto.from_config(backbone.config(tokenizer, {"num_labels": 2})).eval()

@@ -9,7 +9,7 @@ import pytest
 from lib.data.labelled import prepare_dataset
 from lib.data.sections.preparation import Folds, Preparation, Split
 from lib.data.spans import character_values, marked, token_labels
-from lib.data.tokenizer import TextTokenizer
+from lib.data.vocabularies import train_wordpiece
 from lib.evaluation.spans import character_counts, span_metrics
 
 pytestmark = pytest.mark.real
@@ -51,9 +51,7 @@ def test_finding_everything_has_the_f1_that_the_share_of_characters_gives(prepar
 
 def test_tokens_cost_next_to_nothing(prepared, tmp_path):
     """Labels of tokens, put together from windows, hold nearly all characters of spans, and hardly any other."""
-    tokenizer = TextTokenizer.train(
-        tmp_path / "tokenizer", prepared["train"]["text"].tolist(), 8_000, strip_accents=False
-    )
+    tokenizer = train_wordpiece(tmp_path / "tokenizer", prepared["train"]["text"].tolist(), 8_000, strip_accents=False)
     posts = prepared["validation"]
     found, inside = [], []
     for row, windows in zip(

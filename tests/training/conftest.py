@@ -8,6 +8,7 @@ import yaml
 
 from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import tokenize_dataset
+from lib.data.vocabularies import train_wordpiece, train_words
 from lib.study.run import RunSettings
 from lib.training.run import train
 
@@ -39,7 +40,7 @@ def corpus(tmp_path_factory):
     Two of the test documents are longer than all that a run trains on: one is cut, the other is not.
     """
     folder = tmp_path_factory.mktemp("corpus")
-    TextTokenizer.train(folder / "tokenizer", [" ".join(WORDS)] * 5, vocab_size=400)
+    train_wordpiece(folder / "tokenizer", [" ".join(WORDS)] * 5, vocab_size=400)
     tokenizer = TextTokenizer.load(folder / "tokenizer")
     sources = {}
     for split, size in (("train", 192), ("validation", 40), ("test", 40)):
@@ -78,7 +79,7 @@ def tagged(tmp_path_factory):
         rows = {"id": [f"{split}-{number}" for number in range(size)], "text": [" ".join(words) for words in texts]}
         sources[split] = folder / f"{split}.parquet"
         pq.write_table(pa.table(rows | {"label": labels, "group": lengths}), sources[split])
-    TextTokenizer.train_words(folder / "tokenizer", [" ".join(WORDS)], enclose=False)
+    train_words(folder / "tokenizer", [" ".join(WORDS)], enclose=False)
     tokenize_dataset(
         sources,
         TextTokenizer.load(folder / "tokenizer"),

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from lib.data.tokenizer import TextTokenizer, add_sentinels
+from lib.data.tokenizer import TextTokenizer
+from lib.data.vocabularies import add_sentinels
 from lib.study.run import RunSettings
 from lib.training.observers import Observer
 from lib.training.run import train

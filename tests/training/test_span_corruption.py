@@ -9,7 +9,8 @@ from pydantic import ValidationError
 
 from lib.core.errors import ConfigError
 from lib.core.record import read_record
-from lib.data.tokenizer import TextTokenizer, add_sentinels
+from lib.data.tokenizer import TextTokenizer
+from lib.data.vocabularies import add_sentinels
 from lib.training.run import train
 
 SIZES = {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 1, "num_heads": 2, "dropout_rate": 0.1}

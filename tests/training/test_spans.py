@@ -11,9 +11,9 @@ from lib.data.generating import generate
 from lib.data.labelled import SPLITS, prepare_dataset
 from lib.data.sections.preparation import Preparation, Split
 from lib.data.spans import marked, spans_of
-from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import StoredTexts, tokenize_dataset
 from lib.data.tokens import load_tokens
+from lib.data.vocabularies import train_wordpiece
 from lib.evaluation.spans import character_counts, span_metrics
 from lib.study.run import RunSettings
 from lib.training import run as training_run
@@ -32,7 +32,7 @@ def posts(tmp_path_factory):
     settings = Preparation(label_per="span", labels=["plain", "loaded"], split=Split(published=True))
     prepare_dataset(files, folder / "prepared", settings)
     sources = {split: folder / "prepared" / f"{split}.parquet" for split in SPLITS}
-    tokenizer = TextTokenizer.train(folder / "tokenizer", StoredTexts([sources["train"]]), vocab_size=500)
+    tokenizer = train_wordpiece(folder / "tokenizer", StoredTexts([sources["train"]]), vocab_size=500)
     tokenize_dataset(sources, tokenizer, max_tokens=32, folder=folder / "tokens", lengths=folder / "lengths.json")
     return folder
 

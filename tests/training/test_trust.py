@@ -14,6 +14,7 @@ from transformers import BertConfig, BertForMaskedLM
 from lib.backbones.pretrained.hub_weights import load_published
 from lib.core.errors import ProjectError, RunError
 from lib.data.tokenizer import TextTokenizer
+from lib.data.vocabularies import from_published
 from lib.training.assembly import assemble
 from lib.training.checkpoints import seal
 from lib.training.predict import predict
@@ -109,6 +110,6 @@ def test_code_beside_a_tokeniser_does_not_run(corpus, tmp_path):
     folder = tmp_path / "tokenizer"
     TextTokenizer.load(corpus / "tokenizer").backend.save_pretrained(folder)
     with_code(folder, "tokenizer_config.json", "AutoTokenizer", ["code.Own", "code.Own"], tmp_path)
-    TextTokenizer.from_published(folder, tmp_path / "own")
+    from_published(folder, tmp_path / "own")
     TextTokenizer.load(folder)
     assert not (tmp_path / "code_ran").exists()

@@ -10,6 +10,7 @@ from transformers import BertConfig, BertModel
 
 from lib.core.record import read_record
 from lib.data.tokenizer import TextTokenizer
+from lib.data.vocabularies import train_words
 
 pytestmark = pytest.mark.study
 
@@ -30,7 +31,7 @@ def document(label, generator):
 def published(tmp_path_factory):
     """The folder of an encoder as transformers saves it, which has 16 positions, and documents beside it."""
     folder = tmp_path_factory.mktemp("published")
-    TextTokenizer.train_words(folder, [" ".join(WORDS)])
+    train_words(folder, [" ".join(WORDS)])
     size = len(TextTokenizer.load(folder).backend)
     torch.manual_seed(1)
     config = BertConfig(**SIZES, vocab_size=size, max_position_embeddings=READ, initializer_range=0.2)

@@ -9,6 +9,7 @@ from studies import study
 from lib.advice.texts import find_tokenizer, language_of, lost, read_sample, token_lengths
 from lib.core.errors import DataError, DownloadError
 from lib.data.tokenizer import TextTokenizer
+from lib.data.vocabularies import from_vocabulary, train_byte_pairs, train_wordpiece
 from lib.workflow.plan import Plan
 
 
@@ -59,12 +60,12 @@ def test_a_vocabulary_that_the_study_trains_is_trained_on_the_texts_until_the_st
     assert folder == tmp_path / "made"
     assert token_lengths(["good film"], TextTokenizer.load(folder)).tolist() == [4]
     made = tmp_path / "results" / "tokenizers" / "wordpiece"
-    TextTokenizer.train(made, ["bad bad play"] * 3)
+    train_wordpiece(made, ["bad bad play"] * 3)
     assert find_tokenizer(own, "wordpiece", tmp_path / "again", ["good good film"], None) == made
 
 
 def test_a_published_tokeniser_is_taken_as_it_is(tmp_path):
-    TextTokenizer.train_bytes(tmp_path / "there", ["good film"] * 3)
+    train_byte_pairs(tmp_path / "there", ["good film"] * 3)
     published = {"algorithm": "published", "source": "local", "path": str(tmp_path / "there")}
     results = {"execution": {"results": str(tmp_path / "results")}}
     own = Plan(study(("tokenizers/wordpiece", published), layers=[("own.yaml", results)]))
@@ -80,7 +81,7 @@ def test_a_tokeniser_of_bytes_is_made_from_nothing(tmp_path):
 
 
 def test_long_documents_are_counted_whole(tmp_path):
-    tokenizer = TextTokenizer.train(tmp_path / "made", ["good film"] * 3)
+    tokenizer = train_wordpiece(tmp_path / "made", ["good film"] * 3)
     assert token_lengths(["good " * 5000], tokenizer).tolist() == [5002]
 
 
@@ -91,7 +92,7 @@ def test_a_foreign_language_is_split_up_by_an_english_vocabulary(tmp_path):
     words = sorted(set(" ".join(english).split()))
     letters = [piece.removeprefix("##") for piece in pieces]
     vocabulary.write_text("\n".join(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words, *letters, *pieces]) + "\n")
-    tokenizer = TextTokenizer.from_vocabulary(vocabulary, tmp_path / "made", True, None, True)
+    tokenizer = from_vocabulary(vocabulary, tmp_path / "made", True, None, True)
     found = language_of(english, tokenizer)
     assert (found.english, found.split_up, found.tokens_per_word, found.unknown) == (True, False, 1.0, 0.0)
     foreign = language_of(["Сьогодні ввечері український уряд повідомив про нові заходи безпеки"] * 3, tokenizer)

@@ -14,6 +14,7 @@ from lib.analysis.relations.sentences import ADJECTIVES, DETERMINERS, MEN, NAMES
 from lib.analysis.subject import Subject
 from lib.core.errors import ConfigError
 from lib.data.tokenizer import TextTokenizer
+from lib.data.vocabularies import train_wordpiece
 
 SENTENCES = 60
 SEED = 5
@@ -24,7 +25,7 @@ def tokenizer(tmp_path_factory):
     """WordPiece that knows some of the words, and spells the others."""
     folder = tmp_path_factory.mktemp("tokenizer")
     texts = [text_of(each)[0] for half in range(2) for each in generate(SENTENCES // 2, half, SEED)]
-    TextTokenizer.train(folder, texts, vocab_size=150)
+    train_wordpiece(folder, texts, vocab_size=150)
     return TextTokenizer.load(folder).backend
 
 
@@ -182,7 +183,7 @@ def test_a_model_without_weights_and_a_tokeniser_without_english_are_refused(tok
     model.base_model = lambda input_ids, output_attentions: SimpleNamespace(attentions=None)
     with pytest.raises(ConfigError, match="HandMade: gives no attention weights"):
         scores_of(model, tokenizer, generate(3, 0, SEED))
-    TextTokenizer.train(tmp_path, ["zzz"], vocab_size=20)
+    train_wordpiece(tmp_path, ["zzz"], vocab_size=20)
     foreign = TextTokenizer.load(tmp_path).backend
     size = torch.full((1, 1, 99, 99), 1 / 99)
     model.base_model = lambda input_ids, output_attentions: SimpleNamespace(

@@ -18,6 +18,7 @@ from lib.backbones.tfidf.backbone import Backbone
 from lib.backbones.tfidf.parameters import Parameters
 from lib.core.errors import ConfigError, DataError
 from lib.data.tokenizer import TextTokenizer
+from lib.data.vocabularies import train_wordpiece
 
 ORDINARY = str.split("the film was long and we saw it in town with many friends on some evening of a week")
 KEY = "quirky"
@@ -67,7 +68,7 @@ def texts():
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tokenizer")
-    TextTokenizer.train(folder, texts(), vocab_size=60)  # so small that words have several pieces
+    train_wordpiece(folder, texts(), vocab_size=60)  # so small that words have several pieces
     return TextTokenizer.load(folder).backend
 
 

@@ -11,10 +11,11 @@ from lib.backbones.recurrent.model import RecurrentModel
 from lib.backbones.recurrent.parameters import Parameters
 from lib.core.errors import RunError
 from lib.data.tokenizer import TextTokenizer
+from lib.data.vocabularies import train_byte_pairs, train_wordpiece, train_words
 
 TEXTS = ["the king, Paris, queens and cafés of the kingdom"] * 20
 WORDS = {"king": [1, 2, 3, 4], "paris": [5, 6, 7, 8], "and": [0, 1, 0, 1], "unread": [9, 9, 9, 9]}
-TRAIN = {"wordpiece": TextTokenizer.train, "words": TextTokenizer.train_words, "bpe": TextTokenizer.train_bytes}
+TRAIN = {"wordpiece": train_wordpiece, "words": train_words, "bpe": train_byte_pairs}
 
 
 def parts(tmp_path, algorithm="wordpiece", width=4):

@@ -6,13 +6,14 @@ from lib.core.errors import DataError
 from lib.data.classification import ClassificationCollator, TokenClassificationCollator
 from lib.data.labels import IGNORED
 from lib.data.masking import MlmCollator, TokenMasker
-from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from lib.data.tokenizer import SPECIAL_TOKENS
+from lib.data.vocabularies import from_vocabulary, train_words
 
 
 @pytest.fixture(scope="module")
 def masker(tmp_path_factory):
     vocabulary = {token: i for i, token in enumerate([*SPECIAL_TOKENS, *"abcdefghij"])}
-    backend = TextTokenizer.from_vocabulary(vocabulary, tmp_path_factory.mktemp("t") / "t").backend
+    backend = from_vocabulary(vocabulary, tmp_path_factory.mktemp("t") / "t").backend
     return TokenMasker.of(backend, seed=0)
 
 
@@ -52,7 +53,7 @@ def test_labels_of_tokens_are_padded_with_none():
 
 def test_whole_words_are_masked_too(tmp_path):
     """Without enclosing tokens every token is ordinary, and is replaced by ordinary ones only."""
-    tokenizer = TextTokenizer.train_words(tmp_path / "t", ["a b c d [unused1]"], enclose=False)
+    tokenizer = train_words(tmp_path / "t", ["a b c d [unused1]"], enclose=False)
     masker = TokenMasker.of(tokenizer.backend, seed=0, mask_probability=0.5, mask_token_probability=0.5)
     (ids,) = tokenizer.encode_ragged(["a b c d " * 50], 200)
     masked, labels = masker(np.array(ids), 0, 0)

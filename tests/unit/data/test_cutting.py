@@ -11,6 +11,7 @@ from lib.data.sections.corpus import Slice
 from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import tokenize_corpus, tokenize_dataset
 from lib.data.tokens import load_tokens
+from lib.data.vocabularies import train_byte_pairs, train_wordpiece, train_words
 
 WORDS = [f"{first}{vowel}{last}" for first in "bdgklmnp" for vowel in "aeiou" for last in "nrstlm"]
 TEXT = " ".join(WORDS[number % len(WORDS)] for number in range(700))
@@ -20,10 +21,10 @@ TEXT = " ".join(WORDS[number % len(WORDS)] for number in range(700))
 def tokenizers(request, tmp_path_factory):
     """A tokeniser that keeps the first tokens, and its like that keeps head and tail."""
     make = {
-        "wordpiece": TextTokenizer.train,
-        "words": TextTokenizer.train_words,
-        "bpe": TextTokenizer.train_bytes,
-        "bare": lambda folder, texts: TextTokenizer.train_words(folder, texts, enclose=False),
+        "wordpiece": train_wordpiece,
+        "words": train_words,
+        "bpe": train_byte_pairs,
+        "bare": lambda folder, texts: train_words(folder, texts, enclose=False),
     }[request.param]
     found = []
     for cut in ("head", "head_tail"):

@@ -13,7 +13,8 @@ from transformers import PreTrainedTokenizerFast
 from lib.core.errors import ConfigError
 from lib.data.labels import IGNORED
 from lib.data.masking import TokenMasker
-from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from lib.data.tokenizer import SPECIAL_TOKENS
+from lib.data.vocabularies import from_published, from_vocabulary
 
 WORDS = [f"word{i}" for i in range(200)]
 MASKINGS = ("random", "spans", "words")
@@ -23,7 +24,7 @@ HIDE_ALL = {"mask_token_probability": 1.0, "random_token_probability": 0.0}
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
     vocabulary = {token: i for i, token in enumerate([*SPECIAL_TOKENS, "[unused0]", *WORDS])}
-    return TextTokenizer.from_vocabulary(vocabulary, tmp_path_factory.mktemp("t") / "t").backend
+    return from_vocabulary(vocabulary, tmp_path_factory.mktemp("t") / "t").backend
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def test_reserved_and_unused_tokens_are_neither_masked_nor_drawn(tmp_path):
     core.save(str(tmp_path / "tokenizer.json"))
     names = {"eos_token": "<eos>", "mask_token": "<mask>"}
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(names))
-    masker = TokenMasker.of(TextTokenizer.from_published(tmp_path, tmp_path / "made").backend, seed=3)
+    masker = TokenMasker.of(from_published(tmp_path, tmp_path / "made").backend, seed=3)
     assert masker.is_special.tolist() == [True, True, False, False, False, True]
     assert masker.replacements.tolist() == [3, 4]
 
@@ -129,7 +130,7 @@ def pieces(tmp_path_factory):
     letters = [chr(ord("a") + i) for i in range(20)]
     vocabulary = [*SPECIAL_TOKENS, *letters, *(f"##{letter}" for letter in letters)]
     ids = {token: i for i, token in enumerate(vocabulary)}
-    return TextTokenizer.from_vocabulary(ids, tmp_path_factory.mktemp("p") / "p").backend
+    return from_vocabulary(ids, tmp_path_factory.mktemp("p") / "p").backend
 
 
 def words_of(document):

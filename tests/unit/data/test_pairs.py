@@ -17,9 +17,9 @@ from lib.data.labelled import prepare_dataset
 from lib.data.readers import read_records
 from lib.data.sections.dataset import Dataset, TextDescription
 from lib.data.sections.preparation import Preparation
-from lib.data.tokenizer import TextTokenizer, save_byte_tokenizer
 from lib.data.tokenizing import StoredTexts, tokenize_dataset
 from lib.data.tokens import TokenDataset, has_labels
+from lib.data.vocabularies import save_bytes, train_words
 
 WORDS = [f"{first}{second}" for first in "abcdef" for second in "aeiou"]
 PARTS = ("train", "validation", "test")
@@ -168,7 +168,7 @@ def test_settings_of_other_datasets_stay_as_they_were():
 @pytest.fixture
 def words(tmp_path):
     """A tokeniser of whole words."""
-    return TextTokenizer.train_words(tmp_path / "words", [" ".join(WORDS)])
+    return train_words(tmp_path / "words", [" ".join(WORDS)])
 
 
 def test_a_pair_is_one_sequence_with_segments(words):
@@ -190,7 +190,7 @@ def test_the_longer_text_is_cut_first(words, first, second, kept):
 
 def test_texts_that_would_run_together_are_refused(tmp_path, words):
     with pytest.raises(ConfigError, match="run together"):
-        save_byte_tokenizer(tmp_path / "bytes", enclose=False).encode_pairs([("a", "b")], 16)
+        save_bytes(tmp_path / "bytes", enclose=False).encode_pairs([("a", "b")], 16)
     with pytest.raises(ConfigError, match="max_tokens = 4"):
         words.encode_pairs([("aa", "ba")], 4)
 

@@ -18,6 +18,7 @@ from lib.data.sources import download_url
 from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import tokenize_corpus
 from lib.data.tokens import load_tokens
+from lib.data.vocabularies import train_wordpiece
 from lib.study.configuration import load_study, read_layers
 
 ROOT = Path(__file__).parents[3]
@@ -207,7 +208,7 @@ def test_only_the_files_of_a_corpus_that_it_names_are_asked_for(site, tmp_path):
     asked = [path.rpartition("/")[2] for command, path, _ in site.requests if command == "GET"]
     assert asked == ["train-00000-of-00041.parquet"]
 
-    TextTokenizer.train(tmp_path / "tokenizer", ["article 0 1 2 3 4 5 6 7 8 9"] * 5, vocab_size=60)
+    train_wordpiece(tmp_path / "tokenizer", ["article 0 1 2 3 4 5 6 7 8 9"] * 5, vocab_size=60)
     slices = {name: getattr(corpus, name) for name in ("short", "long", "held_out")}
     settings = {"folder": tmp_path / "tokens", "lengths": tmp_path / "lengths.json"}
     tokenize_corpus(prepared, TextTokenizer.load(tmp_path / "tokenizer"), **slices, **settings)

@@ -17,8 +17,9 @@ from lib.data.labels import IGNORED
 from lib.data.sections.tokenizer import Tokenizer as TokenizerSettings
 from lib.data.sentinels import dropped, sentinel, sentinel_ids
 from lib.data.span_corruption import SpanCorruption, SpanCorruptionCollator
-from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer, add_sentinels
+from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from lib.data.tokenizing import train_tokenizer
+from lib.data.vocabularies import add_sentinels, from_vocabulary, train_words
 
 WORDS = [f"word{number}" for number in range(400)]
 FIRST = len(SPECIAL_TOKENS)
@@ -29,7 +30,7 @@ CLS, SEP = 2, 3
 def tokenizer(tmp_path_factory):
     """Of words, with 100 sentinel tokens behind them."""
     folder = tmp_path_factory.mktemp("t") / "t"
-    TextTokenizer.from_vocabulary({token: i for i, token in enumerate([*SPECIAL_TOKENS, *WORDS])}, folder)
+    from_vocabulary({token: i for i, token in enumerate([*SPECIAL_TOKENS, *WORDS])}, folder)
     add_sentinels(folder, 100)
     return TextTokenizer.load(folder).backend
 
@@ -194,7 +195,7 @@ def test_a_sentinel_that_a_text_spells_is_passed_over(tokenizer):
 
 def test_a_tokeniser_needs_a_sentinel_for_each_span(tokenizer, tmp_path):
     few = tmp_path / "few"
-    TextTokenizer.train_words(few, [" ".join(WORDS)])
+    train_words(few, [" ".join(WORDS)])
     with pytest.raises(ConfigError, match=r"has no <extra_id_0>, which stands for a dropped span. Set its 'sentinels'"):
         corruption(TextTokenizer.load(few).backend)
     add_sentinels(few, 4)

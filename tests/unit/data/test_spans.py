@@ -14,6 +14,7 @@ from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 from lib.core.errors import ConfigError, DataError
 from lib.data.spans import character_values, clean_spans, marked, parse_spans, spans_of, token_labels
 from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from lib.data.vocabularies import train_wordpiece
 
 TEXTS = [
     "Об'єкт під’їзду обʼєднали: мати й їжак, Київ — ґанок!",
@@ -106,7 +107,7 @@ def byte_level():
 def tokenizer(request, tmp_path_factory):
     if request.param == "byte-level":
         return byte_level()
-    return TextTokenizer.train(tmp_path_factory.mktemp("spans") / "tokenizer", TEXTS, 150, 1)
+    return train_wordpiece(tmp_path_factory.mktemp("spans") / "tokenizer", TEXTS, 150, 1)
 
 
 PIECES = st.one_of(
@@ -215,7 +216,7 @@ def test_a_slow_tokeniser_is_refused():
 
 
 def test_special_tokens_stand_for_no_character(tmp_path):
-    tokenizer = TextTokenizer.train(tmp_path / "tokenizer", TEXTS, 150, 1)
+    tokenizer = train_wordpiece(tmp_path / "tokenizer", TEXTS, 150, 1)
     ((window,),) = tokenizer.encode_windows(["cats"], 20, 0.5)
     assert [window.ids[0], window.ids[-1]] == [SPECIAL_TOKENS.index(name) for name in ("[CLS]", "[SEP]")]
     labels = token_labels(window.starts, window.ends, np.ones(4, bool))

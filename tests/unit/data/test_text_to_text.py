@@ -7,7 +7,7 @@ from transformers import PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError, DataError
 from lib.data.text_to_text import Targets, TextToTextCollator
-from lib.data.tokenizer import TextTokenizer
+from lib.data.vocabularies import train_byte_pairs, train_wordpiece, train_words
 
 TEXTS = ["a hateful sentence that says non-hateful things: all of it", "sort this sentence: it is kind and non-hateful"]
 PREFIX = "sort this sentence: "
@@ -39,9 +39,9 @@ def tokenizer_of(tmp_path_factory):
         if kind in ("unigram", "metaspace bpe"):
             return like_t5(kind)
         train = {
-            "wordpiece": TextTokenizer.train,
-            "words": TextTokenizer.train_words,
-            "bpe": TextTokenizer.train_bytes,
+            "wordpiece": train_wordpiece,
+            "words": train_words,
+            "bpe": train_byte_pairs,
         }[kind]
         folder = tmp_path_factory.mktemp("tokenizer") / "folder"
         return train(folder, TEXTS * 3, vocab_size=400, min_frequency=1, **options).backend

@@ -12,14 +12,22 @@ from transformers import AutoTokenizer
 
 from lib.core.errors import ConfigError, DataError
 from lib.data.labels import word_spans, words
-from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer, save_byte_tokenizer
+from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from lib.data.vocabularies import (
+    from_published,
+    from_vocabulary,
+    save_bytes,
+    train_byte_pairs,
+    train_wordpiece,
+    train_words,
+)
 
 TEXTS = ["The cat sat on the mat.", "A dog sat on the log, naïve café!", "The cats and the dogs ran 42 miles."] * 3
 
 
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
-    return TextTokenizer.train(tmp_path_factory.mktemp("trained") / "tokenizer", TEXTS, vocab_size=120)
+    return train_wordpiece(tmp_path_factory.mktemp("trained") / "tokenizer", TEXTS, vocab_size=120)
 
 
 def whole(tokenizer, text, max_tokens):
@@ -68,7 +76,7 @@ def test_a_long_text_is_not_tokenised_whole(tokenizer, monkeypatch):
 
 def test_the_folder_loads_everywhere(tokenizer, tmp_path):
     folder = tmp_path / "tokenizer"
-    TextTokenizer.from_vocabulary(tokenizer.backend.get_vocab(), folder)
+    from_vocabulary(tokenizer.backend.get_vocab(), folder)
     assert {"vocab.txt", "tokenizer.json", "tokenizer_config.json"} <= {path.name for path in folder.iterdir()}
     expected = tokenizer.backend("A NAÏVE dog")["input_ids"]
     assert expected[0] == 2
@@ -83,7 +91,7 @@ def test_the_folder_loads_everywhere(tokenizer, tmp_path):
 
 
 def test_case_and_accents_are_settings_that_are_saved(tmp_path):
-    TextTokenizer.train(tmp_path / "t", ["Éa Éa ea ea"], 60, lowercase=False, strip_accents=False)
+    train_wordpiece(tmp_path / "t", ["Éa Éa ea ea"], 60, lowercase=False, strip_accents=False)
     loaded = TextTokenizer.load(tmp_path / "t")
     assert loaded.backend.tokenize("Éa") == ["Éa"]
     assert loaded.backend.tokenize("ea") == ["ea"]
@@ -91,9 +99,9 @@ def test_case_and_accents_are_settings_that_are_saved(tmp_path):
 
 def test_training_does_not_depend_on_the_process(tmp_path):
     program = (
-        "import sys; from lib.data.tokenizer import TextTokenizer as W\n"
+        "import sys; from lib.data.vocabularies import train_byte_pairs, train_wordpiece\n"
         "texts = ['banana bandana cabana', 'canal panama мій'] * 3\n"
-        "W.train(sys.argv[1] + '/pieces', texts, 60); W.train_bytes(sys.argv[1] + '/bytes', texts, 300)"
+        "train_wordpiece(sys.argv[1] + '/pieces', texts, 60); train_byte_pairs(sys.argv[1] + '/bytes', texts, 300)"
     )
     for name in "ab":
         subprocess.run([sys.executable, "-c", program, tmp_path / name], check=True, env={**os.environ})
@@ -103,7 +111,7 @@ def test_training_does_not_depend_on_the_process(tmp_path):
 
 def test_training_reads_one_way_iterators_too(tmp_path):
     vocabularies = [
-        TextTokenizer.train(tmp_path / str(i), texts, vocab_size=100).backend.get_vocab()
+        train_wordpiece(tmp_path / str(i), texts, vocab_size=100).backend.get_vocab()
         for i, texts in enumerate([TEXTS, iter(TEXTS)])
     ]
     assert vocabularies[0] == vocabularies[1]
@@ -113,7 +121,7 @@ def test_training_reads_one_way_iterators_too(tmp_path):
 def test_a_path_is_not_taken_for_texts(tokenizer, tmp_path):
     (tmp_path / "texts.txt").write_text("the cat", encoding="utf-8")
     for use in (
-        lambda path: TextTokenizer.train(tmp_path / "t", path),
+        lambda path: train_wordpiece(tmp_path / "t", path),
         lambda path: tokenizer.encode_ragged(path, 8),
     ):
         with pytest.raises(DataError, match="is a single string. Expected several texts"):
@@ -137,7 +145,7 @@ def test_a_bad_vocabulary_is_refused(tmp_path, content, message):
     if content is not None:
         (tmp_path / "vocab.txt").write_text(content)
     with pytest.raises(DataError, match=message):
-        TextTokenizer.from_vocabulary(tmp_path / "vocab.txt", tmp_path / "out")
+        from_vocabulary(tmp_path / "vocab.txt", tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -149,14 +157,14 @@ def test_a_broken_folder_is_refused(tmp_path):
 
 def test_texts_without_a_word_train_nothing(tmp_path):
     with pytest.raises(DataError, match="hold no word"):
-        TextTokenizer.train(tmp_path / "t", ["", "  "])
+        train_wordpiece(tmp_path / "t", ["", "  "])
 
 
 def test_bert_vocabulary_keeps_its_ids(tmp_path):
     vocabulary = Path(__file__).parents[4] / "shared/data/vocab/bert-base-uncased/vocab.txt"
     if not vocabulary.is_file():
         pytest.skip(f"{vocabulary} is not there")
-    tokenizer = TextTokenizer.from_vocabulary(vocabulary, tmp_path / "bert")
+    tokenizer = from_vocabulary(vocabulary, tmp_path / "bert")
     assert tokenizer.encode_ragged(["Hello, wörld"], 8) == [[101, 7592, 1010, 2088, 102]]
     assert (tmp_path / "bert/vocab.txt").read_text(encoding="utf-8") == vocabulary.read_text(encoding="utf-8")
 
@@ -165,7 +173,7 @@ MOVES = ["[MAX 4 [MIN 7 2 ] 9 ]", "[MIN 2 4 ]", "Ä ä \x1c"]
 
 
 def test_words_are_tokens_as_they_are(tmp_path):
-    tokenizer = TextTokenizer.train_words(tmp_path / "t", MOVES)
+    tokenizer = train_words(tmp_path / "t", MOVES)
     vocabulary = tokenizer.backend.get_vocab()
     # The most frequent ones first, then in the order of characters.
     frequent, rare = ["]", "2", "4", "[MIN"], ["\x1c", "7", "9", "[MAX", "Ä", "ä"]
@@ -177,7 +185,7 @@ def test_words_are_tokens_as_they_are(tmp_path):
 def test_a_vocabulary_of_words_is_bounded_by_size_and_frequency(tmp_path):
     texts = ["a a a b b c", "d"]
     found = [
-        TextTokenizer.train_words(tmp_path / str(number), texts, **options).backend.get_vocab()
+        train_words(tmp_path / str(number), texts, **options).backend.get_vocab()
         for number, options in enumerate([{}, {"vocab_size": 7}, {"min_frequency": 2}, {"vocab_size": 1}])
     ]
     ordered = [sorted(vocabulary, key=vocabulary.get)[5:] for vocabulary in found]
@@ -185,14 +193,14 @@ def test_a_vocabulary_of_words_is_bounded_by_size_and_frequency(tmp_path):
 
 
 def test_special_tokens_keep_their_ids_where_texts_hold_them(tmp_path):
-    vocabulary = TextTokenizer.train_words(tmp_path / "t", ["[MASK] x [CLS] [MASK]"]).backend.get_vocab()
+    vocabulary = train_words(tmp_path / "t", ["[MASK] x [CLS] [MASK]"]).backend.get_vocab()
     assert vocabulary == {**{token: i for i, token in enumerate(SPECIAL_TOKENS)}, "x": 5}
 
 
 @pytest.mark.parametrize("enclose", [True, False])
 @pytest.mark.parametrize("algorithm", ["wordpiece", "words", "bytes"])
 def test_a_folder_gives_the_same_ids_wherever_it_is_loaded(tmp_path, algorithm, enclose):
-    train = {"wordpiece": TextTokenizer.train, "words": TextTokenizer.train_words, "bytes": TextTokenizer.train_bytes}
+    train = {"wordpiece": train_wordpiece, "words": train_words, "bytes": train_byte_pairs}
     trained = train[algorithm](tmp_path / "t", TEXTS, vocab_size=320, enclose=enclose)
     text = "the cat sat on a mat, unheard-of [MASK]"
     expected = trained.backend(text)
@@ -212,7 +220,7 @@ def test_a_folder_gives_the_same_ids_wherever_it_is_loaded(tmp_path, algorithm, 
 
 def test_cut_documents_keep_their_last_token_only_where_they_are_enclosed(tmp_path):
     for enclose, expected in ((True, [2, 5, 6, 3]), (False, [5, 6, 5, 6])):
-        tokenizer = TextTokenizer.train_words(tmp_path / str(enclose), ["a b " * 50], enclose=enclose)
+        tokenizer = train_words(tmp_path / str(enclose), ["a b " * 50], enclose=enclose)
         assert tokenizer.encode_ragged(["a b " * 50], 4) == [expected]
 
 
@@ -222,7 +230,7 @@ PIECES_OF_WORDS = ["so", "-", "call", "##ed", ".", "u", "s", "cat", "##s", ",", 
 @pytest.fixture(scope="module")
 def pieces(tmp_path_factory):
     vocabulary = {token: i for i, token in enumerate([*SPECIAL_TOKENS, *PIECES_OF_WORDS])}
-    return TextTokenizer.from_vocabulary(vocabulary, tmp_path_factory.mktemp("pieces") / "t")
+    return from_vocabulary(vocabulary, tmp_path_factory.mktemp("pieces") / "t")
 
 
 @pytest.mark.parametrize(
@@ -265,13 +273,13 @@ def test_tokens_with_their_words_are_those_without(tokenizer, texts, max_tokens)
 
 def test_every_word_of_a_long_text_is_found_behind_the_cut(tmp_path):
     """Few tokens of many characters: the text is read further than at first."""
-    tokenizer = TextTokenizer.train_words(tmp_path / "t", ["a"], enclose=False)
+    tokenizer = train_words(tmp_path / "t", ["a"], enclose=False)
     text = "  ".join(["x" * 40] * 30)
     assert tokenizer.encode_words([text, "a"], 20) == ([[1] * 20, [5]], [list(range(20)), [0]])
 
 
 def test_texts_without_a_word_make_no_words(tmp_path):
-    for train in (TextTokenizer.train_words, TextTokenizer.train_bytes):
+    for train in (train_words, train_byte_pairs):
         with pytest.raises(DataError, match="hold no word"):
             train(tmp_path / "t", ["", " \n"])
         with pytest.raises(DataError, match="is a single string"):
@@ -288,7 +296,7 @@ UKRAINIAN = [
 
 @pytest.fixture(scope="module")
 def of_bytes(tmp_path_factory):
-    return TextTokenizer.train_bytes(tmp_path_factory.mktemp("bytes") / "t", UKRAINIAN, vocab_size=340)
+    return train_byte_pairs(tmp_path_factory.mktemp("bytes") / "t", UKRAINIAN, vocab_size=340)
 
 
 @settings(max_examples=200, deadline=None)
@@ -302,7 +310,7 @@ def test_bytes_give_every_text_back(of_bytes, text):
 def test_frequent_pairs_of_bytes_become_tokens(of_bytes, tmp_path):
     assert len(of_bytes.backend) == 340
     assert of_bytes.backend.tokenize("мій") == ["Ð¼ÑĸÐ¹"]  # each letter is two bytes
-    bare = TextTokenizer.train_bytes(tmp_path / "t", ["aaab"], vocab_size=1000, min_frequency=2)
+    bare = train_byte_pairs(tmp_path / "t", ["aaab"], vocab_size=1000, min_frequency=2)
     assert len(bare.backend) == 256 + 5 + 1
 
 
@@ -310,7 +318,7 @@ def test_frequent_pairs_of_bytes_become_tokens(of_bytes, tmp_path):
 def single_bytes(tmp_path_factory):
     """The tokeniser as it is loaded from its folder."""
     folder = tmp_path_factory.mktemp("single") / "t"
-    save_byte_tokenizer(folder)
+    save_bytes(folder)
     return TextTokenizer.load(folder)
 
 
@@ -339,7 +347,7 @@ def test_equal_bytes_are_equal_tokens_and_different_ones_differ(single_bytes):
 
 @pytest.mark.parametrize("enclose", [True, False])
 def test_bytes_are_the_same_wherever_their_folder_is_loaded(tmp_path, enclose):
-    made = save_byte_tokenizer(tmp_path / "t", enclose)
+    made = save_bytes(tmp_path / "t", enclose)
     text = "Їжачок [MASK] 😀"
     (ids,) = made.encode_ragged([text], 99)
     loaded = TextTokenizer.load(tmp_path / "t")
@@ -420,7 +428,7 @@ def published(request, tmp_path_factory):
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     (folder / "config.json").write_text(json.dumps({"model_type": model_type}))
     core.no_truncation()
-    return core, folder, TextTokenizer.from_published(folder, folder / "made")
+    return core, folder, from_published(folder, folder / "made")
 
 
 @settings(max_examples=100, deadline=None)
@@ -478,7 +486,7 @@ def test_special_tokens_are_those_of_the_published_tokeniser(published, tmp_path
 
 def test_a_new_mask_token_is_one_token_and_changes_no_other(published, tmp_path):
     core, folder, tokenizer = published
-    made = TextTokenizer.from_published(folder, tmp_path / "made", mask_token="<a new one>")
+    made = from_published(folder, tmp_path / "made", mask_token="<a new one>")
     backend = TextTokenizer.load(tmp_path / "made").backend
     assert backend.mask_token == "<a new one>"
     assert backend.mask_token_id == core.get_vocab_size() == len(made.backend) - 1
@@ -489,7 +497,7 @@ def test_a_new_mask_token_is_one_token_and_changes_no_other(published, tmp_path)
     with pytest.raises(
         ConfigError, match=r"mask_token = .* has it already. Leave it out here, and name it in the task"
     ):
-        TextTokenizer.from_published(folder, tmp_path / "twice", mask_token=taken)
+        from_published(folder, tmp_path / "twice", mask_token=taken)
     assert not (tmp_path / "twice").exists()
 
 
@@ -497,14 +505,14 @@ def test_a_slow_or_broken_tokeniser_is_refused(tmp_path):
     (tmp_path / "slow").mkdir()
     (tmp_path / "slow/spm.model").write_bytes(b"x")
     with pytest.raises(DataError, match="slow: holds no tokenizer.json.*If there is a slow one, convert it"):
-        TextTokenizer.from_published(tmp_path / "slow", tmp_path / "made")
+        from_published(tmp_path / "slow", tmp_path / "made")
     (tmp_path / "slow/tokenizer.json").write_text("{")
     with pytest.raises(DataError, match="slow: not a tokeniser.*Expected tokenizer.json beside its config"):
-        TextTokenizer.from_published(tmp_path / "slow", tmp_path / "made")
+        from_published(tmp_path / "slow", tmp_path / "made")
     llama().save(str(tmp_path / "slow/tokenizer.json"))
     (tmp_path / "slow/tokenizer_config.json").write_text("{}")
     with pytest.raises(
         DataError, match="slow: names neither a padding token nor an end-of-text token. Set 'pad_token'"
     ):
-        TextTokenizer.from_published(tmp_path / "slow", tmp_path / "made")
+        from_published(tmp_path / "slow", tmp_path / "made")
     assert not (tmp_path / "made").exists()

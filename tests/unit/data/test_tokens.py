@@ -19,6 +19,7 @@ from lib.data.sections.tokenizer import Tokenizer
 from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import StoredTexts, tokenize_corpus, tokenize_dataset, train_tokenizer
 from lib.data.tokens import EVALUATION, TokenDataset, load_tokens
+from lib.data.vocabularies import from_published, from_vocabulary
 
 ROOT = Path(__file__).parents[3]
 TEXTS = [f"the {'very ' * (i % 9)}old cat number {i} sat" for i in range(60)]
@@ -192,7 +193,7 @@ def test_batches_are_a_function_of_seed_and_epoch_with_any_number_of_workers(lab
 @pytest.fixture
 def pieces(tmp_path):
     names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cat", "##s", "-", "sat"]
-    return TextTokenizer.from_vocabulary({token: i for i, token in enumerate(names)}, tmp_path / "pieces")
+    return from_vocabulary({token: i for i, token in enumerate(names)}, tmp_path / "pieces")
 
 
 def tagged(path, **columns):
@@ -260,7 +261,7 @@ def test_a_text_that_nothing_closes_ends_with_its_last_word(tmp_path):
     core.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", 0)])
     core.save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "tokenizer_config.json").write_text('{"bos_token": "<bos>", "eos_token": "<eos>"}')
-    tokenizer = TextTokenizer.from_published(tmp_path, tmp_path / "made")
+    tokenizer = from_published(tmp_path, tmp_path / "made")
     pq.write_table(pa.table({"id": ["a"], "text": ["cat cat cat sat"], "label": [0]}), tmp_path / "prepared.parquet")
     tokenize(tmp_path / "prepared.parquet", tokenizer, tmp_path / "out")
     assert load_tokens(tmp_path / "out/train")["input_ids"][:] == [[0, 2, 2, 2, 3]]
@@ -271,10 +272,10 @@ def test_a_document_without_a_token_is_refused(tmp_path):
     vocabulary = {token: i for i, token in enumerate(names)}
     rows = {"id": ["a", "b"], "text": ["cat", "\u200b"], "label": [0, 1]}
     pq.write_table(pa.table(rows), tmp_path / "prepared.parquet")
-    bare = TextTokenizer.from_vocabulary(vocabulary, tmp_path / "bare", enclose=False)
+    bare = from_vocabulary(vocabulary, tmp_path / "bare", enclose=False)
     with pytest.raises(DataError, match="document b: has no token.*'enclose' to true"):
         tokenize(tmp_path / "prepared.parquet", bare, tmp_path / "out")
-    enclosed = TextTokenizer.from_vocabulary(vocabulary, tmp_path / "enclosed")
+    enclosed = from_vocabulary(vocabulary, tmp_path / "enclosed")
     tokenize(tmp_path / "prepared.parquet", enclosed, tmp_path / "out")
     assert load_tokens(tmp_path / "out/train")["input_ids"][:] == [[2, 5, 3], [2, 3]]
 

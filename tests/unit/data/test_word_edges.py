@@ -6,7 +6,8 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from transformers import PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError
-from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from lib.data.tokenizer import SPECIAL_TOKENS
+from lib.data.vocabularies import train_wordpiece, train_words
 from lib.data.word_edges import word_edges
 
 TEXT = "the cats sat on the mat, naïve_cafés in the town are so-called"
@@ -69,14 +70,14 @@ def test_line_breaks_and_tabs_separate_words():
 
 
 def test_wordpiece_separates_punctuation(tmp_path):
-    tokenizer = TextTokenizer.train(tmp_path / "t", ["cat cat mat mat so called"], 40).backend
+    tokenizer = train_wordpiece(tmp_path / "t", ["cat cat mat mat so called"], 40).backend
     assert tokenizer.tokenize("tam") == ["t", "##a", "##m"]
     found = words(tokenizer, "cat so-called, tam. [UNK] cat")
     assert found == ["[CLS]", "cat", "so", "[UNK]", "called", "[UNK]", "tam", "[UNK]", "[UNK]", "cat", "[SEP]"]
 
 
 def test_of_whole_words_each_is_one(tmp_path):
-    tokenizer = TextTokenizer.train_words(tmp_path / "t", ["a b cc"], enclose=False).backend
+    tokenizer = train_words(tmp_path / "t", ["a b cc"], enclose=False).backend
     assert words(tokenizer, "cc a b b") == ["cc", "a", "b", "b"]
 
 
@@ -89,7 +90,7 @@ def test_tokens_that_do_not_tell_are_refused():
 
 
 def test_specials_are_no_part_of_a_word(tmp_path):
-    tokenizer = TextTokenizer.train(tmp_path / "t", ["cat mat"], 40).backend
+    tokenizer = train_wordpiece(tmp_path / "t", ["cat mat"], 40).backend
     is_special = np.isin(np.arange(len(tokenizer)), range(len(SPECIAL_TOKENS)))
     begins, ends = word_edges(tokenizer, is_special)
     assert begins[is_special].all()

@@ -5,7 +5,8 @@ import pytest
 from step_costs import made_steps
 
 from lib.backbones.parameters import BACKBONES
-from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from lib.data.tokenizer import SPECIAL_TOKENS
+from lib.data.vocabularies import from_vocabulary
 from lib.measure.step_turns import Load, batches_of_a_turn, measure_turns
 from lib.measure.steps import StepsCase
 from lib.tasks.parameters import TASKS
@@ -15,7 +16,7 @@ from lib.tasks.parameters import TASKS
 def tokenizer(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tokenizer") / "tokenizer"
     vocabulary = {token: number for number, token in enumerate([*SPECIAL_TOKENS, *map(str, range(95))])}
-    TextTokenizer.from_vocabulary(vocabulary, folder)
+    from_vocabulary(vocabulary, folder)
     return str(folder)
 
 

@@ -4,7 +4,8 @@ import torch
 from step_costs import made_steps
 
 from lib.backbones.parameters import BACKBONES
-from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
+from lib.data.tokenizer import SPECIAL_TOKENS
+from lib.data.vocabularies import from_vocabulary
 from lib.measure.cost import with_peak_mb
 from lib.measure.steps import StepsCase, measure
 from lib.tasks.parameters import TASKS
@@ -37,7 +38,7 @@ def test_memory_grows_with_tokens():
 def tokenizer(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tokenizer") / "tokenizer"
     vocabulary = {token: number for number, token in enumerate([*SPECIAL_TOKENS, *map(str, range(95))])}
-    TextTokenizer.from_vocabulary(vocabulary, folder)
+    from_vocabulary(vocabulary, folder)
     return folder
 
 

@@ -12,6 +12,7 @@ from lib.backbones.pretrained.parameters import Parameters as Pretrained
 from lib.core.errors import ConfigError
 from lib.data.labels import IGNORED
 from lib.data.tokenizer import TextTokenizer
+from lib.data.vocabularies import train_wordpiece
 from lib.tasks.masked_lm.parameters import Parameters
 from lib.tasks.masked_lm.task import Task
 
@@ -20,7 +21,7 @@ from lib.tasks.masked_lm.task import Task
 def tokenizer(tmp_path_factory):
     """Of single letters, without [CLS] and [SEP]."""
     folder = tmp_path_factory.mktemp("t") / "t"
-    return TextTokenizer.train(folder, ["a b c d _ aa bb cc dd"], 13, enclose=False).backend
+    return train_wordpiece(folder, ["a b c d _ aa bb cc dd"], 13, enclose=False).backend
 
 
 def batch(tokenizer, texts, **settings):

@@ -10,7 +10,8 @@ from lib.backbones.encoder_decoder.backbone import Backbone
 from lib.backbones.encoder_decoder.parameters import Parameters as EncoderDecoder
 from lib.core.errors import ConfigError
 from lib.data.labels import IGNORED
-from lib.data.tokenizer import TextTokenizer, add_sentinels
+from lib.data.tokenizer import TextTokenizer
+from lib.data.vocabularies import add_sentinels, train_words
 from lib.tasks.span_corruption.parameters import Parameters
 from lib.tasks.span_corruption.task import Task
 
@@ -25,7 +26,7 @@ def task(**settings):
 @pytest.fixture(scope="module")
 def tokenizer(tmp_path_factory):
     folder = tmp_path_factory.mktemp("t") / "t"
-    TextTokenizer.train_words(folder, TEXTS)
+    train_words(folder, TEXTS)
     add_sentinels(folder, 20)
     return TextTokenizer.load(folder).backend
 
@@ -63,7 +64,7 @@ def test_rates_and_lengths_that_make_no_sense_are_refused(settings):
 
 
 def test_a_tokeniser_without_an_end_or_without_sentinels_is_refused_before_training(tokenizer, tmp_path):
-    bare = TextTokenizer.train_words(tmp_path / "t", TEXTS).backend
+    bare = train_words(tmp_path / "t", TEXTS).backend
     with pytest.raises(ConfigError, match="has no <extra_id_0>"):
         task().collator(bare)
     bare.add_tokens(["<extra_id_0>"], special_tokens=True)

@@ -3,7 +3,7 @@
 import pytest
 
 from lib.core.errors import RunError
-from lib.data.tokenizer import TextTokenizer
+from lib.data.vocabularies import from_vocabulary
 from lib.training.assembly import check_vocabulary
 
 TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film"]
@@ -12,9 +12,7 @@ TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad", "film"]
 @pytest.fixture
 def tokenizer(tmp_path):
     def make(name, tokens):
-        return TextTokenizer.from_vocabulary(
-            dict(zip(tokens, range(len(tokens)), strict=True)), tmp_path / name
-        ).backend
+        return from_vocabulary(dict(zip(tokens, range(len(tokens)), strict=True)), tmp_path / name).backend
 
     return make
 

@@ -15,6 +15,7 @@ from lib.core.errors import ConfigError, DataError
 from lib.core.identity import RunId
 from lib.data.sentinels import sentinel_ids
 from lib.data.tokenizer import TextTokenizer
+from lib.data.vocabularies import train_byte_pairs
 from lib.results.parameters import FIGURES, TABLES
 from lib.results.scope import scope as read_scope
 from lib.study.configuration import load_study, read_layers
@@ -428,7 +429,7 @@ def test_a_published_tokeniser_is_made_from_its_folder(repository, tmp_path):
     assert plan(("tokenizers/wordpiece", hub)).corpora.tokenizer_sources("wordpiece") == [
         "resources/tokenizers/wordpiece"
     ]
-    TextTokenizer.train_bytes(tmp_path / "there", ["Noon!", "Noon!"])
+    train_byte_pairs(tmp_path / "there", ["Noon!", "Noon!"])
     local = {"algorithm": "published", "source": "local", "path": str(tmp_path / "there")}
     made = plan(("tokenizers/wordpiece", local))
     (source,) = made.corpora.tokenizer_sources("wordpiece")

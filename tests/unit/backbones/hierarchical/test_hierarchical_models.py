@@ -10,7 +10,7 @@ from lib.backbones.hierarchical.segments import segment_counts, segments_of
 from lib.backbones.parameters import BACKBONES, Lora
 from lib.core.enclosing import enclosing
 from lib.core.errors import ConfigError
-from lib.data.tokenizer import TextTokenizer
+from lib.data.vocabularies import train_words
 from lib.training.record import count_parameters
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(35))]
@@ -152,12 +152,12 @@ def test_a_short_document_is_read_as_the_encoder_reads_it(build):
 
 def test_what_encloses_texts_is_the_tokenisers(tokenizer, tmp_path):
     assert enclosing(tokenizer) == (1, 1)
-    bare = TextTokenizer.train_words(tmp_path / "bare", ["one two"], enclose=False).backend
+    bare = train_words(tmp_path / "bare", ["one two"], enclose=False).backend
     assert enclosing(bare) == (0, 0)
 
 
 def test_without_special_tokens_segments_have_none(build, tmp_path):
-    bare = TextTokenizer.train_words(tmp_path / "bare", [" ".join(WORDS[5:])], enclose=False).backend
+    bare = train_words(tmp_path / "bare", [" ".join(WORDS[5:])], enclose=False).backend
     parameters = BACKBONES.parse({"kind": "hierarchical", "encoder": ENCODERS["bert"], "segment": 8, "overlap": 2})
     config = BACKBONES.load("hierarchical", "backbone").Backbone(parameters, seed=0).config(bare, {})
     assert (config.room, config.step) == (8, 6)

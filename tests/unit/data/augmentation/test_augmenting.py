@@ -19,7 +19,7 @@ from lib.data.folds import SPLITS
 from lib.data.parts import part_schema
 from lib.data.sections.augmentation import Augmentation
 from lib.data.sections.preparation import Preparation, Split
-from lib.data.tokenizer import TextTokenizer
+from lib.data.vocabularies import train_words
 
 ROOT = Path(__file__).parents[4]
 SIZES = {"train": 40, "validation": 10, "test": 10}
@@ -149,7 +149,7 @@ def test_documents_whose_words_all_stay_have_no_copy(tmp_path, augment):
 
 
 def test_two_ways_take_turns(tmp_path, wordnet):
-    tokenizer = TextTokenizer.train_words(tmp_path / "model", ["alpha beta gamma"])
+    tokenizer = train_words(tmp_path / "model", ["alpha beta gamma"])
     build(EncoderForMaskedLM, vocab_size=len(tokenizer.backend)).save_pretrained(tmp_path / "model")
     settings = Augmentation(
         labels=["yes"],

@@ -11,13 +11,13 @@ from lib.core.errors import ConfigError, DataError, RunError
 from lib.data.augmentation.masked_lm import Rewriter
 from lib.data.augmentation.words import Request
 from lib.data.sections.augmentation import Augmentation
-from lib.data.tokenizer import TextTokenizer
+from lib.data.vocabularies import from_vocabulary, train_byte_pairs, train_wordpiece, train_words
 
 TEXTS = ["the dog saw the hound", "a hound saw a dog", "the dogs saw the house", "a house", "unseen words"] * 4
 TRAINED = {
-    "wordpiece": TextTokenizer.train,
-    "words": TextTokenizer.train_words,
-    "bpe": TextTokenizer.train_bytes,
+    "wordpiece": train_wordpiece,
+    "words": train_words,
+    "bpe": train_byte_pairs,
 }
 SMALL = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 1, "intermediate_size": 8}
 
@@ -35,7 +35,7 @@ def known_model(folder, scores):
     """Save a BERT that expects the same tokens everywhere: those of `scores` by far, in their order."""
     tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "dog", "hound", "Hound", "house", "##s", "7", "un"]
     vocabulary = {token: number for number, token in enumerate(tokens)}
-    tokenizer = TextTokenizer.from_vocabulary(vocabulary, folder).backend
+    tokenizer = from_vocabulary(vocabulary, folder).backend
     model = BertForMaskedLM(BertConfig(vocab_size=len(vocabulary), max_position_embeddings=64, **SMALL))
     bias = model.cls.predictions.decoder.bias
     with torch.no_grad():
@@ -85,7 +85,7 @@ def test_models_of_this_project(tmp_path, algorithm):
 
 
 def test_the_tokeniser_may_be_elsewhere(tmp_path):
-    tokenizer = TextTokenizer.train_words(tmp_path / "tokenizer", TEXTS)
+    tokenizer = train_words(tmp_path / "tokenizer", TEXTS)
     build(EncoderForMaskedLM, vocab_size=len(tokenizer.backend)).save_pretrained(tmp_path / "model")
     assert None not in rewritten(rewriter(tmp_path / "model", tmp_path / "tokenizer"), "dog", range(3))
     with pytest.raises(DataError, match="model: holds no tokeniser"):
@@ -95,7 +95,7 @@ def test_the_tokeniser_may_be_elsewhere(tmp_path):
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mlm") / "model"
-    tokenizer = TextTokenizer.train(folder, TEXTS)
+    tokenizer = train_wordpiece(folder, TEXTS)
     torch.manual_seed(0)
     config = BertConfig(vocab_size=len(tokenizer.backend), initializer_range=1.0, **SMALL)
     BertForMaskedLM(config).save_pretrained(folder)
@@ -135,14 +135,14 @@ def test_texts_without_a_word_to_replace(model, text):
 
 
 def test_a_model_without_a_head_for_masked_tokens(tmp_path):
-    tokenizer = TextTokenizer.train_words(tmp_path / "model", TEXTS)
+    tokenizer = train_words(tmp_path / "model", TEXTS)
     build(EncoderForSequenceClassification, vocab_size=len(tokenizer.backend)).save_pretrained(tmp_path / "model")
     with pytest.raises(RunError, match="model: its weights predict no masked tokens"):
         rewriter(tmp_path / "model")
 
 
 def test_no_model(tmp_path):
-    TextTokenizer.train_words(tmp_path / "model", TEXTS)
+    train_words(tmp_path / "model", TEXTS)
     with pytest.raises(RunError, match="model: holds no masked language model"):
         rewriter(tmp_path / "model")
 
@@ -159,7 +159,7 @@ def test_no_model(tmp_path):
     ],
 )
 def test_unsuitable_tokenisers(tmp_path, model, texts, names, match):
-    core = TextTokenizer.train_words(tmp_path / "tokenizer", texts).backend.backend_tokenizer
+    core = train_words(tmp_path / "tokenizer", texts).backend.backend_tokenizer
     PreTrainedTokenizerFast(tokenizer_object=core, **names).save_pretrained(tmp_path / "other")
     with pytest.raises(ConfigError, match=f"augmentation.masked_lm: .*other: {match}"):
         rewriter(model, tmp_path / "other")

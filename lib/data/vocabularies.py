@@ -1,0 +1,269 @@
+"""Makes tokenisers: trains a vocabulary on texts, or takes a published one. `tokenizer` is how they are used.
+
+A vocabulary is of WordPiece as BERT's, of whole words, of pairs of bytes, or of bytes.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+from transformers import PreTrainedTokenizerFast
+
+from lib.core.errors import ConfigError, DataError
+from lib.data.labels import words
+from lib.data.sentinels import sentinel, sentinel_ids
+from lib.data.tokenizer import INPUTS, PUBLISHED, SPECIAL_TOKENS, TextTokenizer, bert, read_vocabulary, require_several
+
+_NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
+"""What transformers calls special tokens."""
+_ALPHABET = 1000
+"""Characters of a trained vocabulary, at most; rarer ones become [UNK]. The usual limit of BERT's trainer."""
+
+
+def train_wordpiece(
+    tokenizer_dir: str | Path,
+    texts: Iterable[str],
+    vocab_size: int = 30_000,
+    min_frequency: int = 2,
+    lowercase: bool = True,
+    strip_accents: bool = True,
+    enclose: bool = True,
+) -> TextTokenizer:
+    """Train a WordPiece vocabulary and save it as a folder.
+
+    Args:
+        tokenizer_dir: folder to appear, with vocab.txt, tokenizer.json and tokenizer_config.json.
+        texts: the texts themselves, not paths of files. They are read twice; a one-way iterator is held in memory
+            for that.
+        vocab_size: entries of the vocabulary, at most (special tokens included).
+        min_frequency: occurrences that a token needs.
+        lowercase: lower the case first.
+        strip_accents: remove accents first.
+        enclose: put [CLS] before and [SEP] behind every text.
+
+    Raises:
+        DataError: the texts are a single string, or hold no word.
+    """
+    require_several(texts)
+    texts = list(texts) if isinstance(texts, Iterator) else texts
+    core = bert({token: i for i, token in enumerate(SPECIAL_TOKENS)}, lowercase, strip_accents).backend_tokenizer
+    alphabet = _alphabet(core.normalizer.normalize_str(text) for text in texts)
+    trainer = trainers.WordPieceTrainer(
+        vocab_size=vocab_size,
+        min_frequency=min_frequency,
+        # The trainer numbers letters inside words in the order of a hash map that differs between processes, and
+        # breaks ties between merges by these numbers. Named beforehand, they make training repeatable.
+        special_tokens=[*SPECIAL_TOKENS, *(f"##{letter}" for letter in alphabet)],
+        initial_alphabet=alphabet,
+        limit_alphabet=len(alphabet),
+        show_progress=False,
+    )
+    core.train_from_iterator(texts, trainer)
+    vocabulary = core.get_vocab()
+    _require_words(alphabet, tokenizer_dir)
+    return from_vocabulary(vocabulary, tokenizer_dir, lowercase, strip_accents, enclose)
+
+
+def train_words(
+    tokenizer_dir: str | Path,
+    texts: Iterable[str],
+    vocab_size: int = 30_000,
+    min_frequency: int = 1,
+    enclose: bool = True,
+) -> TextTokenizer:
+    """Make a vocabulary of whole words, as white space separates them, and save it as a folder without vocab.txt.
+
+    The most frequent words come first, and of equally frequent ones the alphabet's first. Arguments and errors are
+    those of `train_wordpiece`.
+    """
+    require_several(texts)
+    # The library's trainer would give a special token that occurs among the words a second id.
+    counts = Counter(word for text in texts for word in words(text) if word not in SPECIAL_TOKENS)
+    _require_words(counts, tokenizer_dir)
+    frequent = sorted((word for word in counts if counts[word] >= min_frequency), key=lambda w: (-counts[w], w))
+    vocabulary = [*SPECIAL_TOKENS, *frequent][: max(vocab_size, len(SPECIAL_TOKENS))]
+    core = Tokenizer(models.WordLevel({token: i for i, token in enumerate(vocabulary)}, unk_token="[UNK]"))
+    core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    return TextTokenizer(_wrapped(core, enclose)).save(tokenizer_dir)
+
+
+def train_byte_pairs(
+    tokenizer_dir: str | Path,
+    texts: Iterable[str],
+    vocab_size: int = 30_000,
+    min_frequency: int = 2,
+    enclose: bool = True,
+) -> TextTokenizer:
+    """Train byte-level BPE and save it as a folder without vocab.txt.
+
+    Texts are taken as they are, in any script: the tokens of one give it back to the letter. Arguments and errors
+    are those of `train_wordpiece`; single bytes are tokens however rare they are.
+
+    Source: Radford et al., GPT-2 (2019), section 2.2.
+    """
+    require_several(texts)
+    texts = list(texts) if isinstance(texts, Iterator) else texts
+    _require_words(next((text for text in texts if words(text)), ""), tokenizer_dir)
+    core = Tokenizer(models.BPE())
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    core.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        min_frequency=min_frequency,
+        special_tokens=list(SPECIAL_TOKENS),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    core.train_from_iterator(texts, trainer)
+    return TextTokenizer(_wrapped(core, enclose)).save(tokenizer_dir)
+
+
+def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token: str | None = None) -> TextTokenizer:
+    """Save the folder of a tokeniser as its tokenizer.json describes it, and return it.
+
+    Which tokens are special, the files beside it say, or the class of transformers that they name. If none is meant
+    for padding, the end-of-text token is taken: batches say by their masks what is padding, and not by the token.
+
+    Args:
+        published: folder as transformers saves a tokeniser, or as a repository of the hub holds it.
+        tokenizer_dir: folder to appear.
+        mask_token: a new token, which becomes the mask token; None = its own, if it has one.
+
+    Raises:
+        ConfigError: the vocabulary has that token already.
+        DataError: the tokeniser is a slow one, cannot be read, or has no token that could serve as padding.
+    """
+    from transformers import AutoTokenizer  # it imports torch
+
+    folder = Path(published)
+    if not (folder / PUBLISHED).is_file():
+        raise DataError(
+            f"{folder}: holds no {PUBLISHED}. Expected a folder with a fast tokeniser. If there is a slow one, "
+            f"convert it where sentencepiece is installed: AutoTokenizer.from_pretrained('{folder}')"
+            ".save_pretrained('FOLDER')."
+        )
+    try:
+        core = Tokenizer.from_file(str(folder / PUBLISHED))
+        own = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        names = own.special_tokens_map
+    except Exception as error:  # the library raises bare Exception on a broken file
+        raise DataError(f"{folder}: not a tokeniser ({error}). Expected {PUBLISHED} beside its config.") from error
+    core.no_padding()
+    core.no_truncation()
+    added = {token.content: token for token in core.get_added_tokens_decoder().values()}
+    special = {
+        name: added.get(names[name], names[name])
+        for name in _NAMES
+        if name in names and core.token_to_id(names[name]) is not None
+    }
+    if "pad_token" not in special and "eos_token" not in special:
+        raise DataError(
+            f"{folder}: names neither a padding token nor an end-of-text token. Set 'pad_token' in its "
+            "tokenizer_config.json to any token that texts do not need."
+        )
+    special.setdefault("pad_token", special.get("eos_token"))
+    if mask_token is not None:
+        if core.token_to_id(mask_token) is not None:
+            raise ConfigError(
+                f"mask_token = {mask_token!r}: the vocabulary of {folder} has it already. Leave it out here, and "
+                "name it in the task (`mask_token`)."
+            )
+        special["mask_token"] = AddedToken(mask_token, special=True, normalized=False)
+        core.add_special_tokens([special["mask_token"]])
+    backend = PreTrainedTokenizerFast(tokenizer_object=core, model_input_names=INPUTS, **special)
+    return TextTokenizer(backend).save(tokenizer_dir)
+
+
+def from_vocabulary(
+    vocabulary: str | Path | dict[str, int],
+    tokenizer_dir: str | Path,
+    lowercase: bool = True,
+    strip_accents: bool = True,
+    enclose: bool = True,
+) -> TextTokenizer:
+    """Save the folder of a tokeniser with an existing vocabulary, such as BERT's vocab.txt, and return it.
+
+    Args:
+        vocabulary: path of a vocab.txt (one token per line), or ids by token.
+        tokenizer_dir: folder to appear.
+        lowercase: lower the case before tokenising.
+        strip_accents: remove accents before tokenising.
+        enclose: put [CLS] before and [SEP] behind every text.
+
+    Raises:
+        DataError: the file is missing, or lacks one of the special tokens.
+    """
+    if not isinstance(vocabulary, dict):
+        vocabulary = read_vocabulary(Path(vocabulary))
+    backend = bert(vocabulary, lowercase, strip_accents)
+    # BERT's own class would put [CLS] and [SEP] back as soon as its folder is loaded.
+    return TextTokenizer(backend if enclose else _wrapped(backend.backend_tokenizer, enclose)).save(tokenizer_dir)
+
+
+def save_bytes(tokenizer_dir: str | Path, enclose: bool = True) -> TextTokenizer:
+    """Save the folder of a tokeniser whose tokens are the 256 bytes of UTF-8, and return it; nothing is trained.
+
+    Every text is representable, and the tokens of one give it back to the letter. A text that spells a special token,
+    such as "[SEP]", becomes its five bytes.
+
+    Args:
+        tokenizer_dir: folder to appear.
+        enclose: put [CLS] before and [SEP] behind every text.
+    """
+    tokens = [*SPECIAL_TOKENS, *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    core = Tokenizer(models.BPE({token: i for i, token in enumerate(tokens)}, merges=[]))
+    core.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    core.decoder = decoders.ByteLevel()
+    wrapped = _wrapped(core, enclose)
+    backend = PreTrainedTokenizerFast(
+        tokenizer_object=wrapped.backend_tokenizer,
+        model_input_names=INPUTS,
+        split_special_tokens=True,
+        **wrapped.special_tokens_map,
+    )
+    return TextTokenizer(backend).save(tokenizer_dir)
+
+
+def add_sentinels(tokenizer_dir: str | Path, number: int) -> None:
+    """Add sentinel tokens behind the vocabulary of a saved tokeniser, which stays as it is otherwise.
+
+    Args:
+        tokenizer_dir: its folder.
+        number: of sentinel tokens.
+
+    Raises:
+        ConfigError: it has some already.
+        DataError: the folder holds no tokeniser.
+    """
+    backend = TextTokenizer.load(tokenizer_dir).backend
+    if found := sentinel_ids(backend):
+        raise ConfigError(
+            f"sentinels = {number}: the vocabulary has {len(found)} of its own ({sentinel(0)} and so on). Leave it out."
+        )
+    added = [AddedToken(sentinel(each), special=True, normalized=False) for each in range(number)]
+    backend.add_tokens(added, special_tokens=True)
+    backend.save_pretrained(tokenizer_dir)
+
+
+def _require_words(found: Collection[str], tokenizer_dir: str | Path) -> None:
+    if not found:
+        raise DataError(f"{tokenizer_dir}: no vocabulary can be trained, since the texts hold no word. Check them.")
+
+
+def _alphabet(texts: Iterable[str]) -> list[str]:
+    """Return the most frequent characters, sorted."""
+    counts = Counter[str]()
+    for text in texts:
+        counts.update(text)
+    ranked = sorted((character for character in counts if not character.isspace()), key=lambda c: (-counts[c], c))
+    return sorted(ranked[:_ALPHABET])
+
+
+def _wrapped(core: Tokenizer, enclose: bool) -> PreTrainedTokenizerFast:
+    """Return a tokeniser of transformers that leaves `core` as it is, but for [CLS] and [SEP]."""
+    single, pair = ("[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1") if enclose else ("$A", "$A $B:1")
+    special_tokens = [(token, core.token_to_id(token)) for token in ("[CLS]", "[SEP]")]
+    core.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=special_tokens)
+    names = {f"{token[1:-1].lower()}_token": token for token in SPECIAL_TOKENS}
+    return PreTrainedTokenizerFast(tokenizer_object=core, model_input_names=INPUTS, **names)
