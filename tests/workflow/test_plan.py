@@ -211,14 +211,18 @@ def test_the_toy_studies_can_be_planned(project, study, trained, evaluated):
 def test_long_range_arena_can_be_planned(project):
     """At its published sizes, in miniature, and without the files that a user has to bring."""
     rows, tasks = 1 + 8, 5  # the state-space encoder and eight mechanisms
+    jobs = project.jobs_of(
+        project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "config/lra.yaml").stdout
+    )
+    assert (jobs["train"], jobs["evaluate"]) == (rows * 3 * 3, 3 * 3)  # TF-IDF is fitted, not trained
     for folder in ("aan", "cifar10"):
-        missing = project.snakemake("-n", "--configfile", "config/lra.yaml", check=False)
+        missing = project.snakemake("-n", "--configfile", "config/lra_files.yaml", check=False)
         assert missing.returncode
         assert f"data/{folder}/train.parquet" in missing.stdout
         touch(project, *(f"{folder}/{part}.parquet" for part in ("train", "validation", "test")))
-    output = project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "config/lra.yaml").stdout
+    output = project.snakemake("-n", "-p", "--profile", "slurm", "--configfile", "config/lra_files.yaml").stdout
     jobs = project.jobs_of(output)
-    assert (jobs["train"], jobs["evaluate"]) == (rows * tasks * 3, tasks * 3)  # TF-IDF is fitted, not trained
+    assert (jobs["train"], jobs["evaluate"]) == (rows * tasks * 3, tasks * 3)
     jobs = project.jobs_of(project.snakemake("-n", "-p", "--configfile", "config/demo_lra.yaml").stdout)
     assert (jobs["train"], jobs["evaluate"]) == (5 * 2 + 1, 2)  # one row on pathfinder
 
