@@ -20,10 +20,13 @@ from lib.workflow.digests import code_digest
 from lib.workflow.paths import Paths
 
 FIRST_PAGE = (
-    "div:has(> div > .prose) {flex-direction: column} .prose.max-w-lg {max-width: none} "
+    "div:has(> div > div > .prose) {align-items: flex-start; min-width: 0} "
+    "div:has(> div > .prose) {flex-direction: column; min-width: 0} .prose.max-w-lg {max-width: none} "
     ".prose p {max-width: 48em} .prose svg {max-width: 100%; height: auto}"
 )
-"""Style of the first page of a report: as wide as the window, the graph of the rules below."""
+"""Style of the first page of a report: as wide as the window beside the side bar, the graph of the rules below.
+
+Snakemake centres the page, which puts the beginning of one that is higher than the window out of reach."""
 
 
 class Report:
@@ -59,9 +62,10 @@ class Report:
     def opening(self) -> str:
         """Return what its first page begins with, as far as it is there, as reStructuredText."""
         report = self.study.report
+        first = [*itertools.islice(report.tables, 1), *itertools.islice(report.figures, 1)]
         files = [
             file
-            for name in report.opens_with or [*itertools.islice(report.tables, 1), *itertools.islice(report.figures, 1)]
+            for name in report.opens_with or dict.fromkeys(first)
             for results, file in (
                 (self.tables, self.paths.table(name, "html")),
                 (self.figures, self.paths.figure(name)),

@@ -117,6 +117,14 @@ def test_the_first_page_begins_with_the_table_and_the_figure_that_the_study_name
     assert not [name for name in ("SEVERE", "System Message") if name in body.text]
 
 
+def test_the_first_page_begins_at_its_top_and_beside_the_side_bar_in_a_small_window(opened):
+    opened.set_window_size(1000, 500)
+    table, side_bar = seen(opened, "//*[contains(@class, 'prose')]//table"), seen(opened, "//nav")
+    assert table.rect["y"] >= 0
+    assert table.rect["x"] >= side_bar.rect["x"] + side_bar.rect["width"]
+    opened.set_window_size(1400, 1000)
+
+
 def test_results_are_in_the_order_in_which_a_reader_asks(opened):
     topics = [element.text for element in opened.find_elements(By.XPATH, "//li") if element.text[:1].isdigit()]
     assert topics == ["1. Scores", "3. Time and memory", "5. Texts"]
