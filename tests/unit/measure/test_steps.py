@@ -63,7 +63,7 @@ def test_steps_are_measured_at_every_length(tokenizer, task):
     steps, _ = with_peak_mb(measure, case(tokenizer, task), device=torch.device("cpu"))  # its memory is its own
     assert [length for _, length, _ in steps.batches] == [16, 16, 64, 128]
     assert all(size * length <= 256 and seconds > 0 for size, length, seconds in steps.batches)
-    assert 0 < steps.forward_share < 1
+    assert 0 < steps.forward_share <= 1
     assert steps.optimiser_seconds > 0
     assert steps.weights > 100 * 16
     assert steps.grows

@@ -126,6 +126,7 @@ def test_every_shipped_study_has_results_of_its_own(repository):
     assert studies.pop("full.yaml") == studies["config.yaml"]
     assert studies.pop("search_each.yaml") == studies["config.yaml"]
     assert studies.pop("mechanisms.yaml") == studies["config.yaml"]
+    assert studies.pop("lra_files.yaml") == studies["lra.yaml"]
     assert studies.pop("mechanisms_small.yaml") == studies["published_small.yaml"]
     assert studies.pop("demo_full.yaml") == studies["demo.yaml"]
     assert len(set(studies.values())) == len(studies), studies
