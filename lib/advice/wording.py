@@ -1,7 +1,7 @@
 """The advice in words."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -187,6 +187,22 @@ def advice(
         if simple >= taken.f1 - least:
             parts.append(f"But try {baseline} first: it has {simple:.2f} %, in seconds.")
     return "## Advice\n\n" + "\n\n".join(parts)
+
+
+def beside(kinds: Collection[str]) -> list[str]:
+    """Return what to think of that is not among the models above, if there is something.
+
+    Args:
+        kinds: of their mechanisms.
+    """
+    if "window" in kinds:
+        return []
+    return [
+        "Not among these models: attention in a window with a global token. In this project's own small study it had a "
+        "lower held-out loss than exact attention after the same seconds of training, at 256, 1,024 and 4,096 tokens "
+        "(docs/benchmarks.md); its F1 on long documents after such a training is not known. "
+        "`--study config/mechanisms.yaml` measures its times here."
+    ]
 
 
 def _mechanism(taken: Choice, table: Sequence[Limit], points: float, beginning: Start) -> str:

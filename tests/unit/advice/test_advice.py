@@ -76,6 +76,7 @@ def test_few_short_texts_take_a_published_encoder_with_exact_attention(answer):
     assert "Take tfidf, which needs no training steps, and a published encoder with exact attention" in advice
     assert "sentence-transformers/all-MiniLM-L6-v2" in advice
     assert "pretraining, at most about " in advice
+    assert "Not among these models: attention in a window" in advice
 
 
 def test_the_file_is_what_was_printed_and_loads_as_a_study(answer, folder):
