@@ -50,6 +50,13 @@ class Table:
     bold: Mapping[str, Sequence[bool]] = field(default_factory=dict)
     """By column, which rows are bold but in CSV."""
 
+    def __post_init__(self) -> None:
+        labels = [column.label for name, column in self.columns.items() if name in self.frame]
+        if len(set(labels)) < len(labels):
+            raise ValueError(
+                f"columns: some are called alike: {', '.join(labels)}. Expected a label of its own for each."
+            )
+
     def write(self, files: Iterable[str | Path]) -> None:
         """Write the table to each of the files atomically, in the format that its suffix names (csv, md, tex, html)."""
         formats = {".csv": self.to_csv, ".md": self.to_markdown, ".tex": self.to_latex, ".html": self.to_html}

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import NullFormatter, ScalarFormatter
+from matplotlib.ticker import MaxNLocator, NullLocator, ScalarFormatter
 from pydantic import Field
 
 from lib.results.frontiers import FrontierParameters, by_seed, evaluations, power_law
@@ -49,8 +49,10 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
         for axes, dataset in zip(panels, datasets, strict=True):
             axes.set_title(dataset)
             axes.set(xscale="log", yscale="log", xlabel="training time [s]", ylabel="held-out loss [nats]")
+            # Losses span less than a decade, in which a logarithmic axis would name no value.
+            axes.yaxis.set_major_locator(MaxNLocator(5))
+            axes.yaxis.set_minor_locator(NullLocator())
             axes.yaxis.set_major_formatter(ScalarFormatter())
-            axes.yaxis.set_minor_formatter(NullFormatter())
             here = points[points["dataset"] == dataset]
             for curve, style in styles.items():
                 _draw_curve(axes, here[here["curve"] == curve], curve, style, settings.beyond)

@@ -67,16 +67,16 @@ def make(settings: Parameters, scope: Scope) -> Table:
                     "result": "-" if is_reference else _result(low, high),
                 }
             )
-    shown = f"{100 * settings.confidence:g} % interval from"
+    shown = f"{100 * settings.confidence:g} % interval of the"
     columns = {
         "exponent": Column("exponent", 3),
-        "exponent_low": Column(shown, 3),
-        "exponent_high": Column("to", 3),
+        "exponent_low": Column(f"{shown} exponent from", 3),
+        "exponent_high": Column("exponent to", 3),
         "seconds": Column("after [s]", 0),
         "loss": Column("loss [nats]", 3),
         "difference": Column(f"difference from {settings.against}", 3, signed=True),
-        "low": Column(shown, 3, signed=True),
-        "high": Column("to", 3, signed=True),
+        "low": Column(f"{shown} difference from", 3, signed=True),
+        "high": Column("difference to", 3, signed=True),
     }
     note = (
         "Exponent: of the power law through the least held-out loss that seconds of training buy, over all sizes of a "

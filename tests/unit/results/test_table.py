@@ -96,3 +96,10 @@ def test_html_is_escaped_marked_aligned_and_the_same_again():
     assert (page.count("text-align: left"), page.count("text-align: right")) == (2, 2)
     assert "<b>1.0</b>" not in page
     assert page == table.to_html()
+
+
+def test_columns_that_are_called_alike_are_refused():
+    """One would hide the other."""
+    frame = pd.DataFrame({"low": [1.0], "high": [2.0]})
+    with pytest.raises(ValueError, match="some are called alike: to, to"):
+        Table(frame, {"low": Column("to", 1), "high": Column("to", 1)})
