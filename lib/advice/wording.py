@@ -17,6 +17,9 @@ from lib.advice.texts import MOST_PER_WORD, Language
 from lib.measure.cost import processor
 from lib.measure.estimates import Machine
 
+EXACT_SUFFICES = 1024
+"""Tokens up to which no mechanism was shown to learn more than exact attention in the same time: docs/benchmarks.md."""
+
 BUSY = 0.1
 """Share of the cores that other programs may keep busy without a warning."""
 
@@ -189,13 +192,14 @@ def advice(
     return "## Advice\n\n" + "\n\n".join(parts)
 
 
-def beside(kinds: Collection[str]) -> list[str]:
+def beside(limit: int, kinds: Collection[str]) -> list[str]:
     """Return what to think of that is not among the models above, if there is something.
 
     Args:
-        kinds: of their mechanisms.
+        limit: tokens that are advised.
+        kinds: of the models' mechanisms.
     """
-    if "window" in kinds:
+    if limit <= EXACT_SUFFICES or "window" in kinds:
         return []
     return [
         "Not among these models: attention in a window with a global token. In this project's own small study it had a "

@@ -51,7 +51,7 @@ class Table:
     """By column, which rows are bold but in CSV."""
 
     def __post_init__(self) -> None:
-        labels = [column.label for name, column in self.columns.items() if name in self.frame]
+        labels = [self._label(name) for name in self.frame if not self._is_deviation(name)]
         if len(set(labels)) < len(labels):
             raise ValueError(
                 f"columns: some are called alike: {', '.join(labels)}. Expected a label of its own for each."
@@ -105,8 +105,11 @@ class Table:
             if f"{name}_sd" in self.frame:
                 deviations = self._printed(f"{name}_sd", name, missing="")
                 cells = [f"{cell} ± {sd}" if sd else cell for cell, sd in zip(cells, deviations, strict=True)]
-            text[self.columns[name].label if name in self.columns else name.replace("_", " ")] = cells
+            text[self._label(name)] = cells
         return pd.DataFrame(text)
+
+    def _label(self, name: str) -> str:
+        return self.columns[name].label if name in self.columns else name.replace("_", " ")
 
     def _with_bold(self, shown: pd.DataFrame, form: str) -> pd.DataFrame:
         names = [name for name in self.frame if not self._is_deviation(name)]

@@ -6,6 +6,7 @@ import pytest
 import yaml
 from studies import SMALL, changed
 
+from lib.advice.wording import beside
 from lib.core.errors import RunError
 from lib.study.configuration import load_study, read_layers
 
@@ -76,7 +77,7 @@ def test_few_short_texts_take_a_published_encoder_with_exact_attention(answer):
     assert "Take tfidf, which needs no training steps, and a published encoder with exact attention" in advice
     assert "sentence-transformers/all-MiniLM-L6-v2" in advice
     assert "pretraining, at most about " in advice
-    assert "Not among these models: attention in a window" in advice
+    assert "attention in a window" not in advice
 
 
 def test_the_file_is_what_was_printed_and_loads_as_a_study(answer, folder):
@@ -123,3 +124,10 @@ def test_a_machine_that_is_too_small_is_told(folder, monkeypatch):
     monkeypatch.setattr("lib.measure.estimates.RESERVE", 1e-6)
     with pytest.raises(RunError, match="64 tokens: none of sdpa, lsh-h2-c64, favor-m64 fits into"):
         advise(folder, "--limits", 64, 128)
+
+
+def test_a_window_is_named_for_long_texts_where_no_model_has_one():
+    (sentence,) = beside(4096, {"sdpa", "favor"})
+    assert "attention in a window" in sentence
+    assert not beside(1024, {"sdpa", "favor"})
+    assert not beside(4096, {"sdpa", "window"})
