@@ -12,18 +12,25 @@ import gc
 import logging
 import os
 import platform
+import resource
+import stat
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from lib.core.errors import ConfigError, ProjectError
+from lib.core.memory import resident_peak_mb
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
 
 Settings = TypeVar("Settings", bound="BaseModel")
+
+FINISHED = ".py finished in "
+"""Part of the last line of a log whose program succeeded."""
 
 
 def parser(documentation: str | None) -> argparse.ArgumentParser:
@@ -62,6 +69,7 @@ def run(
         logging.getLogger(library).setLevel(logging.WARNING)
     if argv is None and (job := os.environ.get("SLURM_JOB_ID")):  # the terminal shows the logs of several attempts
         logging.getLogger("lib").info("%s starts on %s, Slurm job %s", Path(sys.argv[0]).name, platform.node(), job)
+    begin = time.monotonic()
     try:
         status = main(argv)
     except ProjectError as error:
@@ -76,8 +84,25 @@ def run(
             error,
         )
         return trouble
+    if argv is None and not status and stat.S_ISREG(os.fstat(2).st_mode):  # a log, and no terminal
+        _log_usage(time.monotonic() - begin)
     gc.freeze()  # or the interpreter would look through every module for garbage before it ends: 1.5 s after torch
     return status or 0
+
+
+def _log_usage(seconds: float) -> None:
+    """Log the time and memory of this process, and the CPU time of its children as well."""
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+    logging.getLogger("lib").info(
+        "%s%s%.1f s, with %.1f s of CPU time and at most %.0f MiB of memory",
+        Path(sys.argv[0]).stem,
+        FINISHED,
+        seconds,
+        cpu,
+        resident_peak_mb(own),
+    )
 
 
 def _cannot_write(error: Exception) -> bool:

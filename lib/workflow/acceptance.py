@@ -125,7 +125,7 @@ def _make_no_older_than_inputs(job: Job) -> None:
     """Give the results of a job the time of its newest input where they are older, and else leave theirs."""
     inputs = map(_timed, job.input)
     newest = max((status.st_mtime_ns for place in inputs for status in (place.stat(), place.lstat())), default=0)
-    for place in map(_timed, [*job.output, *([job.benchmark] if job.benchmark else [])]):
+    for place in map(_timed, job.output):
         if place.exists() and place.stat().st_mtime_ns < newest:
             os.utime(place, ns=(newest, newest))
 

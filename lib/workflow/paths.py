@@ -122,7 +122,3 @@ class Paths:
     def log(self, name: str) -> str:
         """Return the log of a rule."""
         return f"{self.results}/logs/{name}.log"
-
-    def benchmark(self, name: str) -> str:
-        """Return the benchmark of a rule."""
-        return f"{self.results}/benchmarks/{name}.tsv"

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from lib.core.attempts import Heartbeat, attempts, read_heartbeat
 from lib.core.identity import RunId
+from lib.core.program import FINISHED
 from lib.core.record import RUN, missing_files, read_record
 from lib.workflow.plan import Plan
 
@@ -68,11 +69,10 @@ def _progress(plan: Plan, run: RunId, beats: Mapping[Path, list[Heartbeat]]) -> 
         # Its working folder is gone, or it ended before it had one: its log alone tells.
         if not log.is_file():
             return RunProgress("waiting", 0.0)
-        benchmark = Path(plan.paths.benchmark(run.path))
-        # Snakemake removes the log when a run starts, and writes the benchmark when it has ended well.
-        if benchmark.is_file() and benchmark.stat().st_mtime_ns >= log.stat().st_mtime_ns:
+        tail = _tail(log)  # Snakemake removes the log when a run starts
+        if any(FINISHED in line for line in tail):
             return RunProgress("missing", 0.0, error=f"all of {folder}")
-        failed = any(mark in line for line in _tail(log) for mark in MARKS)
+        failed = any(mark in line for line in tail for mark in MARKS)
         return RunProgress("failed", 0.0, None, "see its log", log) if failed else RunProgress("running", 0.0)
     last = found[-1]
     if last.state == "failed":

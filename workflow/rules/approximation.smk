@@ -6,8 +6,6 @@ rule favor_error:
         table=plan.paths.table("favor_error"),
     log:
         plan.paths.log("tables/favor_error"),
-    benchmark:
-        plan.paths.benchmark("favor_error")
     resources:
         mem_mb=growing(4_000),
         runtime=growing(20),
@@ -25,8 +23,6 @@ rule lsh_recall:
         table=plan.paths.table("lsh_recall"),
     log:
         plan.paths.log("tables/lsh_recall"),
-    benchmark:
-        plan.paths.benchmark("lsh_recall")
     resources:
         mem_mb=growing(4_000),
         runtime=growing(20),

@@ -23,8 +23,6 @@ rule filter_corpus:
         plan.paths.filtered_shard("{corpus}", "{shard}"),
     log:
         plan.paths.log("filter_corpus/{corpus}/{shard}"),
-    benchmark:
-        plan.paths.benchmark("filter_corpus/{corpus}/{shard}")
     wildcard_constraints:
         corpus=names(plan.experiment.corpora),
     resources:
@@ -53,8 +51,6 @@ rule prepare_dataset:
         summary=plan.paths.prepared_summary("{corpus}"),
     log:
         plan.paths.log("prepare_dataset/{corpus}"),
-    benchmark:
-        plan.paths.benchmark("prepare_dataset/{corpus}")
     wildcard_constraints:
         corpus=names(plan.experiment.datasets),
     resources:
@@ -85,8 +81,6 @@ rule augment_dataset:
         summary=plan.paths.augmented_summary("{corpus}"),
     log:
         plan.paths.log("augment_dataset/{corpus}"),
-    benchmark:
-        plan.paths.benchmark("augment_dataset/{corpus}")
     wildcard_constraints:
         corpus=names(plan.corpora.augmentations),
     threads: JOB.cpus_per_task
@@ -118,8 +112,6 @@ rule describe_dataset:
         plan.paths.texts("{corpus}"),
     log:
         plan.paths.log("describe_dataset/{corpus}"),
-    benchmark:
-        plan.paths.benchmark("describe_dataset/{corpus}")
     wildcard_constraints:
         corpus=names(plan.experiment.datasets),
     resources:
@@ -162,8 +154,6 @@ rule train_word_vectors:
         directory(plan.paths.word_vectors("{vectors}", "{draw}")),
     log:
         plan.paths.log("train_word_vectors/{vectors}/{draw}"),
-    benchmark:
-        plan.paths.benchmark("train_word_vectors/{vectors}/{draw}")
     wildcard_constraints:
         draw=rf"seed-\d+|{GIVEN}",
     resources:
@@ -191,8 +181,6 @@ rule tokenize_corpus:
         lengths=plan.paths.token_lengths("{corpus}", "{tokenizer}"),
     log:
         plan.paths.log("tokenize/{corpus}/{tokenizer}"),
-    benchmark:
-        plan.paths.benchmark("tokenize/{corpus}/{tokenizer}")
     wildcard_constraints:
         corpus=names(plan.experiment.corpora),
     resources:
@@ -219,8 +207,6 @@ rule tokenize_dataset:
         lengths=plan.paths.token_lengths("{corpus}", "{reading}"),
     log:
         plan.paths.log("tokenize/{corpus}/{reading}"),
-    benchmark:
-        plan.paths.benchmark("tokenize/{corpus}/{reading}")
     wildcard_constraints:
         corpus=names(plan.experiment.datasets),
         reading=rf"({names(plan.experiment.tokenizers)})({LENGTH}\d+)?",

@@ -45,8 +45,6 @@ if plan.study.execution.runs == "made":
             record=plan.paths.record(RUN),
         log:
             plan.paths.log("{place}/seed-{seed}"),
-        benchmark:
-            plan.paths.benchmark("{place}/seed-{seed}")
         threads: lambda w: max(1, on_tokens(JOB.cpus_per_task)(w))
         resources:
             **gpus(on_tokens(JOB.gpu)),

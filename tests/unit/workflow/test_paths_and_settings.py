@@ -504,7 +504,6 @@ def test_paths_begin_with_the_studys_own_folders():
         made.paths.table("f1"),
         made.paths.figure("f1"),
         made.paths.log("x"),
-        made.paths.benchmark("x"),
         *made.corpora.filtered_shards("wikipedia"),
     ]
     assert all(place.startswith("elsewhere/deep/") for place in places), places

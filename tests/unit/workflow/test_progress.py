@@ -1,6 +1,5 @@
 import os
 import platform
-import time
 import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -11,6 +10,7 @@ from studies import study
 
 from lib.core.attempts import Heartbeat
 from lib.core.identity import RunId
+from lib.core.program import FINISHED
 from lib.workflow.plan import Plan
 from lib.workflow.progress import progress, progress_report, seconds_left
 
@@ -130,13 +130,8 @@ def test_a_run_without_heartbeats_is_told_by_its_log(plan):
 
 def test_a_finished_run_that_lost_its_results_is_missing(plan, tmp_path):
     write_run(tmp_path / "results", *PRETRAIN[:3], seed=1, files={"history.csv": "0"}, epochs=0)
-    log(plan, BASELINE, "10:00 INFO lib: fitting")
-    log(plan, LSH, "10:00 INFO lib: a first time")
-    for key in (BASELINE, LSH):
-        benchmark = Path(plan.paths.benchmark(key.path))
-        benchmark.parent.mkdir(parents=True)
-        benchmark.write_text("s\n1.0\n")
-    os.utime(Path(plan.paths.log(LSH.path)), (time.time() + 60,) * 2)  # it has been started again since
+    log(plan, BASELINE, "10:00 INFO lib: fitting", f"10:01 INFO lib: evaluate{FINISHED}53 s")
+    log(plan, LSH, "10:00 INFO lib: a second time")  # Snakemake has removed the log of the first
     found = progress(plan)
     assert [found[key].state for key in (PRETRAIN, BASELINE, LSH)] == ["missing", "missing", "running"]
     text = progress_report(plan, found)

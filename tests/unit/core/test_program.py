@@ -1,0 +1,38 @@
+"""The end of a program, as its log shows it."""
+
+import subprocess
+import sys
+
+PROGRAM = """
+import sys, time
+from lib.core import program
+
+def main(argv=None):
+    held = bytearray(200 * 2**20)
+    end = time.process_time() + 0.3
+    while time.process_time() < end:
+        pass
+    return int(sys.argv[1])
+
+sys.exit(program.run(main))
+"""
+
+
+def run(folder, status):
+    """Run a program that burns 0.3 s of CPU time and holds 200 MiB; return its log."""
+    file, log = folder / "burn.py", folder / "log"
+    file.write_text(PROGRAM)
+    with log.open("w") as stream:
+        done = subprocess.run([sys.executable, file, str(status)], stderr=stream, timeout=60)
+    assert done.returncode == status
+    return log.read_text()
+
+
+def test_a_log_ends_with_the_usage_of_its_program(tmp_path):
+    line = run(tmp_path, 0).splitlines()[-1]
+    before, _, usage = line.partition("burn.py finished in ")
+    assert before
+    seconds, cpu, memory = (float(word) for word in usage.split() if word.replace(".", "").isdigit())
+    assert 0.3 <= cpu <= seconds + 5
+    assert memory >= 200
+    assert "finished" not in run(tmp_path, 3)
