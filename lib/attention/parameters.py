@@ -35,6 +35,13 @@ class MechanismParameters(KindParameters):
         """Return how many tokens a text may have at most; None = any number."""
         return None
 
+    def exact_up_to(self) -> int | None:
+        """Return how many tokens a text may have to be read by exact attention; None = any number, 0 = none is.
+
+        Exact means that every token sees all others, weighted as exact attention weighs them, whatever the content.
+        """
+        return 0
+
     def name(self) -> str:
         """Return the spelling of these parameters, used in configuration, paths and tables."""
         return self.kind

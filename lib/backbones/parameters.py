@@ -100,6 +100,10 @@ class BackboneParameters(KindParameters):
         """Return how many tokens a sequence may have at most; None = any number."""
         return None
 
+    def exact_up_to(self) -> int | None:
+        """Return how many tokens a document may have to be read without an approximation; None = any number."""
+        return self.held_mechanism.exact_up_to() if self.held_mechanism else None
+
     def blocks(self) -> int | None:
         """Return how many blocks there are to freeze; None = freezing is not available."""
         return None

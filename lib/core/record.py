@@ -87,6 +87,10 @@ class RunRecord(NamesRun):
     hardware: str | None
     kernels: Literal["torch", "triton"] | None = None
     """What a mechanism that has Triton kernels of its own computed with; None = it has none, or unknown."""
+    approximated: float | None = None
+    """Share of the training documents that are longer than the attention mechanism reads exactly
+    (`MechanismParameters.exact_up_to`), of LSH those that were hashed at all; 0 without a mechanism. None = no training
+    loop, or unknown."""
     processes: int = 1
     """Processes that trained together, each on a device of its own. Time is that on the clock, memory that of the one
     which took most."""

@@ -5,7 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 from datasets import Dataset, load_from_disk
 
@@ -43,6 +45,18 @@ def has_labels(tokens: Dataset) -> bool:
         return True
     labels = tokens.data.column("label")
     return labels.null_count < len(labels)
+
+
+def share_longer(tokens: Dataset, reach: int | None) -> float:
+    """Return the share of documents with more tokens than `reach`; None = any number, so no document has more.
+
+    If the texts of a pair are read separately, the longer one counts.
+    """
+    if reach is None:
+        return 0.0
+    texts = [tokens.data.column(name) for name in ("input_ids", "pair_ids") if name in tokens.column_names]
+    lengths = np.maximum.reduce([pc.list_value_length(text).to_numpy() for text in texts])
+    return float((lengths > reach).mean())
 
 
 class TokenDataset(torch.utils.data.Dataset[dict[str, Any]]):

@@ -80,6 +80,7 @@ QUANTITIES = {
     "parameters": Quantity("parameters_total", "parameters", "parameters", 1, 0, 0),
     "trained": Quantity("trained_parameters", "trained_parameters", "trained parameters", 1, 0, 0),
     "trained_share": Quantity("trained_share", "trained_percent", "trained [%]", 100, 2, 2),
+    "approximated": Quantity("approximated", "approximated_percent", "documents approximated [%]", 100, 1, 1),
     "epochs": Quantity("epochs", "epochs", "epochs", 1, 1, 0),
 }
 

@@ -48,6 +48,7 @@ def run_record(
     epochs: float = 0,
     steps: int = 0,
     tokens: int = 0,
+    approximated: float | None = None,
 ) -> RunRecord:
     """Return the record of a finished run.
 
@@ -61,6 +62,7 @@ def run_record(
         epochs: passes over the training documents; 0 = there was no training loop.
         steps: optimiser steps.
         tokens: seen in training.
+        approximated: share of the training documents that the attention mechanism approximates.
     """
     return RunRecord(
         **NamesRun.of(run).model_dump(),
@@ -79,6 +81,7 @@ def run_record(
         device=machine.device,
         hardware=machine.hardware,
         kernels=machine.kernels,
+        approximated=approximated,
         processes=ranks.count(),
         versions={"python": platform.python_version()} | {package: version(package) for package in machine.packages},
         git_commit=_git_commit(),

@@ -17,6 +17,7 @@ from transformers.utils.logging import disable_progress_bar
 
 from lib.core.errors import RunError
 from lib.core.record import GEOMETRY, HISTORY, MODEL, PREDICTIONS
+from lib.data.tokens import share_longer
 from lib.study.run import RunSettings
 from lib.training import ranks
 from lib.training.assembly import assemble, check_vocabulary
@@ -150,6 +151,7 @@ def _train(run: RunSettings, folders: RunFolders, interruption: Interruption, ob
         epochs=trainer.history.rows[-1]["epoch"],
         steps=trainer.progress.step,
         tokens=trainer.progress.tokens,
+        approximated=share_longer(splits["train"], backbone.parameters.exact_up_to()),
     )
     trackers.close(trainer, record)
     write_record(record, staged, folders.code)

@@ -78,6 +78,13 @@ def test_tokens_are_the_real_ones_of_all_epochs(stages, corpus):
     assert read_record(stages / "pretrain").tokens == 3 * sum(load_tokens(corpus / "tokens" / "train")["length"])
 
 
+def test_the_record_holds_the_share_of_documents_that_were_hashed(stages, corpus):
+    lengths = load_tokens(corpus / "tokens" / "train")["length"][:]
+    share = sum(length > 2 * LSH["chunk_size"] for length in lengths) / len(lengths)
+    assert 0 < share < 1
+    assert [read_record(stages / stage).approximated for stage in ("pretrain", "finetune")] == [share, share]
+
+
 def test_training_learns(stages):
     history = pd.read_csv(stages / "pretrain" / "history.csv")
     assert history["train_loss"].is_monotonic_decreasing

@@ -37,6 +37,10 @@ class Parameters(MechanismParameters):
                 f"many on each side. Use {self.window_blocks + 1}"
             )
 
+    def exact_up_to(self) -> int:
+        """See `MechanismParameters.exact_up_to`: global blocks, one side of a window, random blocks."""
+        return self.block_size * (self.global_blocks + 1 + self.window_blocks // 2 + self.random_blocks)
+
     def name(self) -> str:
         """Return the canonical name."""
         return f"bigbird-b{self.block_size}-w{self.window_blocks}-g{self.global_blocks}-r{self.random_blocks}"

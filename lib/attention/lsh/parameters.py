@@ -19,6 +19,13 @@ class Parameters(MechanismParameters):
     chunk_size: PositiveInt = Field(description="Tokens in a chunk; each sees its own and both neighbouring chunks.")
     mask_within_chunks: bool = Field(False, description="Let a token see only tokens of its own bucket in the window.")
 
+    def exact_up_to(self) -> int:
+        """See `MechanismParameters.exact_up_to`: two chunks are neighbours, so hashes decide nothing.
+
+        The token itself is left out, as in longer texts.
+        """
+        return 0 if self.mask_within_chunks else 2 * self.chunk_size
+
     def name(self) -> str:
         """Return the canonical name."""
         return f"lsh-h{self.num_hashes}-c{self.chunk_size}"

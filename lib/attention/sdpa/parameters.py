@@ -17,6 +17,10 @@ class Parameters(MechanismParameters):
         True, description="Use torch's fused kernel; false computes the N x N matrix in plain operations."
     )
 
+    def exact_up_to(self) -> None:
+        """See `MechanismParameters.exact_up_to`: all texts."""
+        return
+
     def name(self) -> str:
         """Return the canonical name."""
         return "sdpa"

@@ -19,6 +19,10 @@ class Parameters(MechanismParameters):
         "The square root of the length costs least; 1 = exact attention."
     )
 
+    def exact_up_to(self) -> int | None:
+        """See `MechanismParameters.exact_up_to`: first and last token are a stride apart."""
+        return None if self.stride == 1 else self.stride + 1
+
     def name(self) -> str:
         """Return the canonical name."""
         return f"strided-s{self.stride}"

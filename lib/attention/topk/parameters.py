@@ -15,6 +15,10 @@ class Parameters(MechanismParameters):
     kind: Literal["topk"]
     keys: PositiveInt = Field(description="Keys that a query attends to; all, if a text has no more.")
 
+    def exact_up_to(self) -> int:
+        """See `MechanismParameters.exact_up_to`: all keys are chosen."""
+        return self.keys
+
     def name(self) -> str:
         """Return the canonical name."""
         return f"topk-k{self.keys}"

@@ -18,6 +18,10 @@ class Parameters(MechanismParameters):
     blocks: PositiveInt = Field(description="Blocks that are chosen for a block of queries, beside its window.")
     window: NonNegativeInt = Field(1, description="Blocks to either side of its own that a block always attends to.")
 
+    def exact_up_to(self) -> int:
+        """See `MechanismParameters.exact_up_to`: the first block, its window on one side and the chosen blocks."""
+        return (1 + self.window + self.blocks) * self.block_size
+
     def name(self) -> str:
         """Return the canonical name."""
         return f"topk_blocks-b{self.block_size}-k{self.blocks}"

@@ -36,6 +36,10 @@ class Parameters(MechanismParameters):
                 f"width = {self.width} is odd; expected an even number, half of it on each side. Use {self.width + 1}"
             )
 
+    def exact_up_to(self) -> int:
+        """See `MechanismParameters.exact_up_to`: the global tokens, and one side of a window without gaps."""
+        return self.global_tokens + 1 + (self.width // 2 if self.dilation == 1 else 0)
+
     def name(self) -> str:
         """Return the canonical name."""
         return f"window-w{self.width}-g{self.global_tokens}" + (f"-d{self.dilation}" if self.dilation > 1 else "")

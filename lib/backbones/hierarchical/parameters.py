@@ -122,6 +122,11 @@ class Parameters(BackboneParameters):
         """The family of the encoder, in segments."""
         return f"{self.encoder.family}, segments"
 
+    def exact_up_to(self) -> int | None:
+        """See `BackboneParameters.exact_up_to`: any number, if segments are short enough for the encoder."""
+        reach = self.encoder.exact_up_to()
+        return None if reach is None or self.segment <= reach else reach
+
     def width(self) -> int | None:
         """See `BackboneParameters.width`."""
         return self.encoder.width()

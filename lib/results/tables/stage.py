@@ -27,7 +27,8 @@ class Parameters(TableParameters):
         "`total_minutes`, `hours`, `lora_rank`, `loss`, `f1` (macro-F1; of spans, that of characters), "
         "`validation_f1`, `accuracy`, `validation_accuracy`, `sequence_accuracy`, `matthews`, of numbers `pearson` and "
         "`spearman` (each of these three also as `validation_...`), `parameters`, `trained` (weights), "
-        "`trained_share`, `epochs`, `state_size` (what a model keeps of a text), or a metric of the record.",
+        "`trained_share`, `epochs`, `approximated` (training documents longer than the mechanism reads exactly), "
+        "`state_size` (what a model keeps of a text), or a metric of the record.",
     )
 
     @check

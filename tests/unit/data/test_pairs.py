@@ -18,7 +18,7 @@ from lib.data.readers import read_records
 from lib.data.sections.dataset import Dataset, TextDescription
 from lib.data.sections.preparation import Preparation
 from lib.data.tokenizing import StoredTexts, tokenize_dataset
-from lib.data.tokens import TokenDataset, has_labels
+from lib.data.tokens import TokenDataset, has_labels, share_longer
 from lib.data.vocabularies import save_bytes, train_words
 
 WORDS = [f"{first}{second}" for first in "abcdef" for second in "aeiou"]
@@ -238,6 +238,9 @@ def test_tokens_separately_are_two_sequences_each_of_max_tokens(tmp_path, words)
     splits = tokenised(tmp_path / "apart", words, long, [1, 0, 1], max_tokens=5, separately=True)
     alone = [words.encode_ragged([text for text, _ in long], 5), words.encode_ragged([text for _, text in long], 5)]
     assert [splits["train"]["input_ids"][:], splits["train"]["pair_ids"][:]] == alone
+    for reach in range(6):
+        longest = [max(len(first), len(second)) for first, second in zip(*alone, strict=True)]
+        assert share_longer(splits["train"], reach) == sum(length > reach for length in longest) / len(longest)
     assert splits["train"]["length"][:] == [5 + 3, 5 + 3, 3 + 4]
     assert json.loads((tmp_path / "apart" / "lengths.json").read_text())["train"]["max_tokens"] == 10
     batch = PairCollator(0)(TokenDataset(splits["train"]).__getitems__([0, 2]))

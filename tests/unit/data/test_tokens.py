@@ -18,7 +18,7 @@ from lib.data.sections.corpus import Slice
 from lib.data.sections.tokenizer import Tokenizer
 from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import StoredTexts, tokenize_corpus, tokenize_dataset, train_tokenizer
-from lib.data.tokens import EVALUATION, TokenDataset, load_tokens
+from lib.data.tokens import EVALUATION, TokenDataset, load_tokens, share_longer
 from lib.data.vocabularies import from_published, from_vocabulary
 
 ROOT = Path(__file__).parents[3]
@@ -109,6 +109,13 @@ def test_a_dataset_keeps_its_labels(labelled):
     tokens = load_tokens(labelled)
     assert tokens["label"][:] == [i % 3 for i in range(60)]
     assert max(tokens["length"][:]) == 12
+
+
+@pytest.mark.parametrize("reach", [0, 3, 5, 8, 11, 12, None])
+def test_the_share_of_longer_documents_is_counted(labelled, reach):
+    tokens = load_tokens(labelled)
+    longer = [reach is not None and len(ids) > reach for ids in tokens["input_ids"][:]]
+    assert share_longer(tokens, reach) == sum(longer) / 60
 
 
 def test_nothing_reaches_the_cache(folder, tokenizer, tmp_path, capfd):

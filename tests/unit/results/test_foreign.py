@@ -86,7 +86,7 @@ def test_what_is_not_known_is_null(bring):
     unknown = [name for name, value in record.items() if value in (None, {})]
     assert unknown == [
         "variant", "parents", "parameters", "steps", "tokens", "tokens_per_second", "precision", "kernels",
-        "versions", "git_commit", "code", "files",
+        "approximated", "versions", "git_commit", "code", "files",
     ]  # fmt: skip
 
 

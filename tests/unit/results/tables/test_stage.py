@@ -197,6 +197,24 @@ def test_sizes_and_whole_trainings_have_no_deviation_and_scores_of_sequences_do(
     assert cells_of(made)[0] == ["model", "imdb parameters", "imdb time [min]", "imdb sequence accuracy [%]"]
 
 
+def test_the_share_of_approximated_documents_is_a_column(tmp_path):
+    shares = {"sdpa": 0.0, "lsh-h2-c64": 0.25}
+    folders = [write_run(tmp_path, "pretrain", model, "wikipedia", approximated=each) for model, each in shares.items()]
+    made = table(folders, {"pretrain": ["wikipedia"]}, ["approximated"], [*shares])
+    assert made.to_csv() == "model,wikipedia\nsdpa,0.0\nlsh-h2-c64,25.0\n"
+    assert cells_of(made)[0] == ["model", "wikipedia documents approximated [%]"]
+
+
+def test_an_older_record_without_that_share_is_read_and_named_where_it_is_asked_for(tmp_path):
+    folder = write_run(tmp_path, "pretrain", "sdpa", "wikipedia")
+    record = json.loads((folder / "run.json").read_text())
+    del record["approximated"]
+    (folder / "run.json").write_text(json.dumps(record))
+    assert table([folder], {"pretrain": ["wikipedia"]}, ["epochs"], ["sdpa"]).to_csv() == "model,wikipedia\nsdpa,2.0\n"
+    with pytest.raises(DataError, match=r"pretrain/sdpa/wikipedia/seed-0: no value of approximated"):
+        table([folder], {"pretrain": ["wikipedia"]}, ["approximated"], ["sdpa"])
+
+
 def test_published_values_stand_beside_ours_where_there_are_any(tmp_path):
     folders = [write_run(tmp_path, "pretrain", model, "wikipedia") for model in ("sdpa", "favor-m1024")]
     stages = {"pretrain": ["wikipedia"]}
