@@ -50,7 +50,7 @@ class HierarchicalConfig(BackboneConfig):
 
     @property
     def step(self) -> int:
-        """By how many tokens a segment begins after the one before."""
+        """Tokens between the starts of two full segments."""
         return self.room - self.overlap
 
     def inner(self) -> BackboneConfig:

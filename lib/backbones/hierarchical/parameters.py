@@ -29,8 +29,8 @@ class Parameters(BackboneParameters):
     segment: int = Field(
         512,
         ge=3,
-        description="Tokens of a segment. Each has its own [CLS] and [SEP], which are included; the last one of a "
-        "document may be shorter.",
+        description="Tokens of a segment at most, its own [CLS] and [SEP] included. A longer document is cut into as "
+        "few segments as hold it, all of the same length.",
     )
     overlap: NonNegativeInt = Field(64, description="Tokens of a segment that the one before has as well.")
     pooling: Literal["mean", "max", "transformer"] = Field(

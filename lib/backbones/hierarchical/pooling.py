@@ -13,7 +13,7 @@ from lib.backbones.positions import SINUSOIDAL_BASE, Phases, sinusoids
 
 
 class SegmentPooling(nn.Module):
-    """Mean or maximum over the segments, each counting the same, whatever its length; before, perhaps a transformer.
+    """Mean or maximum over the segments, each with the same weight; before, perhaps a transformer.
 
     Source:
         Pappagari et al. 2019, "Hierarchical Transformers for Long Document Classification" (ToBERT), for the

@@ -4,6 +4,7 @@ Shapes: B documents, N tokens, S segments of the document that has most, T segme
 once, L tokens of the longest of these.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -37,13 +38,19 @@ def segment_counts(config: HierarchicalConfig, real: Tensor) -> Tensor:
 
 
 def segments_of(config: HierarchicalConfig, real: list[int]) -> list[Segment]:
-    """Return the segments of all documents, the longest first, so that those read together are of like length."""
+    """Return the segments of all documents, the longest first, so that those read together are of like length.
+
+    The lengths of a document's segments differ by one token at most. If the last one were shorter, its tokens would
+    weigh more in a mean over segments, or in a maximum.
+    """
     found = []
-    for document, tokens in enumerate(real):
-        content = max(0, tokens - config.tokens_before - config.tokens_behind)
-        starts = range(0, max(1, content - config.overlap), config.step)
+    for document, count in enumerate(segment_counts(config, torch.tensor(real)).tolist()):
+        content = max(0, real[document] - config.tokens_before - config.tokens_behind)
+        shared = min(content, config.overlap)
+        starts = [(content - shared) * number // count for number in range(count + 1)]
         found += [
-            Segment(document, number, start, min(config.room, content - start)) for number, start in enumerate(starts)
+            Segment(document, number, start, end + shared - start)
+            for number, (start, end) in enumerate(pairwise(starts))
         ]
     return sorted(found, key=lambda segment: -segment.tokens)
 

@@ -1,8 +1,13 @@
 """Models that read documents in segments: what a segment is, and that nothing but its own tokens enters a document."""
 
+from itertools import pairwise
+from types import SimpleNamespace
+
 import pytest
 import torch
 import transformers
+from hypothesis import example, given
+from hypothesis import strategies as st
 from transformers import BertTokenizer
 
 from lib.backbones.adapters import Adapters
@@ -75,13 +80,13 @@ def padded(documents, length, side="right", filler=0):
 
 
 def by_hand(ids, room=ROOM, overlap=OVERLAP):
-    """Return the segments of a document, cut as one would with scissors."""
-    content, start, found = ids[1:-1].tolist(), 0, []
-    while True:
-        found.append([CLS, *content[start : start + room], SEP])
-        if start + room >= len(content):
-            return found
-        start += room - overlap
+    """Return the segments of a document: as few as hold it, and no two differ by more than a token."""
+    content, number = ids[1:-1].tolist(), 1
+    while len(content) > room + (number - 1) * (room - overlap):
+        number += 1
+    starts = [(len(content) - overlap) * each // number for each in range(number)] if number > 1 else [0]
+    ends = [start + overlap for start in starts[1:]] + [len(content)]
+    return [[CLS, *content[start:end], SEP] for start, end in zip(starts, ends, strict=True)]
 
 
 LENGTHS = [0, 1, ROOM - 1, ROOM, ROOM + 1, 2 * ROOM - OVERLAP, 2 * ROOM - OVERLAP + 1, 41]
@@ -111,6 +116,30 @@ def test_the_number_of_segments_follows_from_the_tokens_alone(build):
         number = len(by_hand(document(tokens)))
         assert segment_counts(config, torch.tensor([tokens + 2])).tolist() == [number]
         assert sorted(each.number for each in segments_of(config, [tokens + 2])) == list(range(number))
+
+
+@given(tokens=st.integers(1, 5000), room=st.integers(1, 600), overlap=st.integers(0, 599))
+@example(
+    tokens=511, room=510, overlap=64
+)  # segments of 510 and 65 gave the last token 8.6 times the weight of the first
+def test_every_token_weighs_the_same_in_each_of_its_segments(tokens, room, overlap):
+    """In a mean over segments of means over their tokens. A token of an overlap is in several segments."""
+    overlap %= room
+    config = SimpleNamespace(room=room, overlap=overlap, step=room - overlap, tokens_before=1, tokens_behind=1)
+    found = sorted(segments_of(config, [tokens + 2]), key=lambda segment: segment.number)
+    number = len(found)
+    assert segment_counts(config, torch.tensor([tokens + 2])).tolist() == [number]
+    assert number == 1 or tokens > room + (number - 2) * config.step, "fewer segments would hold the document"
+    assert all(second.start == first.start + first.tokens - overlap for first, second in pairwise(found))
+    weights, times = torch.zeros(tokens), torch.zeros(tokens)
+    for segment in found:
+        assert 1 <= segment.tokens <= room
+        place = slice(segment.start, segment.start + segment.tokens)
+        weights[place] += 1 / (number * segment.tokens)
+        times[place] += 1
+    assert times.min() == 1
+    each = weights / times
+    assert each.max() <= each.min() * (1 + 1 / min(segment.tokens for segment in found)) * 1.0001
 
 
 @every_encoder
@@ -161,7 +190,7 @@ def test_without_special_tokens_segments_have_none(build, tmp_path):
     parameters = BACKBONES.parse({"kind": "hierarchical", "encoder": ENCODERS["bert"], "segment": 8, "overlap": 2})
     config = BACKBONES.load("hierarchical", "backbone").Backbone(parameters, seed=0).config(bare, {})
     assert (config.room, config.step) == (8, 6)
-    assert segments_of(config, [9]) == [(0, 0, 0, 8), (0, 1, 6, 3)]
+    assert segments_of(config, [9]) == [(0, 1, 3, 6), (0, 0, 0, 5)]
 
 
 def test_more_special_tokens_than_expected_leave_no_room(build):
