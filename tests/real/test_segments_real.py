@@ -7,6 +7,7 @@ import torch
 import transformers
 
 from lib.backbones.hierarchical.backbone import Backbone
+from lib.backbones.hierarchical.segments import segments_of
 from lib.backbones.parameters import BACKBONES
 from lib.data.vocabularies import from_published
 
@@ -42,9 +43,9 @@ def test_segments_of_minilm_are_those_of_transformers(folder, tmp_path):
         logits = model(**batch).logits
         for row, text in enumerate(texts):
             ids = tokenizer(text)["input_ids"]
-            starts = range(0, max(1, len(ids) - 2 - 16), 126 - 16)
-            for number, start in enumerate(starts):
-                part = torch.tensor([[ids[0], *ids[1:-1][start : start + 126], ids[-1]]])
+            parts = [(part.start, part.start + part.tokens) for part in segments_of(model.config, [len(ids)])]
+            for number, (start, end) in enumerate(sorted(parts)):
+                part = torch.tensor([[ids[0], *ids[1:-1][start:end], ids[-1]]])
                 states = reference(part).last_hidden_state[0]
                 torch.testing.assert_close(vectors[row, number], states.mean(0), atol=1e-5, rtol=1e-5)
             alone = model(torch.tensor([ids])).logits[0]
