@@ -70,6 +70,9 @@ def difference_shown(documents: int, disagreement: float) -> float | None:
 def scores_near(plan: Plan, stage: str, limit: int) -> Scores | None:
     """Return the scores at the length nearest to `limit`: the study's own before published ones; None if none is near.
 
+    A model counts if it approximates attention at both lengths or at neither. Otherwise its score belongs to another
+    computation than its time.
+
     Args:
         plan: the study; its finished runs on texts that are not generated count.
         stage: of classification.
@@ -78,7 +81,19 @@ def scores_near(plan: Plan, stage: str, limit: int) -> Scores | None:
     Raises:
         DataError: a run record is damaged.
     """
-    return _nearest(_own(plan, stage), limit) or _nearest(_published(), limit)
+    found = _nearest(_own(plan, stage), limit) or _nearest(_published(), limit)
+    if found is None:
+        return None
+    models = plan.graph.experiment.models
+    reach = {
+        model: plan.graph.backbone_at(model, stage, None).exact_up_to() for model in found.by_model.keys() & models
+    }
+    by_model = {
+        model: score
+        for model, score in found.by_model.items()
+        if (exact := reach.get(model)) is None or (limit > exact) == (found.max_tokens > exact)
+    }
+    return found._replace(by_model=by_model)
 
 
 def _nearest(found: list[Scores], limit: int) -> Scores | None:

@@ -129,5 +129,6 @@ def test_a_machine_that_is_too_small_is_told(folder, monkeypatch):
 def test_a_window_is_named_for_long_texts_where_no_model_has_one():
     (sentence,) = beside(4096, {"sdpa", "favor"})
     assert "attention in a window" in sentence
+    assert "published encoder, on papers of up to 2,048 tokens" in sentence
     assert not beside(1024, {"sdpa", "favor"})
     assert not beside(4096, {"sdpa", "window"})

@@ -6,6 +6,7 @@ import pytest
 from lib.advice.choices import Choice, Limit, Ratio, bearable, choose, ratio, start
 from lib.advice.scores import Scores
 from lib.advice.texts import Language
+from lib.advice.wording import _mechanism
 from lib.measure.estimates import Cost
 
 ENGLISH = Language("en", 0.95, 1.4, 0.0)
@@ -149,3 +150,20 @@ def test_a_foreign_language_starts_from_a_multilingual_encoder():
     assert found.multilingual
     assert UKRAINIAN.split_up
     assert not ENGLISH.split_up
+
+
+@pytest.mark.parametrize(
+    ("measured", "said"), [(512, "cut to 512 tokens is"), (256, "cut to 256 tokens (at 512 none is known), is")]
+)
+def test_a_score_is_told_with_its_length_and_whether_it_is_that_of_the_times(measured, said):
+    scores = Scores({"exact": 90.0, "fast": 89.1}, "imdb", measured, "published, 1 seed", 1, None)
+    limits = table((512, 0.0, [EXACT, FAST]), scores=scores)
+    assert said in _mechanism(choose(limits, 1.0), limits, 1.0, start(5000, 500, 512, ENGLISH))
+    limits = table((512, 0.0, [EXACT, POOR]), scores=scores)
+    assert said in _mechanism(choose(limits, 1.0), limits, 1.0, start(5000, 500, 512, ENGLISH))
+
+
+def test_a_mechanism_without_a_score_is_said_to_have_none():
+    limits = table((512, 0.0, [(*EXACT[:3], None), (*FAST[:3], None)]))
+    advice = _mechanism(choose(limits, 1.0), limits, 1.0, start(5000, 500, 512, ENGLISH))
+    assert "Its score at this length is not known" in advice

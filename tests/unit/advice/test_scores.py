@@ -45,6 +45,17 @@ def test_other_lengths_tell_nothing(plan, limit):
     assert scores_near(plan, "finetune", limit) is None
 
 
+@pytest.mark.parametrize(("limit", "missing"), [(256, {"lsh-h2-c128", "lsh-h4-c128"}), (512, set()), (1024, set())])
+def test_a_score_counts_if_the_mechanism_approximates_at_both_lengths_or_at_neither(
+    repository, limit, missing, tmp_path
+):
+    """The published reviews have 512 tokens. Two chunks of 128 tokens are exact attention."""
+    layers = read_layers([repository / "config" / "config.yaml"])
+    plan = Plan(load_study([*layers, ("own.yaml", {"execution": {"results": str(tmp_path)}})]))
+    lsh = {model for model in scores_near(plan, "finetune", 16_384).by_model if model.startswith("lsh")}
+    assert lsh - set(scores_near(plan, "finetune", limit).by_model) == missing
+
+
 def test_own_records_come_before_published_ones(plan, tmp_path):
     for seed, f1 in ((1, 0.90), (2, 0.80)):
         write_run(tmp_path, "finetune", "sdpa", "imdb", seed, test_f1_macro=f1)

@@ -1,0 +1,92 @@
+"""Numbers on pages that follow from other numbers on them, or from the configurations, are computed again."""
+
+import re
+
+import pytest
+import yaml
+
+from lib.advice.published import MASKED, MULTILINGUAL, SMALL
+
+INTERVAL = re.compile(r"(-?[\d.]+)\s+\((-?[\d.]+) to (-?[\d.]+)\)")
+
+
+@pytest.fixture
+def page(repository):
+    return lambda name: (repository / name).read_text(encoding="utf-8")
+
+
+def cells(line):
+    return [cell.strip() for cell in line.strip("| ").split("|")]
+
+
+def test_intervals_between_rows_on_hate_speech_follow_from_the_table(page):
+    text = page("docs/hate_speech.md")
+    scores = {}
+    for line in text.partition("| tweets | forum |")[2].partition("\n\n")[0].splitlines()[2:]:
+        name, *values = cells(line)[:3]
+        numbers = [tuple(map(float, value.strip("*").split(" ± "))) for value in values]
+        scores[name.partition("`,")[0].strip("`")] = numbers
+    code = re.search(r"```python\n(from math.*?)```", text, re.DOTALL).group(1)
+    given = {}
+    exec(code.partition("\nprint")[0], given)
+    compared = re.findall(r"\(`([\w-]+)`\s+minus `([\w-]+)`\)(.*?)(?=\n- |\n\n)", text, re.DOTALL)
+    assert len(compared) == 5
+    for one, other, said in compared:
+        for found, mine, theirs in zip(INTERVAL.findall(said)[:2], scores[one], scores[other], strict=True):
+            expected = given["difference"](*mine, *theirs)
+            assert [float(number) for number in found] == pytest.approx(expected, abs=0.051), (one, other)
+
+
+def test_printed_numbers_that_the_records_do_not_give_are_all_listed(page):
+    text = page("docs/fidelity.md").partition("## Its tables against its records")[2].partition("\n\nFour more")[0]
+    total, agreeing, others = map(
+        int, re.search(r"Of (\d+) printed.*?(\d+) agree.*?The other (\d+) are:", text, re.DOTALL).groups()
+    )
+    listed = [cells(line) for line in text.splitlines() if re.match(r"\| \d", line)]
+    assert [len(row[1].split(", ")) for row in listed] == [len(row[2].split(", ")) for row in listed]
+    assert sum(len(row[1].split(", ")) for row in listed) == others == total - agreeing
+
+
+def test_the_lead_of_a_bag_of_words_is_that_over_all_published_rows(page):
+    text = page("docs/benchmarks.md")
+    published = text.partition("| published row |")[2].partition("\n\n")[0].splitlines()[2:]
+    best = max(float(cells(line)[2]) for line in published)
+    bag = float(re.search(r"25,000 it has ([\d.]+) %", text).group(1))
+    rows, lead = re.search(
+        r"All\s+(\w+) accuracies of the column `text`.*?at least (\d+) points", text, re.DOTALL
+    ).groups()
+    assert (rows, len(published)) == ("eight", 8)
+    assert round(bag - best) == int(lead)
+    assert f"{lead} points more than the best of the eight rows" in text
+    assert f"({best:.1f} %)" in text
+
+
+def test_pages_with_scores_of_lsh_say_which_texts_are_not_hashed(repository):
+    pages = [repository / "README.md", *sorted((repository / "docs").glob("*.md"))]
+    texts = {path.relative_to(repository).as_posix(): path.read_text(encoding="utf-8") for path in pages}
+    scored = {name for name, text in texts.items() if re.search("F1|accuracy", text) and text.count("LSH") > 1}
+    assert {"README.md", "docs/toy.md", "docs/benchmarks.md", "docs/published.md", "docs/real_run.md"} <= scored
+    assert [name for name in sorted(scored) if "up-to-how-many-tokens-each-is-exact" not in texts[name]] == []
+
+
+def revisions(values):
+    """Yield each repository that a configuration names, with its revision."""
+    if isinstance(values, dict):
+        if isinstance(values.get("repository"), str) and "revision" in values:
+            yield values["repository"], values["revision"]
+        values = values.values()
+    for each in values if not isinstance(values, str) and hasattr(values, "__iter__") else ():
+        yield from revisions(each)
+
+
+def test_a_commit_that_one_configuration_names_is_named_by_all(repository):
+    """Also in the models that a user may add, behind `#- `."""
+    found = {
+        pair
+        for path in sorted((repository / "config").glob("*.yaml"))
+        for pair in revisions(yaml.safe_load(path.read_text(encoding="utf-8").replace("#- ", "")))
+    }
+    found |= {(encoder.place["repository"], encoder.place["revision"]) for encoder in (SMALL, MASKED, MULTILINGUAL)}
+    known = {repository for repository, revision in found if revision != "main"}
+    assert len(known) > 5
+    assert [repository for repository, revision in sorted(found) if revision == "main" and repository in known] == []
