@@ -123,7 +123,10 @@ class Parameters(BackboneParameters):
         return f"{self.encoder.family}, segments"
 
     def exact_up_to(self) -> int | None:
-        """See `BackboneParameters.exact_up_to`: any number, if segments are short enough for the encoder."""
+        """See `BackboneParameters.exact_up_to`: any number, if segments are short enough for the encoder.
+
+        If they are not, some longer documents are still cut into segments that are.
+        """
         reach = self.encoder.exact_up_to()
         return None if reach is None or self.segment <= reach else reach
 
