@@ -35,12 +35,12 @@ class Mechanism(Attention):
     A sequence of n real tokens has ceil(n / C) chunks and the even number of buckets at or above that, so its
     result is a function of itself, of its seed and layer, and in training of the optimiser step. A token sees its
     own chunk and both neighbours, without wrap-around, and sees itself only where it would see nothing else.
-    Hash rounds each have their own softmax and are averaged. Weight dropout acts within each round. ALiBi lowers the
-    scores in the windows; buckets depend on content alone.
+    Hash rounds each have their own softmax and are averaged, or are joined in one softmax. Weight dropout acts within
+    each round. ALiBi lowers the scores in the windows; buckets depend on content alone.
 
     Source:
-        Kitaev et al. 2020, "Reformer", section 2; with the average over rounds and the choice of the bucket mask of
-        the study reproduced (its equations 3.9 to 3.26). Reformer joins the rounds in one softmax.
+        Kitaev et al. 2020, "Reformer", section 2 and, for `join: union`, appendix A; with the average over rounds and
+        the choice of the bucket mask of the study reproduced (its equations 3.9 to 3.26).
     """
 
     settings: Parameters
@@ -52,18 +52,21 @@ class Mechanism(Attention):
 
     def hides_padding(self, rows: Tensor) -> bool:
         """See `Attention.hides_padding`."""
-        return self.by_triton(rows)
+        return self.settings.join == "mean" and self.by_triton(rows)
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """See `Attention.attend`; `key` is `query`.
 
         Computed in float32 at least, also under autocast; by Triton kernels, products are in the type of the rows.
+        There are none for `join: union`.
         """
         length = query.shape[2]
         dropout = self.dropout if self.training else 0.0
         # Dropout's own, global generator decides; the backward pass repeats the draws.
         seed = int(torch.randint(2**62, ())) if dropout else 0
-        if self.by_triton(query):
+        if self.settings.join == "union":
+            self.computed_by = "torch"
+        elif self.by_triton(query):
             from lib.attention.lsh import kernels
 
             return kernels.attend(
@@ -90,6 +93,7 @@ class Mechanism(Attention):
             dropout=dropout,
             seed=seed,
             slopes=self.slopes(query.device),
+            union=self.settings.join == "union",
         )
         shown = buckets if self.settings.mask_within_chunks else None
         with torch.autocast(query.device.type, enabled=False):
@@ -168,6 +172,7 @@ class _Window:
         dropout: probability of dropping a weight.
         seed: of the draws of dropout.
         slopes: of ALiBi [H], if it is used.
+        union: whether the rounds share one softmax.
     """
 
     chunk: int
@@ -176,6 +181,7 @@ class _Window:
     dropout: float
     seed: int
     slopes: Tensor | None
+    union: bool
 
     @property
     def width(self) -> int:
@@ -243,12 +249,20 @@ class _Group:
         key = start + self._count(window.width) - window.reach  # [L/C, W]
         absent = (key < 0) | (key >= real[:, None, None])  # [G, L/C, W]
         self.absence = torch.where(absent, ABSENT, 0.0)[:, None].expand(-1, order.shape[1], -1, -1).flatten(0, 2)
-        self.buckets = None if buckets is None else self._edged(buckets)
+        self.buckets = None if buckets is None else self.edged(buckets)
         self.bias = None
         if window.slopes is not None:
             heads = (sequences.start + self._count(number)) % len(window.slopes)
             slopes = window.slopes[heads].repeat_interleave(len(self.absence) // number)  # of every chunk
-            self.bias = slopes[:, None, None], self._edged(positions)
+            self.bias = slopes[:, None, None], self.edged(positions)
+        # Where every sorted token is in each of the rounds: its chunk, and its bucket if buckets are kept apart.
+        self.places = []
+        if window.union:
+            numbers = [inverse // window.chunk] + ([] if buckets is None else [buckets.gather(-1, inverse)])
+            for turn in range(order.shape[1]):
+                of_turn = (each[:, turn, None].expand_as(order).gather(-1, order) for each in numbers)
+                self.places.append([self.edged(each) for each in of_turn])
+        self.totals = torch.empty(0)
 
     def sort(self, rows: Tensor) -> Tensor:
         """Return the sequences' `rows` [BH, L, d], sorted, between edges of zeros: [reach + GRL + reach, d]."""
@@ -264,6 +278,14 @@ class _Group:
         reach = self.window.reach
         rows = tokens[reach : len(tokens) - reach].index_select(0, self.inverse)
         torch.mean(rows.view(*self.shape, -1), dim=1, out=out[self.sequences])
+
+    def rates(self) -> Tensor:
+        """Return how much each round of a sorted token counts in one softmax over all rounds, 1 on average [GRL].
+
+        Call it when all blocks have been weighed.
+        """
+        shares = self.totals[self.inverse].view(self.shape).softmax(dim=1) * self.shape[1]
+        return torch.empty_like(self.totals).index_copy_(0, self.inverse, shares.flatten())
 
     def room(self, rows: Tensor) -> Tensor:
         """Return room for the scores of a block, in the type of `rows`: [chunks, C, W].
@@ -288,6 +310,8 @@ class _Group:
         itself = queries.new_zeros(window.chunk, window.width)
         itself.diagonal(window.reach).fill_(ITSELF)
         room, chunks = self.room(queries), len(self.absence)
+        if window.union:
+            self.totals = queries.new_empty(len(self.order))
         for start in range(0, chunks, len(room)):
             block = _Block(window, start, min(start + len(room), chunks))
             scores = room[: block.stop - start]
@@ -300,6 +324,9 @@ class _Group:
                 distances = block.chunks(positions) - block.windows(positions).transpose(1, 2)
                 scores -= slopes[start : block.stop] * distances.abs_()
             scores.baddbmm_(block.chunks(queries), block.windows(queries).transpose(1, 2), alpha=window.scale)
+            if window.union:
+                scores -= self._times_seen(block).to(scores).log_()
+                self.totals.view(-1, window.chunk)[start : block.stop] = scores.logsumexp(-1)
             weights = torch.softmax(scores, -1, out=scores)
             kept = None
             if window.dropout:
@@ -307,7 +334,17 @@ class _Group:
                 kept /= 1 - window.dropout
             yield block, weights, kept
 
-    def _edged(self, numbers: Tensor) -> Tensor:
+    def _times_seen(self, block: _Block) -> Tensor:
+        """Return in how many rounds the tokens of a block see those of their windows, 1 at least [chunks, C, W]."""
+        times = torch.zeros((), dtype=torch.int32, device=self.device)
+        for chunks, *buckets in self.places:
+            seen = (block.chunks(chunks) - block.windows(chunks).transpose(1, 2)).abs_() <= 1
+            for each in buckets:
+                seen &= block.chunks(each) == block.windows(each).transpose(1, 2)
+            times = times + seen
+        return times.clamp_(min=1)
+
+    def edged(self, numbers: Tensor) -> Tensor:
         """Return `numbers` of the sorted tokens [G, R, L], between edges of zeros: [reach + GRL + reach, 1]."""
         return functional.pad(numbers.flatten(), (self.window.reach, self.window.reach))[:, None]
 
@@ -316,10 +353,11 @@ class _Group:
 
 
 class _AttendInWindows(torch.autograd.Function):
-    """Attend within the windows of sorted tokens, and average over the rounds.
+    """Attend within the windows of sorted tokens, and average over the rounds, or join them in one softmax.
 
     Keeps its arguments alone for the backward pass, which sorts and weighs again: neither sorted copies nor weights
-    outlive the group of sequences and the block of chunks that they belong to.
+    outlive the group of sequences and the block of chunks that they belong to. Joined rounds also keep their rates
+    [BH, R, L] and the output: one softmax over all rounds is each round's own, times a rate per token.
     """
 
     @staticmethod
@@ -337,10 +375,10 @@ class _AttendInWindows(torch.autograd.Function):
             buckets: of the sorted tokens [BH, R, L], if a token sees its own bucket only.
             window: what a token sees.
         """
-        ctx.save_for_backward(query, value, order, real, buckets)
         ctx.window = window
         queries, values = _sequences(query, order), _sequences(value, order)
         output = torch.empty_like(values)
+        rates = output.new_empty(order.shape) if window.union else None
         generator = torch.Generator(query.device).manual_seed(window.seed)
         for group in _groups(window, order, real.expand(len(query)), buckets):
             sorted_queries, sorted_values = group.sort(queries), group.sort(values)
@@ -348,14 +386,18 @@ class _AttendInWindows(torch.autograd.Function):
             for block, weights, kept in group.weigh(sorted_queries, generator):
                 weights = weights if kept is None else weights * kept
                 torch.bmm(weights, block.windows(sorted_values), out=block.chunks(mixed))
+            if rates is not None:
+                rates[group.sequences] = group.rates().view(group.shape)
+                mixed *= group.edged(rates[group.sequences])
             group.unsort(mixed, out=output)
+        ctx.save_for_backward(query, value, order, real, buckets, rates, None if rates is None else output)
         return output.unflatten(0, query.shape[:2])[:, :, : query.shape[2]]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of query and value, [B, H, N, d] each, in float32 at least."""
-        query, value, order, real, buckets = ctx.saved_tensors
+        query, value, order, real, buckets, rates, output = ctx.saved_tensors
         with torch.autocast(gradient.device.type, enabled=False):
             queries, values, gradients = (_sequences(rows, order) for rows in (query, value, gradient))
             of_queries, of_values = torch.empty_like(queries), torch.empty_like(values)
@@ -366,13 +408,21 @@ class _AttendInWindows(torch.autograd.Function):
                 )
                 of_sorted_queries, of_sorted_values = torch.zeros_like(sorted_queries), torch.zeros_like(sorted_values)
                 room = group.room(sorted_queries)
+                if rates is not None:
+                    rate = group.edged(rates[group.sequences])
+                    means = group.sort((gradients * output).sum(-1, keepdim=True))  # of the gradients of the weights
                 for block, weights, kept in group.weigh(sorted_queries, generator):
                     of_output = block.chunks(sorted_gradients)
                     of_scores = room[: len(weights)]
                     torch.bmm(of_output, block.windows(sorted_values).transpose(1, 2), out=of_scores)
                     if kept is not None:
                         of_scores *= kept
-                    torch._softmax_backward_data(of_scores, weights, -1, weights.dtype, grad_input=of_scores)
+                    if rates is None:
+                        torch._softmax_backward_data(of_scores, weights, -1, weights.dtype, grad_input=of_scores)
+                    else:
+                        weights *= block.chunks(rate)
+                        of_scores -= block.chunks(means)
+                        of_scores *= weights
                     weights = weights if kept is None else weights * kept
                     block.add_from_windows(of_sorted_values, weights, of_output)
                     block.add_from_windows(of_sorted_queries, of_scores, block.chunks(sorted_queries), ctx.window.scale)

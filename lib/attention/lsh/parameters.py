@@ -1,10 +1,17 @@
 """Parameters of LSH attention (Reformer)."""
 
-from typing import ClassVar, Literal
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, PositiveInt
 
 from lib.attention.parameters import MechanismParameters
+from lib.core.sections import check
+
+
+def _usual(value: Any) -> bool:
+    """Whether rounds are joined as they always were; settings leave that out, so that those of older runs stay."""
+    return value == "mean"
 
 
 class Parameters(MechanismParameters):
@@ -15,9 +22,20 @@ class Parameters(MechanismParameters):
     depends_on_positions: ClassVar[bool] = True  # they order the tokens of a bucket, and so decide who shares a chunk
 
     kind: Literal["lsh"]
-    num_hashes: PositiveInt = Field(description="Hash rounds, averaged.")
+    num_hashes: PositiveInt = Field(description="Hash rounds.")
     chunk_size: PositiveInt = Field(description="Tokens in a chunk; each sees its own and both neighbouring chunks.")
     mask_within_chunks: bool = Field(False, description="Let a token see only tokens of its own bucket in the window.")
+    join: Literal["mean", "union"] = Field(
+        "mean",
+        exclude_if=_usual,
+        description="How a token's hash rounds become one output: `mean` of the rounds, each with its own softmax; "
+        "`union`, one softmax over all tokens that it sees in any round, each counted once (Reformer).",
+    )
+
+    @check
+    def _one_round_has_nothing_to_join(self) -> Iterator[str]:
+        if self.join != "mean" and self.num_hashes == 1:
+            yield f"join = '{self.join}' does nothing with num_hashes = 1. Leave it out, or raise num_hashes"
 
     def exact_up_to(self) -> int:
         """See `MechanismParameters.exact_up_to`: two chunks are neighbours, so hashes decide nothing.
@@ -28,7 +46,7 @@ class Parameters(MechanismParameters):
 
     def name(self) -> str:
         """Return the canonical name."""
-        return f"lsh-h{self.num_hashes}-c{self.chunk_size}"
+        return f"lsh-{'' if self.join == 'mean' else 'union-'}h{self.num_hashes}-c{self.chunk_size}"
 
     def keys_per_query(self, tokens: int) -> int:
         """Return the window of three chunks in each hash round."""

@@ -13,6 +13,14 @@ EXAMPLES = {
     "lsh-h3-c3-masked": {"kind": "lsh", "num_hashes": 3, "chunk_size": 3, "mask_within_chunks": True},
     "lsh-h2-c8-masked": {"kind": "lsh", "num_hashes": 2, "chunk_size": 8, "mask_within_chunks": True},
     "lsh-h2-c64": {"kind": "lsh", "num_hashes": 2, "chunk_size": 64},
+    "lsh-union-h3-c3": {"kind": "lsh", "num_hashes": 3, "chunk_size": 3, "join": "union"},
+    "lsh-union-h2-c4-masked": {
+        "kind": "lsh",
+        "num_hashes": 2,
+        "chunk_size": 4,
+        "mask_within_chunks": True,
+        "join": "union",
+    },
 }
 
 
@@ -20,7 +28,7 @@ def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, a
     """Return LSH attention with the mechanism's hash codes.
 
     Args:
-        mechanism: gives the hash codes, chunk size, the choice of the bucket mask and the slopes of ALiBi, if any.
+        mechanism: gives the hash codes, the settings and the slopes of ALiBi, if any.
         query: [B, H, N, d] in float64; likewise `key` (the same as `query`) and `value`.
         key: as `query`.
         value: as `query`.
@@ -30,8 +38,10 @@ def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, a
         [B, H, N, d], zeros at padding.
 
     Source:
-        The study reproduced, equations 3.12 to 3.23.
+        The study reproduced, equations 3.12 to 3.23; 3.18 and 3.19 for `join: union`, which are Reformer's (Kitaev et
+        al. 2020, appendix A).
     """
+    settings = mechanism.settings
     slopes = mechanism.slopes(query.device)
     output = torch.zeros_like(value)
     codes = mechanism.hash(query.masked_fill(attention_mask[:, None, :, None] == 0, 0), attention_mask.bool())
@@ -42,42 +52,51 @@ def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, a
             if slopes is not None:
                 scores = scores - slopes[head] * (real[:, None] - real).abs()
             rounds = [
-                one_round(
-                    scores,
-                    value[row, head, real],
-                    codes[row, head, number, real].tolist(),
-                    mechanism.settings.chunk_size,
-                    mechanism.settings.mask_within_chunks,
-                )
-                for number in range(mechanism.settings.num_hashes)
+                seen(codes[row, head, number, real].tolist(), settings.chunk_size, settings.mask_within_chunks)
+                for number in range(settings.num_hashes)
             ]
-            output[row, head, real] = sum(rounds) / len(rounds)
+            if settings.join == "union":
+                rounds = [[set().union(*of_token) for of_token in zip(*rounds, strict=True)]]
+            outputs = [softmax_over(sets, scores, value[row, head, real]) for sets in rounds]
+            output[row, head, real] = sum(outputs) / len(outputs)
     return output
 
 
-def one_round(scores: Tensor, value: Tensor, codes: list[int], chunk_size: int, same_bucket: bool) -> Tensor:
-    """Return one hash round of one head of one sequence without padding.
+def seen(codes: list[int], chunk_size: int, same_bucket: bool) -> list[set[int]]:
+    """Return the other tokens that each token sees in one hash round of one head of one sequence without padding.
 
     Args:
-        scores: of all pairs of tokens [n, n].
-        value: [n, d].
         codes: bucket of each token.
         chunk_size: tokens in a chunk.
         same_bucket: whether a token sees only tokens of its own bucket.
-
-    Returns:
-        [n, d].
     """
     tokens = range(len(codes))
     rank = {token: place for place, token in enumerate(sorted(tokens, key=lambda token: (codes[token], token)))}
-    output = []
-    for i in tokens:
-        seen = [
+    return [
+        {
             j
             for j in tokens
             if i != j
             and abs(rank[i] // chunk_size - rank[j] // chunk_size) <= 1
             and (codes[i] == codes[j] or not same_bucket)
-        ] or [i]
-        output.append(torch.softmax(scores[i, seen], dim=-1) @ value[seen])
+        }
+        for i in tokens
+    ]
+
+
+def softmax_over(sets: list[set[int]], scores: Tensor, value: Tensor) -> Tensor:
+    """Return attention of each token to its set of others, or to itself if the set is empty.
+
+    Args:
+        sets: of each token [n].
+        scores: of all pairs of tokens [n, n].
+        value: [n, d].
+
+    Returns:
+        [n, d].
+    """
+    output = []
+    for i, others in enumerate(sets):
+        keys = sorted(others) or [i]
+        output.append(torch.softmax(scores[i, keys], dim=-1) @ value[keys])
     return torch.stack(output) if output else value

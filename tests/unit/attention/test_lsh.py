@@ -3,6 +3,7 @@ import math
 
 import pytest
 import torch
+from pydantic import ValidationError
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lib.attention.lsh.mechanism import BLOCK, SCORES
@@ -12,9 +13,10 @@ from lib.attention.registry import build
 CPU = torch.device("cpu")
 
 
-def lsh(chunk_size=4, num_hashes=2, masked=False, **changes):
+def lsh(chunk_size=4, num_hashes=2, masked=False, join="mean", **changes):
     arguments = {"num_heads": 2, "head_size": 8, "layer": 1, "seed": 3} | changes
     values = {"kind": "lsh", "num_hashes": num_hashes, "chunk_size": chunk_size, "mask_within_chunks": masked}
+    values |= {"join": join}
     return build(MECHANISMS.parse(values), **arguments).eval()
 
 
@@ -55,12 +57,12 @@ def test_a_lonely_token_sees_itself(masked):
 
 
 @pytest.mark.parametrize("length", [2, 5, 7, 8, 9, 15, 16])
-@pytest.mark.parametrize("num_hashes", [1, 4])
-def test_equals_exact_attention_without_the_diagonal_when_one_window_covers_all(length, num_hashes):
+@pytest.mark.parametrize(("num_hashes", "join"), [(1, "mean"), (4, "mean"), (4, "union")])
+def test_equals_exact_attention_without_the_diagonal_when_one_window_covers_all(length, num_hashes, join):
     query, value = rows(2, length).requires_grad_(), rows(2, length, seed=1).requires_grad_()
     scores = (query @ query.transpose(-1, -2) / math.sqrt(8)).masked_fill(torch.eye(length).bool(), float("-inf"))
     expected = scores.softmax(-1) @ value
-    actual = lsh(chunk_size=8, num_hashes=num_hashes)(query, query, value)
+    actual = lsh(chunk_size=8, num_hashes=num_hashes, join=join)(query, query, value)
     torch.testing.assert_close(actual, expected, atol=1e-5, rtol=1e-5)
     weights = rows(2, length, seed=2)
     for mine, theirs in zip(
@@ -85,6 +87,28 @@ def test_ends_do_not_wrap_around():
     output = lsh(chunk_size=4)(query, query, value)
     assert (output[:, :, 8:] == 0).all()
     torch.testing.assert_close(output[:, :, 4:8], torch.full((1, 2, 4, 8), 4 / 11))  # 3 chunks without itself
+
+
+def test_joined_rounds_count_a_token_once_however_many_rounds_show_it():
+    """Where all scores are equal, so are the weights of all seen tokens; a mean prefers those of two rounds."""
+    query, real = rows(1, 60), torch.ones(1, 60, dtype=torch.bool)
+    joined, averaged = (lsh(join=join, num_hashes=3) for join in ("union", "mean"))
+    codes = joined.hash(query, real)
+    for mechanism in (joined, averaged):
+        mechanism.hash = lambda *_: codes  # of other rows, whose scores are all zero
+    joined, averaged = (mechanism.weights(*[torch.zeros_like(query)] * 2) for mechanism in (joined, averaged))
+    seen = averaged > 0
+    assert torch.equal(joined > 0, seen)
+    torch.testing.assert_close(joined, seen / seen.sum(-1, keepdim=True))
+    assert (averaged - joined).abs().max() > 0.01
+
+
+def test_settings_leave_out_the_usual_join_and_one_round_has_none():
+    usual = {"kind": "lsh", "num_hashes": 2, "chunk_size": 4}
+    assert "join" not in MECHANISMS.parse(usual | {"join": "mean"}).model_dump()
+    assert MECHANISMS.parse(usual | {"join": "union"}).model_dump()["join"] == "union"
+    with pytest.raises(ValidationError, match="join = 'union' does nothing with num_hashes = 1. Leave it out, or"):
+        MECHANISMS.parse(usual | {"join": "union", "num_hashes": 1})
 
 
 def test_rotations_have_a_prefix_and_a_distribution():
@@ -165,20 +189,22 @@ class Largest(TorchDispatchMode):
         return result
 
 
-def test_memory_is_linear_in_the_length():
+@pytest.mark.parametrize("join", ["mean", "union"])
+def test_memory_is_linear_in_the_length(join):
     elements = []
     for length in (1024, 4096):
         query = rows(1, length)
         with Largest() as largest:
-            lsh()(query, query, query)
+            lsh(join=join)(query, query, query)
         elements.append(largest.elements)
     assert elements[1] <= 4.1 * elements[0]
 
 
+@pytest.mark.parametrize("join", ["mean", "union"])
 @pytest.mark.parametrize("masked", [False, True])
-def test_the_backward_pass_drops_what_the_forward_pass_dropped(masked, monkeypatch):
+def test_the_backward_pass_drops_what_the_forward_pass_dropped(masked, join, monkeypatch):
     monkeypatch.setitem(SCORES, "cpu", 1000)  # many blocks, each with draws of its own
-    mechanism = lsh(chunk_size=8, dropout=0.4, masked=masked).train()
+    mechanism = lsh(chunk_size=8, dropout=0.4, masked=masked, join=join).train()
     query, value, cotangent = rows(2, 100).double(), rows(2, 100, seed=1).double(), rows(2, 100, seed=2).double()
 
     def output(query, value):
