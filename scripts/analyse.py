@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -32,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from lib.core.files import write_text
 
     parser = program.parser(__doc__)
-    parser.add_argument("--analysis", required=True, type=json.loads, metavar="JSON", help="kind and options")
+    parser.add_argument("--analysis", required=True, type=program.json_value, metavar="JSON", help="kind and options")
     parser.add_argument("--runs", required=True, nargs="+", metavar="FOLDER", help="folder of each run")
     parser.add_argument("--tokenizers", required=True, nargs="+", metavar="FOLDER", help="tokeniser of each run")
     parser.add_argument("--tokens", required=True, nargs="+", metavar="FOLDER", help="tokenised split for each run")

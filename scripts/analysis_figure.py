@@ -6,7 +6,6 @@ python scripts/analysis_figure.py --analysis '{"kind": "heads", "families": [["s
 `families` lists the models in order, each with the family that decides its colour.
 """
 
-import json
 import sys
 from collections.abc import Sequence
 
@@ -20,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from lib.results.style import save_figure
 
     parser = program.parser(__doc__)
-    parser.add_argument("--analysis", required=True, type=json.loads, metavar="JSON", help="kind and models")
+    parser.add_argument("--analysis", required=True, type=program.json_value, metavar="JSON", help="kind and models")
     parser.add_argument("--table", required=True, metavar="FILE", help="CSV file of scripts/analyse.py")
     parser.add_argument(
         "--summary", required=True, nargs="+", metavar="FILE", help="summary to write: .md, .tex, .html"

@@ -6,7 +6,6 @@ JSON has the fields of `lib.results.scope.Scope` except its files. Writes the se
 `scripts/train.py --settings-from` puts them into those of a run.
 """
 
-import json
 import sys
 from collections.abc import Sequence
 
@@ -20,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from lib.results.variants import best_settings
 
     parser = program.parser(__doc__)
-    parser.add_argument("--scope", required=True, type=json.loads, metavar="JSON", help="what was searched")
+    parser.add_argument("--scope", required=True, type=program.json_value, metavar="JSON", help="what was searched")
     parser.add_argument("--records", required=True, nargs="+", metavar="FILE", help="run.json of each run")
     parser.add_argument("--out", required=True, metavar="FILE", help="JSON file to write")
     arguments = parser.parse_args(argv)

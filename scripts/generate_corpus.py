@@ -3,7 +3,6 @@
 Out: a folder with the raw files that `lib.data.generators` lists.
 """
 
-import json
 import sys
 from collections.abc import Sequence
 
@@ -20,7 +19,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--generator", choices=generators(), help="which generator; default: that of the corpus' name")
     parser.add_argument("--documents", required=True, type=int, help="documents to generate")
     parser.add_argument("--seed", type=int, default=0, help="seed of the generator")
-    parser.add_argument("--options", type=json.loads, default={}, metavar="JSON", help="options of the generator")
+    parser.add_argument(
+        "--options", type=program.json_value, default={}, metavar="JSON", help="options of the generator"
+    )
     parser.add_argument("--out", required=True, metavar="FOLDER", help="folder to make")
     arguments = parser.parse_args(argv)
     generate(

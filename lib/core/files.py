@@ -64,9 +64,19 @@ class _Loader(yaml.SafeLoader):
     """Reads numbers as JSON and YAML 1.2 have them, too: PyYAML takes 1e-05, which JSON writes, for a word."""
 
 
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
-)
+class _Dumper(yaml.SafeDumper):
+    """Writes what `_Loader` reads as the same values: words that look like its numbers are quoted."""
+
+
+for _class in (_Loader, _Dumper):
+    _class.add_implicit_resolver(
+        "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+    )
+
+
+def mapping_text(values: dict[str, Any]) -> str:
+    """Return `values` as the text of a YAML file that `read_mapping` reads as the same values."""
+    return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
 MOST_LEVELS = 50

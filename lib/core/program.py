@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import errno
 import gc
+import json
 import logging
 import os
 import platform
@@ -34,8 +35,10 @@ FINISHED = ".py finished in "
 
 
 def parser(documentation: str | None) -> argparse.ArgumentParser:
-    """Return an argument parser that shows the script's own documentation."""
-    return argparse.ArgumentParser(description=documentation, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """Return an argument parser that shows the script's own documentation; `@FILE` adds arguments, one per line."""
+    return argparse.ArgumentParser(
+        description=documentation, formatter_class=argparse.RawDescriptionHelpFormatter, fromfile_prefix_chars="@"
+    )
 
 
 def study_parser(documentation: str | None) -> argparse.ArgumentParser:
@@ -111,6 +114,19 @@ def _cannot_write(error: Exception) -> bool:
     if isinstance(error, OSError) and error.errno in codes:
         return True
     return any(f"{os.strerror(code)}" in str(error) for code in codes)
+
+
+def json_value(source: str) -> Any:
+    """Return the value that `source` gives as JSON in place, or in the file of that name.
+
+    Raises:
+        ConfigError: the file cannot be read.
+    """
+    in_place = source.lstrip().startswith(("{", "["))
+    try:
+        return json.loads(source if in_place else Path(source).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ConfigError(f"{source}: cannot be read ({error.strerror}). Expected a JSON file.") from error
 
 
 def read_settings(kind: type[Settings], source: str | dict[str, Any]) -> Settings:

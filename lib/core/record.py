@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lib.core.errors import DataError
-from lib.core.files import file_digest
+from lib.core.files import file_digest, write_json
 from lib.core.identity import NamesRun
 
 CONFIG = "config.yaml"
@@ -104,6 +104,8 @@ class RunRecord(NamesRun):
     """Changes since then."""
     imported: str | None = None
     """What a run of other people's code is called in its own records; None = it is a run of this project."""
+    digest: str | None = None
+    """SHA-256 of all other fields, so that a change of them is seen; None = unknown."""
     metrics: dict[str, float | None]
     """`train_loss` (lowest mean of a row of the history); `eval_*` (validation) and `test_*` of the model kept, as far
     as its task scores them; `best_epoch` where the best one is kept, a fraction if that was within an epoch. Of a run
@@ -128,6 +130,23 @@ def read_record(folder: str | Path) -> RunRecord:
         raise DataError(f"{path}: not a run record ({error}). Delete the run's folder and run it again.") from error
 
 
+def write_run(folder: str | Path, record: RunRecord) -> None:
+    """Write a record to the folder of its run, with a digest of what it says."""
+    values = record.model_dump(mode="json")
+    write_json(Path(folder) / RUN, values | {"digest": _digest_of_fields(values)})
+
+
+def is_unchanged(folder: str | Path) -> bool:
+    """Return whether the record in `folder` still says what was written; also if that is unknown."""
+    values = json.loads((Path(folder) / RUN).read_text(encoding="utf-8"))
+    return values.get("digest") in (None, _digest_of_fields(values))
+
+
+def _digest_of_fields(values: dict[str, Any]) -> str:
+    fields = {name: value for name, value in values.items() if name != "digest"}
+    return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+
 def missing_files(folder: str | Path, record: RunRecord) -> list[str]:
     """Return which of the files that a run left in `folder` are gone, by their path there; all leave their settings."""
     return [name for name in dict.fromkeys([CONFIG, *record.files]) if not Path(folder, name).is_file()]
@@ -138,7 +157,8 @@ def differing_files(folder: str | Path, record: RunRecord) -> list[str]:
     gone = missing_files(folder, record)
     unnamed = record.imported is None and CONFIG not in record.files
     return (
-        [f"{RUN} does not name {CONFIG}, which every run leaves"] * unnamed
+        [f"{RUN} is not what the run left"] * (not is_unchanged(folder))
+        + [f"{RUN} does not name {CONFIG}, which every run leaves"] * unnamed
         + [f"{name} is gone" for name in gone]
         + [
             f"{name} is not what the run left"

@@ -1,7 +1,6 @@
 """What the measuring programs of `scripts/` share: their options, and how they write tables."""
 
 import argparse
-import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,7 +72,7 @@ def parser(documentation: str | None, *, on_device: bool = False, **defaults: An
         elif default is str:
             result.add_argument(flag, required=True, metavar="FILE", help=meaning)
         elif isinstance(default, dict):
-            result.add_argument(flag, type=json.loads, default=default, metavar="JSON", help=meaning)
+            result.add_argument(flag, type=program.json_value, default=default, metavar="JSON", help=meaning)
         elif isinstance(default, list | tuple):
             text = f"{meaning} ({' '.join(map(str, default))})"
             result.add_argument(flag, nargs="+", type=type(default[0]), default=default, help=text)

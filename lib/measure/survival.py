@@ -20,7 +20,7 @@ import pandas as pd
 from lib.core.attempts import attempts, read_heartbeat
 from lib.core.files import read_mapping, write_json
 from lib.core.record import HISTORY, RUN
-from lib.workflow.preloaded import THREADS, through_server
+from lib.workflow.preloaded import THREADS
 
 logger = logging.getLogger(__name__)
 
@@ -93,11 +93,12 @@ def survive(config: Path, folder: Path, kills: int, seed: int) -> Counts:
 
 def _start(config: Path, settings: dict, out: Path, work: Path | None, log: Path) -> subprocess.Popen:
     execution = json.dumps(settings.get("execution", {}) | {"checkpoint_minutes": OFTEN})
-    command = [sys.executable, str(PROGRAM), "--config", str(config), "--execution", execution, "--out", str(out)]
+    command = [sys.executable, "-m", "lib.workflow.start", sys.executable, str(PROGRAM), "--config", str(config)]
+    command += ["--execution", execution, "--out", str(out)]
     command += ["--work", str(work)] if work else []
     with log.open("w", encoding="utf-8") as file:
         environment = os.environ | dict.fromkeys(THREADS, "1")
-        return subprocess.Popen(through_server(command), stdout=file, stderr=subprocess.STDOUT, env=environment)
+        return subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, env=environment)
 
 
 def _await_checkpoint(process: subprocess.Popen, work: Path) -> None:

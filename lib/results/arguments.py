@@ -1,7 +1,6 @@
 """The command line of the programs that make a table or a figure."""
 
 import argparse
-import json
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,7 +24,9 @@ def result_arguments(
         `settings` (typed), `scope`, `records` and `out` (paths).
     """
     parser = program.parser(documentation)
-    parser.add_argument(f"--{noun}", required=True, type=json.loads, metavar="JSON", help=f"what the {noun} shows")
+    parser.add_argument(
+        f"--{noun}", required=True, type=program.json_value, metavar="JSON", help=f"what the {noun} shows"
+    )
     parser.add_argument(
         "--records", required=True, nargs="+", metavar="FILE", help="run.json of each run, or files on texts"
     )

@@ -10,9 +10,9 @@ import yaml
 
 from lib.attention.parameters import MECHANISMS, MechanismParameters
 from lib.core.errors import DataError
-from lib.core.files import atomic_path, write_json
+from lib.core.files import atomic_path
 from lib.core.identity import RunId
-from lib.core.record import CONFIG, HISTORY, RUN, Parent, RunRecord
+from lib.core.record import CONFIG, HISTORY, Parent, RunRecord, write_run
 from lib.core.search_space import Setting, laid_over, variant_name
 
 logger = logging.getLogger(__name__)
@@ -292,7 +292,7 @@ def _write(
         imported=run["run"],
         metrics=metrics,
     )
-    write_json(folder / RUN, record.model_dump(mode="json"))
+    write_run(folder, record)
     history = history.dropna(axis=1, how="all").astype({"epoch": int})
     first = ["epoch", "seconds", "train_loss"]
     history[[*first, *sorted(set(history) - set(first))]].to_csv(folder / HISTORY, index=False, lineterminator="\n")

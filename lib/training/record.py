@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from lib.backbones.configuration import BackboneConfig
 from lib.backbones.parameters import BACKBONES
-from lib.core.files import file_digest, write_json
+from lib.core.files import file_digest
 from lib.core.identity import NamesRun
-from lib.core.record import RUN, Parent, RunRecord
+from lib.core.record import Parent, RunRecord, write_run
 from lib.study.run import RunSettings
 from lib.training import ranks
 
@@ -98,7 +98,7 @@ def write_record(record: RunRecord, folder: Path, code: str | None) -> None:
         code: digest of the code that the run executed, if it is known.
     """
     files = {str(path.relative_to(folder)): file_digest(path) for path in sorted(folder.rglob("*")) if path.is_file()}
-    write_json(folder / RUN, record.model_copy(update={"code": code, "files": files}).model_dump(mode="json"))
+    write_run(folder, record.model_copy(update={"code": code, "files": files}))
 
 
 def count_parameters(model: PreTrainedModel) -> dict[str, int]:

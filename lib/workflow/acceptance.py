@@ -12,10 +12,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lib.core.errors import RunError
-from lib.core.files import write_json
-from lib.core.record import RUN, Accepted, read_record
+from lib.core.record import RUN, Accepted, read_record, write_run
 from lib.workflow.kept_code import keep_code
 from lib.workflow.known_states import remember_states
+from lib.workflow.planned import planned_code
 from lib.workflow.staleness import Staleness, missing_report, missing_results, stale_steps
 from lib.workflow.steps import Job, Workflow, in_order, title
 
@@ -45,7 +45,7 @@ def accept(workflow: Workflow, code: str, reason: str | None) -> dict[Job, Stale
     unknown = [job for job in in_order(workflow) if job not in stale and not workflow.persistence.has_metadata(job)]
     with workflow.persistence.lock():
         workflow.iocache.deactivate()
-        keep_code(code, [digest for job in [*stale, *unknown] if (digest := job.params.get("code"))])
+        keep_code(code, planned_code([*stale, *unknown]))
         remember_states(code, workflow.persistence, {job: not why.others for job, why in stale.items()})
         checksums: dict[str, str] = {}
         for job in in_order(workflow):
@@ -96,7 +96,7 @@ def _write_entry(path: Path, why: Staleness, reason: str | None) -> str:
         changes=[*why.words, *(f"made from {file}, which was accepted" for file in why.reads)],
     )
     status, before = path.stat(), _checksum(path)
-    write_json(path, record.model_copy(update={"accepted": [*record.accepted, entry]}).model_dump(mode="json"))
+    write_run(path.parent, record.model_copy(update={"accepted": [*record.accepted, entry]}))
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     return before
 

@@ -6,6 +6,8 @@ from lib.core.identity import RunId
 from lib.core.record import BEST, CONFIG, MODEL, RUN, TRIALS
 from lib.core.weights import ForeignStart
 
+PLANNED = "planned"
+
 
 @dataclass(frozen=True)
 class Paths:
@@ -118,6 +120,15 @@ class Paths:
     def code(self) -> str:
         """Folder that says what the digests of code stand for."""
         return f"{self.results}/code"
+
+    def kept_code(self, digest: str) -> str:
+        """Return the file that says what a digest of code stands for."""
+        return f"{self.code}/{digest}.json"
+
+    @property
+    def planned(self) -> str:
+        """Folder of what the plan hands to its jobs."""
+        return f"{self.results}/{PLANNED}"
 
     def log(self, name: str) -> str:
         """Return the log of a rule."""

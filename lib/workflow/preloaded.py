@@ -1,10 +1,9 @@
 """Programs that share a started process: a server imports the heavy modules once and forks a process per program.
 
-`start` forks the server and names its socket in the environment. There, `through_server` puts this module before a
-command, `python -m lib.workflow.preloaded COMMAND ...`. It hands the command's program over: arguments, working folder,
-environment and standard streams. The server forks a keeper, and the keeper the process that runs the program. The
-keeper passes signals on, kills the process when the one that handed it over is no more, and sends back the exit status.
-A command that the server cannot run takes this module's place, as if it had been started by itself.
+`start` forks the server and names its socket in the environment. There, `hand_over` hands a program to it: arguments,
+working folder, environment and standard streams. The server forks a keeper, and the keeper the process that runs the
+program. The keeper passes signals on, kills the process when the one that handed it over is no more, and sends back the
+exit status. A command that the server cannot run is left to the caller.
 
 Without it the demo takes about 2.3 times the CPU time, since most of a small job is the import of its libraries.
 """
@@ -98,11 +97,6 @@ class Call:
                 sys.stderr.flush()
                 os._exit(status or 0)
         sys.exit(status)
-
-
-def through_server(command: Sequence[str]) -> list[str]:
-    """Return the command that lets a server run `command`, if the environment names one; else `command` itself."""
-    return [sys.executable, "-m", "lib.workflow.preloaded", *command] if SOCKET in os.environ else list(command)
 
 
 def hand_over(command: Sequence[str]) -> int | None:
@@ -251,10 +245,3 @@ def _pass_signals(requests: BinaryIO, process: int) -> None:
             while number := requests.read(1):
                 os.killpg(process, number[0])
         os.killpg(process, signal.SIGKILL)
-
-
-if __name__ == "__main__":
-    status = hand_over(sys.argv[1:])
-    if status is None:
-        os.execvp(sys.argv[1], sys.argv[1:])
-    sys.exit(status)

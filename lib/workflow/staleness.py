@@ -10,17 +10,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lib.core.record import RUN, missing_files, read_record
+from lib.workflow.agreement import NOT_SET, Values, differences, short
 from lib.workflow.kept_code import code_since
 from lib.workflow.steps import Job, Workflow, in_order, title
 
-NOT_SET = "not set"
-LONGEST = 120
-"""Characters of a value that are shown."""
 LISTED = 6
 """How many steps of one reason are named."""
-
-Values = tuple[Any, Any]
-"""Before and now; `NOT_SET` where there is none."""
 
 
 class Staleness(NamedTuple):
@@ -101,11 +96,11 @@ def _against(found: Staleness, record: Any, job: Job, code: str, parameters_chan
         others.append(f"the command of the rule {job.rule.name}: {_other_words(record.code, job.rule.shellcmd)}")
     settings, digests, functions = dict(found.settings), found.code, list(found.functions)
     for name, (before, now) in _parameters(record.params or [], job) if parameters_changed else ():
-        if name == "code" and NOT_SET not in (before, now):
+        if name == "program" and NOT_SET not in (before, now):
             digests = (before, now)
             functions += code_since(code, before, now)
         elif isinstance(before, Mapping) and isinstance(now, Mapping):
-            settings |= _differences(before, now)
+            settings |= differences(before, now)
         else:
             settings[name] = (before, now)
     return found._replace(
@@ -149,38 +144,22 @@ def _read(text: str) -> Any:
 
 def _parsed(value: Any) -> Any:
     """Return the settings in a parameter of JSON, and any other parameter as it is."""
-    if isinstance(value, str) and value.startswith("{"):
-        try:
-            return json.loads(value)
-        except ValueError:
-            return value
-    return value
-
-
-def _differences(before: Mapping[str, Any], now: Mapping[str, Any], place: str = "") -> dict[str, Values]:
-    """Return the settings that differ, by dotted name."""
-    found: dict[str, Values] = {}
-    for name in [*now, *(name for name in before if name not in now)]:
-        old, new = before.get(name, NOT_SET), now.get(name, NOT_SET)
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            found |= _differences(old, new, f"{place}{name}.")
-        elif old != new:
-            found[f"{place}{name}"] = (old, new)
-    return found
+    if not isinstance(value, str):
+        return value
+    text = str(value)  # plain, of a program or a file of the plan
+    try:
+        return json.loads(text) if text.startswith("{") else text
+    except ValueError:
+        return text
 
 
 def _change_in_words(name: str, values: Values) -> str:
     before, now = values
     if isinstance(before, list) and isinstance(now, list):
         gone, new = [each for each in before if each not in now], [each for each in now if each not in before]
-        changes = [f"{word} {_short(each)}" for word, each in (("without", gone), ("with", new)) if each]
+        changes = [f"{word} {short(each)}" for word, each in (("without", gone), ("with", new)) if each]
         return f"setting {name}: {', '.join(changes) or 'in another order'}"
-    return f"setting {name}: from {_short(before)} to {_short(now)}"
-
-
-def _short(value: Any) -> str:
-    text = value if value is NOT_SET else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    return f"setting {name}: from {short(before)} to {short(now)}"
 
 
 def _other_words(before: str, now: str) -> str:
@@ -190,7 +169,7 @@ def _other_words(before: str, now: str) -> str:
     for tag, start, end, new_start, new_end in difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
         if tag != "equal":
             changes = (("without", old[start:end]), ("with", new[new_start:new_end]))
-            parts += [f"{word} {_short(' '.join(words))}" for word, words in changes if words]
+            parts += [f"{word} {short(' '.join(words))}" for word, words in changes if words]
     return ", ".join(parts)
 
 

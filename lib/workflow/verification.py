@@ -10,12 +10,15 @@ from typing import NamedTuple
 from lib.core.errors import DataError
 from lib.core.files import file_digest
 from lib.core.record import NUMERICAL, RUN, RunRecord, differing_files, digest_of, read_record
+from lib.workflow.agreement import code_changes, disagreements, misnamed
 from lib.workflow.kept_code import code_since
+from lib.workflow.made_files import changed_files
+from lib.workflow.plan import Plan
 
 MANIFEST = "MANIFEST.json"
 """File of an archived study with the digest of every file in it."""
 NAMED = 6
-"""How many runs of other versions are named."""
+"""How many places are named."""
 
 
 class Verified(NamedTuple):
@@ -26,20 +29,23 @@ class Verified(NamedTuple):
     """What differs from a run's record, by the run's folder."""
     damaged: list[str]
     """Folders whose own files are gone or differ, so that the run has to be made again."""
+    missing: list[str]
+    """Files that the study has and that are not there."""
     other_versions: dict[tuple[str, str], list[str]]
     """Folders of the runs that a package was used for in a version which is not installed, by package and version."""
     unknown: dict[str, int]
     """What records do not tell, and how many of them."""
 
 
-def verify(results: str, code: str) -> Verified:
-    """Compare every finished run below a folder with its record, and all of an archived study with its manifest.
+def verify(results: str, code: str, plan: Plan | None = None) -> Verified:
+    """Compare all finished results below a folder with their records, or an archived study with its manifest.
 
     An archived study has neither the models of its runs nor what they read, and other code may be at hand.
 
     Args:
         results: folder of a study's results.
         code: folder of the code that was kept.
+        plan: of the study, which says what has to be there, and with which settings; None = whatever is there.
 
     Raises:
         DataError: a file is not a run record, or no manifest.
@@ -49,28 +55,34 @@ def verify(results: str, code: str) -> Verified:
     unknown: dict[str, int] = {}
     # Many runs read the same tokens and executed the same code.
     digest, since = functools.cache(digest_of), functools.cache(functools.partial(code_since, code))
+    planned = {Path(plan.paths.folder(run.id)): run for run in plan.study.runs} if plan else {}
     records = {path.parent: read_record(path.parent) for path in sorted(Path(results, "runs").rglob(RUN))}
-    if archived := Path(results, MANIFEST).is_file():
-        differing = _not_as_archived(Path(results))
+    archived = Path(results, MANIFEST).is_file()
+    differing = _not_as_archived(Path(results)) if archived else changed_files(results)
     for folder, record in records.items():
         left = [] if archived else differing_files(folder, record)
         damaged += [str(folder)] if left else []
-        problems = left if archived else left + _read(record, digest)
-        # The code that was executed, or accepted since: the result is known to be good for each.
-        accepted = [digest for entry in record.accepted if entry.code for digest in entry.code]
-        known = [*accepted[::-1], *([record.code] if record.code else [])]
-        if known and not archived and all(changes := [since(each) for each in known]):
-            problems += changes[0]
+        problems = left or misnamed(folder, record)
+        if plan and not problems and folder in planned and record.imported is None:
+            problems += disagreements(plan, planned[folder], record)
+        if not archived:
+            problems += _read(record, digest) + code_changes(record, since)
         if problems:
             differing[str(folder)] = problems
         for name, is_unknown in (
             ("the files that they left", not record.files),
-            ("the code that they executed", not known),
+            ("the code that they executed", not record.code and not any(entry.code for entry in record.accepted)),
             ("what they read", any(parent.digest is None for parent in record.parents.values())),
         ):
             if is_unknown:
                 unknown[name] = unknown.get(name, 0) + 1
-    return Verified(len(records), differing, damaged, other_versions(records), unknown)
+    missing = [file for file in _expected(plan) if not Path(file).is_file()] if plan else []
+    return Verified(len(records), differing, damaged, missing, other_versions(records), unknown)
+
+
+def _expected(plan: Plan) -> list[str]:
+    """Return the records, tables and figures that the finished study has."""
+    return list(dict.fromkeys([*(plan.paths.record(run.id) for run in plan.study.asked), *plan.targets()]))
 
 
 def _not_as_archived(results: Path) -> dict[str, list[str]]:
@@ -117,8 +129,17 @@ def verification_report(found: Verified, results: str) -> str:
     lines = [f"{results}: {found.runs} finished runs, {same} as recorded, {found.runs - same} differ."]
     for folder, problems in found.differing.items():
         lines += ["", folder, *(f"    {problem}" for problem in problems)]
+    if found.missing:
+        lines += ["", f"Missing, {len(found.missing)} files that the study has; snakemake makes them:"]
+        lines += named(found.missing)
     lines += [f"Unknown for {number} of {found.runs}: {name}." for name, number in found.unknown.items()]
     return "\n".join([*lines, *version_lines(found.other_versions, found.runs)])
+
+
+def named(places: Sequence[str]) -> list[str]:
+    """Return lines that name the first places, and how many more there are."""
+    more = [f"    and {len(places) - NAMED} more"] if len(places) > NAMED else []
+    return [*(f"    {place}" for place in places[:NAMED]), *more]
 
 
 def version_lines(found: Mapping[tuple[str, str], Sequence[str]], runs: int) -> list[str]:
@@ -129,7 +150,6 @@ def version_lines(found: Mapping[tuple[str, str], Sequence[str]], runs: int) -> 
             "",
             f"{package} was {then} for {len(folders)} of {runs} runs, and is {version(package)} here. New runs may "
             "differ from these:",
-            *(f"    {folder}" for folder in folders[:NAMED]),
-            *([f"    and {len(folders) - NAMED} more"] if len(folders) > NAMED else []),
+            *named(folders),
         ]
     return lines

@@ -1,11 +1,11 @@
-"""Compare finished runs with their records: the files that they left, their inputs, and the code.
+"""Compare finished results with their records: what was read and made, the settings of the plan, and the code.
 
 python scripts/tools/verify.py
 python scripts/tools/verify.py --configfile config/demo.yaml
 
-Hashes every file again, which takes long for large files. Exits with 1 if something differs, and with 2 if a record
-cannot be read. Also names runs made with other versions of torch, transformers or tokenizers than are installed; their
-results still match their records, so they do not change the exit status.
+Hashes every file again, which takes long for large files. Exits with 1 if something differs or is missing, and with 2
+if a record cannot be read. Also names runs made with other versions of torch, transformers or tokenizers than are
+installed; their results still match their records, so they do not change the exit status.
 """
 
 import sys
@@ -23,12 +23,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the program with the arguments `argv`."""
     arguments = program.study_parser(__doc__).parse_args(argv)
     plan = Plan(load_study(read_layers(arguments.configfile)))
-    found = verify(plan.paths.results, plan.paths.code)
+    found = verify(plan.paths.results, plan.paths.code, plan)
     print(verification_report(found, plan.paths.results))
     if found.damaged:
         command = forcing([f"{folder}/{RUN}" for folder in found.damaged], arguments.configfile)
         print(f"\nThis makes the runs again whose own files differ, and all that is made from them:\n    {command}")
-    return int(bool(found.differing))
+    return int(bool(found.differing or found.missing))
 
 
 if __name__ == "__main__":

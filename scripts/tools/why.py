@@ -4,8 +4,9 @@ python scripts/tools/why.py results/tables/f1.csv
 python scripts/tools/why.py results/demo/tables/f1.csv --configfile config/demo.yaml
 
 Makes nothing. Also names finished steps that lack results, which Snakemake does not notice while newer results exist
-that were made from them, and runs made with another torch, transformers or tokenizers than is installed. Exits with 0
-if nothing is stale or missing, with 1 if something is, and with 2 if there is no plan.
+that were made from them, runs whose own records are not what the plan says, and runs made with another torch,
+transformers or tokenizers than is installed. Exits with 0 if there is nothing to do, with 1 if there is something, and
+with 2 if there is no plan.
 """
 
 import sys
@@ -16,8 +17,9 @@ from lib.core import program
 from lib.core.record import RUN, read_record
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.acceptance import unknown_steps
+from lib.workflow.agreement import unlike_plan
 from lib.workflow.plan import Plan
-from lib.workflow.staleness import missing_report, missing_results, stale_report, stale_steps
+from lib.workflow.staleness import forcing, missing_report, missing_results, stale_report, stale_steps
 from lib.workflow.steps import in_order, planned
 from lib.workflow.verification import other_versions, version_lines
 
@@ -42,9 +44,21 @@ def main(argv: Sequence[str] | None = None) -> int:
             )
         runs = [Path(file).parent for job in in_order(workflow) for file in job.output if Path(file).name == RUN]
         records = {folder: read_record(folder) for folder in runs if (folder / RUN).is_file()}
+        made_again = {Path(file).parent for job in stale for file in job.output}
+        unlike = {
+            folder: problems
+            for folder, record in records.items()
+            if folder not in made_again and (problems := unlike_plan(plan, folder, record))
+        }
+        if unlike:
+            print("\nFinished runs that are not those of the plan, though Snakemake takes them as up to date:")
+            for folder, problems in unlike.items():
+                print(f"\n{folder}", *(f"    {problem}" for problem in problems), sep="\n")
+            command = forcing([f"{folder}/{RUN}" for folder in unlike], arguments.configfile)
+            print(f"\nThis makes them again, and all that is made from them:\n    {command}")
         for line in version_lines(other_versions(records), len(records)):
             print(line)
-    return int(bool(stale or missing))
+    return int(bool(stale or missing or unlike))
 
 
 if __name__ == "__main__":

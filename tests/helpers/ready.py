@@ -26,7 +26,7 @@ SNAKEMAKE = [sys.executable, __file__]
 """Command of Snakemake, with arguments to follow."""
 FREE = ("PATH", "PWD", "OLDPWD", "_", "PYTHONPATH", "NO_PROXY", SOCKET)
 """Variables that no library reads while it is imported."""
-PRELOADED = Path(__file__).resolve().parents[2] / "lib" / "workflow" / "preloaded.py"
+START = Path(__file__).resolve().parents[2] / "lib" / "workflow" / "start.py"
 
 
 def ready(command, environment, modules=PLANNING):
@@ -41,7 +41,7 @@ def ready(command, environment, modules=PLANNING):
     environment = environment | ONE_THREAD
     if _fixed(environment) != given:
         return command, environment
-    return [sys.executable, str(PRELOADED), *command], environment | {SOCKET: address}
+    return [sys.executable, str(START), *command], environment | {SOCKET: address}
 
 
 def _fixed(environment):
@@ -51,7 +51,7 @@ def _fixed(environment):
 @cache
 def _server(modules):
     """Start a server that ends with this process; return its address, and the environment in which it imports."""
-    environment = os.environ | ONE_THREAD | {"PYTHONPATH": str(PRELOADED.parents[2])}
+    environment = os.environ | ONE_THREAD | {"PYTHONPATH": str(START.parents[2])}
     command = [sys.executable, "-B", __file__, "--serve", *modules]  # edits may come faster than the clock of files
     server = subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     _kept.append(server)  # its standard input is closed at the end of this process

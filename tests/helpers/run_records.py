@@ -1,6 +1,5 @@
 """Synthetic run records, written as a finished run writes them."""
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -8,8 +7,9 @@ from typing import Any
 import pandas as pd
 import yaml
 
-from lib.core.files import file_digest, write_json
+from lib.core.files import file_digest
 from lib.core.record import CONFIG, GEOMETRY, HISTORY, PREDICTIONS, RUN, TRIALS, RunRecord
+from lib.core.record import write_run as write_record
 from lib.core.search_space import variant_name
 from lib.results.scope import Scope
 
@@ -53,7 +53,7 @@ def write_run(root: Path, stage: str, model: str, dataset: str, seed: int = 0, *
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CONFIG).write_text("{}\n")
     fields["files"] = {CONFIG: file_digest(folder / CONFIG), **fields["files"]}
-    write_json(folder / RUN, json.loads(RunRecord(**fields, metrics=metrics).model_dump_json()))
+    write_record(folder, RunRecord(**fields, metrics=metrics))
     if fields["epochs"]:
         (folder / HISTORY).write_text("epoch,train_loss\n1,3.5\n2,3.0\n")
     return folder

@@ -29,7 +29,7 @@ from lib.training.trainer import Trainer
 from lib.workflow.preloaded import THREADS
 
 ROOT = Path(__file__).resolve().parents[2]
-SHARED = (sys.executable, "-m", "lib.workflow.preloaded")
+SHARED = (sys.executable, "-m", "lib.workflow.start")
 """Before a command: a server runs it."""
 OFTEN = {"checkpoint_minutes": 1e-6}
 EPOCH = 192 // 8

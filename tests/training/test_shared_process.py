@@ -19,7 +19,7 @@ def test_a_training_in_a_shared_process_is_bit_identical(config_file, tmp_path):
     command = [
         sys.executable,
         "-m",
-        "lib.workflow.preloaded",
+        "lib.workflow.start",
         sys.executable,
         program,
         *arguments,

@@ -5,7 +5,7 @@ import re
 
 def test_every_program_is_called_by_the_workflow_and_no_tool_is(repository):
     rules = "".join(path.read_text() for path in sorted((repository / "workflow").rglob("*.smk")))
-    called = set(re.findall(r"(?:scripts/|params\.command:)([a-z_/]+)", rules))
+    called = set(re.findall(r'(?:scripts/|(?:program|coded|uncompared)\(")([a-z_]+)', rules))
     called |= {"train", "evaluate", "tune"} | {"table", "figure"}  # chosen by what a rule makes: a run, a result
     assert called == {path.stem for path in (repository / "scripts").glob("*.py")}
 

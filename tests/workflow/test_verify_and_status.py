@@ -15,7 +15,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lib.core.record import MODEL, RUN
+from lib.core.errors import DataError
+from lib.core.files import file_digest
+from lib.core.record import MODEL, RUN, read_record, write_run
+from lib.study.configuration import load_study, read_layers
+from lib.workflow.plan import Plan
+from lib.workflow.verification import verify
 
 CONFIG = "config.test.yaml"
 PRETRAIN, FINETUNE = (
@@ -105,6 +110,69 @@ def test_what_differs_from_the_records_is_named(project):
     assert all("code of lib/attention/lsh/mechanism.py: `BLOCK` changed" in blocks[place] for place in lsh)
     assert "code of" not in blocks[PRETRAIN]
     assert said.splitlines()[-1].endswith(f" --forcerun {PRETRAIN}/run.json")
+
+
+NUMBERS_DEPEND_ON_NONE = ("logs", "planned", "work")
+"""Folders of results that no digest covers: what is said and handed over while jobs run."""
+
+
+def test_a_flipped_byte_is_seen_in_every_kind_of_file(project, monkeypatch):
+    monkeypatch.chdir(project.folder)
+    plan = Plan(load_study(read_layers([CONFIG])))
+    files = [file for file in sorted(Path("results/demo").rglob("[!.]*")) if file.is_file()]
+    kinds = {}  # one file of each kind, by its folder and its name without what runs and shards are called
+    for file in files:
+        if file.parts[2] not in NUMBERS_DEPEND_ON_NONE:
+            folder = file.parts[2:4] if file.parts[2] == "data" else file.parts[2:3]
+            name = file.suffix if file.parts[2] in ("code", "tables", "figures", "data") else file.name
+            kinds.setdefault((*folder, *file.parts[4:5] * (file.parts[2] == "data"), name), file)
+    assert len(kinds) > 25
+    unseen = []
+    for file in kinds.values():
+        before, status = file.read_bytes(), file.stat()
+        file.write_bytes(before[:-1] + bytes([before[-1] ^ 1]))
+        with contextlib.suppress(DataError):  # no record any more
+            if not verify(plan.paths.results, plan.paths.code, plan).differing:
+                unseen.append(str(file))
+        file.write_bytes(before)
+        os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+    assert unseen == []
+    assert not verify(plan.paths.results, plan.paths.code, plan).differing
+
+
+def test_what_the_plan_has_and_the_results_lack_is_missing(clone):
+    project = clone("lacking", "results", ".snakemake")
+    shutil.rmtree(project.folder / FINETUNE)
+    (project.results / "tables/f1.md").unlink()
+    said, status = ask(project, "verify")
+    assert status == 1
+    assert "Missing, 2 files" in said
+    assert f"    {FINETUNE}/run.json" in said
+    assert "    results/demo/tables/f1.md" in said
+
+
+def test_a_run_with_other_settings_than_the_plans_is_named(clone):
+    """Snakemake alone takes it as up to date: it compares what it planned then with what it plans now."""
+    project = clone("otherwise", "results", ".snakemake")
+    folder = project.folder / FINETUNE
+    settings = yaml.safe_load((folder / "config.yaml").read_text())
+    planned = settings["recipe"]["learning_rate"]
+    settings["recipe"]["learning_rate"] = 0.25
+    times = {path: path.stat() for path in (folder / "config.yaml", folder / RUN)}
+    (folder / "config.yaml").write_text(yaml.safe_dump(settings, sort_keys=False))
+    record = read_record(folder)
+    files = record.files | {"config.yaml": file_digest(folder / "config.yaml")}
+    write_run(folder, record.model_copy(update={"files": files}))
+    for path, status in times.items():
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    for name in ("verify", "why"):
+        said, status = ask(project, name)
+        assert status == 1, said
+        assert f"setting recipe.learning_rate: 0.25 in the run, {planned} in the plan" in said
+    command = shlex.split(said[said.index("snakemake ") :].splitlines()[0])
+    project.snakemake(*command[1:])
+    assert ask(project, "why")[1] == 0
+    assert ask(project, "verify")[1] == 0
 
 
 def test_the_command_that_verify_prints_makes_a_damaged_run_again(clone):

@@ -17,17 +17,18 @@ for name, analysis in plan.study.report.analyses.items():
             mem_mb=growing(8_000),
             runtime=growing(30),
         params:
-            command=PROGRAM,
             name=name,
-            analysis=as_json(plan.report.analysis_settings(name)),
-            runs=[plan.paths.folder(run.id) for run in plan.report.analysed(name)],
+            analysis=constant(planned(plan.report.analysis_settings(name))),
+            runs=constant(listed(plan.paths.folder(run.id) for run in plan.report.analysed(name))),
+            tokenizers=lambda w, input: listed(input.tokenizers),
+            tokens=lambda w, input: listed(input.tokens),
             beside=plan.report.analysis_beside(name),
-            code=plan.report.analysis_code(name),
+            program=constant(coded("analyse", plan.report.analysis_code(name))),
         message:
             "analysis {params.name}"
         shell:
-            "{params.command:analyse} --analysis {params.analysis:q} --runs {params.runs}"
-            " --tokenizers {input.tokenizers} --tokens {input.tokens} {params.beside} --out {output} > {log} 2>&1"
+            "{params.program} --analysis {params.analysis:q} --runs @{params.runs}"
+            " --tokenizers @{params.tokenizers} --tokens @{params.tokens} {params.beside} --out {output} > {log} 2>&1"
 
     rule:
         name:
@@ -53,12 +54,11 @@ for name, analysis in plan.study.report.analyses.items():
             plan.paths.log(f"figures/{name}"),
         localrule: True
         params:
-            command=PROGRAM,
             name=name,
-            analysis=as_json(plan.report.analysis_look(name)),
-            code=code_digest("scripts/analysis_figure.py", ANALYSES.module(analysis.kind, "figure")),
+            analysis=constant(planned(plan.report.analysis_look(name))),
+            program=program("analysis_figure", ANALYSES.module(analysis.kind, "figure")),
         message:
             "figure {params.name}"
         shell:
-            "{params.command:analysis_figure} --analysis {params.analysis:q} --table {input} --summary {output.html} {output.summary}"
+            "{params.program} --analysis {params.analysis:q} --table {input} --summary {output.html} {output.summary}"
             " --out {output.svg} {output.others} > {log} 2>&1"

@@ -10,12 +10,11 @@ rule favor_error:
         mem_mb=growing(4_000),
         runtime=growing(20),
     params:
-        command=PROGRAM,
-        code=code_digest("scripts/favor_error.py", "lib.attention.favor.mechanism", "lib.attention.favor.parameters"),
+        program=program("favor_error", "lib.attention.favor.mechanism", "lib.attention.favor.parameters"),
     message:
         "error of FAVOR+ against exact attention"
     shell:
-        "{params.command:favor_error} --out {output.table} > {log} 2>&1"
+        "{params.program} --out {output.table} > {log} 2>&1"
 
 
 rule lsh_recall:
@@ -27,9 +26,8 @@ rule lsh_recall:
         mem_mb=growing(4_000),
         runtime=growing(20),
     params:
-        command=PROGRAM,
-        code=code_digest("scripts/lsh_recall.py", "lib.attention.lsh.mechanism", "lib.attention.lsh.parameters"),
+        program=program("lsh_recall", "lib.attention.lsh.mechanism", "lib.attention.lsh.parameters"),
     message:
         "share of exact attention within the windows of LSH"
     shell:
-        "{params.command:lsh_recall} --out {output.table} > {log} 2>&1"
+        "{params.program} --out {output.table} > {log} 2>&1"

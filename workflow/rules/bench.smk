@@ -13,10 +13,16 @@ from lib.measure.beside import BESIDE
 MECHANISMS = {name: parameters.model_dump() for name, parameters in plan.experiment.mechanisms.items()}
 ENCODER = next(backbone for backbone in plan.experiment.backbones.values() if backbone.kind == "encoder")
 
+
+def in_order(mechanisms):
+    """Return the parameter of mechanisms, whose order is that of the rows."""
+    return constant(Planned(json.dumps(mechanisms), plan.paths.planned))
+
+
 FIRST_OF_KIND = {mechanism["kind"]: name for name, mechanism in reversed(MECHANISMS.items())}
 # The one of each kind that one sequence is measured with.
 ONE_OF_KIND = FIRST_OF_KIND | ({"favor": "favor-m128"} if "favor-m128" in MECHANISMS else {})
-ONE_SEQUENCE = json.dumps({name: MECHANISMS[name] for name in MECHANISMS if name in ONE_OF_KIND.values()})
+ONE_SEQUENCE = in_order({name: MECHANISMS[name] for name in MECHANISMS if name in ONE_OF_KIND.values()})
 
 
 def modules_of(mechanisms):
@@ -70,15 +76,14 @@ rule attention_cost:
         mem_mb=growing(16_000),
         cpus_per_task=JOB.cpus_per_task,
     params:
-        command=PROGRAM,
-        mechanisms=json.dumps(MECHANISMS | BESIDE),
+        mechanisms=in_order(MECHANISMS | BESIDE),
         heads=ENCODER.num_attention_heads,
         head_size=ENCODER.head_size,
-        code=code_digest("scripts/attention_cost.py", *modules_of(MECHANISMS | BESIDE)),
+        program=program("attention_cost", *modules_of(MECHANISMS | BESIDE)),
     message:
         "what attention costs, beside other implementations"
     shell:
-        "{params.command:attention_cost} --mechanisms {params.mechanisms:q} --heads {params.heads}"
+        "{params.program} --mechanisms {params.mechanisms:q} --heads {params.heads}"
         " --head-size {params.head_size} --out {output} > {log} 2>&1"
 
 
@@ -94,15 +99,14 @@ rule training_cost:
         mem_mb=growing(16_000),
         cpus_per_task=JOB.cpus_per_task,
     params:
-        command=PROGRAM,
         # One of each kind: they differ less in training than in attention alone.
-        mechanisms=json.dumps({name: MECHANISMS[name] for name in MECHANISMS if name in FIRST_OF_KIND.values()}),
-        encoder=as_json(ENCODER.model_dump()),
-        code=code_digest("scripts/training_cost.py", *COST_MODULES),
+        mechanisms=in_order({name: MECHANISMS[name] for name in MECHANISMS if name in FIRST_OF_KIND.values()}),
+        encoder=constant(planned(ENCODER.model_dump())),
+        program=program("training_cost", *COST_MODULES),
     message:
         "what training costs, beside BERT"
     shell:
-        "{params.command:training_cost} --mechanisms {params.mechanisms:q} --encoder {params.encoder:q}"
+        "{params.program} --mechanisms {params.mechanisms:q} --encoder {params.encoder:q}"
         " --out {output} > {log} 2>&1"
 
 
@@ -120,12 +124,11 @@ rule adaptation_cost:
         mem_mb=growing(16_000),
         cpus_per_task=JOB.cpus_per_task,
     params:
-        command=PROGRAM,
-        code=code_digest("scripts/adaptation_cost.py"),
+        program=program("adaptation_cost"),
     message:
         "what it costs to adapt an opened decoder, beside transformers and peft"
     shell:
-        "{params.command:adaptation_cost} --out {output} > {log} 2>&1"
+        "{params.program} --out {output} > {log} 2>&1"
 
 
 rule sequence_cost:
@@ -140,14 +143,13 @@ rule sequence_cost:
         mem_mb=growing(16_000),
         cpus_per_task=JOB.cpus_per_task,
     params:
-        command=PROGRAM,
         mechanisms=ONE_SEQUENCE,
-        encoder=as_json(ENCODER.model_dump()),
-        code=code_digest("scripts/sequence_cost.py", *COST_MODULES),
+        encoder=constant(planned(ENCODER.model_dump())),
+        program=program("sequence_cost", *COST_MODULES),
     message:
         "what a layer costs per token, recurrent or attention"
     shell:
-        "{params.command:sequence_cost} --mechanisms {params.mechanisms:q} --encoder {params.encoder:q}"
+        "{params.program} --mechanisms {params.mechanisms:q} --encoder {params.encoder:q}"
         " --out {output} > {log} 2>&1"
 
 
@@ -163,15 +165,14 @@ rule memory_cost:
         mem_mb=growing(16_000),
         cpus_per_task=JOB.cpus_per_task,
     params:
-        command=PROGRAM,
         mechanisms=ONE_SEQUENCE,
         heads=ENCODER.num_attention_heads,
         head_size=ENCODER.head_size,
-        code=code_digest("scripts/memory_cost.py", *COST_MODULES),
+        program=program("memory_cost", *COST_MODULES),
     message:
         "what memory attention takes over one sequence"
     shell:
-        "{params.command:memory_cost} --mechanisms {params.mechanisms:q} --heads {params.heads}"
+        "{params.program} --mechanisms {params.mechanisms:q} --heads {params.heads}"
         " --head-size {params.head_size} --out {output} > {log} 2>&1"
 
 
@@ -186,12 +187,11 @@ rule measure_summary:
         measured="|".join([*SUMMARIES, *LENGTH_MEASURED, "adaptation_cost"]),
     localrule: True
     params:
-        command=PROGRAM,
-        code=code_digest("scripts/measure_summary.py"),
+        program=program("measure_summary"),
     message:
         "summary of {wildcards.measured}"
     shell:
-        "{params.command:measure_summary} {wildcards.measured} --table {input} --out {output} > {log} 2>&1"
+        "{params.program} {wildcards.measured} --table {input} --out {output} > {log} 2>&1"
 
 
 # A rule for each figure, because each has a caption of its own.
@@ -209,11 +209,9 @@ for shown, measured in (MEASURE_FIGURES | LENGTH_FIGURES).items():
             plan.paths.log(f"figures/{shown}"),
         localrule: True
         params:
-            command=PROGRAM,
             figure=shown,
-            code=code_digest("scripts/measure_figure.py"),
+            program=program("measure_figure"),
         message:
             "figure {params.figure}"
         shell:
-            "{params.command:measure_figure} {params.figure} --table {input} --out {output.svg} {output.png}"
-            " > {log} 2>&1"
+            "{params.program} {params.figure} --table {input} --out {output.svg} {output.png}" " > {log} 2>&1"

@@ -39,9 +39,11 @@ ROOT = str(root(workflow.current_basedir))
 sys.path.insert(0, ROOT)
 
 from lib.core.attempts import sweep
-from lib.study.configuration import extended, load_study, read_layers
+from lib.study.configuration import extended, load_study, merged, read_layers
 from lib.core.errors import ConfigError, ProjectError
+from lib.core.files import mapping_text
 from lib.core.identity import RunId
+from lib.workflow import made_files
 from lib.workflow.corpora import GIVEN
 from lib.workflow.digests import code_digest
 from lib.workflow.ending import end_without_deadlock
@@ -50,7 +52,8 @@ from lib.workflow.known_states import recognise_states
 from lib.study.graph import LENGTH
 from lib.study.runs import as_json
 from lib.workflow.plan import SPLITS, Plan
-from lib.workflow.preloaded import SOCKET, through_server
+from lib.workflow.planned import Planned, Program, planned_code, write_planned
+from lib.workflow.preloaded import SOCKET
 
 if provider := workflow.storage_settings.default_storage_provider:
     raise WorkflowError(
@@ -113,26 +116,48 @@ class Silent:
         return self.text
 
 
-class Program:
-    """A parameter that formats the name of a program as the command that starts it.
-
-    It makes no result stale either: where Python and the programs lie, and how many processes share a training.
-    """
-
-    shares_process = False
-    """Whether programs run in forks of a process that has imported what they need."""
-
-    def __format__(self, name):
-        command = [PYTHON, f"{ROOT}/scripts/{name}.py"]
-        if name == "train" and (processes := plan.study.execution.gpus_per_run) > 1:
-            shared = ["-m", "torch.distributed.run", "--standalone", "--local-addr", "localhost"]
-            # The last word keeps torchrun from taking options of the program for abbreviations of its own.
-            command[1:1] = [*shared, "--nproc-per-node", str(processes), "--"]
-        # It takes the place of its shell, so that Slurm's warnings reach it, and not a shell that dies of them.
-        return f"exec {shlex.join(through_server(command) if self.shares_process else command)}"
+def command(name, digest=None):
+    """Return the words that start a program of `scripts/`; it is refused if its code is not that of the digest."""
+    words = [PYTHON, f"{ROOT}/scripts/{name}.py"]
+    if name == "train" and (processes := plan.study.execution.gpus_per_run) > 1:
+        shared = ["-m", "torch.distributed.run", "--standalone", "--local-addr", "localhost"]
+        # The last word keeps torchrun from taking options of the program for abbreviations of its own.
+        words[1:1] = [*shared, "--nproc-per-node", str(processes), "--"]
+    code = [] if digest is None else ["--code", plan.paths.kept_code(digest)]
+    # It takes the place of its shell, so that Slurm's warnings reach it, and not a shell that dies of them.
+    return f"exec {shlex.join([PYTHON, '-m', 'lib.workflow.start', *code, *words])}"
 
 
-PROGRAM = Program()
+def program(name, *modules):
+    """Return the parameter of a program that imports `modules` by name; a change of its code makes results stale."""
+    return constant(coded(name, code_digest(f"scripts/{name}.py", *modules)))
+
+
+def coded(name, digest):
+    """Return the parameter of a program with the digest of its code."""
+    return Program(digest, partial(command, name))
+
+
+def constant(value):
+    """Return a parameter without wildcards, of which Snakemake would make plain text."""
+    return lambda wildcards: value
+
+
+def uncompared(name):
+    """Return the parameter of a program whose code makes no result stale."""
+    return Silent(command(name))
+
+
+def planned(value):
+    """Return the parameter of settings that a program reads from a file of the plan."""
+    return Planned(as_json(value), plan.paths.planned)
+
+
+def listed(words):
+    """Return the parameter of arguments, a line each, that a program reads from a file of the plan as `@FILE`."""
+    return Planned("\n".join(map(str, words)), plan.paths.planned, "txt")
+
+
 EXECUTION = Silent(plan.execution)
 DEVICE = Silent(plan.study.execution.training.device)
 WORK = Silent(plan.paths.work)
@@ -143,16 +168,22 @@ RUN = RunId("{place}", "", "", "{seed}")
 
 def share_process():
     """Let the programs of this call share one started process, which ends when this one does."""
-    if SOCKET not in os.environ:
-        tell = ["sh", "-c", f"echo ${SOCKET}; read _"]  # until the pipe is closed
-        server = subprocess.Popen(
-            [sys.executable, f"{ROOT}/scripts/preloaded.py", *tell],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        os.environ[SOCKET] = server.stdout.readline().strip()
-    PROGRAM.shares_process = True
+    tell = ["sh", "-c", f"echo ${SOCKET}; read _"]  # until the pipe is closed
+    server = subprocess.Popen(
+        [sys.executable, f"{ROOT}/scripts/preloaded.py", *tell],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    os.environ[SOCKET] = server.stdout.readline().strip()
+
+
+def hand_over_study():
+    """Give jobs that read the study again a copy of it as it is now, whatever becomes of its files."""
+    if not IS_MODULE:
+        study = Planned(mapping_text(merged(layers)), plan.paths.planned, "yaml")
+        study.write()
+        workflow.config_settings.configfiles = [Path(study.path).absolute()]
 
 
 def growing(amount):

@@ -29,13 +29,12 @@ rule filter_corpus:
         mem_mb=growing(4_000),
         runtime=growing(60),
     params:
-        command=PROGRAM,
-        settings=lambda w: as_json(plan.experiment.corpora[w.corpus].filter.model_dump(mode="json")),
-        code=code_digest("scripts/filter_corpus.py"),
+        settings=lambda w: planned(plan.experiment.corpora[w.corpus].filter.model_dump(mode="json")),
+        program=program("filter_corpus"),
     message:
         "filter file {wildcards.shard} of {wildcards.corpus}"
     shell:
-        "{params.command:filter_corpus} --settings {params.settings:q} --part train-{wildcards.shard}"
+        "{params.program} --settings {params.settings:q} --part train-{wildcards.shard}"
         " --source {input:q} --out {output} > {log} 2>&1"
 
 
@@ -57,16 +56,15 @@ rule prepare_dataset:
         mem_mb=growing(4_000),
         runtime=growing(120),
     params:
-        command=PROGRAM,
-        settings=lambda w: as_json(plan.experiment.datasets[w.corpus].preparation.model_dump(mode="json")),
-        files=lambda w: part_options("--part", plan.corpora.raw_files(w.corpus)),
-        ground_truth=lambda w: part_options("--ground-truth", plan.corpora.raw_files(w.corpus, "ground_truth")),
+        settings=lambda w: planned(plan.experiment.datasets[w.corpus].preparation.model_dump(mode="json")),
+        files=lambda w: listed(part_options("--part", plan.corpora.raw_files(w.corpus))),
+        ground_truth=lambda w: listed(part_options("--ground-truth", plan.corpora.raw_files(w.corpus, "ground_truth"))),
         folder=subpath(output.summary, parent=True),
-        code=code_digest("scripts/prepare_dataset.py"),
+        program=program("prepare_dataset"),
     message:
         "prepare {wildcards.corpus}"
     shell:
-        "{params.command:prepare_dataset} --settings {params.settings:q} {params.files:q} {params.ground_truth:q}"
+        "{params.program} --settings {params.settings:q} @{params.files} @{params.ground_truth}"
         " --out {params.folder} > {log} 2>&1"
 
 
@@ -90,18 +88,17 @@ rule augment_dataset:
         runtime=growing(480),
         cpus_per_task=JOB.cpus_per_task,
     params:
-        command=PROGRAM,
-        settings=lambda w: as_json(plan.corpora.augmentations[w.corpus].model_dump(mode="json")),
-        preparation=lambda w: as_json(plan.experiment.datasets[w.corpus].preparation.model_dump(mode="json")),
-        sources=lambda w: part_options("--source", plan.corpora.augmentation_sources(w.corpus)),
+        settings=lambda w: planned(plan.corpora.augmentations[w.corpus].model_dump(mode="json")),
+        preparation=lambda w: planned(plan.experiment.datasets[w.corpus].preparation.model_dump(mode="json")),
+        sources=lambda w: listed(part_options("--source", plan.corpora.augmentation_sources(w.corpus))),
         folder=subpath(output.summary, parent=True),
         device=DEVICE,
-        code=lambda w: plan.corpora.augmentation_code(w.corpus),
+        program=lambda w: coded("augment_dataset", plan.corpora.augmentation_code(w.corpus)),
     message:
         "augment {wildcards.corpus}"
     shell:
-        "{params.command:augment_dataset} --settings {params.settings:q} --preparation {params.preparation:q}"
-        " --train {input.train} --validation {input.validation} --test {input.test} {params.sources:q}"
+        "{params.program} --settings {params.settings:q} --preparation {params.preparation:q}"
+        " --train {input.train} --validation {input.validation} --test {input.test} @{params.sources}"
         " --device {params.device} --out {params.folder} > {log} 2>&1"
 
 
@@ -118,13 +115,12 @@ rule describe_dataset:
         mem_mb=growing(4_000),
         runtime=growing(60),
     params:
-        command=PROGRAM,
-        settings=lambda w: as_json(plan.experiment.datasets[w.corpus].description.model_dump(mode="json")),
-        code=code_digest("scripts/describe_dataset.py"),
+        settings=lambda w: planned(plan.experiment.datasets[w.corpus].description.model_dump(mode="json")),
+        program=program("describe_dataset"),
     message:
         "describe the texts of {wildcards.corpus}"
     shell:
-        "{params.command:describe_dataset} --settings {params.settings:q} --data {input} --out {output} > {log} 2>&1"
+        "{params.program} --settings {params.settings:q} --data {input} --out {output} > {log} 2>&1"
 
 
 rule train_tokenizer:
@@ -138,13 +134,13 @@ rule train_tokenizer:
         mem_mb=growing(16_000),
         runtime=growing(120),
     params:
-        command=PROGRAM,
         settings=lambda w: plan.corpora.tokenizer_options(w.tokenizer),
-        code=code_digest("scripts/train_tokenizer.py"),
+        sources=lambda w, input: listed(input),
+        program=program("train_tokenizer"),
     message:
         "make the tokeniser {wildcards.tokenizer}"
     shell:
-        "{params.command:train_tokenizer} {params.settings} {input:q} --out {output} > {log} 2>&1"
+        "{params.program} {params.settings} @{params.sources} --out {output} > {log} 2>&1"
 
 
 rule train_word_vectors:
@@ -160,14 +156,14 @@ rule train_word_vectors:
         mem_mb=growing(16_000),
         runtime=growing(480),
     params:
-        command=PROGRAM,
-        settings=lambda w: as_json(plan.experiment.word_vectors[w.vectors].model_dump(mode="json")),
+        settings=lambda w: planned(plan.experiment.word_vectors[w.vectors].model_dump(mode="json")),
+        sources=lambda w, input: listed(input),
         seed=lambda w: [] if w.draw == GIVEN else ["--seed", w.draw.removeprefix("seed-")],
-        code=code_digest("scripts/train_word_vectors.py"),
+        program=program("train_word_vectors"),
     message:
         "make the word vectors {wildcards.vectors}, {wildcards.draw}"
     shell:
-        "{params.command:train_word_vectors} --settings {params.settings:q} --source {input:q} {params.seed}"
+        "{params.program} --settings {params.settings:q} --source @{params.sources} {params.seed}"
         " --out {output} > {log} 2>&1"
 
 
@@ -187,14 +183,14 @@ rule tokenize_corpus:
         mem_mb=growing(4_000),
         runtime=growing(240),
     params:
-        command=PROGRAM,
         slices=lambda w: plan.corpora.slice_options(w.corpus),
+        shards=lambda w, input: listed(input.shards),
         folder=subpath(output.lengths, parent=True),
-        code=code_digest("scripts/tokenize_corpus.py"),
+        program=program("tokenize_corpus"),
     message:
         "tokenise {wildcards.corpus} with {wildcards.tokenizer}"
     shell:
-        "{params.command:tokenize_corpus} --shards {input.shards} --tokenizer {input.tokenizer} {params.slices}"
+        "{params.program} --shards @{params.shards} --tokenizer {input.tokenizer} {params.slices}"
         " --out {params.folder} --lengths {output.lengths} > {log} 2>&1"
 
 
@@ -214,15 +210,14 @@ rule tokenize_dataset:
         mem_mb=growing(4_000),
         runtime=growing(240),
     params:
-        command=PROGRAM,
         max_tokens=longest,
         window_stride=lambda w: plan.experiment.datasets[w.corpus].window_stride,
         pairs=lambda w: plan.experiment.datasets[w.corpus].pairs,
         folder=subpath(output.lengths, parent=True),
-        code=code_digest("scripts/tokenize_dataset.py"),
+        program=program("tokenize_dataset"),
     message:
         "tokenise {wildcards.corpus} with {wildcards.reading}"
     shell:
-        "{params.command:tokenize_dataset} --train {input.train} --validation {input.validation} --test {input.test}"
+        "{params.program} --train {input.train} --validation {input.validation} --test {input.test}"
         " --tokenizer {input.tokenizer} --max-tokens {params.max_tokens} --window-stride {params.window_stride}"
         " --pairs {params.pairs} --out {params.folder} --lengths {output.lengths} > {log} 2>&1"

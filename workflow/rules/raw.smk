@@ -11,13 +11,13 @@ if hub_corpora := plan.corpora.corpora_from("hub"):
             corpus=names(hub_corpora),
         localrule: True
         params:
-            command=PROGRAM,
+            program=uncompared("download_hub"),
             repository=lambda w: plan.corpora.hub(w.corpus).repository,
             revision=lambda w: plan.corpora.hub(w.corpus).revision,
         message:
             "download {wildcards.path} of {params.repository}"
         shell:
-            "{params.command:download_hub} --repository {params.repository:q} --revision {params.revision:q}"
+            "{params.program} --repository {params.repository:q} --revision {params.revision:q}"
             " --file {wildcards.path:q} --out {output:q} > {log:q} 2>&1"
 
 
@@ -32,12 +32,12 @@ if url_corpora := plan.corpora.corpora_from("url"):
             corpus=names(url_corpora),
         localrule: True
         params:
-            command=PROGRAM,
+            program=uncompared("download_url"),
             options=lambda w: plan.corpora.remote_file_options(w.corpus, w.path),
         message:
             "download {wildcards.path}"
         shell:
-            "{params.command:download_url} {params.options:q} --out {output:q} > {log:q} 2>&1"
+            "{params.program} {params.options:q} --out {output:q} > {log:q} 2>&1"
 
 
 for corpus in plan.corpora.corpora_from("generated"):
@@ -53,18 +53,17 @@ for corpus in plan.corpora.corpora_from("generated"):
             mem_mb=growing(2_000),
             runtime=growing(10),
         params:
-            command=PROGRAM,
             corpus=corpus,
             folder=plan.corpora.raw_folder(corpus),
             generator=plan.corpora.generator(corpus),
             documents=plan.corpora.generated(corpus).documents,
             seed=plan.corpora.generated(corpus).seed,
-            options=plan.corpora.generator_options(corpus),
-            code=plan.corpora.generator_code(corpus),
+            options=constant(Planned(plan.corpora.generator_options(corpus), plan.paths.planned)),
+            program=constant(coded("generate_corpus", plan.corpora.generator_code(corpus))),
         message:
             "generate {params.corpus}"
         shell:
-            "{params.command:generate_corpus} --corpus {params.corpus} --generator {params.generator}"
+            "{params.program} --corpus {params.corpus} --generator {params.generator}"
             " --documents {params.documents} --seed {params.seed} --options {params.options:q}"
             " --out {params.folder} > {log} 2>&1"
 
@@ -80,12 +79,12 @@ if wordnets := plan.corpora.wordnets:
             archive=names(wordnets),
         localrule: True
         params:
-            command=PROGRAM,
+            program=uncompared("download_url"),
             options=lambda w: wordnets[w.archive],
         message:
             "download {wildcards.archive}"
         shell:
-            "{params.command:download_url} {params.options:q} --out {output:q} > {log:q} 2>&1"
+            "{params.program} {params.options:q} --out {output:q} > {log:q} 2>&1"
 
 
 rule download_vocabulary:
@@ -95,13 +94,13 @@ rule download_vocabulary:
         plan.paths.log("download/vocabularies/{tokenizer}"),
     localrule: True
     params:
-        command=PROGRAM,
+        program=uncompared("download_hub"),
         repository=lambda w: plan.experiment.tokenizers[w.tokenizer].repository,
         revision=lambda w: plan.experiment.tokenizers[w.tokenizer].revision,
     message:
         "download the vocabulary of {params.repository}"
     shell:
-        "{params.command:download_hub} --type model --repository {params.repository:q}"
+        "{params.program} --type model --repository {params.repository:q}"
         " --revision {params.revision:q} --file vocab.txt --out {output} > {log} 2>&1"
 
 
@@ -112,13 +111,13 @@ rule download_tokenizer:
         plan.paths.log("download/tokenizers/{tokenizer}"),
     localrule: True
     params:
-        command=PROGRAM,
+        program=uncompared("download_model"),
         repository=lambda w: plan.experiment.tokenizers[w.tokenizer].repository,
         revision=lambda w: plan.experiment.tokenizers[w.tokenizer].revision,
     message:
         "download the tokeniser of {params.repository}"
     shell:
-        "{params.command:download_model} --tokenizer --repository {params.repository:q}"
+        "{params.program} --tokenizer --repository {params.repository:q}"
         " --revision {params.revision:q} --out {output:q} > {log} 2>&1"
 
 
@@ -132,11 +131,11 @@ rule download_model_tokenizer:
         revision=r"[^/]+",
     localrule: True
     params:
-        command=PROGRAM,
+        program=uncompared("download_model"),
     message:
         "download the tokeniser of the model {wildcards.repository}"
     shell:
-        "{params.command:download_model} --tokenizer --repository {wildcards.repository:q}"
+        "{params.program} --tokenizer --repository {wildcards.repository:q}"
         " --revision {wildcards.revision:q} --out {output:q} > {log:q} 2>&1"
 
 
@@ -150,9 +149,9 @@ rule download_model:
         revision=r"[^/]+",
     localrule: True
     params:
-        command=PROGRAM,
+        program=uncompared("download_model"),
     message:
         "download the model {wildcards.repository}"
     shell:
-        "{params.command:download_model} --repository {wildcards.repository:q} --revision {wildcards.revision:q}"
+        "{params.program} --repository {wildcards.repository:q} --revision {wildcards.revision:q}"
         " --out {output:q} > {log:q} 2>&1"

@@ -45,13 +45,13 @@ for noun, axis, results, place, (reported, *others) in RESULTS:
                 plan.paths.log(f"{noun}s/{name}"),
             localrule: True
             params:
-                command=PROGRAM,
                 name=name,
                 noun=noun,
-                shown=as_json(shown),
-                code=plan.report.code(axis, shown),
+                shown=constant(planned(shown)),
+                records=lambda w, input: listed(input),
+                program=constant(coded(noun, plan.report.code(axis, shown))),
             message:
                 "{params.noun} {params.name}"
             shell:
-                "{params.command:{params.noun}} --{params.noun} {params.shown:q} --records {input} --out {output}"
+                "{params.program} --{params.noun} {params.shown:q} --records @{params.records} --out {output}"
                 " > {log} 2>&1"

@@ -52,9 +52,8 @@ if plan.study.execution.runs == "made":
             mem_mb=memory,
             cpus_per_task=lambda w: max(1, on_tokens(JOB.cpus_per_task)(w)),
         params:
-            command=PROGRAM,
-            program=lambda w: plan.program(run(w)),
-            settings=lambda w: run(w).settings,
+            program=lambda w: coded(plan.program(run(w)), plan.code(run(w))),
+            settings=lambda w: Planned(run(w).settings, plan.paths.planned),
             splits=lambda w: list(plan.data(run(w))),
             tokenizer=lambda w, input: optional("--tokenizer", input.tokenizer),
             # In one parameter, so that the command of runs without a teacher or word vectors stays as it was.
@@ -67,10 +66,9 @@ if plan.study.execution.runs == "made":
             folder=plan.paths.folder(RUN),
             execution=EXECUTION,
             work=WORK,
-            code=lambda w: plan.code(run(w)),
         message:
             "{wildcards.place}, seed {wildcards.seed}"
         shell:
-            "{params.command:{params.program}} --config {params.settings:q} --splits {params.splits} --data {input.data}"
+            "{params.program} --config {params.settings:q} --splits {params.splits} --data {input.data}"
             " {params.tokenizer} {params.start} {params.best} --execution {params.execution:q} --work {params.work}"
-            " --code {params.code} --out {params.folder} > {log} 2>&1"
+            " --code {params.program.digest} --out {params.folder} > {log} 2>&1"

@@ -14,13 +14,13 @@ rule best:
         dataset=names(dataset for _, _, dataset in plan.searches("variants")),
     localrule: True
     params:
-        command=PROGRAM,
-        scope=lambda w: as_json(plan.report.search_scope(w.stage, w.model, w.dataset)),
-        code=code_digest("scripts/best.py"),
+        scope=lambda w: planned(plan.report.search_scope(w.stage, w.model, w.dataset)),
+        records=lambda w, input: listed(input),
+        program=program("best"),
     message:
         "best settings of {wildcards.stage} for {wildcards.model} on {wildcards.dataset}"
     shell:
-        "{params.command:best} --scope {params.scope:q} --records {input} --out {output} > {log} 2>&1"
+        "{params.program} --scope {params.scope:q} --records @{params.records} --out {output} > {log} 2>&1"
 
 
 rule best_trial:

@@ -24,12 +24,11 @@ rule teach:
         mem_mb=growing(JOB.mem_mb),
         cpus_per_task=JOB.cpus_per_task,
     params:
-        command=PROGRAM,
         model=lambda w: plan.paths.model(teacher(w).id),
         execution=EXECUTION,
-        code=code_digest("scripts/teach.py"),
+        program=program("teach"),
     message:
         "what teaches {wildcards.place}, seed {wildcards.seed}"
     shell:
-        "{params.command:teach} --config {input.config} --model {params.model:q} --tokenizer {input.tokenizer}"
+        "{params.program} --config {input.config} --model {params.model:q} --tokenizer {input.tokenizer}"
         " --documents {input.documents} --tokens {input.tokens} --execution {params.execution:q} --out {output} > {log} 2>&1"

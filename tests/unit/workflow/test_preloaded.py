@@ -85,7 +85,7 @@ class Programs:
         """Start the program."""
         command = [sys.executable, self.folder / "program.py", *map(str, arguments)]
         if SOCKET in self.environment:
-            command = [*(self.launcher or (sys.executable, "-m", "lib.workflow.preloaded")), *command]
+            command = [*(self.launcher or (sys.executable, "-m", "lib.workflow.start")), *command]
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         return subprocess.Popen(command, **streams, text=True, **{"env": self.environment, **options})
 
@@ -172,7 +172,7 @@ def test_a_signal_that_interrupts_nothing_is_passed_on_all_the_same(programs, tm
 import runpy, signal, threading, time
 threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-runpy.run_module("lib.workflow.preloaded", run_name="__main__", alter_sys=True)
+runpy.run_module("lib.workflow.start", run_name="__main__", alter_sys=True)
 """
     programs.launcher = (sys.executable, "-c", deaf)
     process = programs.start("wait", tmp_path / "pid")

@@ -1,11 +1,14 @@
+import contextlib
 import json
 from importlib.metadata import version
 
 import pytest
 from run_records import write_run
 
+from lib.core.errors import DataError
 from lib.core.files import write_json
-from lib.core.record import Accepted, digest_of, file_digest
+from lib.core.record import Accepted, RunRecord, digest_of, file_digest, read_record
+from lib.core.record import write_run as write_record
 from lib.workflow.digests import code_digest
 from lib.workflow.kept_code import VERSION, KeptCode, code_since, differing, keep_code, kept_code
 from lib.workflow.verification import verification_report, verify
@@ -130,13 +133,13 @@ def test_runs_of_versions_that_are_not_installed_are_named_and_do_not_differ(tmp
 
 def test_a_record_that_does_not_name_the_runs_settings_is_broken(tmp_path):
     folder = write_run(tmp_path, "pretrain", "sdpa", "wikipedia", parents={})
-    values = json.loads((folder / "run.json").read_text())
-    write_json(folder / "run.json", values | {"files": {}})
+    record = read_record(folder)
+    write_record(folder, record.model_copy(update={"files": {}}))
     found = verify(str(tmp_path), str(tmp_path / "code"))
     assert found.damaged == [str(folder)]
     assert found.differing[str(folder)] == ["run.json does not name config.yaml, which every run leaves"]
 
-    write_json(folder / "run.json", values | {"files": {}, "imported": "a run of other people's code"})
+    write_record(folder, record.model_copy(update={"files": {}, "imported": "a run of other people's code"}))
     assert not problems(tmp_path)
     (folder / "config.yaml").unlink()
     assert problems(tmp_path)[str(folder)] == ["config.yaml is gone"]
@@ -175,3 +178,22 @@ def test_many_definitions_of_a_file_are_counted():
     (sentence,) = differing(dict.fromkeys(names, "a"), dict.fromkeys(names, "b"))
     assert sentence.startswith("code of lib/core/record.py: `name0`")
     assert sentence.endswith(" and 3 more changed")
+
+
+@pytest.mark.parametrize("field", [name for name in RunRecord.model_fields if name != "digest"])
+def test_a_changed_field_of_a_record_is_seen(tmp_path, field):
+    folder = write_run(tmp_path, "pretrain", "sdpa", "wikipedia", parents={})
+    assert not problems(tmp_path)
+    values = json.loads((folder / "run.json").read_text())
+    changed = {str: f"{values[field]}0", int: 7, float: 0.123, list: ["x"], dict: {"x": 1}, type(None): "x"}
+    write_json(folder / "run.json", values | {field: changed[type(values[field])]})
+    with contextlib.suppress(DataError):  # no record any more
+        assert "run.json is not what the run left" in problems(tmp_path)[str(folder)]
+
+
+def test_a_record_of_another_run_is_named(tmp_path):
+    folder = write_run(tmp_path, "pretrain", "sdpa", "wikipedia", parents={}, seed=1)
+    folder.rename(folder.with_name("seed-2"))
+    assert problems(tmp_path) == {
+        str(folder.with_name("seed-2")): ["run.json is the record of another run, pretrain/sdpa/wikipedia/seed-1"]
+    }

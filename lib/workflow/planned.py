@@ -1,0 +1,75 @@
+"""What the plan hands to its jobs: the study, settings and lists, each in a file named after its content.
+
+A configuration or the code may be edited while a study runs, and jobs on a cluster read both again. They get the study
+that was planned, from a copy. A job whose settings or code differ from the plan does not find its file, or is refused
+by `lib.workflow.start`. Nothing of unbounded size stands on a command line, which Linux limits to 128 KiB.
+"""
+
+import hashlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Self
+
+from lib.core.files import write_text
+
+
+class Planned(str):
+    """The text of a file of the plan. Snakemake compares the text; a command gets the path of the file.
+
+    Attributes:
+        path: of the file, named after the text.
+    """
+
+    path: str
+
+    def __new__(cls, text: str, folder: str, suffix: str = "json") -> Self:
+        """Return `text` with its path in `folder`."""
+        planned = super().__new__(cls, text)
+        planned.path = f"{folder}/{hashlib.sha256(text.encode()).hexdigest()[:16]}.{suffix}"
+        return planned
+
+    def __format__(self, specification: str) -> str:
+        return format(self.path, specification)
+
+    def write(self) -> None:
+        """Write the file unless it is there."""
+        if not Path(self.path).is_file():
+            write_text(self.path, self)
+
+
+class Program(str):
+    """The digest of a program's code. Snakemake compares the digest; a command gets the words that start the program.
+
+    Args:
+        digest: of the code that the program executes.
+        words: return the start of the command.
+    """
+
+    _words: Callable[[str], str]
+
+    def __new__(cls, digest: str, words: Callable[[str], str]) -> Self:
+        """Return `digest` with the words that start its program."""
+        program = super().__new__(cls, digest)
+        program._words = words
+        return program
+
+    @property
+    def digest(self) -> str:
+        """The digest itself, for a command."""
+        return str(self)
+
+    def __format__(self, specification: str) -> str:
+        return format(self._words(self.digest), specification)
+
+
+def write_planned(jobs: Iterable[Any]) -> None:
+    """Write the files that the plan hands to its jobs."""
+    for job in jobs:
+        for parameter in job.params:
+            if isinstance(parameter, Planned):
+                parameter.write()
+
+
+def planned_code(jobs: Iterable[Any]) -> set[str]:
+    """Return the digests of the code that jobs execute."""
+    return {each.digest for job in jobs for each in job.params if isinstance(each, Program)}

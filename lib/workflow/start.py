@@ -1,0 +1,81 @@
+"""Start a program of the workflow: python -m lib.workflow.start [--code FILE] COMMAND ...
+
+The program is refused if it is not what the plan meant: its code differs from FILE, which the plan left, or a file of
+the plan that it should read is not there. It runs in a fork of a process that has imported its libraries if there is
+one (`lib.workflow.preloaded`), and else in place of this one.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from lib.core import program
+from lib.core.errors import ConfigError
+from lib.workflow.digests import code_digest
+from lib.workflow.paths import PLANNED
+from lib.workflow.preloaded import hand_over
+
+REMEDY = (
+    "Nothing was done. Undo the change, or stop snakemake and start it again: it then plans with what is there now."
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the program with the arguments `argv`."""
+    # Not the parser of other programs: arguments like @FILE belong to the command.
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--code", metavar="FILE", help="the code that was planned")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="program and arguments")
+    arguments = parser.parse_args(argv)
+    if arguments.code:
+        check_code(Path(arguments.code))
+    check_files(arguments.command)
+    status = hand_over(arguments.command)
+    if status is None:
+        os.execvp(arguments.command[0], arguments.command)
+    return status
+
+
+def check_code(planned: Path) -> None:
+    """Refuse code that has changed since the plan.
+
+    Args:
+        planned: file of the code that was planned, named after its digest.
+
+    Raises:
+        ConfigError: the code is another, or the plan had another.
+    """
+    try:
+        roots = json.loads(planned.read_text(encoding="utf-8"))["roots"]
+        if code_digest(*roots) == planned.stem:
+            return
+    except (OSError, ValueError, KeyError) as error:
+        raise ConfigError(
+            f"{planned}: not readable ({error}). Expected the code that this job was planned with; the code has "
+            f"probably changed since then. {REMEDY}"
+        ) from error
+    from lib.workflow.kept_code import code_since
+
+    changes = "; ".join(code_since(planned.parent, planned.stem))
+    raise ConfigError(f"the code has changed since this job was planned: {changes}. {REMEDY}")
+
+
+def check_files(command: Sequence[str]) -> None:
+    """Refuse a command that names a file of the plan that is not there.
+
+    Raises:
+        ConfigError: the plan had other settings.
+    """
+    for path in (Path(word.removeprefix("@")) for word in command):
+        if path.parent.name == PLANNED and not path.is_file():
+            raise ConfigError(
+                f"{path}: not there. Expected what this job was planned with; its settings have changed since then. "
+                f"{REMEDY}"
+            )
+
+
+if __name__ == "__main__":
+    sys.exit(program.run(main, sys.argv[1:]))
