@@ -99,7 +99,8 @@ def limit(found: Limit, baseline: str | None) -> str:
             "memory [GiB]": f"{max(cost.mb for cost in choice.costs) / 1024:.2f}",
             "fits": _fit(choice),
         }
-        rows.append(row | ({"F1 [%]": _score(choice.f1)} if found.scores else {}))
+        scores = found.scores and {f"F1 at {found.scores.max_tokens:,} tokens [%]": _score(choice.f1)}
+        rows.append(row | (scores or {}))
     heading = (
         f"## At most {found.tokens:,} tokens: {_share(found.lost)} of the text is lost, {_share(found.cut)} of "
         "documents cut"
