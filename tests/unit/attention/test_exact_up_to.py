@@ -73,6 +73,13 @@ def test_the_grids_lsh_reads_two_chunks_exactly(chunk, border):
     assert error(mechanism, border) < 1e-12 < error(mechanism, border + 1)
 
 
+def test_joined_rounds_have_the_same_border():
+    """A little beyond it, several rounds together may happen to show every token all others."""
+    mechanism = build("", values={"kind": "lsh", "num_hashes": 2, "chunk_size": 16, "join": "union"})
+    assert mechanism.settings.exact_up_to() == 32
+    assert error(mechanism, 32) < 1e-12 < error(mechanism, 64)
+
+
 def test_a_document_in_segments_is_read_as_its_segments_are():
     def reach(segment, **mechanism):
         encoder = BACKBONES.parse({"kind": "encoder", "mechanism": mechanism})
