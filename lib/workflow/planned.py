@@ -18,17 +18,22 @@ class Planned(str):
 
     Attributes:
         path: of the file, named after the text.
+        writes_itself: whether the file is written when a command names it, and not when snakemake starts.
     """
 
     path: str
+    writes_itself: bool
 
-    def __new__(cls, text: str, folder: str, suffix: str = "json") -> Self:
+    def __new__(cls, text: str, folder: str, suffix: str, writes_itself: bool) -> Self:
         """Return `text` with its path in `folder`."""
         planned = super().__new__(cls, text)
+        planned.writes_itself = writes_itself
         planned.path = f"{folder}/{hashlib.sha256(text.encode()).hexdigest()[:16]}.{suffix}"
         return planned
 
     def __format__(self, specification: str) -> str:
+        if self.writes_itself:
+            self.write()
         return format(self.path, specification)
 
     def write(self) -> None:

@@ -16,7 +16,7 @@ ENCODER = next(backbone for backbone in plan.experiment.backbones.values() if ba
 
 def in_order(mechanisms):
     """Return the parameter of mechanisms, whose order is that of the rows."""
-    return constant(Planned(json.dumps(mechanisms), plan.paths.planned))
+    return constant(handed(json.dumps(mechanisms)))
 
 
 FIRST_OF_KIND = {mechanism["kind"]: name for name, mechanism in reversed(MECHANISMS.items())}

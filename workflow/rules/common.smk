@@ -123,7 +123,8 @@ def command(name, digest=None):
         shared = ["-m", "torch.distributed.run", "--standalone", "--local-addr", "localhost"]
         # The last word keeps torchrun from taking options of the program for abbreviations of its own.
         words[1:1] = [*shared, "--nproc-per-node", str(processes), "--"]
-    code = [] if digest is None else ["--code", plan.paths.kept_code(digest)]
+    # The code of a module is not kept: its `onstart` belongs to the other workflow.
+    code = [] if digest is None or IS_MODULE else ["--code", plan.paths.kept_code(digest)]
     # It takes the place of its shell, so that Slurm's warnings reach it, and not a shell that dies of them.
     return f"exec {shlex.join([PYTHON, '-m', 'lib.workflow.start', *code, *words])}"
 
@@ -148,14 +149,19 @@ def uncompared(name):
     return Silent(command(name))
 
 
+def handed(text, suffix="json"):
+    """Return the parameter of a file of the plan with this text."""
+    return Planned(text, plan.paths.planned, suffix, writes_itself=IS_MODULE)
+
+
 def planned(value):
     """Return the parameter of settings that a program reads from a file of the plan."""
-    return Planned(as_json(value), plan.paths.planned)
+    return handed(as_json(value))
 
 
 def listed(words):
     """Return the parameter of arguments, a line each, that a program reads from a file of the plan as `@FILE`."""
-    return Planned("\n".join(map(str, words)), plan.paths.planned, "txt")
+    return handed("\n".join(map(str, words)), "txt")
 
 
 EXECUTION = Silent(plan.execution)
@@ -181,7 +187,7 @@ def share_process():
 def hand_over_study():
     """Give jobs that read the study again a copy of it as it is now, whatever becomes of its files."""
     if not IS_MODULE:
-        study = Planned(mapping_text(merged(layers)), plan.paths.planned, "yaml")
+        study = handed(mapping_text(merged(layers)), "yaml")
         study.write()
         workflow.config_settings.configfiles = [Path(study.path).absolute()]
 

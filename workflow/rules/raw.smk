@@ -58,7 +58,7 @@ for corpus in plan.corpora.corpora_from("generated"):
             generator=plan.corpora.generator(corpus),
             documents=plan.corpora.generated(corpus).documents,
             seed=plan.corpora.generated(corpus).seed,
-            options=constant(Planned(plan.corpora.generator_options(corpus), plan.paths.planned)),
+            options=constant(handed(plan.corpora.generator_options(corpus))),
             program=constant(coded("generate_corpus", plan.corpora.generator_code(corpus))),
         message:
             "generate {params.corpus}"

@@ -53,7 +53,7 @@ if plan.study.execution.runs == "made":
             cpus_per_task=lambda w: max(1, on_tokens(JOB.cpus_per_task)(w)),
         params:
             program=lambda w: coded(plan.program(run(w)), plan.code(run(w))),
-            settings=lambda w: Planned(run(w).settings, plan.paths.planned),
+            settings=lambda w: handed(run(w).settings),
             splits=lambda w: list(plan.data(run(w))),
             tokenizer=lambda w, input: optional("--tokenizer", input.tokenizer),
             # In one parameter, so that the command of runs without a teacher or word vectors stays as it was.
