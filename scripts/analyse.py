@@ -64,7 +64,7 @@ def load_subject(folder: str, tokenizer: str, tokens: str) -> Subject:
 
     run = program.read_settings(RunSettings, read_mapping(Path(folder) / CONFIG) | {"tokenizer": tokenizer})
     parts = assemble(run)
-    load_trained = functools.partial(parts.backbone.load_weights, folder=Path(folder) / MODEL)
+    load_trained = functools.partial(parts.backbone.load_weights, folder=Path(folder) / MODEL, with_head=True)
     return Subject(run.model, run.dataset, run.seed, parts.tokenizer, load_tokens(tokens), parts.model, load_trained)
 
 

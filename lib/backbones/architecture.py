@@ -3,18 +3,17 @@
 Shapes: B batch, N tokens, E width of a word embedding.
 """
 
-import json
 import logging
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Mapping
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
 from torch import Tensor, nn
-from transformers import PretrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers.utils import CONFIG_NAME
 
-from lib.core.errors import RunError, UnpicklingError
+from lib.core.errors import RunError
+from lib.core.model_folder import read_fields
 
 logger = logging.getLogger(__name__)
 
@@ -49,17 +48,21 @@ class ArchitecturePreTrainedModel(PreTrainedModel):
         return states if attention_mask is None else states.masked_fill(attention_mask[:, :, None] == 0, 0)
 
 
-def read_fields(folder: Path) -> dict[str, Any]:
-    """Return the fields of the configuration of a model, or of the text model in it."""
-    fields: dict[str, Any] = json.loads((folder / CONFIG_NAME).read_text(encoding="utf-8"))
+def text_fields(folder: Path) -> dict[str, Any]:
+    """Return the fields of the configuration of a model, or of the text model in it.
+
+    Raises:
+        RunError: it cannot be read.
+    """
+    fields = read_fields(folder)
     return fields.get("text_config", fields)
 
 
 def is_published(folder: Path, kinds: Container[str]) -> bool:
     """Return whether `folder` holds an architecture of some `kinds` as transformers saves it, no model of ours."""
     try:
-        return read_fields(folder).get("model_type") in kinds
-    except (OSError, ValueError):
+        return text_fields(folder).get("model_type") in kinds
+    except RunError:
         return False
 
 
@@ -79,40 +82,6 @@ def compare(pairs: Mapping[str, tuple[Any, Any]], folder: Path) -> None:
         raise RunError(
             f"{folder / CONFIG_NAME}: another architecture than the run's ({'; '.join(differing[:SHOWN])}{more}). Copy "
             "its fields into the backbone's architecture."
-        )
-
-
-def load_source(auto: Any, folder: Path, config: PretrainedConfig, **options: Any) -> tuple[Any, dict[str, Any]]:
-    """Return a published model in float32, and what transformers reports of its weights.
-
-    Args:
-        auto: class of transformers that loads it.
-        folder: with `config.json` and files of weights.
-        config: of the model.
-        options: further arguments of `from_pretrained`.
-
-    Raises:
-        RunError: it cannot be loaded.
-    """
-    safe = {"output_loading_info": True, "trust_remote_code": False}
-    # It calls a model without its head corrupted. What is missing is told by whoever calls this.
-    theirs = logging.getLogger("transformers")
-    level = theirs.level
-    theirs.setLevel(logging.ERROR)
-    try:
-        return auto.from_pretrained(folder, config=config, dtype="float32", **safe, **options)
-    except (OSError, RuntimeError, ValueError, SafetensorError, UnpicklingError) as error:
-        raise RunError(f"{folder}: cannot be loaded ({error}). Expected a complete published model.") from error
-    finally:
-        theirs.setLevel(level)
-
-
-def refuse(problems: Iterable[Any], folder: Path, what: str = "missing, left over or of another shape") -> None:
-    """Raise a RunError if weights of a published model are not as they should be."""
-    if names := sorted(map(str, problems)):
-        raise RunError(
-            f"{folder}: {len(names)} weights are {what} ({', '.join(names[:3])}). Download it again, or correct the "
-            "model's architecture."
         )
 
 

@@ -1,21 +1,15 @@
 """First weights of a run from the model that another run left, strictly."""
 
-import json
 from pathlib import Path
-from typing import Any
 
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor
 from transformers import PreTrainedModel
-from transformers.utils import CONFIG_NAME, SAFE_WEIGHTS_NAME
+from transformers.utils import CONFIG_NAME
 
 from lib.backbones.configuration import BackboneConfig
-from lib.core.errors import ConfigError, RunError
-from lib.core.record import ADAPTER
-
-SHOWN = 3
-"""Mismatched weights that a message names."""
+from lib.backbones.stored import SHOWN, read_weights
+from lib.core.errors import RunError
+from lib.core.model_folder import read_fields
 
 
 def load_weights(model: PreTrainedModel, folder: str | Path, *, with_head: bool = False) -> None:
@@ -47,7 +41,7 @@ def load_weights(model: PreTrainedModel, folder: str | Path, *, with_head: bool 
             f"{folder}: holds {', '.join(tasks) or 'no head'}; expected {task}, since its head is taken as it is. Give "
             "a model that was trained on the same task, or train with a recipe."
         )
-    saved = _read_weights(folder)
+    saved = read_weights(folder)
     prefix = f"{model.base_model_prefix}."
     same_mechanism = expected.held_mechanism == found.held_mechanism
 
@@ -76,14 +70,7 @@ def load_weights(model: PreTrainedModel, folder: str | Path, *, with_head: bool 
 
 
 def _read_config(folder: Path, kind: type[BackboneConfig]) -> BackboneConfig:
-    path = folder / CONFIG_NAME
-    try:
-        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise RunError(
-            f"{path}: cannot be read ({error}). Expected the model folder of a finished run; let that run finish, or "
-            "fix the path."
-        ) from error
+    path, values = folder / CONFIG_NAME, read_fields(folder)
     if values.get("model_type") != kind.model_type:
         raise RunError(
             f"{path}: model_type is {values.get('model_type')!r}; expected '{kind.model_type}'. Start from a model "
@@ -91,23 +78,8 @@ def _read_config(folder: Path, kind: type[BackboneConfig]) -> BackboneConfig:
         )
     try:
         return kind.from_dict(values)
-    except (ConfigError, ValueError) as error:
+    except Exception as error:  # each architecture checks its fields in its own way
         raise RunError(f"{path}: not a configuration of this version ({error}). Run the stage again.") from error
-
-
-def _read_weights(folder: Path) -> dict[str, Tensor]:
-    path = folder / SAFE_WEIGHTS_NAME
-    if not path.exists() and (folder / ADAPTER).is_dir():
-        raise RunError(
-            f"{folder}: holds adapters without the weights beside them. Expected a whole model; train with "
-            "recipe.lora.merge: true."
-        )
-    try:
-        return load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise RunError(
-            f"{path}: cannot be read ({error}). Expected the weights of a finished run; run its stage again."
-        ) from error
 
 
 def _shape(tensor: Tensor | None) -> list[int] | None:

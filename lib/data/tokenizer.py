@@ -84,6 +84,31 @@ class TextTokenizer:
                 f"{folder}: not a tokeniser ({error}). Expected tokenizer.json beside its config; make it again."
             ) from error
 
+    @classmethod
+    def of_model(cls, model_dir: str | Path, vocab_size: int) -> "TextTokenizer":
+        """Return the tokeniser that a run saved with its model.
+
+        Args:
+            model_dir: folder of the model.
+            vocab_size: rows of the model's embeddings.
+
+        Raises:
+            DataError: there is no tokeniser, it cannot be read, or it has more tokens than the model.
+        """
+        path = Path(model_dir) / "tokenizer.json"
+        if not path.is_file():
+            raise DataError(
+                f"{path}: no such file, so the model would read other tokens than in training. Expected the tokeniser "
+                "in the model's folder; copy it from where the model was trained, or run the stage again."
+            )
+        tokenizer = cls.load(model_dir)
+        if len(tokenizer.backend) > vocab_size:
+            raise DataError(
+                f"{path}: has {len(tokenizer.backend):,} tokens, but the model has embeddings for {vocab_size:,}. "
+                "Expected the tokeniser of its training; copy it from where the model was trained."
+            )
+        return tokenizer
+
     def encode_ragged(self, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
         """Return the first ids of each text, without tokenising what is cut off anyway.
 

@@ -1,16 +1,20 @@
 """Classify the documents of a file, or tell their numbers, with a fine-tuned model."""
 
 import logging
+import math
+from collections.abc import Iterable
+from operator import itemgetter
 from pathlib import Path
 
 import pandas as pd
 import transformers
 from torch import Tensor
-from transformers import AutoConfig, PretrainedConfig, TextClassificationPipeline, pipeline
+from transformers import PretrainedConfig, TextClassificationPipeline, pipeline
 
 from lib.backbones.heads.model import TaskModel
 from lib.backbones.heads.pair_classification import PairClassification
 from lib.backbones.heads.sequence_classification import SequenceClassification
+from lib.backbones.stored import open_config, open_model
 from lib.core.errors import RunError
 from lib.core.files import atomic_path
 from lib.data.encoding import encode
@@ -19,6 +23,9 @@ from lib.data.readers import Record, read_records
 from lib.data.tokenizer import TextTokenizer
 
 logger = logging.getLogger(__name__)
+
+PREFIX = "probability_"
+"""What the columns of all classes begin with if a class is called like another column."""
 
 
 class _Classification(TextClassificationPipeline):
@@ -46,6 +53,13 @@ def _has(head: type[TaskModel], config: PretrainedConfig) -> bool:
     return any(name.endswith(f"For{head.__name__}") for name in config.architectures or [])
 
 
+def _columns(labels: Iterable[str]) -> dict[str, str]:
+    """Return the columns of the classes: their names, or none of them by its name if one is that of another column."""
+    labels = list(labels)
+    prefix = PREFIX if {"id", "label"} & set(labels) else ""
+    return {label: f"{prefix}{label}" for label in labels}
+
+
 def predict(
     model: str | Path,
     source: str | Path,
@@ -63,7 +77,7 @@ def predict(
         model: model folder of a fine-tuning run.
         source: documents, in any format of `lib.data.formats`; a text file holds one a line.
         target: CSV to appear, in the order of `source`: `id`, `label` and a column for each class, or, of a regression,
-            `id` and `prediction`.
+            `id` and `prediction`. Columns of classes begin with `PREFIX` if a class is called `id` or `label`.
         column: column of the text, where the format has columns.
         pair_column: column of the second texts, if documents are pairs; read as in the model's own run.
         max_tokens: tokens that a document is cut to, or each text of a pair that is read separately; None = as in the
@@ -72,14 +86,13 @@ def predict(
         device: `cpu`, `cuda`, ...; None takes a GPU if there is one.
 
     Raises:
-        RunError: the folder holds no fine-tuned model, or one that reads pairs separately, and no pairs are given.
+        RunError: the folder holds no whole fine-tuned model, or one that reads pairs separately, and no pairs are
+            given; or a prediction is NaN or inf.
         ConfigError: pairs leave no room for their tokens.
-        DataError: the documents cannot be read.
+        DataError: the documents or the tokeniser cannot be read.
     """
     path = Path(model)
-    if not (path / "config.json").is_file():
-        raise RunError(f"{path}: no config.json. Expected the model folder of a fine-tuning run, .../model.")
-    config = AutoConfig.from_pretrained(path, trust_remote_code=False)
+    config = open_config(path)
     head = next((head for head in (SequenceClassification, PairClassification) if _has(head, config)), None)
     if head is None:
         raise RunError(
@@ -88,11 +101,12 @@ def predict(
         )
     if head is PairClassification and pair_column is None:
         raise RunError(f"{path}: reads two texts of each document. Name the column of the second ones.")
+    tokenizer = TextTokenizer.of_model(path, config.vocab_size)
     records = list(read_records({Path(source).stem: [source]}, text=column, text_pair=pair_column))
     classify = pipeline(
         "text-classification",
-        model=getattr(transformers, head.auto_model).from_pretrained(path, trust_remote_code=False),
-        tokenizer=str(path),
+        model=open_model(getattr(transformers, head.auto_model), path),
+        tokenizer=tokenizer.backend,
         trust_remote_code=False,
         device=device,
         top_k=None,
@@ -104,14 +118,20 @@ def predict(
         range(len(records)), key=lambda index: -len(records[index].text) - len(records[index].text_pair or "")
     )
     scores = classify((records[index] for index in order), batch_size=batch_size, max_length=limit)
+    named = _columns(config.id2label.values())
     rows: dict[int, dict[str, float | str]] = {}
     for index, result in zip(order, scores, strict=True):
+        if not all(math.isfinite(entry["score"]) for entry in result):
+            raise RunError(
+                f"{path}: its scores of the document {records[index].id} are NaN or inf. Expected finite ones; run the "
+                "stage again with precision fp32 or bf16, or with a lower learning rate."
+            )
         rows[index] = {"id": records[index].id}
         if config.problem_type == "regression":
             rows[index]["prediction"] = result[0]["score"]
         else:
             rows[index]["label"] = result[0]["label"]
-            rows[index] |= dict(sorted((entry["label"], entry["score"]) for entry in result))
+            rows[index] |= {named[entry["label"]]: entry["score"] for entry in sorted(result, key=itemgetter("label"))}
     with atomic_path(target) as partial:
         pd.DataFrame([rows[index] for index in range(len(records))]).to_csv(partial, index=False)
     logger.info("%s: %d documents, cut to %d tokens", target, len(records), limit)

@@ -23,6 +23,7 @@ from tqdm import tqdm
 from transformers.utils import SAFE_WEIGHTS_NAME
 
 from lib.attention.contract import set_step
+from lib.backbones.stored import refuse
 from lib.core.errors import RunError
 from lib.data.samplers import LengthGroupedSampler, Share, micro_batch_size
 from lib.data.tokens import TokenDataset
@@ -299,8 +300,13 @@ class Trainer(Predictor):
         return {name: state for name, state in states.items() if state is not None}
 
     def load_weights(self, checkpoint: Path) -> None:
-        """Take up the weights of a checkpoint; one with adapters lacks those that stand still."""
-        load_model(self.model, checkpoint / SAFE_WEIGHTS_NAME, strict=not self.recipe.lora)
+        """Load the weights of a checkpoint; one with adapters holds the weights that train, and no others.
+
+        Raises:
+            RunError: it lacks one of them.
+        """
+        missing, _ = load_model(self.model, checkpoint / SAFE_WEIGHTS_NAME, strict=not self.recipe.lora)
+        refuse(trained(self.model).keys() & set(missing), checkpoint, "missing")
 
     def load_best(self) -> None:
         """Take up the weights of the best evaluation.

@@ -12,10 +12,12 @@ from huggingface_hub import EvalResult, ModelCardData
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import atomic_path
-from lib.core.record import MODEL, RunRecord, differing_files, read_record
+from lib.core.model_folder import WEIGHTS
+from lib.core.record import ADAPTER, MODEL, RunRecord, differing_files, read_record
 from lib.core.weights import ForeignStart, WordVectorsStart
 from lib.results.predictions import paired_predictions
 from lib.study.runs import Run
+from lib.tasks.parameters import TASKS
 from lib.workflow.plan import Plan
 
 READ_ME = "README.md"
@@ -55,7 +57,8 @@ def share(plan: Plan, place: str, out: str | Path, licence: str | None = None) -
 
     Raises:
         ConfigError: the study has no such run, or `out` is there.
-        DataError: the run is not finished or not whole, or left no model.
+        DataError: the run is not finished or not whole, or left no model, or one without its tokeniser.
+        RunError: the model cannot be read, or weights are missing, NaN or inf.
     """
     run = plan.run_at(place)
     folder = Path(plan.paths.folder(run.id))
@@ -68,10 +71,30 @@ def share(plan: Plan, place: str, out: str | Path, licence: str | None = None) -
         raise DataError(f"{folder}: left no model. Expected a run that trains one.")
     if Path(out).exists():
         raise ConfigError(f"{out}: is there already. Expected a new folder, since nothing is overwritten.")
+    _require_whole(folder / MODEL, run.work.task.kind)
     with atomic_path(out) as partial:
         shutil.copytree(folder / MODEL, partial)
         (partial / READ_ME).write_text(card(plan, run, record, licence), encoding="utf-8")
         return sorted(path.name for path in partial.iterdir())
+
+
+def _require_whole(folder: Path, task: str) -> None:
+    """Refuse a model that others could not use: all its weights are there and finite, and its tokeniser, too.
+
+    Raises:
+        ProjectError: it is not whole.
+    """
+    import transformers  # imports torch
+    from peft.utils import SAFETENSORS_WEIGHTS_NAME
+
+    from lib.backbones.stored import open_config, open_model, read_weights
+    from lib.data.tokenizer import TextTokenizer
+
+    if (folder / WEIGHTS).is_file():
+        open_model(getattr(transformers, TASKS.load(task, "task").Task.auto_model), folder)
+    else:  # adapters that were not merged
+        read_weights(folder / ADAPTER, SAFETENSORS_WEIGHTS_NAME)
+    TextTokenizer.of_model(folder, open_config(folder).vocab_size)
 
 
 def card(plan: Plan, run: Run, record: RunRecord, licence: str | None) -> str:

@@ -9,6 +9,7 @@ python scripts/tools/relations.py --model FOLDER --out FOLDER
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from lib.core import program
 
@@ -21,6 +22,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     from lib.analysis.relations import computation, figure
     from lib.analysis.relations.parameters import Parameters
     from lib.analysis.subject import Subject
+    from lib.backbones.pretrained.families import FAMILIES
+    from lib.backbones.stored import open_config, open_model
+    from lib.core.errors import DataError
     from lib.core.files import write_text
     from lib.results.style import save_figure
 
@@ -33,18 +37,20 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", required=True, metavar="FOLDER", help="folder to write to")
     arguments = parser.parse_args(argv)
     transformers.set_seed(arguments.seed)
-    safely = {"trust_remote_code": False, "local_files_only": True}
-    trained = transformers.AutoModel.from_pretrained(
-        arguments.model, attn_implementation="eager", use_safetensors=True, **safely
-    )
+    folder = Path(arguments.model)
+    if not (folder / "tokenizer.json").is_file():
+        raise DataError(f"{folder}: no tokenizer.json. Expected the model's fast tokeniser; download it, too.")
+    family = FAMILIES.get(open_config(folder).model_type)
+    options: dict[str, Any] = dict(family.options) if family else {}  # without a pooler, which no head needs
+    trained = open_model(transformers.AutoModel, folder, attn_implementation="eager", use_safetensors=True, **options)
     subject = Subject(
-        name=Path(arguments.model).resolve().name,
+        name=folder.resolve().name,
         dataset="",
         seed=arguments.seed,
-        tokenizer=transformers.AutoTokenizer.from_pretrained(arguments.model, **safely),
+        tokenizer=transformers.AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True),
         tokens=Dataset.from_dict({}),
         drawn=transformers.AutoModel.from_config(trained.config, attn_implementation="eager"),
-        load_trained=lambda model: model.load_state_dict(trained.state_dict()),
+        load_trained=lambda model: model.load_state_dict(trained.state_dict(), strict=False),
     )
     frame = computation.analyse(subject, sentences=arguments.sentences)
     frame.insert(0, "model", subject.name)

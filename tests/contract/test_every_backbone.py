@@ -5,10 +5,13 @@ import math
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 from transformers import AutoModel, BertTokenizer
 
 from lib.backbones.contract import TokenBackbone
 from lib.backbones.parameters import BACKBONES
+from lib.backbones.stored import open_model
+from lib.core.errors import RunError
 
 SIZES = {"hidden_size": 16, "num_hidden_layers": 2}
 PLAIN = SIZES | {"intermediate_size": 32, "num_attention_heads": 4}
@@ -391,6 +394,36 @@ def test_weights_are_handed_over_strictly(name, head, build, tmp_path):
         else:  # a tied decoder goes along with the embeddings
             expected = {key: tensor for key, tensor in first.items() if key != "decoder.weight"}
         assert all(torch.equal(tensor, model.head.state_dict()[key]) for key, tensor in expected.items())
+
+
+def damages(weights):
+    """Yield weights with which a model must not be used, and what is wrong with them."""
+    names = [name for name, tensor in weights.items() if tensor.is_floating_point()]
+    head = next(name for name in names if name.startswith("head."))
+    features = next((name for name in names if ".mechanism." in name), names[len(names) // 2])
+    for name in (head, features):
+        yield {key: tensor for key, tensor in weights.items() if key != name}, "missing|expected"
+    yield weights | {features: torch.full_like(weights[features], -math.inf)}, "NaN or inf"
+    yield {name: torch.full_like(tensor, math.nan) for name, tensor in weights.items()}, "NaN or inf"
+    yield {}, "describes a model of more|expected"
+    yield weights | {"stray.weight": torch.zeros(2)}, "left over|expected"
+    yield weights | {head: torch.zeros(7, 7, 7)}, "cannot be loaded|expected"
+
+
+@pytest.mark.parametrize("name", [*EXAMPLES, *DOCUMENTS])
+def test_a_folder_whose_weights_are_not_whole_is_refused(name, build, tmp_path):
+    model, backbone = build(name, "sequence_classification"), backbone_of(name)
+    auto = transformers.AutoModelForSequenceClassification
+    model.save_pretrained(tmp_path)
+    path = tmp_path / "model.safetensors"
+    whole = load_file(path)
+    assert open_model(auto, tmp_path).state_dict().keys() == model.state_dict().keys()
+    for weights, message in damages(whole):
+        save_file(weights, path, metadata={"format": "pt"})
+        with pytest.raises(RunError, match=message):
+            open_model(auto, tmp_path)
+        with pytest.raises(RunError, match="NaN or inf" if message == "NaN or inf" else "expected"):
+            backbone.load_weights(model, tmp_path, with_head=True)
 
 
 @every_backbone

@@ -5,7 +5,8 @@ from pathlib import Path
 import torch
 from transformers import AutoConfig, AutoModelForSeq2SeqLM, PreTrainedModel
 
-from lib.backbones.architecture import compare, load_source, read_fields, refuse, take_over, take_over_words
+from lib.backbones.architecture import compare, take_over, take_over_words, text_fields
+from lib.backbones.stored import load_source, refuse
 from lib.core.errors import RunError
 
 DECISIVE = (
@@ -37,13 +38,14 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
     Raises:
         RunError: the architectures differ, or weights are missing, left over or of another shape. `model` is unchanged.
     """
-    found, own = AutoConfig.for_model(**read_fields(folder)), model.config.inner()
+    found, own = AutoConfig.for_model(**text_fields(folder)), model.config.inner()
     pairs = {name: (getattr(own, name), getattr(found, name)) for name in DECISIVE}
     if (start := getattr(found, "decoder_start_token_id", None)) is not None:
         pairs["decoder_start_token_id"] = (model.config.start_token_id, start)
     compare(pairs, folder)
     source, report = load_source(AutoModelForSeq2SeqLM, folder, found)
-    refuse({*report["missing_keys"], *report["unexpected_keys"], *report["mismatched_keys"]}, folder)
+    problems = {*report["missing_keys"], *report["unexpected_keys"], *report["mismatched_keys"]}
+    refuse(problems, folder, "missing, left over or of another shape")
     backbone, words, scores = model.base_model, source.get_input_embeddings(), source.lm_head
     if backbone.lm_head is None and not torch.equal(words.weight, scores.weight):
         raise RunError(

@@ -7,10 +7,11 @@ import transformers
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
 from transformers.utils import CONFIG_NAME
 
-from lib.backbones.architecture import compare, load_source, read_fields, refuse, take_over, take_over_words
+from lib.backbones.architecture import compare, take_over, take_over_words, text_fields
 from lib.backbones.pretrained.fields import BYSTANDERS, RENAMED, architecture_of, in_own_names, in_shared_names
 from lib.backbones.pretrained.mechanisms import shared_projections
 from lib.backbones.pretrained.positions import tiled
+from lib.backbones.stored import load_source, refuse
 from lib.core.errors import RunError
 
 logger = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ def load_published(model: PreTrainedModel, folder: Path) -> None:
     """
     config, family = model.config, model.config.family
     counted = {"pad_token_id"} if family.first_position is not None and family.padding is None else set()
-    fields = read_fields(folder)
+    fields = text_fields(folder)
     published = architecture_of(fields)
     found = AutoConfig.for_model(**in_own_names(in_shared_names(fields)) | family.switches[config.direction])
     own, theirs = config.published().inner().to_dict(), found.to_dict()

@@ -4,6 +4,7 @@ Shapes: B batch, N tokens, E width of a word embedding, D hidden size.
 """
 
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -21,6 +22,7 @@ from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.masks import half_open
 from lib.backbones.pretrained.mechanisms import attention_maps, hold_mechanisms
 from lib.backbones.pretrained.probe import probe
+from lib.backbones.stored import require_finite
 
 
 class PretrainedBackbonePreTrainedModel(ArchitecturePreTrainedModel):
@@ -37,9 +39,11 @@ class PretrainedBackbonePreTrainedModel(ArchitecturePreTrainedModel):
 
         Raises:
             ConfigError: it is not.
+            RunError: a weight holds NaN or inf, so that its attention cannot be probed.
         """
         loaded = super().from_pretrained(*arguments, **named)
         model = loaded[0] if isinstance(loaded, tuple) else loaded
+        require_finite(model.state_dict(), Path(model.name_or_path))
         if model.config.mechanism is None:
             probe(model.base_model.inner, model.config.direction)
         return loaded

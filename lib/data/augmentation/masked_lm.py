@@ -15,6 +15,7 @@ from safetensors import SafetensorError
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
 from lib.core.errors import ConfigError, DataError, RunError, UnpicklingError
+from lib.core.model_folder import read_fields
 from lib.data.augmentation.words import WORD, Place, Request, cased, chosen, replaceable, replaced
 from lib.data.masking import TokenMasker
 from lib.data.sections.augmentation import Augmentation
@@ -147,10 +148,11 @@ class Rewriter:
 
 def _opened(folder: Path) -> torch.nn.Module:
     try:
+        read_fields(folder)
         model, found = AutoModelForMaskedLM.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False, output_loading_info=True
         )
-    except (OSError, ValueError, RuntimeError, SafetensorError, UnpicklingError) as error:
+    except (OSError, ValueError, RuntimeError, SafetensorError, UnpicklingError, RunError) as error:
         raise RunError(
             f"{folder}: holds no masked language model that can be loaded ({error}). Expected a folder with "
             "config.json and weights, such as the `model` of a run of masked_lm."
@@ -159,5 +161,10 @@ def _opened(folder: Path) -> torch.nn.Module:
         raise RunError(
             f"{folder}: its weights predict no masked tokens ({len(missing)} are missing, such as {missing[0]}). "
             "Expected a model that was trained to, such as the `model` of a run of masked_lm."
+        )
+    if broken := [name for name, weight in model.named_parameters() if not weight.isfinite().all()]:
+        raise RunError(
+            f"{folder}: {len(broken)} weights are NaN or inf, such as {broken[0]}. Expected finite ones; run its stage "
+            "again, or download it again."
         )
     return model

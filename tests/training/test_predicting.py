@@ -1,0 +1,129 @@
+"""Prediction by hand from a folder that is whole, damaged, or of another model."""
+
+import json
+import math
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+
+from lib.core.errors import ProjectError
+from lib.training.predict import predict
+from lib.training.run import train
+
+
+@pytest.fixture(scope="module")
+def trained(run_of, tmp_path_factory):
+    """Return the model folder of a fine-tuning whose classes are named."""
+    folder = tmp_path_factory.mktemp("trained")
+
+    def make(*labels):
+        out = folder / "-".join(labels)
+        if not out.exists():
+            train(run_of("finetune", labels=list(labels), recipe={"epochs": 1}), out)
+        return out / "model"
+
+    return make
+
+
+@pytest.fixture
+def copied(trained, tmp_path):
+    """The copy of a model folder, to be damaged."""
+    return shutil.copytree(trained("low", "high"), tmp_path / "model")
+
+
+def fields(folder, **changes):
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def weights(folder, change):
+    path = folder / "model.safetensors"
+    save_file(change(load_file(path)), path, metadata={"format": "pt"})
+
+
+def cut(folder, name, share):
+    data = (folder / name).read_bytes()
+    (folder / name).write_bytes(data[: int(len(data) * share)])
+
+
+def flipped(folder, place):
+    data = bytearray((folder / "model.safetensors").read_bytes())
+    data[place] ^= 255
+    (folder / "model.safetensors").write_bytes(data)
+
+
+def other_tokens(folder):
+    tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    tokenizer.add_tokens([f"more{number}" for number in range(9)])
+    tokenizer.save(str(folder / "tokenizer.json"))
+
+
+BILLION = 10**9
+DAMAGES = {
+    "no tensors": (lambda folder: weights(folder, lambda _: {}), "config.json: describes a model of more than"),
+    "a tensor gone": (
+        lambda folder: weights(folder, lambda found: dict(list(found.items())[1:])),
+        "1 weights are missing, left over or of another shape",
+    ),
+    "NaN": (
+        lambda folder: weights(folder, lambda found: {name: each * math.nan for name, each in found.items()}),
+        "weights are NaN or inf",
+    ),
+    "weights that overflow": (
+        lambda folder: weights(folder, lambda found: {name: each.sign() * 3e38 for name, each in found.items()}),
+        "scores of the document .* are NaN or inf",
+    ),
+    "no weights": (lambda folder: (folder / "model.safetensors").unlink(), "model"),
+    "weights cut off": (lambda folder: cut(folder, "model.safetensors", 0.9), "cannot be loaded"),
+    "weights almost empty": (lambda folder: cut(folder, "model.safetensors", 0), "model.safetensors: cannot be read"),
+    "a flipped length": (lambda folder: flipped(folder, 2), "model.safetensors: cannot be read"),
+    "a flipped header": (lambda folder: flipped(folder, 9), "model.safetensors: cannot be read"),
+    "a folder as weights": (
+        lambda folder: [(folder / "model.safetensors").unlink(), (folder / "model.safetensors").mkdir()],
+        "model.safetensors: cannot be read",
+    ),
+    "fewer layers": (lambda folder: fields(folder, num_hidden_layers=1), "left over"),
+    "more layers": (lambda folder: fields(folder, num_hidden_layers=3), "missing|more than"),
+    "a billion layers": (lambda folder: fields(folder, num_hidden_layers=BILLION), "num_hidden_layers = 1000000000"),
+    "a billion labels": (lambda folder: fields(folder, num_labels=BILLION), "num_labels = 1000000000"),
+    "a billion wide": (lambda folder: fields(folder, intermediate_size=BILLION), "describes a model of more than"),
+    "a wide head": (lambda folder: fields(folder, id2label={n: str(n) for n in range(9)}), "cannot be loaded"),
+    "no number of layers": (lambda folder: fields(folder, num_hidden_layers="two"), "config.json: transformers"),
+    "another kind": (lambda folder: fields(folder, model_type="unheard"), "config.json: transformers cannot make"),
+    "no fields": (lambda folder: (folder / "config.json").write_text("[]"), "config.json: cannot be read"),
+    "no JSON": (lambda folder: cut(folder, "config.json", 0.5), "config.json: cannot be read"),
+    "no configuration": (lambda folder: (folder / "config.json").unlink(), "config.json: cannot be read"),
+    "no tokeniser": (lambda folder: (folder / "tokenizer.json").unlink(), "tokenizer.json: no such file"),
+    "no settings of it": (lambda folder: (folder / "tokenizer_config.json").unlink(), "not a tokeniser"),
+    "half a tokeniser": (lambda folder: cut(folder, "tokenizer.json", 0.5), "not a tokeniser"),
+    "another tokeniser": (other_tokens, r"tokenizer\.json: has \d+ tokens, but the model has embeddings for"),
+}
+
+
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_folder_answers_nothing(name, copied, corpus, tmp_path):
+    damage, message = DAMAGES[name]
+    damage(copied)
+    with pytest.raises(ProjectError, match=message):
+        predict(copied, corpus / "test.parquet", tmp_path / "out.csv")
+    assert not (tmp_path / "out.csv").exists()
+
+
+@pytest.mark.parametrize(
+    "labels", [("id", "label"), ("label", "probability_label"), ("probability_id", "id"), ("prediction", "x")]
+)
+def test_classes_called_like_columns_keep_these_columns(labels, trained, corpus, tmp_path):
+    model, documents = trained(*labels), pd.read_parquet(corpus / "test.parquet")
+    predict(model, corpus / "test.parquet", tmp_path / "out.csv")
+    found = pd.read_csv(tmp_path / "out.csv")
+    assert found["id"].tolist() == documents["id"].tolist()
+    assert set(found["label"]) <= set(labels)
+    prefix = "probability_" if {"id", "label"} & set(labels) else ""
+    assert list(found) == ["id", "label", *sorted(f"{prefix}{label}" for label in labels)]
+    scores = found[[f"{prefix}{label}" for label in labels]].to_numpy()
+    assert scores.sum(axis=1) == pytest.approx(np.ones(len(found)), abs=1e-5)
+    assert [labels[place] for place in scores.argmax(axis=1)] == found["label"].tolist()
