@@ -1,12 +1,15 @@
 """Run records of other people's code, made into ours, so that every table and figure can be made from them."""
 
+import json
 import logging
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pandas as pd
 import yaml
+from pydantic import Field, TypeAdapter, ValidationError
 
 from lib.attention.parameters import MECHANISMS, MechanismParameters
 from lib.core.errors import DataError
@@ -14,6 +17,7 @@ from lib.core.files import atomic_path
 from lib.core.identity import RunId
 from lib.core.record import CONFIG, HISTORY, Parent, RunRecord, write_run
 from lib.core.search_space import Setting, laid_over, variant_name
+from lib.core.sections import Count, Name, Seed
 
 logger = logging.getLogger(__name__)
 
@@ -41,6 +45,16 @@ OPTIONAL += ["learning_rate", "starts_from", *VARIANTS]
 INTEGERS = ["seed", "epochs", "num_hashes", "chunk_size", "nb_features", "batch_size", "grad_accum_steps"]
 INTEGERS += ["freeze_n_layers"]
 """Columns of integers, which a column with gaps may hold as floats."""
+NUMBERS = ["peak_gpu_mem_mb", "runtime_s", "learning_rate", "classifier_dropout"]
+TEXTS = ["run", "stage", "dataset", "attention", "starts_from", "pooling"]
+FolderName = Annotated[Name, Field(max_length=100)]
+CHECKED: dict[str, TypeAdapter[Any]] = {
+    "dataset": TypeAdapter(FolderName),
+    "pooling": TypeAdapter(FolderName | None),
+    "seed": TypeAdapter(Seed),
+    "epochs": TypeAdapter(Count),
+}
+"""Columns that become parts of paths, or are counted up to, and what a configuration takes there."""
 EPOCHS = ["train/epoch", "eval/epoch", "test/epoch"]
 METRICS = {
     "train/avg_epoch_loss": "train_loss",
@@ -103,8 +117,10 @@ def import_runs(runs: str | Path, history: str | Path, out: str | Path, hardware
 
 
 def _refusal(path: str | Path, problems: Sequence[str]) -> DataError:
+    shown = "; ".join(problem if len(problem) <= 400 else f"{problem[:400]}..." for problem in problems)
+    shown = "".join(sign if sign.isprintable() else ascii(sign)[1:-1] for sign in shown)
     return DataError(
-        f"{path}: {'; '.join(problems)}. Expected one complete record per run, and nothing was imported. Complete "
+        f"{path}: {shown}. Expected one complete record per run, and nothing was imported. Complete "
         "these rows or take them out of the table, and leave what is missing then out of the study."
     )
 
@@ -114,6 +130,10 @@ def _table(path: str | Path, needed: Sequence[str], optional: Sequence[str]) -> 
     try:
         table = pd.read_parquet(path)
         table = table.astype({name: "Int64" for name in INTEGERS if name in table})
+        table = table.astype({name: "float64" for name in NUMBERS if name in table})
+        for name in TEXTS:
+            if name in table and (wrong := [value for value in table[name].dropna() if not isinstance(value, str)]):
+                raise ValueError(f"column {name} holds {str(wrong[0])[:80]!r}, which is no text")
     except (OSError, ValueError, TypeError) as error:
         raise DataError(f"{path}: cannot be read ({error}). Expected a Parquet file of run records.") from error
     if missing := [name for name in needed if name not in table]:
@@ -156,12 +176,17 @@ def _incomplete(table: pd.DataFrame, epochs: pd.DataFrame) -> Iterator[str]:
         if run["stage"] not in TASKS:
             yield f"{name}: stage '{run['stage']}' is none of {', '.join(TASKS)}"
             continue
+        wrong = [*_refused(run)]
+        yield from wrong
+        if wrong:
+            continue
         try:
             _mechanism(run)
         except ValueError as error:
             yield f"{name}: no mechanism ({error})"
         history = epochs.loc[epochs.index == name]
-        if sorted(history["epoch"]) != [*range(1, run["epochs"] + 1)]:
+        there = sorted(history["epoch"])
+        if len(there) != run["epochs"] or there != [*range(1, len(there) + 1)]:
             found = ", ".join(f"{epoch:g}" for epoch in sorted(history["epoch"])) or "none"
             yield f"{name}: {run['epochs']} epochs, but the history has {found}"
         scores = ["train_loss"]
@@ -171,6 +196,18 @@ def _incomplete(table: pd.DataFrame, epochs: pd.DataFrame) -> Iterator[str]:
             values = history.reindex(columns=["epoch", score])
             for epoch in values.loc[values[score].isna(), "epoch"]:
                 yield f"{name}: no {score} of epoch {epoch:g}"
+
+
+def _refused(run: dict[str, Any]) -> Iterator[str]:
+    """Yield which values of a run no configuration would take."""
+    for column, kind in CHECKED.items():
+        try:
+            kind.validate_python(run[column])
+        except ValidationError as error:
+            yield f"{run['run']}: {column} is {str(run[column])[:80]!r} ({error.errors()[0]['msg']})"
+    for column in NUMBERS:
+        if run[column] is not None and not math.isfinite(run[column]):
+            yield f"{run['run']}: {column} is {run[column]}, no finite number"
 
 
 def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
@@ -297,7 +334,7 @@ def _write(
     first = ["epoch", "seconds", "train_loss"]
     history[[*first, *sorted(set(history) - set(first))]].to_csv(folder / HISTORY, index=False, lineterminator="\n")
     settings = {**named, **_settings(run, task, mechanism)}
-    header = f"# What is known of the imported run {run['run']}; not enough to repeat it.\n"
+    header = f"# What is known of the imported run {json.dumps(run['run'])}; not enough to repeat it.\n"
     (folder / CONFIG).write_text(header + yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import yaml
 
-from lib.core.errors import DataError
+from lib.core.errors import DataError, ProjectError
 from lib.results.foreign import import_runs
 from lib.results.records import load_histories, load_runs
 
@@ -209,3 +209,74 @@ def test_runs_that_are_there_are_not_replaced(bring):
     bring(PRETRAINED)
     with pytest.raises(DataError, match="out/runs"):
         bring(PRETRAINED)
+
+
+HOSTILE = {
+    "above": "../../../../escaped",
+    "absolute": "/tmp/escaped",
+    "above alone": "..",
+    "hidden": ".a",
+    "folder": "a/b",
+    "key": "imdb\nseed: 7",
+    "newline at the end": "imdb\n",
+    "carriage return": "a\rb",
+    "nul": "a\0b",
+    "colon": "a: b",
+    "quote": "a'b\"c",
+    "anchor": "&a",
+    "alias": "*a",
+    "tag": "!!python/object:os.system",
+    "line separator": "a\u2028b",
+    "next line": "a\x85b",
+    "direction": "a\u202eb",
+    "space": "a b",
+    "empty": "",
+    "long": "a" * 5000,
+}
+
+
+@pytest.mark.parametrize("column", ["dataset", "pooling", "stage", "attention", "starts_from"])
+@pytest.mark.parametrize("value", HOSTILE.values(), ids=HOSTILE)
+def test_a_name_that_no_configuration_would_take_is_refused_and_writes_nothing(value, column, bring, tmp_path):
+    before = {tmp_path / "runs.parquet", tmp_path / "history.parquet"}
+    with pytest.raises(ProjectError) as error:
+        bring(PRETRAINED, ADAPTED, TUNED | {column: value}, searched("mean", 1, "x"))
+    assert len(str(error.value)) < 2000
+    assert str(error.value).isprintable()
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert not (tmp_path / "out/runs").exists()
+
+
+@pytest.mark.parametrize("value", HOSTILE.values(), ids=HOSTILE)
+def test_what_foreign_code_calls_a_run_is_data(value, bring, tmp_path):
+    records = bring(PRETRAINED | {"run": value}, ADAPTED | {"starts_from": value or None})
+    assert records["pretrain/sdpa/wikipedia/seed-420"]["imported"] == value
+    assert not value or records["tapt/sdpa/imdb/seed-420"]["parents"]["start"]["path"] == value
+    text = (tmp_path / "out/runs/pretrain/sdpa/wikipedia/seed-420/config.yaml").read_text()
+    assert list(yaml.safe_load(text)) == ["stage", "model", "dataset", "seed", "task", "backbone", "recipe"]
+    assert len(text.split("\n")) == len(text.splitlines()) + 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"seed": -1}, "seed is '-1'"),
+        ({"seed": 2**40}, "seed is '1099511627776'"),
+        ({"runtime_s": float("inf")}, "runtime_s is inf, no finite number"),
+        ({"peak_gpu_mem_mb": float("-inf")}, "peak_gpu_mem_mb is -inf"),
+        ({"run": 7}, "column run holds '7', which is no text"),
+        ({"dataset": ["imdb"]}, "column dataset holds .*, which is no text"),
+        ({"dataset": b"imdb"}, "column dataset holds .*, which is no text"),
+        ({"runtime_s": "an hour"}, "cannot be read"),
+    ],
+)
+def test_values_of_another_kind_are_refused(changes, message, bring, tmp_path):
+    with pytest.raises(DataError, match=message):
+        bring(PRETRAINED | changes, history=rows_of(PRETRAINED))
+    assert not (tmp_path / "out/runs").exists()
+
+
+@pytest.mark.parametrize("epochs", [0, -1, 10**9])
+def test_epochs_that_the_history_lacks_are_refused_at_once(epochs, bring):
+    with pytest.raises(DataError, match="E1_pre_mha_aa: "):
+        bring(PRETRAINED | {"epochs": epochs}, history=rows_of(PRETRAINED))
