@@ -46,8 +46,10 @@ demo: setup ## Run the whole grid in miniature, or with STUDY=<name> another stu
 demo-full: demo ## The same with what needs further runs: a search, a second seed, a hybrid, the mask of LSH
 	@$(MAKE) --no-print-directory demo STUDY=full
 
+# If it is killed, half a report has another name.
 report: setup ## Make the HTML report of the demo
-	$(SNAKEMAKE) $(DEMO) --quiet all --report $(RESULTS)/report.html
+	@results=$(RESULTS); $(SNAKEMAKE) $(DEMO) --quiet all --report $$results/.report.html && \
+		mv $$results/.report.html $$results/report.html
 
 why: $(THERE) ## Say what is stale and because of what: TARGET=<file or rule>, all without it
 	@$(SEARCH) $(BIN)/python scripts/tools/why.py $(TARGET) $(ASKED) || test $$? = 1

@@ -3,17 +3,19 @@
 Models and texts are left out.
 """
 
+import gzip
+import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import yaml
 
 from lib.core.errors import ConfigError, DataError
-from lib.core.files import atomic_path, file_digest
+from lib.core.files import atomic_path
 from lib.core.record import MODEL, RUN, missing_files, read_record
 from lib.workflow.plan import Plan
 from lib.workflow.verification import MANIFEST
@@ -44,7 +46,7 @@ def archive(plan: Plan, settings: Mapping[str, Any], citation: Path, out: str | 
 
     Raises:
         ConfigError: `out` has another suffix, or lies in the study's results.
-        DataError: a run, table or figure of the study is missing, or the citation.
+        DataError: a run, table or figure of the study is missing, or the citation; something cannot be packed.
     """
     out, results = Path(out), Path(plan.paths.results)
     if out.suffixes[-2:] != [".tar", ".gz"]:
@@ -63,20 +65,56 @@ def archive(plan: Plan, settings: Mapping[str, Any], citation: Path, out: str | 
         CITATION: citation.read_text(encoding="utf-8"),
         READ_ME: _read_me(plan),
     }
-    digests = {str(file.relative_to(results)): file_digest(file) for file in files}
-    manifest = json.dumps({"files": digests}, indent=1)
-    with atomic_path(out) as partial:
-        with tarfile.open(partial, "w:gz") as tar:
-            for name, text in (written | {MANIFEST: manifest}).items():
-                content = text.encode()
-                entry = tarfile.TarInfo(f"{results}/{name}")
-                entry.size, entry.mtime = len(content), int(max(file.stat().st_mtime for file in files))
-                tar.addfile(entry, io.BytesIO(content))
-            for file in files:  # with their times, by which Snakemake tells that tables are newer than records
-                tar.add(file, filter=_without_owner)
-        size = partial.stat().st_size
+    size = pack(out, results, files, written)
     runs = sum(file.name == RUN for file in files)
     return Archived(runs, len(files) + len(written) + 1, size)
+
+
+def pack(out: Path, results: Path, files: Iterable[Path], written: Mapping[str, str]) -> int:
+    """Write an archive of files and texts with a manifest of them; the same files give the same bytes.
+
+    Links are packed as the files that they lead to.
+
+    Args:
+        out: to appear.
+        results: folder of the files, whose path the archive keeps.
+        files: to pack, below `results`.
+        written: texts of further files, by name below `results`.
+
+    Returns:
+        Bytes of the archive.
+
+    Raises:
+        DataError: a file cannot be read.
+    """
+    digests: dict[str, str] = {}
+    latest = 0.0
+
+    def add(name: str, content: bytes, time: float) -> None:
+        digests[name] = hashlib.sha256(content).hexdigest()
+        entry = tarfile.TarInfo(f"{results}/{name}")
+        entry.size, entry.mtime = len(content), time
+        tar.addfile(entry, io.BytesIO(content))
+
+    # The first bytes of the archive hold neither its time nor its name.
+    with (
+        atomic_path(out) as partial,
+        partial.open("wb") as packed,
+        gzip.GzipFile(filename="", mode="wb", fileobj=packed, mtime=0) as zipped,
+        tarfile.open(mode="w", fileobj=zipped) as tar,
+    ):
+        for file in files:
+            try:
+                content, time = file.read_bytes(), file.stat().st_mtime
+            except OSError as error:
+                raise _unpackable(file, f"cannot be read ({error.strerror})") from error
+            # Times stay: by them Snakemake knows that tables are newer than records.
+            add(str(file.relative_to(results)), content, time)
+            latest = max(latest, time)
+        for name, text in written.items():
+            add(name, text.encode(), latest)
+        add(MANIFEST, json.dumps({"number": len(digests), "files": digests}, indent=1).encode(), latest)
+    return out.stat().st_size
 
 
 def _files(plan: Plan) -> set[Path]:
@@ -96,11 +134,48 @@ def _files(plan: Plan) -> set[Path]:
         file for record in records for file in _all(record.parent) if MODEL not in file.relative_to(record.parent).parts
     }
     report = Path(plan.paths.results, "report.html")
-    return shown | of_runs | _all(Path(plan.paths.code)) | ({report} if report.is_file() else set())
+    if report.exists():
+        require_complete(report)
+    return shown | of_runs | _all(Path(plan.paths.code)) | ({report} if report.exists() else set())
+
+
+def require_complete(report: Path) -> None:
+    """Refuse a report that Snakemake did not write to its end.
+
+    Raises:
+        DataError: its end is missing, or it is no file.
+    """
+    try:
+        with report.open("rb") as file:
+            file.seek(max(0, report.stat().st_size - 100))
+            is_complete = file.read().rstrip().endswith(b"</html>")
+    except OSError as error:
+        raise _unpackable(report, f"cannot be read ({error.strerror})") from error
+    if not is_complete:
+        raise DataError(f"{report}: its end is missing. Make the report again, or delete it, and archive again.")
 
 
 def _all(folder: Path) -> set[Path]:
-    return {file for file in folder.rglob("*") if file.is_file()}
+    """Return the files in a folder and those below it.
+
+    Raises:
+        DataError: something there is neither file nor folder, or a link to a folder or to nothing.
+    """
+    found = set()
+    for path in folder.rglob("*"):
+        if path.is_file():
+            found.add(path)
+        elif path.is_symlink():
+            raise _unpackable(path, "is a link to a folder or to nothing")
+        elif not path.is_dir():
+            raise _unpackable(path, "is neither a file nor a folder")
+    return found
+
+
+def _unpackable(path: Path, what: str) -> DataError:
+    return DataError(
+        f"{path}: {what}, so it cannot be archived. Expected files; delete it, or put a file that can be read there."
+    )
 
 
 def _archived(plan: Plan, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -135,9 +210,3 @@ make verify CONFIG={results}/{STUDY}    # and they are the same
 
 `{CITATION}` says how to cite it.
 """
-
-
-def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:
-    entry.uid = entry.gid = 0
-    entry.uname = entry.gname = ""
-    return entry

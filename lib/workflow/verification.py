@@ -2,6 +2,7 @@
 
 import functools
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +18,8 @@ from lib.workflow.plan import Plan
 
 MANIFEST = "MANIFEST.json"
 """File of an archived study with the digest of every file in it."""
+ARCHIVED = ("*.*", "runs/**/*", "tables/**/*", "figures/**/*")
+"""What an archived study has no more of than its manifest names; logs and code are added as tables are remade."""
 NAMED = 6
 """How many places are named."""
 
@@ -68,7 +71,7 @@ def verify(results: str, code: str, plan: Plan | None = None) -> Verified:
         if not archived:
             problems += _read(record, digest) + code_changes(record, since)
         if problems:
-            differing[str(folder)] = problems
+            differing[str(folder)] = differing.get(str(folder), []) + problems
         for name, is_unknown in (
             ("the files that they left", not record.files),
             ("the code that they executed", not record.code and not any(entry.code for entry in record.accepted)),
@@ -86,18 +89,51 @@ def _expected(plan: Plan) -> list[str]:
 
 
 def _not_as_archived(results: Path) -> dict[str, list[str]]:
-    """Return which files of an archived study are gone or differ from its manifest, by their folder."""
+    """Return which files of an archived study are gone, differ from its manifest or are not in it, by their folder.
+
+    A file in the folder of a run belongs to the run. Nothing outside the study's folder is read.
+
+    Raises:
+        DataError: the manifest cannot be read, names no files, or one outside the study's folder.
+    """
+    path = results / MANIFEST
     try:
-        manifest = json.loads((results / MANIFEST).read_text(encoding="utf-8"))["files"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise DataError(f"{results / MANIFEST}: no manifest ({error!r}). Unpack the whole archive again.") from error
+        content = json.loads(path.read_text(encoding="utf-8"))
+        manifest = content["files"]
+        if not manifest or not all(isinstance(digest, str) for digest in manifest.values()):
+            raise ValueError("it names no files with their digests")
+        if len(manifest) != content.get("number", len(manifest)):
+            raise ValueError(f"it names {len(manifest)} of {content['number']} files")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise DataError(f"{path}: no manifest ({error!r}). Unpack the whole archive again.") from error
+    if outside := [name for name in manifest if name.startswith("/") or ".." in Path(name).parts or "\0" in name]:
+        raise DataError(
+            f"{path}: names {outside[0][:200]!r}, which is not below {results}. Expected files of the study; unpack an "
+            "archive that you trust."
+        )
     found: dict[str, list[str]] = {}
-    for file, digest in ((results / name, digest) for name, digest in manifest.items()):
-        if not file.is_file():
-            found.setdefault(str(file.parent), []).append(f"{file.name} is gone")
+    for name, digest in manifest.items():
+        file = results / name
+        if (real := file.resolve()) != results.resolve() / name:
+            problem = f"{file.name} is reached through a link to {real}, but a file was archived"
+        elif not os.path.isfile(file):  # of a name that no file can have, too
+            problem = f"{file.name} is gone"
         elif file_digest(file) != digest:
-            found.setdefault(str(file.parent), []).append(f"{file.name} is not what was archived")
+            problem = f"{file.name} is not what was archived"
+        else:
+            continue
+        found.setdefault(_folder(file, results), []).append(problem)
+    for file in sorted(each for place in ARCHIVED for each in results.glob(place)):
+        is_hidden_or_folder = file.name.startswith(".") or (file.is_dir() and not file.is_symlink())
+        if not is_hidden_or_folder and str(file.relative_to(results)) not in {*manifest, MANIFEST}:
+            found.setdefault(_folder(file, results), []).append(f"{file.name} was not archived")
     return found
+
+
+def _folder(file: Path, results: Path) -> str:
+    """Return the folder of the run that a file belongs to, or else its own."""
+    above = file.parents[: len(file.relative_to(results).parts) - 1]
+    return str(next((folder for folder in above if (folder / RUN).is_file()), file.parent))
 
 
 def other_versions(records: Mapping[Path, RunRecord]) -> dict[tuple[str, str], list[str]]:
@@ -125,7 +161,7 @@ def _read(record: RunRecord, digest: Callable[[Path], str]) -> list[str]:
 
 def verification_report(found: Verified, results: str) -> str:
     """Return what was found, in words."""
-    same = found.runs - sum(Path(results, "runs") in Path(folder).parents for folder in found.differing)
+    same = found.runs - sum(Path(folder, RUN).is_file() for folder in found.differing)
     lines = [f"{results}: {found.runs} finished runs, {same} as recorded, {found.runs - same} differ."]
     for folder, problems in found.differing.items():
         lines += ["", folder, *(f"    {problem}" for problem in problems)]

@@ -43,3 +43,9 @@ def test_a_study_is_read_by_us_before_snakemake_reads_it(planned):
     assert said.index("scripts/tools/status.py --configfile config/demo.yaml") < said.index(
         "bin/snakemake --configfile"
     )
+
+
+def test_a_report_gets_its_name_when_it_is_complete(planned):
+    said = planned("report")
+    assert "--report $results/.report.html" in said
+    assert said.index("--report") < said.index("mv $results/.report.html $results/report.html")
