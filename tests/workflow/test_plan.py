@@ -353,6 +353,8 @@ def test_programs_run_under_the_interpreter_of_snakemake(project):
     output = project.snakemake(
         "-n", "-p", "--configfile", "config/demo.yaml", "--", "results/demo/tables/f1.csv"
     ).stdout
-    programs = re.findall(r"^Shell command: exec (\S+) \S+/scripts/\w+\.py", output, re.MULTILINE)
+    programs = re.findall(
+        r"^Shell command: exec (\S+) -m lib.workflow.start --code \S+ (\S+) \S+/scripts/\w+\.py", output, re.MULTILINE
+    )
     assert len(programs) > 60
-    assert set(programs) == {sys.executable}
+    assert set(programs) == {(sys.executable, sys.executable)}
