@@ -131,13 +131,13 @@ def read_record(folder: str | Path) -> RunRecord:
 
 
 def write_run(folder: str | Path, record: RunRecord) -> None:
-    """Write a record to the folder of its run, with a digest of what it says."""
+    """Write a record to the folder of its run, with a digest of its fields."""
     values = record.model_dump(mode="json")
     write_json(Path(folder) / RUN, values | {"digest": _digest_of_fields(values)})
 
 
 def is_unchanged(folder: str | Path) -> bool:
-    """Return whether the record in `folder` still says what was written; also if that is unknown."""
+    """Return whether the record in `folder` agrees with its own digest, or has none."""
     values = json.loads((Path(folder) / RUN).read_text(encoding="utf-8"))
     return values.get("digest") in (None, _digest_of_fields(values))
 
@@ -157,7 +157,7 @@ def differing_files(folder: str | Path, record: RunRecord) -> list[str]:
     gone = missing_files(folder, record)
     unnamed = record.imported is None and CONFIG not in record.files
     return (
-        [f"{RUN} is not what the run left"] * (not is_unchanged(folder))
+        [f"{RUN} has changed since the run"] * (not is_unchanged(folder))
         + [f"{RUN} does not name {CONFIG}, which every run leaves"] * unnamed
         + [f"{name} is gone" for name in gone]
         + [

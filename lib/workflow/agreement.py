@@ -1,7 +1,7 @@
 """Whether a finished run is the one that the plan means: two records of one fact are compared.
 
-Snakemake's metadata says with which settings and code it planned a run, `config.yaml` and `run.json` with which the run
-was made. Snakemake alone compares only its own.
+Snakemake's metadata has the settings and the code that it planned a run with. `config.yaml` and `run.json` have those
+that the run was made with. Snakemake itself compares only its own.
 """
 
 import functools
@@ -31,7 +31,7 @@ Values = tuple[Any, Any]
 
 
 def disagreements(plan: Plan, run: Run, record: RunRecord) -> list[str]:
-    """Return what a finished run says of itself that is not what the plan says, in words."""
+    """Return how a finished run differs from the plan, in words."""
     folder = Path(plan.paths.folder(run.id))
     problems = [] if record.id == run.id else [f"{RUN} is the record of another run, {record.id.path}"]
     try:
@@ -50,14 +50,14 @@ def disagreements(plan: Plan, run: Run, record: RunRecord) -> list[str]:
 
 
 def unlike_plan(plan: Plan, folder: Path, record: RunRecord) -> list[str]:
-    """Return what a finished run says of itself that is not what the plan says, its code included, in words."""
+    """Return how a finished run differs from the plan, its code included, in words."""
     run = plan.run_at(folder.relative_to(Path(plan.paths.results, "runs")).as_posix())
     changes = code_changes(record, functools.partial(code_since, plan.paths.code, now=plan.code(run)))
     return disagreements(plan, run, record) + changes
 
 
 def misnamed(folder: Path, record: RunRecord) -> list[str]:
-    """Return in words what the record, the settings and the folder of a run call differently."""
+    """Return in words how the record, the settings and the folder of a run disagree about its name."""
     problems = []
     if not folder.as_posix().endswith(f"/{record.id.path}"):
         problems.append(f"{RUN} is the record of another run, {record.id.path}")
@@ -69,11 +69,11 @@ def misnamed(folder: Path, record: RunRecord) -> list[str]:
 
 
 def code_changes(record: RunRecord, since: Callable[[str], list[str]]) -> list[str]:
-    """Return what of the code has changed since a run, in words; nothing if it is known to be good for the code.
+    """Return the changes of the code since a run, in words; nothing if it is known to be good for the code.
 
     Args:
         record: of the run.
-        since: returns what has changed since a digest of code.
+        since: returns the changes since a digest of code.
     """
     accepted = [digest for entry in record.accepted if entry.code for digest in entry.code]
     known = [*accepted[::-1], *([record.code] if record.code else [])]

@@ -1,4 +1,4 @@
-"""The digests of what the jobs of a study read and made, in one file of its results.
+"""The digests of all files that the jobs of a study read and made, in one file of its results.
 
 Runs are left out: their records hold the digests of their files. Snakemake knows the contents of inputs alone, and only
 in `.snakemake`.
@@ -20,7 +20,7 @@ FILE = "digests.json"
 
 
 def begin(paths: Paths, dag: Any) -> None:
-    """Forget what will be made again, and note what an earlier call made and could not note."""
+    """Forget the files that will be made again, and note those that an earlier call made and could not note."""
     needed = set(dag.needrun_jobs())
     noted = read_digests(paths.results)
     for job in needed:
@@ -31,7 +31,7 @@ def begin(paths: Paths, dag: Any) -> None:
 
 
 def end(paths: Paths, dag: Any) -> None:
-    """Note what the jobs that this call has finished read and made."""
+    """Note the files that the finished jobs of this call read and made."""
     finished = list(dag.finished_jobs)
     made = {str(file) for job in finished for file in job.output}
     _note(paths, read_digests(paths.results), made | _read(dag, finished))
@@ -81,7 +81,7 @@ def _read(dag: Any, jobs: Iterable[Any]) -> set[str]:
 
 
 def _note(paths: Paths, noted: dict[str, str], files: Iterable[str]) -> None:
-    """Write what is noted, with the digests of files and of the code that was kept."""
+    """Write the digests noted so far, with those of files and of the code that was kept."""
     code = {str(file) for file in Path(paths.code).glob("*.json") if file.name != ACCEPTED}
     for file in {*files, *(code - noted.keys())}:
         if Path(file).exists() and Path(paths.results, "runs") not in Path(file).parents:

@@ -122,12 +122,12 @@ class Paths:
         return f"{self.results}/code"
 
     def kept_code(self, digest: str) -> str:
-        """Return the file that says what a digest of code stands for."""
+        """Return the file of the definitions behind a digest of code."""
         return f"{self.code}/{digest}.json"
 
     @property
     def planned(self) -> str:
-        """Folder of what the plan hands to its jobs."""
+        """Folder of the files that the plan hands to its jobs."""
         return f"{self.results}/{PLANNED}"
 
     def log(self, name: str) -> str:

@@ -1,8 +1,8 @@
-"""What the plan hands to its jobs: the study, settings and lists, each in a file named after its content.
+"""Files that the plan hands to its jobs: the study, settings and lists, each named after its content.
 
 A configuration or the code may be edited while a study runs, and jobs on a cluster read both again. They get the study
 that was planned, from a copy. A job whose settings or code differ from the plan does not find its file, or is refused
-by `lib.workflow.start`. Nothing of unbounded size stands on a command line, which Linux limits to 128 KiB.
+by `lib.workflow.start`. Linux limits a command line to 128 KiB, so nothing of unbounded size is on it.
 """
 
 import hashlib

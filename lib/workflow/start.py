@@ -1,7 +1,7 @@
 """Start a program of the workflow: python -m lib.workflow.start [--code FILE] COMMAND ...
 
-The program is refused if it is not what the plan meant: its code differs from FILE, which the plan left, or a file of
-the plan that it should read is not there. It runs in a fork of a process that has imported its libraries if there is
+The program is refused if the plan meant another one: its code differs from FILE, which the plan left, or it should read
+a file of the plan that is not there. It runs in a fork of a process that has imported its libraries if there is
 one (`lib.workflow.preloaded`), and else in place of this one.
 """
 
@@ -18,9 +18,7 @@ from lib.workflow.digests import code_digest
 from lib.workflow.paths import PLANNED
 from lib.workflow.preloaded import hand_over
 
-REMEDY = (
-    "Nothing was done. Undo the change, or stop snakemake and start it again: it then plans with what is there now."
-)
+REMEDY = "Nothing was done. Undo the change, or stop snakemake and start it again: it makes a new plan."
 
 
 def main(argv: Sequence[str] | None = None) -> int:

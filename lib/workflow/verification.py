@@ -48,7 +48,7 @@ def verify(results: str, code: str, plan: Plan | None = None) -> Verified:
     Args:
         results: folder of a study's results.
         code: folder of the code that was kept.
-        plan: of the study, which says what has to be there, and with which settings; None = whatever is there.
+        plan: of the study, with the files that it expects and the settings of its runs; None = expect nothing.
 
     Raises:
         DataError: a file is not a run record, or no manifest.

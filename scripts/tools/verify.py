@@ -1,4 +1,4 @@
-"""Compare finished results with their records: what was read and made, the settings of the plan, and the code.
+"""Compare finished results with their records: files read and made, the settings of the plan, and the code.
 
 python scripts/tools/verify.py
 python scripts/tools/verify.py --configfile config/demo.yaml

@@ -4,7 +4,7 @@ python scripts/tools/why.py results/tables/f1.csv
 python scripts/tools/why.py results/demo/tables/f1.csv --configfile config/demo.yaml
 
 Makes nothing. Also names finished steps that lack results, which Snakemake does not notice while newer results exist
-that were made from them, runs whose own records are not what the plan says, and runs made with another torch,
+that were made from them, runs whose own records differ from the plan, and runs made with another torch,
 transformers or tokenizers than is installed. Exits with 0 if there is nothing to do, with 1 if there is something, and
 with 2 if there is no plan.
 """

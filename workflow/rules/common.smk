@@ -140,7 +140,7 @@ def coded(name, digest):
 
 
 def constant(value):
-    """Return a parameter without wildcards, of which Snakemake would make plain text."""
+    """Return a parameter without wildcards; Snakemake would make plain text of the value itself."""
     return lambda wildcards: value
 
 

@@ -188,7 +188,7 @@ def test_a_changed_field_of_a_record_is_seen(tmp_path, field):
     changed = {str: f"{values[field]}0", int: 7, float: 0.123, list: ["x"], dict: {"x": 1}, type(None): "x"}
     write_json(folder / "run.json", values | {field: changed[type(values[field])]})
     with contextlib.suppress(DataError):  # no record any more
-        assert "run.json is not what the run left" in problems(tmp_path)[str(folder)]
+        assert "run.json has changed since the run" in problems(tmp_path)[str(folder)]
 
 
 def test_a_record_of_another_run_is_named(tmp_path):
