@@ -10,6 +10,7 @@ Without it the demo takes about 2.3 times the CPU time, since most of a small jo
 
 import atexit
 import contextlib
+import fcntl
 import gc
 import importlib
 import json
@@ -25,17 +26,21 @@ import tempfile
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import BinaryIO, NoReturn
 
 from lib.core.errors import ProjectError
 
 logger = logging.getLogger(__name__)
 
+PREFIX, NAME = "preloaded-", "socket"
+"""Begin of the name of a server's folder, and the name of its socket in there."""
+
 SOCKET = "ATTENTION_GRID_PRELOADED"
 """Environment variable: path of the server's socket."""
 
 STARTED = "started"
-"""First reply to a program that will be run; any other says why not."""
+"""First word of the first reply to a program that will be run, before its process; any other reply says why not."""
 
 THREADS = (
     "GOTO_NUM_THREADS",
@@ -112,13 +117,15 @@ def hand_over(command: Sequence[str]) -> int | None:
     call = Call(sys.prefix, os.path.abspath(__file__), list(command[1:]), os.getcwd(), dict(os.environ))
     with socket.socket(socket.AF_UNIX) as connection:
         try:
-            connection.connect(address)
+            with contextlib.chdir(os.path.dirname(address)):  # the name of a socket has about 100 bytes at most
+                connection.connect(os.path.basename(address))
             socket.send_fds(connection, [b"\0"], [0, 1, 2])
             connection.sendall(json.dumps(asdict(call)).encode() + b"\n")
             reply = _reply(connection) or "the server has ended"
         except OSError as error:
             reply = str(error.strerror)
-        if reply != STARTED:
+        started, _, process = reply.partition(" ")
+        if started != STARTED:
             logger.warning("%s: not used, this program runs in its own process (%s)", address, reply)
             return None
         # The system itself writes the number of a signal: a handler would wait for the end of the call that waits for
@@ -132,7 +139,11 @@ def hand_over(command: Sequence[str]) -> int | None:
             status = _reply(connection)
         signal.set_wakeup_fd(before)
     if not status:
-        logger.error("%s: the server's process for this program was killed. Run it again.", address)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(int(process), signal.SIGKILL)
+        logger.error(
+            "%s: the process that kept this program was killed, and so was the program. Run it again.", address
+        )
         return 1
     return int(status)
 
@@ -151,8 +162,8 @@ def _reply(connection: socket.socket) -> str:
 def start(modules: Sequence[str], threads: int = 1) -> Call | None:
     """Fork a server of programs, which ends when this process does, and name it in this process's environment.
 
-    The socket lies in a private folder among the temporary files. Programs that come before the modules are imported
-    wait.
+    The socket is in a private folder among the temporary files, which the server removes at its end. The next server
+    removes the folder of one that was killed. Programs that come before the modules are imported wait.
 
     Args:
         modules: what the server imports before it forks.
@@ -165,23 +176,34 @@ def start(modules: Sequence[str], threads: int = 1) -> Call | None:
     Raises:
         ProjectError: there can be no socket among the temporary files.
     """
-    folder = tempfile.mkdtemp(prefix="preloaded-")
-    address = os.path.join(folder, "socket")
+    _sweep()
     listener = socket.socket(socket.AF_UNIX)
     try:
-        listener.bind(address)
+        folder = tempfile.mkdtemp(prefix=PREFIX)
+        try:
+            lock = os.open(folder, os.O_RDONLY)  # locked until the server and all that it forked have ended
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with contextlib.chdir(folder):
+                listener.bind(NAME)
+        except OSError:
+            os.rmdir(folder)
+            raise
     except OSError as error:
-        os.rmdir(folder)
-        raise ProjectError(f"{address}: cannot be a socket ({error}). Set TMPDIR to a local folder.") from error
+        raise ProjectError(
+            f"{tempfile.tempdir or 'TMPDIR'}: cannot hold a socket ({error}). Set TMPDIR to a local folder that you "
+            "may write."
+        ) from error
     listener.listen(128)
     starter = os.getpid()
     if os.fork():
         listener.close()
-        os.environ[SOCKET] = address
+        os.close(lock)
+        os.environ[SOCKET] = os.path.join(folder, NAME)
         return None
 
     os.setsid()  # Ctrl-C in the terminal is for the programs, which pass it on
     server = os.getpid()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     try:
         os.environ.update(dict.fromkeys(THREADS, str(threads)))
         for module in modules:
@@ -202,9 +224,23 @@ def start(modules: Sequence[str], threads: int = 1) -> Call | None:
     os._exit(0)
 
 
+def _sweep() -> None:
+    """Remove the folders of servers that were killed."""
+    with contextlib.suppress(OSError):
+        for address in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/{NAME}"):
+            with contextlib.suppress(OSError):  # another user's, or of a server that runs
+                lock = os.open(address.parent, os.O_RDONLY)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(address.parent)
+                finally:
+                    os.close(lock)
+
+
 def _keep(connection: socket.socket) -> Call:
     """Fork the process of a program, in which alone this returns, and see to it until its end."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _, descriptors, *_ = socket.recv_fds(connection, 1, 3)
     requests = connection.makefile("rb")
     line = requests.readline()
@@ -213,10 +249,6 @@ def _keep(connection: socket.socket) -> Call:
     call = Call(**json.loads(line))
     if reason := call.refusal():
         connection.sendall(f"{reason}\n".encode())
-        os._exit(0)
-    try:
-        connection.sendall(f"{STARTED}\n".encode())
-    except OSError:  # likewise
         os._exit(0)
 
     process = os.fork()
@@ -231,6 +263,8 @@ def _keep(connection: socket.socket) -> Call:
 
     with contextlib.suppress(PermissionError, ProcessLookupError):
         os.setpgid(process, process)  # here and there, since either may be first to need it
+    with contextlib.suppress(OSError):  # without a reader, the thread kills the process
+        connection.sendall(f"{STARTED} {process}\n".encode())
     threading.Thread(target=_pass_signals, args=(requests, process), daemon=True).start()
     status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
     with contextlib.suppress(OSError):

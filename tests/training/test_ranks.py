@@ -19,6 +19,7 @@ from lib.core.errors import RunError
 from lib.core.record import read_record
 from lib.study.run import RunSettings
 from lib.training.run import train
+from lib.workflow.failures import failure
 
 ROOT = Path(__file__).resolve().parents[2]
 PROCESSES = 2
@@ -169,7 +170,9 @@ def test_a_killed_run_of_two_processes_resumes_exactly(settings, tmp_path):
         return [sys.executable, *SHARED, ROOT / "scripts/train.py", "--config", config, "--out", tmp_path / out]
 
     subprocess.run(command("whole"), check=True, env=environment(), capture_output=True)
-    process = subprocess.Popen(command("killed"), env=environment(), stderr=subprocess.DEVNULL)
+    log = tmp_path / "killed.log"
+    with log.open("w") as stream:
+        process = subprocess.Popen(command("killed"), env=environment(), stderr=stream)
     deadline = time.monotonic() + 120
     states = []
     while not any(int(path.parent.name.split("-")[1]) > 192 // 8 + 5 for path in states):
@@ -180,6 +183,7 @@ def test_a_killed_run_of_two_processes_resumes_exactly(settings, tmp_path):
     os.kill(psutil.Process(process.pid).children()[-1].pid, signal.SIGKILL)
     assert process.wait() != 0
     assert not (tmp_path / "killed").exists()
+    assert "a process of the training was killed by signal 9" in (failure(process.returncode, [str(log)], None) or "")
 
     checkpoint = max(
         (tmp_path / ".killed.work").glob("*/*/checkpoint-*"), key=lambda path: int(path.name.split("-")[1])

@@ -47,6 +47,7 @@ from lib.workflow import made_files
 from lib.workflow.corpora import GIVEN
 from lib.workflow.digests import code_digest
 from lib.workflow.ending import end_without_deadlock
+from lib.workflow.failures import explain_failures
 from lib.workflow.kept_code import keep_code
 from lib.workflow.known_states import recognise_states
 from lib.study.graph import LENGTH
@@ -181,7 +182,10 @@ def share_process():
         stdout=subprocess.PIPE,
         text=True,
     )
-    os.environ[SOCKET] = server.stdout.readline().strip()
+    if address := server.stdout.readline().strip():
+        os.environ[SOCKET] = address
+    else:
+        logger.warning("No process could be started for programs to share. Each runs in its own, which takes longer.")
 
 
 def hand_over_study():

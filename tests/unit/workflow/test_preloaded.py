@@ -5,10 +5,10 @@ import signal
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from lib.workflow.preloaded import SOCKET, THREADS, _pass_signals
@@ -97,10 +97,9 @@ class Programs:
 
 
 @pytest.fixture
-def alone():
-    """Programs that nobody serves; in a folder with a short name, since that of a socket has 107 letters at most."""
-    with tempfile.TemporaryDirectory() as folder:
-        yield Programs(Path(folder).resolve())
+def alone(tmp_path):
+    """Programs that nobody serves."""
+    return Programs(tmp_path)
 
 
 @pytest.fixture
@@ -182,17 +181,18 @@ runpy.run_module("lib.workflow.start", run_name="__main__", alter_sys=True)
     assert process.returncode == 128 + signal.SIGTERM
 
 
-def test_a_program_whose_keeper_was_killed_has_failed(programs, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_program_ends_with_its_keeper(programs, tmp_path, number):
     process = programs.start("wait", tmp_path / "pid")
     eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text())
     pid = int((tmp_path / "pid").read_text())
     keeper = int(subprocess.run(["ps", "-o", "ppid=", "-p", str(pid)], capture_output=True, text=True).stdout)
     assert keeper not in (os.getpid(), process.pid), "the program runs in its own process"
-    os.kill(keeper, signal.SIGKILL)
-    assert process.wait(timeout=30) == 1
-    os.kill(pid, signal.SIGKILL)
+    os.kill(keeper, number)
     _, errors = process.communicate(timeout=30)
-    assert "was killed. Run it again" in errors
+    assert process.returncode == 1
+    assert "was killed, and so was the program. Run it again" in errors
+    eventually(lambda: not is_alive(pid))
 
 
 def test_a_program_killed_before_it_read_anything_takes_its_process_along():
@@ -223,6 +223,37 @@ def test_the_server_ends_with_its_starter_and_leaves_nothing(alone, signal_to_st
         server.send_signal(signal_to_starter)
     server.communicate()
     eventually(lambda: not folder.exists())
+
+
+def test_the_folder_of_a_server_goes_when_it_is_ended_or_else_with_the_next_start(alone, tmp_path):
+    temporary = alone.folder / "temporary"
+    others = [alone.start_server()]
+    (living,) = temporary.iterdir()
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        starter = alone.start_server()
+        (folder,) = set(temporary.iterdir()) - {living}
+        (server,) = psutil.Process(starter.pid).children()
+        server.send_signal(number)
+        if number == signal.SIGKILL:
+            eventually(lambda killed=server: not is_alive(killed.pid))
+            others.append(alone.start_server())
+        eventually(lambda gone=folder: not gone.exists())
+        starter.communicate()
+    assert living.exists()
+    for starter in others:
+        starter.communicate()
+
+
+def test_a_long_name_of_the_temporary_folder_does_not_matter(alone):
+    long = alone.folder / ("temporary-" + "x" * 200)
+    long.mkdir()
+    alone.environment["TMPDIR"] = str(long)
+    server = alone.start_server()
+    status, output, errors = alone.run("tell")
+    server.communicate()
+    imported_by, pid, *_ = output.split("|")
+    assert (status, errors) == (0, "to the error stream\n")
+    assert imported_by != pid, "the program shares the server's import"
 
 
 def test_where_nobody_serves_a_program_runs_in_its_own_process(alone):
