@@ -3,6 +3,9 @@
 A message names the file or setting, the value found, what was expected and what to do.
 """
 
+import contextlib
+from collections.abc import Iterator
+
 # What torch raises in place of loading what could run code.
 from pickle import UnpicklingError as UnpicklingError  # noqa: TID251
 
@@ -37,3 +40,14 @@ class RunError(ProjectError):
     def __init__(self, message: str, *, diverged: bool = False):
         super().__init__(message)
         self.diverged = diverged
+
+
+@contextlib.contextmanager
+def panics_are_errors() -> Iterator[None]:
+    """Raise a RuntimeError in place of a panic of a library written in Rust, which is no Exception."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ == "PanicException":
+            raise RuntimeError(str(error)) from error
+        raise

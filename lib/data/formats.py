@@ -10,7 +10,6 @@ import gzip
 import io
 import itertools
 import json
-import shutil
 import tempfile
 import xml.sax
 import zipfile
@@ -26,11 +25,15 @@ from defusedxml import DefusedXmlException
 
 from lib.core.errors import DataError
 
-_BATCH_ROWS = 128
+_BATCH_ROWS = 16
+"""Of Parquet, at once. A file that holds a long text once for many rows gives a copy for each of them."""
 _BUFFER_BYTES = 1 << 18
 
 _MOST_CHARACTERS = 2**28
 """Of a line, or of a field of several lines. A file of a few MB can unpack to one that no memory holds."""
+
+_UNPACKED_BYTES, _UNPACKED_TIMES = 2**30, 100
+"""A file may unpack to so many bytes, or to so many times its own size if that is more. Texts rarely reach 20 times."""
 
 # The csv module refuses fields above 128 KiB, which a long document exceeds.
 csv.field_size_limit(_MOST_CHARACTERS)
@@ -49,7 +52,7 @@ class Columns(NamedTuple):
 
 def read_rows(path: Path, columns: Columns) -> Iterator[tuple[Any, ...]]:
     """Yield (id, text, label, group, fold, second text) of each document as the format gives them."""
-    row = 0
+    row = characters = 0
     try:
         if path.exists() and not path.is_file():
             raise DataError(
@@ -57,8 +60,12 @@ def read_rows(path: Path, columns: Columns) -> Iterator[tuple[Any, ...]]:
                 "documents to one."
             )
         with _opened(path) as (suffix, stream):
+            most = _most_bytes(path)
             for values in _READERS[suffix](stream, path, columns):
                 row += 1
+                characters += sum(len(value) for value in values if isinstance(value, str))
+                if characters > most:
+                    raise _unpacks(path, most)
                 yield values
     except DataError:
         raise
@@ -67,6 +74,17 @@ def read_rows(path: Path, columns: Columns) -> Iterator[tuple[Any, ...]]:
     except _DAMAGE as error:
         where = f" after document {row}" if row else ""
         raise DataError(f"{path}: cannot be read{where} ({type(error).__name__}: {error}). {_remedy(error)}") from error
+
+
+def _most_bytes(path: Path) -> int:
+    return max(_UNPACKED_BYTES, _UNPACKED_TIMES * path.stat().st_size)
+
+
+def _unpacks(path: Path, most: int) -> DataError:
+    return DataError(
+        f"{path}: has {path.stat().st_size:,} bytes and unpacks to more than {most:,}. Expected at most "
+        f"{_UNPACKED_TIMES} times its size. Check what it holds; if it is right, unpack it or divide it."
+    )
 
 
 def _remedy(error: Exception) -> str:
@@ -158,15 +176,23 @@ def _read_parquet(stream: IO[bytes], path: Path, columns: Columns) -> Iterator[t
     with contextlib.ExitStack() as stack:
         source: Any = path
         if path.suffix.lower() in (".gz", ".zip"):  # its footer is read first, so it must be unpacked
-            source = stack.enter_context(tempfile.TemporaryFile())
-            shutil.copyfileobj(stream, source)
+            source, most = stack.enter_context(tempfile.TemporaryFile()), _most_bytes(path)
+            while chunk := stream.read(_BUFFER_BYTES):
+                source.write(chunk)
+                if source.tell() > most:
+                    raise _unpacks(path, most)
         # A buffer instead of prefetching: otherwise a row group as large as the file is loaded as a whole.
         file = stack.enter_context(pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False))
         _require(file.schema_arrow.names, columns, str(path))
         wanted = [name for name in columns if name is not None]
         for batch in file.iter_batches(batch_size=_BATCH_ROWS, columns=wanted):
-            lists = [itertools.repeat(None) if name is None else batch.column(name).to_pylist() for name in columns]
-            yield from zip(*lists, strict=False)
+            values = [itertools.repeat(None) if name is None else _each(batch.column(name)) for name in columns]
+            yield from zip(*values, strict=False)
+
+
+def _each(column: pa.Array) -> Iterator[Any]:
+    """Yield the values of a column one by one, so that memory holds one document at a time."""
+    return (value.as_py() for value in column)
 
 
 def _read_csv(stream: IO[bytes], path: Path, columns: Columns, delimiter: str = ",") -> Iterator[tuple[Any, ...]]:

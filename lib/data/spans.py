@@ -6,6 +6,7 @@ n characters of a text, m tokens (of one window, or of all windows of a text).
 """
 
 import ast
+import reprlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -28,11 +29,11 @@ def parse_spans(value: Any) -> list[Span]:
     try:
         pairs = (ast.literal_eval(value) if value.strip() else ()) if isinstance(value, str) else value
         spans = [(start, end) for start, end in ([] if pairs is None else pairs)]
-    except (ValueError, SyntaxError, TypeError) as error:
-        raise ValueError(f"{value!r} is no list of pairs [start, end)") from error
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:  # of the parser of Python
+        raise ValueError(f"{reprlib.repr(value)} is no list of pairs [start, end)") from error
     for span in spans:
         if not all(isinstance(place, int | np.integer) and not isinstance(place, bool) for place in span):
-            raise ValueError(f"{list(span)} is no pair of whole numbers")
+            raise ValueError(f"{reprlib.repr(list(span))} is no pair of whole numbers")
     return [(int(start), int(end)) for start, end in spans]
 
 

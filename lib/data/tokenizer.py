@@ -7,9 +7,9 @@ was published.
 import json
 import re
 from bisect import bisect
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tokenizers import (
     Encoding,
@@ -20,7 +20,7 @@ from tokenizers import (
 )
 from transformers import BertTokenizerFast, PreTrainedTokenizerFast
 
-from lib.core.errors import ConfigError, DataError
+from lib.core.errors import ConfigError, DataError, panics_are_errors
 from lib.core.files import atomic_path
 from lib.data.labels import word_spans
 
@@ -32,6 +32,10 @@ INPUTS = ["input_ids", "attention_mask"]
 # Other characters that Python calls white space (vertical tab, U+001C, ...) it deletes, which joins the words.
 _BREAK = re.compile("[ \t\n\r]")
 _CHARACTERS_PER_TOKEN = 6
+MOST_IDS = 2**24
+"""Far above the largest vocabularies, which have a million tokens."""
+UNKNOWN = "a \U0010fffd"
+"""Text with a character that no vocabulary holds whole."""
 
 
 class Window(NamedTuple):
@@ -77,8 +81,12 @@ class TextTokenizer:
         try:
             # Which AutoTokenizer would find out as well, but it imports torch for that.
             saved_by = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8"))["tokenizer_class"]
-            backend = BertTokenizerFast if saved_by.startswith("BertTokenizer") else PreTrainedTokenizerFast
-            return cls(backend.from_pretrained(folder, local_files_only=True))
+            kind = BertTokenizerFast if saved_by.startswith("BertTokenizer") else PreTrainedTokenizerFast
+            read_core(folder)
+            with panics_are_errors():
+                return cls(kind.from_pretrained(folder, local_files_only=True))
+        except DataError:
+            raise
         except Exception as error:  # the loaders below raise bare Exception on a broken file
             raise DataError(
                 f"{folder}: not a tokeniser ({error}). Expected tokenizer.json beside its config; make it again."
@@ -163,7 +171,7 @@ class TextTokenizer:
             )
         core.no_padding()
         core.enable_truncation(max_tokens, strategy="longest_first")
-        encodings = core.encode_batch_fast(list(pairs))
+        encodings = _encoded(core.encode_batch_fast, pairs)
         core.no_truncation()
         return [encoding.ids for encoding in encodings], [encoding.type_ids for encoding in encodings]
 
@@ -225,7 +233,7 @@ class TextTokenizer:
         core: Tokenizer = self.backend.backend_tokenizer
         core.no_padding()
         core.enable_truncation(max_tokens, stride=room - step)
-        encodings = core.encode_batch(list(texts))
+        encodings = _encoded(core.encode_batch, texts)
         core.no_truncation()
         return [
             [_window(part, text) for part in (whole, *whole.overflowing)]
@@ -246,7 +254,7 @@ class TextTokenizer:
         characters = _CHARACTERS_PER_TOKEN * max_tokens if _splits_at_breaks(core) else max(map(len, texts), default=0)
         while pending:
             ends = [_end_of_cut(texts[i], characters) for i in pending]
-            encodings = getattr(core, method)([texts[i][:end] for i, end in zip(pending, ends, strict=True)])
+            encodings = _encoded(getattr(core, method), [texts[i][:end] for i, end in zip(pending, ends, strict=True)])
             short = []
             for i, end, encoding in zip(pending, ends, encodings, strict=True):
                 found[i] = encoding
@@ -256,6 +264,48 @@ class TextTokenizer:
             characters *= 2
         core.no_truncation()
         return [found[i] for i in range(len(texts))]
+
+
+def _encoded(encode: Callable[[list[Any]], list[Encoding]], texts: Iterable[Any]) -> list[Encoding]:
+    try:
+        with panics_are_errors():
+            return encode(list(texts))
+    except Exception as error:  # the library raises bare Exception
+        raise DataError(
+            f"tokenizer: cannot tokenise a text ({error}). Expected one that has tokens for every text. Correct its "
+            f"{PUBLISHED}, or name another tokeniser."
+        ) from error
+
+
+def read_core(folder: Path) -> Tokenizer:
+    """Return the tokeniser of a tokenizer.json that can tokenise any text.
+
+    Raises:
+        DataError: it cannot be read, cannot tokenise an unknown character, or has ids that no vocabulary needs.
+    """
+    path = folder / PUBLISHED
+    try:
+        with panics_are_errors():
+            core = Tokenizer.from_file(str(path))
+    except Exception as error:  # the library raises bare Exception on a broken file
+        raise DataError(f"{folder}: not a tokeniser ({error}). Expected {PUBLISHED} beside its config.") from error
+    core.no_padding()
+    core.no_truncation()
+    token, number = max(core.get_vocab().items(), key=lambda entry: entry[1], default=("", 0))
+    if number >= MOST_IDS:  # tables have a row per id
+        raise DataError(
+            f"{path}: the token {token[:40]!r} has the id {number}. Expected ids below {MOST_IDS}, numbered from 0 "
+            "without large gaps. Correct the vocabulary, or fetch the file again."
+        )
+    try:
+        with panics_are_errors():
+            core.encode(UNKNOWN)
+    except Exception as error:
+        raise DataError(
+            f"{path}: cannot tokenise a character that it does not know ({error}). Expected an unk_token, or unk_id, "
+            "of its own vocabulary. Correct it, or fetch the file again."
+        ) from error
+    return core
 
 
 def require_room(max_tokens: int) -> None:

@@ -10,10 +10,19 @@ from pathlib import Path
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 from transformers import PreTrainedTokenizerFast
 
-from lib.core.errors import ConfigError, DataError
+from lib.core.errors import ConfigError, DataError, panics_are_errors
 from lib.data.labels import words
 from lib.data.sentinels import sentinel, sentinel_ids
-from lib.data.tokenizer import INPUTS, PUBLISHED, SPECIAL_TOKENS, TextTokenizer, bert, read_vocabulary, require_several
+from lib.data.tokenizer import (
+    INPUTS,
+    PUBLISHED,
+    SPECIAL_TOKENS,
+    TextTokenizer,
+    bert,
+    read_core,
+    read_vocabulary,
+    require_several,
+)
 
 _NAMES = ("bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token")
 """What transformers calls special tokens."""
@@ -143,14 +152,13 @@ def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token:
             f"convert it where sentencepiece is installed: AutoTokenizer.from_pretrained('{folder}')"
             ".save_pretrained('FOLDER')."
         )
+    core = read_core(folder)
     try:
-        core = Tokenizer.from_file(str(folder / PUBLISHED))
-        own = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        with panics_are_errors():
+            own = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         names = own.special_tokens_map
     except Exception as error:  # the library raises bare Exception on a broken file
         raise DataError(f"{folder}: not a tokeniser ({error}). Expected {PUBLISHED} beside its config.") from error
-    core.no_padding()
-    core.no_truncation()
     added = {token.content: token for token in core.get_added_tokens_decoder().values()}
     special = {
         name: added.get(names[name], names[name])

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from tokenizers import Tokenizer
 from transformers import PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
 from lib.attention.contract import set_kernels
@@ -11,13 +10,11 @@ from lib.backbones.contract import TokenBackbone
 from lib.backbones.parameters import BACKBONES
 from lib.core.errors import RunError
 from lib.core.randomness import derive_seed
-from lib.data.tokenizer import TextTokenizer
+from lib.data.tokenizer import PUBLISHED, TextTokenizer, read_core
 from lib.study.run import RunSettings
 from lib.tasks.contract import Task
 from lib.tasks.parameters import TASKS
 from lib.training.interruptions import explained_size
-
-TOKENIZER = "tokenizer.json"
 
 
 class Parts(NamedTuple):
@@ -60,10 +57,9 @@ def check_vocabulary(tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> 
     Raises:
         RunError: a number stands for another token there.
     """
-    path = Path(folder) / TOKENIZER
-    if not path.is_file():
+    if not (Path(folder) / PUBLISHED).is_file():
         return
-    theirs = {number: token for token, number in Tokenizer.from_file(str(path)).get_vocab().items()}
+    theirs = {number: token for token, number in read_core(Path(folder)).get_vocab().items()}
     ours = {number: token for token, number in tokenizer.get_vocab().items()}
     differing = sorted(number for number in ours.keys() & theirs.keys() if ours[number] != theirs[number])
     if differing:

@@ -14,11 +14,12 @@ import torch
 from safetensors import SafetensorError
 from transformers import AutoModelForMaskedLM, AutoTokenizer
 
-from lib.core.errors import ConfigError, DataError, RunError, UnpicklingError
+from lib.core.errors import ConfigError, DataError, RunError, UnpicklingError, panics_are_errors
 from lib.core.model_folder import read_fields
 from lib.data.augmentation.words import WORD, Place, Request, cased, chosen, replaceable, replaced
 from lib.data.masking import TokenMasker
 from lib.data.sections.augmentation import Augmentation
+from lib.data.tokenizer import PUBLISHED, read_core
 
 _WHOLE = re.compile(WORD)
 _BATCH_TOKENS = 4096
@@ -43,8 +44,13 @@ class Rewriter:
         assert settings.masked_lm is not None  # the settings were checked
         self._share, self._top = settings.share, settings.masked_lm.top_k
         model, tokenizer = Path(source[0]), Path(source[-1])
+        if (tokenizer / PUBLISHED).is_file():
+            read_core(tokenizer)
         try:
-            self._tokenizer = AutoTokenizer.from_pretrained(tokenizer, local_files_only=True, trust_remote_code=False)
+            with panics_are_errors():
+                self._tokenizer = AutoTokenizer.from_pretrained(
+                    tokenizer, local_files_only=True, trust_remote_code=False
+                )
         except Exception as error:  # the library raises bare Exception on a broken file
             raise DataError(
                 f"{tokenizer}: holds no tokeniser that can be read ({error}). Expected that of the model."

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lib.core.errors import DataError
+from lib.data import formats
 from lib.data.readers import Record, read_records
 
 ROWS = [
@@ -359,6 +360,32 @@ def test_a_line_that_no_memory_holds_is_refused(tmp_path, suffix):
         for _ in range(257):
             file.write(b"x" * 2**20)
     refuse(path, "has a line of 268435456 characters or more.*what the file unpacks to")
+
+
+def parquet_of_copies(rows, characters):
+    """Return a Parquet file that holds one text, and says `rows` times that it is the next."""
+    text = pa.array(["x" * characters])
+    copies = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), text)
+    file = io.BytesIO()
+    pq.write_table(pa.table({"text": copies}), file, compression="zstd", store_schema=False)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("copies.parquet", parquet_of_copies(rows=12_800, characters=2**23)),  # 532 bytes for 100 GiB
+        ("zeros.parquet.gz", gzip.compress(bytes(2**24))),
+        ("copies.parquet.gz", gzip.compress(parquet_of_copies(rows=50, characters=2**20))),
+        ("lines.txt.gz", gzip.compress(b"word " * 20 + b"\n" + (b"x" * 2**16 + b"\n") * 2**8)),
+    ],
+)
+def test_what_unpacks_to_far_more_than_its_size_is_refused(tmp_path, monkeypatch, name, content):
+    monkeypatch.setattr(formats, "_UNPACKED_BYTES", 2**23)
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(DataError, match="bytes and unpacks to more than .* Expected at most 100 times its size"):
+        list(read_records({"train": [path]}))
 
 
 def test_missing_unreadable_and_crowded_files(tmp_path):

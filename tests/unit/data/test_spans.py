@@ -41,6 +41,13 @@ def test_spans_are_read_from_lists_and_their_text(value, spans):
     assert parse_spans(value) == spans
 
 
+@pytest.mark.parametrize("text", ["-" * 200_000, "[" * 200_000, "not " * 50_000, "1+" * 50_000 + "1", "7" * 200_000])
+def test_a_long_text_that_is_no_list_ends_in_a_short_message(text):
+    with pytest.raises(ValueError, match="is no list of pairs") as raised:
+        parse_spans(text)
+    assert len(str(raised.value)) < 200
+
+
 @pytest.mark.parametrize(
     "value",
     ["word", "[(0, 12", "(0, 12)", 7, [1, 2], [[1]], [[1, 2, 3]], [["1", "2"]], [[0.0, 1.0]], [[True, 2]], {1: 2}],

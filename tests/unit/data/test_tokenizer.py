@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import AutoTokenizer
+from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError, DataError
 from lib.data.labels import word_spans, words
@@ -516,3 +516,62 @@ def test_a_slow_or_broken_tokeniser_is_refused(tmp_path):
     ):
         from_published(tmp_path / "slow", tmp_path / "made")
     assert not (tmp_path / "made").exists()
+
+
+def template(token):
+    """Return a post-processor that names a token without saying which it is."""
+    return {
+        "type": "TemplateProcessing",
+        "single": [{"SpecialToken": {"id": token, "type_id": 0}}],
+        "pair": [],
+        "special_tokens": {},
+    }
+
+
+WORDS = {"[PAD]": 0, "[UNK]": 1, "a": 2, "b": 3}
+MODELS = {
+    "WordPiece": {"vocab": WORDS, "continuing_subword_prefix": "##", "max_input_chars_per_word": 100},
+    "WordLevel": {"vocab": WORDS},
+    "BPE": {"vocab": WORDS, "merges": []},
+}
+SPOILT = {
+    **{
+        f"unk of {kind}": ({"model": {"type": kind, "unk_token": "[NO]"} | model}, "does not know")
+        for kind, model in MODELS.items()
+    },
+    **{
+        f"id of {kind}": (
+            {"model": {"type": kind, "unk_token": "[UNK]"} | model | {"vocab": WORDS | {"q": 10**9}}},
+            "'q' has the id 1000000000. Expected ids below",
+        )
+        for kind, model in MODELS.items()
+    },
+    "no unk in Unigram": ({"model": {"type": "Unigram", "unk_id": None, "vocab": [["a", -1.0]]}}, "does not know"),
+    "unk id of Unigram": ({"model": {"type": "Unigram", "unk_id": 9, "vocab": [["a", -1.0]]}}, "not a tokeniser"),
+    "panic at loading": ({"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}}, "not a tokeniser"),
+    "panic at a text": ({"post_processor": template("[X]")}, "no entry found"),
+}
+
+
+@pytest.mark.parametrize("change", SPOILT)
+def test_a_tokeniser_that_cannot_serve_is_refused_before_it_is_used(tmp_path, change):
+    core = Tokenizer(models.WordPiece(WORDS, unk_token="[UNK]"))
+    values, message = SPOILT[change]
+    spoilt = json.loads(core.to_str()) | values
+    (tmp_path / "tokenizer.json").write_text(json.dumps(spoilt))
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "TokenizersBackend", "pad_token": "[PAD]"}')
+    with pytest.raises(DataError, match=message):
+        from_published(tmp_path, tmp_path / "made")
+    with pytest.raises(DataError, match=message):
+        TextTokenizer.load(tmp_path)
+
+
+def test_a_pair_that_panics_ends_in_a_message():
+    """Single texts are fine, so that loading sees nothing."""
+    core = Tokenizer(models.WordPiece(WORDS, unk_token="[UNK]"))
+    core.post_processor = processors.TemplateProcessing(single="$A", pair="$A [PAD] $B", special_tokens=[("[PAD]", 0)])
+    values = json.loads(core.to_str())
+    values["post_processor"]["pair"].append({"SpecialToken": {"id": "[X]", "type_id": 0}})
+    backend = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(json.dumps(values)), pad_token="[PAD]")
+    with pytest.raises(DataError, match="cannot tokenise a text .no entry found"):
+        TextTokenizer(backend).encode_pairs([("a", "b")], 8)
