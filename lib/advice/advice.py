@@ -265,7 +265,8 @@ def _price(
 ) -> tuple[float, float] | None:
     """Return the minutes of an epoch of the published encoder, in the fastest and the slowest turn, if measured."""
     steps = turns.steps.get(encoder.name, ())
-    minutes = [each.cost(machine, Recipe(**RECIPE), lengths, documents, masked=False).seconds / 60 for each in steps]
+    recipe = Recipe.model_validate(RECIPE)
+    minutes = [each.cost(machine, recipe, lengths, documents, masked=False).seconds / 60 for each in steps]
     return (min(minutes), max(minutes)) if minutes else None
 
 

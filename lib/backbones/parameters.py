@@ -3,11 +3,11 @@
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BeforeValidator, Field, PositiveFloat, PositiveInt, SerializeAsAny
+from pydantic import BeforeValidator, Field, SerializeAsAny
 
 from lib.attention.parameters import MechanismParameters
 from lib.core.kinds import Axis, KindParameters
-from lib.core.sections import Probability, Section
+from lib.core.sections import FEW, LARGE, PositiveFloat, PositiveInt, Probability, Section, Size
 
 Precision = Literal["fp32", "bf16", "fp16"]
 
@@ -162,8 +162,11 @@ class ArchitectureParameters(BackboneParameters):
     def problems_of_sizes(self, required: Iterable[str], optional: Mapping[str, type]) -> Iterator[str]:
         """Yield what is wrong with fields that must be whole numbers above 0, and with others of some type."""
         for name in required:
+            most = FEW if name.endswith(("_layers", "_heads")) else 10 * LARGE
             if not isinstance(size := self.architecture.get(name), int) or size < 1:
                 yield f"architecture.{name}: missing, or no whole number above 0. Copy it from the model's config.json"
+            elif size > most:
+                yield f"architecture.{name}: {size} is more than {most:,}. Copy it from the model's config.json"
         for name, kind in optional.items():
             if not isinstance(value := self.architecture.get(name), kind | None):
                 noun = "whole number" if kind is int else "text"
@@ -182,7 +185,7 @@ class ArchitectureParameters(BackboneParameters):
 class Lora(Section):
     """Low-rank adapters train in place of the backbone's own weights, which stand still; the head trains as ever."""
 
-    r: PositiveInt = Field(64, description="Rank of the adapters.")
+    r: Size = Field(64, description="Rank of the adapters.")
     alpha: PositiveInt | PositiveFloat = Field(128, description="The output of the adapters is scaled by alpha / r.")
     dropout: Probability = Field(0.05, description="Dropout before the adapters.")
     targets: list[str] | None = Field(

@@ -9,9 +9,34 @@ from collections.abc import Iterator
 # What torch raises in place of loading what could run code.
 from pickle import UnpicklingError as UnpicklingError  # noqa: TID251
 
+MOST_OF_VALUE = 100
+"""Characters of a value that a message shows."""
+MOST_OF_LINE = 2_000
+MOST_LINES = 100
+"""Length of a message at most: what it names may be as large as the file that it stands in."""
+
+
+def cut(text: str, most: int) -> str:
+    """Return a text without its middle if it is longer than `most` characters."""
+    half = (most - 1) // 2
+    return text if len(text) <= most else f"{text[:half]}…{text[-half:]}"
+
+
+def printable(text: str) -> str:
+    """Return a text with halves of characters, which no file and no terminal can hold, as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
 
 class ProjectError(Exception):
-    """Base of every error whose cause lies in the user's input or surroundings."""
+    """Base of every error whose cause lies in the user's input or surroundings.
+
+    Long lines of the message lose their middle, since its end says what to do; of many lines the first ones stay.
+    """
+
+    def __init__(self, message: str = ""):
+        lines = [cut(line, MOST_OF_LINE) for line in printable(message).split("\n", MOST_LINES)]
+        more = [f"... and more of {len(message):,} characters."] if len(lines) > MOST_LINES else []
+        super().__init__("\n".join([*lines[:MOST_LINES], *more]))
 
 
 class ConfigError(ProjectError, ValueError):

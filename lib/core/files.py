@@ -9,11 +9,11 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
-from lib.core.errors import ConfigError, ProjectError
+from lib.core.errors import MOST_OF_VALUE, ConfigError, ProjectError, cut
 
 
 @contextlib.contextmanager
@@ -60,17 +60,53 @@ def write_json(target: str | Path, value: object) -> None:
     write_text(target, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+MOST_BYTES = 2**24
+MOST_LEVELS = 50
+MOST_VALUES = 100_000
+"""Bounds far above what any study needs; a file of a few lines can exceed those of levels and values by aliases."""
+MOST_RUNS = 10_000
+"""Bound of what is done once for each of the values that a short text stands for, such as a training."""
+
+
 class _Loader(yaml.SafeLoader):
-    """Reads numbers as JSON and YAML 1.2 have them, too: PyYAML takes 1e-05, which JSON writes, for a word."""
+    """Reads numbers as JSON and YAML 1.2 have them.
+
+    PyYAML takes 1e-05, which JSON writes, for a text, and 1:30 (90), 017 (15) and dates for what they may not mean:
+    here they are texts, which a setting that expects a number refuses. Thousands may be set off, as in 10_000.
+    """
+
+    yaml_implicit_resolvers: ClassVar = {
+        first: [(tag, pattern) for tag, pattern in found if tag.rpartition(":")[2] not in ("int", "float", "timestamp")]
+        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+    def __init__(self, text: str, source: str) -> None:
+        super().__init__(text)
+        self.name = source
+        self._nodes = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        self._nodes += 1
+        if self._nodes > MOST_VALUES:
+            raise ConfigError(_too_many(self.name))
+        return super().compose_node(parent, index)
 
 
 class _Dumper(yaml.SafeDumper):
     """Writes what `_Loader` reads as the same values: words that look like its numbers are quoted."""
 
 
+_WHOLE = "(0|[1-9][0-9]*|[1-9][0-9]{0,2}(_[0-9]{3})+)"
+_EXPONENT = "[eE][-+]?[0-9]+"
 for _class in (_Loader, _Dumper):
+    _class.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(rf"[-+]?{_WHOLE}$"), list("-+0123456789"))
     _class.add_implicit_resolver(
-        "tag:yaml.org,2002:float", re.compile(r"[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"), list("-+0123456789")
+        "tag:yaml.org,2002:float",
+        re.compile(
+            rf"[-+]?({_WHOLE}(\.[0-9]*({_EXPONENT})?|{_EXPONENT})|\.[0-9]+({_EXPONENT})?|\.(inf|Inf|INF))$"
+            r"|\.(nan|NaN|NAN)$"
+        ),
+        list("-+0123456789."),
     )
 
 
@@ -79,34 +115,89 @@ def mapping_text(values: dict[str, Any]) -> str:
     return yaml.dump(values, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
 
 
-MOST_LEVELS = 50
-MOST_VALUES = 100_000
-"""Bounds far above what any study needs; a file of a few lines can exceed both by aliases."""
-
-
 def read_mapping(source: str | Path) -> dict[str, Any]:
     """Return the settings in `source`: a mapping written in place (`{...}`, JSON), or the path of a YAML file.
 
     Raises:
-        ConfigError: the file cannot be read, names a key twice, is too deep or too large, or holds no mapping.
+        ConfigError: there is no such file, it cannot be read, names a key twice, is too deep or too large, or holds no
+            mapping.
     """
     in_place = str(source).lstrip().startswith("{")
+    name = cut(str(source), MOST_OF_VALUE) if in_place else str(source)
+    values = read_value(str(source) if in_place else _text(source), name)
+    if not isinstance(values, dict):
+        raise ConfigError(f"{name}: holds {type(values).__name__}, expected a mapping of settings.")
+    return values
+
+
+def read_value(text: str, source: str) -> Any:
+    """Return what a text in YAML says.
+
+    Args:
+        text: the text itself.
+        source: what a message names.
+
+    Raises:
+        ConfigError: it is no YAML, names a key twice, or is too deep or too large.
+    """
     try:
-        text = str(source) if in_place else Path(source).read_text(encoding="utf-8")
-        loader = _Loader(text)
+        loader = _Loader(text, source)
         node = loader.get_single_node()
-        if node is not None:
-            _count_values(node, {}, str(source))
-        values = None if node is None else loader.construct_document(node)
+        if node is None:
+            return None
+        _count_values(node, {}, source)
+        return loader.construct_document(node)
     except RecursionError as error:
         raise ConfigError(_too_deep(source)) from error
     except ConfigError:
         raise
-    except (OSError, yaml.YAMLError, ValueError) as error:
-        raise ConfigError(f"{source}: cannot be read ({error}). Expected a YAML file of settings, in UTF-8.") from error
-    if not isinstance(values, dict):
-        raise ConfigError(f"{source}: holds {type(values).__name__}, expected a mapping of settings.")
-    return values
+    except (yaml.YAMLError, ValueError, LookupError, AttributeError, TypeError) as error:  # !!bool x is a KeyError
+        raise ConfigError(_unreadable(source, error)) from error
+
+
+def check_expansion(what: str, number: int, noun: str = "names", most: int = MOST_VALUES) -> None:
+    """Refuse a short text that stands for more than a machine should write out, before it does.
+
+    Args:
+        what: the text, or what it is.
+        number: of what it stands for.
+        noun: for what it stands for.
+        most: of them that are allowed.
+
+    Raises:
+        ConfigError: it stands for more.
+    """
+    if number > most:
+        raise ConfigError(f"{cut(what, 2 * MOST_OF_VALUE)}: more than {most:,} {noun}. Name fewer.")
+
+
+def _text(path: str | Path) -> str:
+    """Return the text of a file of settings. A pipe or a device has no end, so only files are read."""
+    try:
+        if Path(path).exists() and not Path(path).is_file():
+            raise ConfigError(f"{path}: is a folder, a pipe or a device. Expected a file of settings, in YAML.")
+        if (size := Path(path).stat().st_size) > MOST_BYTES:
+            raise ConfigError(
+                f"{path}: has {size:,} bytes, more than {MOST_BYTES:,}. Expected settings in YAML; check "
+                "that this is the file that you mean."
+            )
+        return Path(path).read_text(encoding="utf-8")
+    except ConfigError:
+        raise
+    except (OSError, ValueError) as error:
+        raise ConfigError(_unreadable(path, error)) from error
+
+
+def _unreadable(source: str | Path, error: Exception) -> str:
+    reason = getattr(error, "strerror", None) or error
+    return f"{cut(str(source), MOST_OF_VALUE)}: cannot be read ({reason}). Expected a YAML file of settings, in UTF-8."
+
+
+def _too_many(source: str) -> str:
+    return (
+        f"{source}: holds more than {MOST_VALUES} values, of which aliases (*name) may repeat most. Expected the "
+        "settings of a study; remove aliases of what consists of aliases."
+    )
 
 
 def _count_values(node: yaml.Node, counts: dict[yaml.Node, int], source: str, level: int = 0) -> int:
@@ -142,10 +233,7 @@ def _count_values(node: yaml.Node, counts: dict[yaml.Node, int], source: str, le
         children = node.value
     counts[node] = count = 1 + sum(_count_values(child, counts, source, level + 1) for child in children)
     if count > MOST_VALUES:
-        raise ConfigError(
-            f"{source}: holds more than {MOST_VALUES} values, of which aliases (*name) may repeat most. Expected the "
-            "settings of a study; remove aliases of what consists of aliases."
-        )
+        raise ConfigError(_too_many(source))
     return count
 
 

@@ -1,59 +1,122 @@
 """Where raw input files are: ranges of numbered files, patterns of the user's own, addresses."""
 
+import contextlib
+import fnmatch
 import glob
+import itertools
+import math
+import os
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from lib.core.errors import DataError
+from lib.core.errors import MOST_OF_LINE, ConfigError, DataError, cut
+from lib.core.files import check_expansion
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 
-def expand_range(pattern: str) -> list[str]:
-    """Return the names that `pattern` stands for: `shard-{08..10}` is `shard-08`, `shard-09`, `shard-10`.
+def expand_ranges(patterns: Sequence[str]) -> list[str]:
+    """Return the names that `patterns` stand for: `shard-{08..10}` is `shard-08`, `shard-09`, `shard-10`.
 
     Numbers are padded to the width of the first bound; both bounds are included; a name without a range is
     itself; several ranges give all combinations, the last one running fastest.
 
     Raises:
-        ValueError: a range runs backwards.
+        ConfigError: a range runs backwards, or there are too many names.
     """
-    match = _RANGE.search(pattern)
-    if match is None:
-        return [pattern]
-    first, last = match.groups()
-    if int(last) < int(first):
-        raise ValueError(f"{pattern!r}: the range {match[0]} runs backwards. Expected {{first..last}}, first <= last.")
-    numbers = (f"{number:0{len(first)}d}" for number in range(int(first), int(last) + 1))
+    sizes = [math.prod(numbers.stop - numbers.start for numbers in _ranges(pattern)) for pattern in patterns]
+    check_expansion(", ".join(patterns), sum(sizes))
     return [
-        f"{pattern[: match.start()]}{number}{rest}"
-        for number in numbers
-        for rest in expand_range(pattern[match.end() :])
+        "".join(itertools.chain.from_iterable(itertools.zip_longest(between, numbers, fillvalue="")))
+        for pattern in patterns
+        for between in [_RANGE.split(pattern)[::3]]
+        for numbers in itertools.product(*map(_padded, _RANGE.findall(pattern), _ranges(pattern)))
     ]
 
 
-def resolve_paths(patterns: Sequence[str]) -> list[Path]:
+def _ranges(pattern: str) -> list[range]:
+    ranges = []
+    for first, last in _RANGE.findall(pattern):
+        if int(last) < int(first):
+            raise ConfigError(
+                f"{pattern!r}: the range {{{first}..{last}}} runs backwards. Expected {{first..last}}, first <= last."
+            )
+        ranges.append(range(int(first), int(last) + 1))
+    return ranges
+
+
+def _padded(bounds: tuple[str, str], numbers: range) -> list[str]:
+    return [f"{number:0{len(bounds[0])}d}" for number in numbers]
+
+
+def resolve_paths(patterns: Sequence[str], place: str | None = None) -> list[Path]:
     """Return the files that `patterns` name, in their order, the matches of one pattern sorted.
 
     A path that exists is taken as it is, even with `*`, `?` or `[` in its name; `**` reaches into subfolders.
 
+    Args:
+        patterns: paths or patterns.
+        place: setting that holds them, for messages.
+
     Raises:
         DataError: a pattern matches no file, or a file is named twice.
+        ConfigError: there are too many files, or too many entries of folders to look at.
     """
+    where = f"{place}: " if place else ""
     paths: list[Path] = []
     for pattern in patterns:
-        exact = Path(pattern)
-        found = [exact] if exact.is_file() else sorted(map(Path, glob.glob(pattern, recursive=True)))
-        found = [path for path in found if path.is_file()]
+        exact = os.path.isfile(pattern)
+        paths += (found := [Path(pattern)] if exact else sorted(filter(os.path.isfile, _matches(pattern, where))))
+        check_expansion(f"{where}{pattern}", len(paths), "files")
         if not found:
-            raise DataError(f"{pattern}: no such file. Expected a readable file, or a pattern that matches some.")
-        paths += found
-    if repeated := sorted({str(path) for path in paths if paths.count(path) > 1}):
-        raise DataError(f"{', '.join(repeated)}: named twice. Expected every file once, or its documents would leak.")
+            raise DataError(
+                f"{where}{cut(pattern, MOST_OF_LINE // 4)}: no such file. Expected a readable file, or a pattern that "
+                "matches some."
+            )
+    if repeated := sorted(str(path) for path, count in Counter(paths).items() if count > 1):
+        raise DataError(
+            f"{where}{', '.join(repeated)}: named twice. Expected every file once, or its documents would leak."
+        )
     return paths
+
+
+def _matches(pattern: str, where: str) -> list[Path]:
+    """Return what a pattern matches. `glob.glob` does so, too, but has no bound on the folders that it looks at."""
+    looked_at = itertools.count(1)
+
+    def entries(folder: Path) -> list[str]:
+        found = []
+        with contextlib.suppress(OSError), os.scandir(folder) as listing:
+            for number, entry in zip(looked_at, listing, strict=False):
+                check_expansion(f"{where}{pattern}", number, "files and folders")
+                found.append(entry.name)
+        return found
+
+    def below(folder: Path) -> Iterator[Path]:
+        waiting = [folder]
+        while waiting:
+            yield (found := waiting.pop())
+            waiting += [found / name for name in entries(found) if not name.startswith(".")]
+
+    found = [Path()]
+    for part in Path(pattern).parts:
+        if part == "**":
+            found = [path for folder in found for path in below(folder)]
+        elif glob.has_magic(part):
+            hidden = part.startswith(".")
+            found = [
+                folder / name
+                for folder in found
+                for name in fnmatch.filter(entries(folder), part)
+                if hidden or not name.startswith(".")
+            ]
+        else:
+            found = [folder / part for folder in found if os.path.lexists(folder / part)]
+    return found
 
 
 def is_safe_address(url: str) -> bool:

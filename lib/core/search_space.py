@@ -1,32 +1,23 @@
 """Settings that a stage searches, by dotted names (`recipe.freeze_layers`): how they are written and laid over."""
 
 import json
-import math
-import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from lib.core.sections import Section, check
+from lib.core.sections import MOST, BoundedFloat, Section, WholeNumber, check
 
 
-def _number(value: Any) -> Any:
-    """Return the number that a text like `1e-5` stands for: YAML wants a dot and a sign to take it for a number."""
-    is_number = isinstance(value, str) and re.fullmatch(r"[+-]?\d+(\.\d*)?[eE][+-]?\d+", value)
-    return float(value) if is_number else value
-
-
-def _finite(value: Any) -> Any:
-    """Return a number as it is, or the one that a text stands for; anything else is refused."""
-    value = _number(value)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError("expected a finite number")
+def _bounded(value: Any) -> Any:
+    """Return a number; anything else is refused."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -MOST <= value <= MOST:
+        raise ValueError(f"expected a finite number from {-MOST} to {MOST}, without quotes")
     return value
 
 
-Setting = Annotated[bool | int | float | str | None, BeforeValidator(_number)]
-Number = Annotated[int | float, BeforeValidator(_finite)]
+Setting = bool | int | float | str | None
+Number = Annotated[WholeNumber | BoundedFloat, BeforeValidator(_bounded)]
 
 VariedSetting = Annotated[str, Field(pattern=r"^(task|recipe)\.\w+$")]
 """Dotted name of a setting of a stage's task or recipe."""

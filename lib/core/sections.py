@@ -8,11 +8,27 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
+from lib.core.errors import MOST_OF_VALUE, cut, printable
+
 Fraction = Annotated[float, Field(ge=0, le=1)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
-Count = Annotated[int, Field(gt=0, le=10**9)]
-"""Number of epochs, steps or documents. The bound is far above any use; beyond it, libraries overflow or never end."""
+MOST = 10**9
+"""Bound of numbers without one of their own. It is above any use; beyond it, libraries overflow or never end."""
+LARGE = 10**6
+"""Bound of widths and other sizes, which cost memory: below it, one of them alone takes no more than a machine has."""
+FEW = 1_000
+"""Bound of layers, heads, processes and copies, each of which costs as much as a whole one."""
+Size = Annotated[int, Field(gt=0, le=LARGE)]
+SizeOrZero = Annotated[int, Field(ge=0, le=LARGE)]
+Few = Annotated[int, Field(gt=0, le=FEW)]
+FewOrZero = Annotated[int, Field(ge=0, le=FEW)]
+WholeNumber = Annotated[int, Field(ge=-MOST, le=MOST)]
+PositiveInt = Annotated[int, Field(gt=0, le=MOST)]
+NonNegativeInt = Annotated[int, Field(ge=0, le=MOST)]
+PositiveFloat = Annotated[float, Field(gt=0, le=MOST)]
+NonNegativeFloat = Annotated[float, Field(ge=0, le=MOST)]
+BoundedFloat = Annotated[float, Field(ge=-MOST, le=MOST)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 """NumPy takes no larger one."""
 
@@ -30,6 +46,14 @@ NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 FOLDER = r"^[\w./][\w./+@=,:%-]*$"
 REPOSITORY = r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$"
 REVISION = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
+MESSAGES = {
+    "int_type": "expected a whole number such as 5, in digits alone and without quotes",
+    "float_type": "expected a number such as 0.5 or 1.0e-5, without quotes",
+    "finite_number": "expected a finite number",
+    "bool_type": "expected true or false",
+    "string_type": "expected a text; put it in quotes if YAML takes it for something else",
+}
+"""What is written in place of the library's words, by its type of the problem."""
 PATTERNS = {
     NAME: "expected letters, digits, '.', '_' and '-', the first one a letter or digit",
     FOLDER: "expected a path of letters, digits and the signs . / _ + @ = , : % -, without spaces, quotes or braces",
@@ -62,10 +86,12 @@ def unset(value: Any) -> bool:
 class Section(BaseModel):
     """Base of every section of the configuration: unknown keys are errors, values do not change.
 
+    No value is converted into another type: `true` is no number, and neither are `"5"` and infinity.
+
     Methods marked with `check` run when all fields are right, and report all their problems together.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     @classmethod
     def prepared(cls, values: Any) -> Any:
@@ -119,10 +145,11 @@ def sentences(error: ValidationError) -> Iterator[tuple[tuple[str, ...], str]]:
         else:
             if problem["type"] == "string_pattern_mismatch":
                 message = PATTERNS.get(problem["ctx"]["pattern"], message)
+            message = MESSAGES.get(problem["type"], message)
             message = message.removeprefix("Value error, ").rstrip(".")
             found = problem["input"]
             silent = isinstance(found, dict | list) or problem["type"] == "problem"
-            yield place, message if silent else f"{message}. Found {found!r}"
+            yield place, message if silent else f"{message}. Found {cut(repr(found), MOST_OF_VALUE)}"
 
 
 @functools.cache
@@ -132,4 +159,4 @@ def _checks(section: type[Section]) -> list[str]:
 
 def _problem(text: str, values: Any) -> InitErrorDetails:
     # As an argument, so that braces in the text are not taken for a template's.
-    return InitErrorDetails(type=PydanticCustomError("problem", "{text}", {"text": text}), input=values)
+    return InitErrorDetails(type=PydanticCustomError("problem", "{text}", {"text": printable(text)}), input=values)

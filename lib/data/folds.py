@@ -5,7 +5,8 @@ from typing import Any, Literal
 
 import pandas as pd
 
-from lib.core.errors import DataError
+from lib.core.errors import MOST_OF_VALUE, DataError, cut
+from lib.data.names import named
 from lib.data.sections.preparation import Folds
 
 SPLITS: tuple[Literal["train", "validation", "test"], ...] = ("train", "validation", "test")
@@ -48,7 +49,12 @@ class FoldSplits:
                 f"{where}: {source} has no fold of the document {identity!r} in '{self._settings.column}'. Expected "
                 "one for each document; check that both belong together, and that 'id' names the column of the ids."
             )
-        name = str(int(fold)) if isinstance(fold, float) and fold.is_integer() else str(fold)
+        name = named(int(fold) if isinstance(fold, float) and fold.is_integer() else fold)
+        if name is None:
+            raise DataError(
+                f"{where}: the fold in '{self._settings.column}' is {cut(repr(fold), MOST_OF_VALUE)}; expected a "
+                "number or a name. Repair the file, or let split.folds.column name another column."
+            )
         self._met.add(name)
         return self._splits.get(name, 0)
 

@@ -14,6 +14,7 @@ import tempfile
 import xml.sax
 import zipfile
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
@@ -23,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from defusedxml import DefusedXmlException
 
-from lib.core.errors import DataError
+from lib.core.errors import MOST_OF_VALUE, DataError, cut
 
 _BATCH_ROWS = 16
 """Of Parquet, at once. A file that holds a long text once for many rows gives a copy for each of them."""
@@ -217,7 +218,7 @@ def _read_jsonl(stream: IO[bytes], path: Path, columns: Columns) -> Iterator[tup
             continue
         where = f"{path}, line {line_number}"
         try:
-            entry = json.loads(line)
+            entry = json.loads(line, object_pairs_hook=functools.partial(_with_distinct_keys, where))
         except json.JSONDecodeError as error:
             raise DataError(f"{where}: is not JSON ({error}). Expected one object per line; fix the file.") from error
         if not isinstance(entry, dict):
@@ -228,6 +229,16 @@ def _read_jsonl(stream: IO[bytes], path: Path, columns: Columns) -> Iterator[tup
             if isinstance(value, str):
                 value.encode()  # escapes can spell half a character (a lone surrogate), which no file can hold
         yield values
+
+
+def _with_distinct_keys(where: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(entry := dict(pairs)) < len(pairs):
+        doubled = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise DataError(
+            f"{where}: has the key {cut(repr(doubled), MOST_OF_VALUE)} twice. Expected every key once, or which value "
+            "holds would be a guess. Remove one of them."
+        )
+    return entry
 
 
 def _read_text(stream: IO[bytes], path: Path, columns: Columns) -> Iterator[tuple[Any, ...]]:

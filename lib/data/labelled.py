@@ -257,10 +257,11 @@ def _unlabelled(split: Split) -> tuple[str, ...]:
 def _spellings(settings: Preparation) -> tuple[list[str], list[int | None]]:
     """Return all spellings of labels, and the number of the class that each stands for; None = no label."""
     names = settings.labels
-    others = {value: name for value, name in settings.values.items() if value not in names}
+    numbers: dict[str | None, int] = {name: number for number, name in enumerate(names)}
+    others = {value: name for value, name in settings.values.items() if value not in numbers}
     if not others:
         return names, list(range(len(names)))
-    meanings = [*range(len(names)), *(None if name is None else names.index(name) for name in others.values()), None]
+    meanings = [*range(len(names)), *map(numbers.get, others.values()), None]
     return [*names, *others, _NO_NUMBER], meanings
 
 

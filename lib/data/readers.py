@@ -11,14 +11,16 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from lib.core.errors import DataError
+from lib.core.errors import MOST_OF_VALUE, DataError, cut
 from lib.data.formats import Columns, read_rows
 from lib.data.labels import IGNORED
+from lib.data.names import named
 from lib.data.spans import Span, clean_spans, parse_spans
 
 logger = logging.getLogger(__name__)
 
 _PROGRESS_ROWS = 100_000
+_MOST_OF_ID = 4_096
 
 
 class Record(NamedTuple):
@@ -100,7 +102,7 @@ def read_records(
                 where = f"{path}, document {rows}"
                 identity = f"{part}-{next(number)}"
                 if id is not None or raw_id is not None:
-                    identity = _identity(raw_id, where)
+                    identity = _identity(raw_id, where, id)
                     if identity in seen:
                         raise DataError(
                             f"{where}: the id {identity!r} comes twice. Expected every id once, or the splits would "
@@ -154,7 +156,8 @@ class _Classes:
         truths = {"false": 0, "true": 1} if len(names) == 2 else {}
         by_name = {_as_text(name): number for number, name in enumerate(names)}
         numbers = {name: truths.get(name, _as_number(name)) for name in by_name}
-        self._misleading = [n for n, number in numbers.items() if number in range(len(names)) and number != by_name[n]]
+        of_classes = set(range(len(names)))  # a range looks through all of its numbers for one that is a float
+        self._misleading = [n for n, number in numbers.items() if number in of_classes and number != by_name[n]]
         by_number = {} if self._misleading else {str(number): number for number in range(len(names))} | truths
         self._spellings: dict[str, int] = by_number | by_name
 
@@ -238,10 +241,16 @@ class _Truth:
             )
 
 
-def _identity(value: Any, where: str) -> str:
-    if value is None or value == "":
+def _identity(value: Any, where: str, column: str | None = None) -> str:
+    if value is None or (isinstance(value, str) and not value.strip()):
         raise DataError(f"{where}: has no id. Expected one for each document; repair the file or set 'id' to null.")
-    return str(value)
+    name = named(value)
+    if name is None or len(name) > _MOST_OF_ID:
+        raise DataError(
+            f"{where}: the id is {cut(repr(value), MOST_OF_VALUE)}; expected a text of at most {_MOST_OF_ID} "
+            f"characters, or a number. Repair the file, or set 'id: {column}' to another column or to null."
+        )
+    return name
 
 
 def _spans(value: Any, column: str, characters: int, where: str) -> tuple[list[Span], Counter[str]]:
@@ -270,8 +279,8 @@ def _number(value: Any, limits: tuple[float, float], column: str, where: str) ->
 def _group(value: Any, column: str, where: str) -> int:
     # What is written like a whole number is one, since CSV holds nothing but text.
     with contextlib.suppress(ValueError):
-        if isinstance(value, int | str) and not isinstance(value, bool):
-            return int(value)
+        if isinstance(value, int | str) and not isinstance(value, bool) and abs(number := int(value)) < 2**63:
+            return number
     raise DataError(
         f"{where}: the group is {value!r}; expected a whole number. Check the file and 'group: {column}', or set it to "
         "null."

@@ -8,8 +8,9 @@ import random
 from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
+from lib.core.sections import PositiveInt
 from lib.data.generators import GeneratorOptions
 
 SPLITS = ("train", "validation", "test")

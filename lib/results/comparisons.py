@@ -1,7 +1,7 @@
 """Comparisons of models on test documents: differences in F1 with intervals, and tests with Holm's correction."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 import pandas as pd
@@ -22,7 +22,7 @@ class ComparisonParameters(ResultParameters):
     beside: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ("reference", "baseline")
 
     stage: str = Field(description="Stage whose predictions are compared.")
-    pairs: list[tuple[str, str]] | None = Field(
+    pairs: list[Annotated[tuple[str, str], Field(strict=False)]] | None = Field(
         None,
         min_length=1,
         description="The comparisons, each a model and what it is set beside, in place of reference and baseline; "
@@ -39,7 +39,8 @@ class ComparisonParameters(ResultParameters):
         pairs = values.get("pairs") if isinstance(values, dict) else None
         if not isinstance(pairs, list) or values.get("models") is not None:
             return values
-        return values | {"models": list(dict.fromkeys(name for pair in pairs for name in pair))}
+        names = (name for pair in pairs if isinstance(pair, list | tuple) for name in pair if isinstance(name, str))
+        return values | {"models": list(dict.fromkeys(names))}
 
     @check
     def _pairs_are_of_models(self) -> Iterator[str]:

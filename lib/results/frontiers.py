@@ -1,5 +1,6 @@
 """The least loss that training seconds buy: over all sizes of a mechanism, with a power law through it."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -8,7 +9,7 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.core.sections import check
+from lib.core.sections import NonNegativeFloat, check
 from lib.results.parameters import ResultParameters
 from lib.results.records import KEY
 from lib.results.scope import Scope
@@ -24,9 +25,8 @@ class FrontierParameters(ResultParameters):
     curves: dict[str, list[str]] = Field(
         min_length=1, description="Models of different sizes by the name of their curve, such as their mechanism."
     )
-    after: float = Field(
+    after: NonNegativeFloat = Field(
         0.0,
-        ge=0,
         description="Seconds of training before which evaluations do not count, such as those of the warm-up.",
     )
     confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence of the intervals over seeds.")
@@ -42,7 +42,7 @@ class FrontierParameters(ResultParameters):
     @check
     def _a_model_is_of_one_curve(self) -> Iterator[str]:
         names = [name for models in self.curves.values() for name in models]
-        if twice := sorted({name for name in names if names.count(name) > 1}):
+        if twice := sorted(name for name, count in Counter(names).items() if count > 1):
             yield f"curves: {', '.join(twice)} is of several curves. Name each model once"
         if missing := sorted(set(names) - {*(self.models or ())}):
             yield f"models: lacks {', '.join(missing)} of the curves. Leave `models` out"

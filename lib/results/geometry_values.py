@@ -7,6 +7,7 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
+from lib.core.sections import WholeNumber
 from lib.results.parameters import ResultParameters
 from lib.results.records import KEY
 from lib.results.scope import Scope
@@ -38,7 +39,7 @@ class GeometryParameters(ResultParameters):
         description="Stage whose training is shown; it needs a section `geometry`. Of several, each model shows the "
         "one that it passes."
     )
-    positions: list[int] = Field(
+    positions: list[WholeNumber] = Field(
         [0], min_length=1, description="Positions of keys from queries, as measured; the mean over several."
     )
     per: Per = Field(

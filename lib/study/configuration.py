@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from lib.core.errors import ConfigError
-from lib.core.files import read_mapping
+from lib.core.files import read_mapping, read_value
 from lib.core.sections import describe
 from lib.study.study import Study
 
@@ -30,6 +30,16 @@ def read_layers(paths: Sequence[str | Path]) -> list[Layer]:
     return [layer for path in paths for layer in extended(str(path), read_mapping(path), Path(path).parent, Path(path))]
 
 
+def read_arguments(entries: Sequence[str]) -> list[Layer]:
+    """Return what the command line says, `key=value` each, with values that are read as those of files.
+
+    Raises:
+        ConfigError: a value cannot be read.
+    """
+    pairs = (entry.partition("=") for entry in entries)
+    return [("--config", {key: read_value(value, f"--config {key}")}) for key, _, value in pairs]
+
+
 def extended(name: str, values: Mapping[str, Any], folder: Path, *seen: Path) -> list[Layer]:
     """Return settings after the files that they extend.
 
@@ -49,9 +59,10 @@ def extended(name: str, values: Mapping[str, Any], folder: Path, *seen: Path) ->
     if not isinstance(base, str):
         raise ConfigError(f"{name}: extends: {base!r} is no path. Name one file, relative to this one's folder.")
     below = folder / base
+    values_below = read_mapping(below)
     if below.resolve() in map(Path.resolve, seen):
         raise ConfigError(f"{seen[0]}: extends itself by way of {below}. Expected a chain with a last file.")
-    return [*extended(str(below), read_mapping(below), below.parent, *seen, below), (name, own)]
+    return [*extended(str(below), values_below, below.parent, *seen, below), (name, own)]
 
 
 def merged(layers: Sequence[Layer]) -> dict[str, Any]:
@@ -92,7 +103,16 @@ def _origin(place: tuple[str, ...], layers: Sequence[Layer]) -> str:
     if not any(reaches):
         return ".".join(written)
     deepest = max(range(len(layers)), key=lambda index: (reaches[index], index))
+    if not isinstance(_value(written[: reaches[deepest]], layers[deepest][1]), Mapping | list):
+        written = written[: reaches[deepest]]  # what follows is one of the types that the value might have had
     return f"{layers[deepest][0]}: {'.'.join(written)}"
+
+
+def _value(place: tuple[str, ...], values: Any) -> Any:
+    """Return what stands at a place that is there."""
+    for part in place:
+        values = values[part]
+    return values
 
 
 def _reach(place: tuple[str, ...], values: Any) -> int:

@@ -1,12 +1,32 @@
 """Settings that say how the work is done and not what comes out of it: no run becomes stale by them."""
 
+import os
+import re
 from collections.abc import Iterator
-from typing import Literal
+from pathlib import Path
+from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field
 
 from lib.attention.parameters import Kernels
-from lib.core.sections import Folder, Section, check
+from lib.core.sections import FEW, Few, FewOrZero, Folder, PositiveFloat, PositiveInt, Section, check
+
+ROOT = Path(__file__).resolve().parents[2]
+OWN = {
+    ".ci",
+    ".git",
+    ".github",
+    ".snakemake",
+    ".venv",
+    "config",
+    "docs",
+    "lib",
+    "scripts",
+    "slurm",
+    "tests",
+    "workflow",
+}
+"""Folders of the project that hold no results."""
 
 
 class Training(Section):
@@ -35,7 +55,7 @@ class Training(Section):
         "kernels do not: their gradients differ in the last digits from run to run. The others take 1.5 times as long "
         "at 512 tokens, with padding 2.5 times, and far more at greater lengths (docs/gpu.md).",
     )
-    workers: NonNegativeInt = Field(0, description="Processes that prepare batches; 0 = the training process itself.")
+    workers: FewOrZero = Field(0, description="Processes that prepare batches; 0 = the training process itself.")
     checkpoint_minutes: PositiveFloat = Field(
         10.0, description="Minutes between working checkpoints, besides the one at each epoch's end."
     )
@@ -44,7 +64,7 @@ class Training(Section):
         description="Trackers in addition to the CSV, which is always written. Their files are in the run's working "
         "folder until it has finished, then beside its results.",
     )
-    run_name: str = Field(
+    run_name: Annotated[str, Field(max_length=FEW)] = Field(
         "{stage}/{model}/{dataset}/seed-{seed}",
         description="Name of a run in the trackers; `{stage}`, `{model}`, `{dataset}` and `{seed}` are replaced by "
         "those of the run.",
@@ -54,12 +74,11 @@ class Training(Section):
 
     @check
     def _run_name_has_known_places(self) -> Iterator[str]:
-        try:
-            self.run_name.format(stage="", model="", dataset="", seed=0)
-        except (IndexError, KeyError, ValueError) as error:
+        rest = re.sub(r"\{(stage|model|dataset|seed)\}", "", self.run_name)
+        if "{" in rest or "}" in rest:
             yield (
-                f"run_name: '{self.run_name}' cannot be filled in ({error!r}). Expected a text in which only "
-                "{stage}, {model}, {dataset} and {seed} stand in braces"
+                f"run_name: '{self.run_name}' cannot be filled in. Expected a text in which only {{stage}}, {{model}}, "
+                "{dataset} and {seed} stand in braces, and nothing with them"
             )
 
 
@@ -78,7 +97,7 @@ class Job(Section):
         description="Image in which programs run if Snakemake gets `--sdm apptainer`: a `.sif` file, or an address "
         "such as `docker://...`.",
     )
-    cpus_per_task: PositiveInt = Field(4, description="CPU cores, also the threads of a local job.")
+    cpus_per_task: Few = Field(4, description="CPU cores, also the threads of a local job.")
     mem_mb: PositiveInt = Field(32_000, description="Memory in MB.")
     runtime_scale: PositiveFloat = Field(1.0, description="Factor on the estimated minutes; raise it for slower GPUs.")
 
@@ -94,7 +113,7 @@ class Execution(Section):
         "code, which `scripts/tools/import_runs.py` wrote to the folder of results. `archived`: likewise, from what "
         "`make archive` kept of a study; no raw text has to be there.",
     )
-    gpus_per_run: PositiveInt = Field(
+    gpus_per_run: Few = Field(
         1,
         description="GPUs that share one training: each has its own process, which takes a part of every batch. The "
         "recipe's `batch_size` counts the documents of all processes. Without GPUs, this many processes share the "
@@ -102,3 +121,21 @@ class Execution(Section):
     )
     training: Training = Field(default_factory=Training, description="How one training is executed.")
     job: Job = Field(default_factory=Job, description="Resources of one training job.")
+
+    @check
+    def _folders_hold_nothing_else(self) -> Iterator[str]:
+        results, resources = (Path(os.path.realpath(folder)) for folder in (self.results, self.resources))
+        if results.is_relative_to(resources) or resources.is_relative_to(results):
+            yield (
+                f"results: '{self.results}' and resources = '{self.resources}' are one folder, or one is in the other. "
+                "Name two folders beside each other"
+            )
+        for name, folder in (("results", results), ("resources", resources)):
+            own = folder.relative_to(ROOT).parts[:1] if folder.is_relative_to(ROOT) else ()
+            if ROOT.is_relative_to(folder) or Path.cwd().is_relative_to(folder) or OWN.intersection(own):
+                yield (
+                    f"{name}: '{getattr(self, name)}' holds the project or a part of it. Name a folder of its own, "
+                    f"such as {name}/mine"
+                )
+            elif any(os.path.lexists(each) and not each.is_dir() for each in (folder, *folder.parents)):
+                yield f"{name}: '{getattr(self, name)}' is a file, or below one. Name a folder"

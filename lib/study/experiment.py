@@ -1,13 +1,14 @@
 """What is compared: models, data and stages by name."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from pydantic import Field
 
 from lib.attention.parameters import AnyMechanism
 from lib.backbones.parameters import AnyBackbone, Precision
-from lib.core.sections import Name, Section, Seeds, without_null
+from lib.core.files import MOST_RUNS, check_expansion
+from lib.core.sections import Name, Section, Seeds, check, without_null
 from lib.core.weights import ForeignStart
 from lib.data.sections.corpus import Corpus
 from lib.data.sections.dataset import Dataset
@@ -44,6 +45,17 @@ class Experiment(Section):
     datasets: dict[Name, Dataset] = Field(default_factory=dict, description="Labelled datasets by name.")
     stages: dict[Name, Stage] = Field(min_length=1, description="Steps in a model's life, by name.")
     models: dict[Name, Model] = Field(min_length=1, description="Rows of the tables, in order, by name.")
+
+    @check
+    def _runs_can_be_written_out(self) -> Iterator[str]:
+        number = sum(
+            len(stage.models or self.models) * variants * len(work.seeds or stage.seeds or self.seeds)
+            for stage in self.stages.values()
+            for variants in [len(stage.combinations())]
+            for work in stage.data.values()
+        )
+        check_expansion("stages", number, "runs", MOST_RUNS)
+        return iter(())
 
     @classmethod
     def prepared(cls, values: Any) -> Any:

@@ -1,8 +1,8 @@
 """What a stage measures of attention's geometry while it trains."""
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field
 
-from lib.core.sections import Section
+from lib.core.sections import NonNegativeInt, PositiveInt, Section, Size, WholeNumber
 
 
 class Geometry(Section):
@@ -11,7 +11,7 @@ class Geometry(Section):
     every: PositiveInt = Field(
         description="Optimiser steps between two measurements; first and last weights are measured, too."
     )
-    positions: list[int] = Field(
+    positions: list[WholeNumber] = Field(
         [0],
         min_length=1,
         description="Tokens from a query to its key (negative = the key stands before it), for rotary positions; 0 "
@@ -20,7 +20,7 @@ class Geometry(Section):
     documents: NonNegativeInt = Field(
         8, description="Documents of validation, the first ones, on which attention maps are measured; 0 = none."
     )
-    length: int = Field(
+    length: Size = Field(
         128,
         ge=2,
         description="Length in tokens to which documents are cut for the maps; the cost of maps is quadratic in it.",

@@ -187,6 +187,8 @@ def _of_report(experiment: Experiment, report: Report) -> Iterator[str]:
             yield f"report.opens_with: there is no table or figure '{name}'. {there}"
         if any(result.divided != "never" for result in found):
             yield f"report.opens_with: '{name}' may be one for each dataset. Name others"
+    yield from _shared_rules(tables=report.tables)
+    yield from _shared_rules(figures=report.figures, analyses=report.analyses)
     stages, models = experiment.stages, experiment.models
     uses: list[tuple[str, str | None, Iterable[str]]] = [
         ("report.reference", report.reference, models),
@@ -226,6 +228,21 @@ def _of_report(experiment: Experiment, report: Report) -> Iterator[str]:
     for place, value, there_are in uses:
         if value is not None and value not in there_are:
             yield f"{place}: there is no '{value}'. {known(there_are)}"
+
+
+def rule_name(noun: str, name: str) -> str:
+    """Return what the rule of a table, figure or analysis is called; Snakemake takes no other signs."""
+    return f"{noun}_{name}".replace("-", "_").replace(".", "_")
+
+
+def _shared_rules(**sections: Iterable[str]) -> Iterator[str]:
+    """Yield the results whose rules would have one name; those of one name are told elsewhere."""
+    first: dict[str, str] = {}
+    for section, names in sections.items():
+        for name in names:
+            other = first.setdefault(rule_name("figure", name), name)
+            if name != other:
+                yield f"report.{section}.{name}: differs from '{other}' in '.', '-' and '_' alone. Rename one of them"
 
 
 def _shown_by(experiment: Experiment, settings: Any) -> list[str]:

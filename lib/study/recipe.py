@@ -3,24 +3,33 @@
 from collections.abc import Iterator
 from typing import Literal
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field
 
 from lib.backbones.parameters import Lora
-from lib.core.sections import Count, Fraction, Section, check
+from lib.core.sections import (
+    FewOrZero,
+    Fraction,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+    Section,
+    check,
+)
 
 
 class Recipe(Section):
     """AdamW, and a learning rate that rises to its peak and falls to a minimum."""
 
-    epochs: Count = Field(description="Passes over the training documents.")
-    steps: Count | None = Field(
+    epochs: PositiveInt = Field(description="Passes over the training documents.")
+    steps: PositiveInt | None = Field(
         None,
         description="Optimiser steps after which training and schedule end, even within an epoch; null = the steps "
         "of all epochs, which also are the maximum.",
     )
     learning_rate: PositiveFloat = Field(description="Peak learning rate.")
     min_lr_ratio: Fraction = Field(description="Final learning rate as a share of the peak.")
-    batch_size: Count = Field(description="Documents per optimiser step.")
+    batch_size: PositiveInt = Field(description="Documents per optimiser step.")
     schedule: Literal["cosine", "one_cycle"] = Field(
         "cosine",
         description="`cosine`: the rate rises linearly from 0 and falls with a cosine; `one_cycle`: it does both with "
@@ -34,7 +43,7 @@ class Recipe(Section):
     max_grad_norm: NonNegativeFloat = Field(
         1.0, description="Gradient norm above which gradients are clipped; 0 = off."
     )
-    freeze_layers: NonNegativeInt = Field(0, description="Lowest blocks of the backbone that are frozen at first.")
+    freeze_layers: FewOrZero = Field(0, description="Lowest blocks of the backbone that are frozen at first.")
     freeze_embeddings: bool | None = Field(
         None, description="Freeze the embeddings at first; null = if any block is frozen."
     )

@@ -7,7 +7,7 @@ from pydantic import Field
 
 from lib.backbones.parameters import AnyBackbone, Precision
 from lib.core.search_space import Setting
-from lib.core.sections import Section, Seed, check
+from lib.core.sections import PositiveInt, Section, Seed, check
 from lib.study.execution import Training
 from lib.study.geometry import Geometry
 from lib.study.recipe import Recipe, obstacle_of_quantized
@@ -46,7 +46,7 @@ class RunSettings(Section):
     labels: list[str] | None = Field(None, description="Names of the classes, in the order of their numbers.")
     backbone: AnyBackbone = Field(description="The model that maps tokens to states, its attention mechanism included.")
     tokenizer: str | None = Field(None, description="Folder of the tokeniser; null = the backbone reads texts.")
-    max_tokens: int | None = Field(None, description="Tokens that the documents were cut to; null = not cut.")
+    max_tokens: PositiveInt | None = Field(None, description="Tokens that the documents were cut to; null = not cut.")
     data: dict[Literal["train", "validation", "test"], str] = Field(
         description="Tokenised splits (folders), or prepared ones (Parquet files) for a backbone that reads texts."
     )

@@ -1,12 +1,14 @@
 """Sections of stages and models: what a step in a model's life does, and what a model does otherwise."""
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 
+from lib.core.files import MOST_RUNS, check_expansion
 from lib.core.search_space import Setting, VariedSetting, laid_over, short_name, spelled, variant_name
 from lib.core.sections import Name, Section, Seeds, check, sentences
 from lib.core.weights import ForeignStart, WordVectorsStart
@@ -208,7 +210,12 @@ class Stage(Section):
         return values | {"data": entries}
 
     def combinations(self) -> list[dict[str, Setting]]:
-        """Return the settings of every variant, in order: the last setting runs fastest; without variants {} alone."""
+        """Return the settings of every variant, in order: the last setting runs fastest; without variants {} alone.
+
+        Raises:
+            ConfigError: there are too many.
+        """
+        check_expansion("variants", math.prod(map(len, self.variants.values())), "runs", MOST_RUNS)
         return [dict(zip(self.variants, values, strict=True)) for values in itertools.product(*self.variants.values())]
 
     @property

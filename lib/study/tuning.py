@@ -4,17 +4,18 @@ import itertools
 from collections.abc import Iterator
 from typing import Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field
 
+from lib.core.files import MOST_VALUES, check_expansion
 from lib.core.search_space import Dimension, Setting, VariedSetting
-from lib.core.sections import Section, check
+from lib.core.sections import PositiveFloat, PositiveInt, Section, Size, check
 from lib.study.run import RunSettings
 
 
 class Tuning(Section):
     """A search by optuna: trainings one after the other, with settings that follow from the scores of those before."""
 
-    trials: PositiveInt = Field(description="Trainings.")
+    trials: Size = Field(description="Trainings.")
     space: dict[VariedSetting, Dimension] = Field(
         min_length=1,
         description="Searched settings of task and recipe by dotted name (`recipe.learning_rate`).",
@@ -44,8 +45,14 @@ class Tuning(Section):
         return self.startup or min(max(self.trials // 4, 2), 10)
 
     def examples(self) -> list[dict[str, Setting]]:
-        """Return settings that stand for all trials: every two settings in all pairs of their examples."""
+        """Return settings that stand for all trials: every two settings in all pairs of their examples.
+
+        Raises:
+            ConfigError: there are too many.
+        """
         examples = {place: dimension.examples() for place, dimension in self.space.items()}
+        counts = [len(values) for values in examples.values()]
+        check_expansion("tuning.space", sum(counts) ** 2, "pairs of values", MOST_VALUES)
         first = {place: values[0] for place, values in examples.items() if values}
         alone = [first | {place: value} for place, values in examples.items() for value in values]
         pairs = [

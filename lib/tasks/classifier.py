@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
-from lib.core.sections import Probability, check
+from lib.core.sections import PositiveInt, Probability, check
 from lib.tasks.parameters import TaskParameters
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeFloat, PositiveInt
+from pydantic import Field
 
-from lib.core.sections import Count, Section, check
+from lib.core.sections import Few, NonNegativeFloat, PositiveInt, Section, check
 
 Width = Annotated[int, Field(gt=0, le=10_000)]
 """Numbers of a vector. The bound is far above any use."""
@@ -53,14 +53,14 @@ class WordVectors(Section):
         description="`trained`: how many words a neighbour is away at most, drawn anew for each word from 1 up to it.",
     )
     min_count: PositiveInt = Field(5, description="`trained`: minimum number of occurrences of a word.")
-    epochs: Count = Field(5, description="`trained`: passes over the texts.")
+    epochs: PositiveInt = Field(5, description="`trained`: passes over the texts.")
     negative: Annotated[int, Field(gt=0, le=1_000)] = Field(
         5, description="`trained`: words drawn at random that each neighbour is told apart from."
     )
     subsample: NonNegativeFloat = Field(
         1e-3, description="`trained`: share of all words above which occurrences of a word are left out; 0 = never."
     )
-    min_n: PositiveInt = Field(3, description="`fasttext`: shortest n-gram, in characters.")
+    min_n: Few = Field(3, description="`fasttext`: shortest n-gram, in characters.")
     max_n: Annotated[int, Field(gt=0, le=100)] = Field(6, description="`fasttext`: longest n-gram, in characters.")
     buckets: Annotated[int, Field(gt=0, le=10**8)] = Field(
         100_000, description="`fasttext`: vectors of n-grams; n-grams of the same hash share one."

@@ -51,7 +51,12 @@ class Corpora:
             return {part: [f"{folder}/{name}" for name in names] for part, names in made.items()}
         entries: dict[str, Any] = getattr(settings.chosen, kind, {})
         if settings.source == "local":
-            return {part: [str(path) for path in resolve_paths(patterns)] for part, patterns in entries.items()}
+            section = "corpora" if corpus in self.experiment.corpora else "datasets"
+            place = f"experiment.{section}.{corpus}.local.{kind}"
+            return {
+                part: [str(path) for path in resolve_paths(patterns, f"{place}.{part}")]
+                for part, patterns in entries.items()
+            }
         if settings.source == "hub":
             return {part: [f"{folder}/{path}" for path in paths] for part, paths in entries.items()}
         return {part: [f"{folder}/{_file_name(file)}" for file in files] for part, files in entries.items()}
@@ -63,7 +68,9 @@ class Corpora:
             DataError: it is missing.
         """
         folds = self.experiment.datasets[dataset].split.folds
-        return [str(path) for path in resolve_paths([folds.file])] if folds and folds.file else []
+        if not folds or not folds.file:
+            return []
+        return [str(path) for path in resolve_paths([folds.file], f"experiment.datasets.{dataset}.split.folds.file")]
 
     def generator(self, corpus: str) -> str:
         """Return the name of the generator of a generated corpus."""

@@ -2,6 +2,7 @@
 
 import functools
 import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -98,6 +99,12 @@ class Plan:
             self.corpora.fold_file(name)
         for name in self.corpora.augmentations:
             self.corpora.augmentation_sources(name)
+        for section in ("tokenizers", "word_vectors"):
+            for name, each in getattr(self.experiment, section).items():
+                if each.source == "local" and not os.path.exists(each.path):
+                    raise DataError(
+                        f"experiment.{section}.{name}.path: {each.path}: no such file or folder. Check the path."
+                    )
 
     def _check_kept(self) -> None:
         """Check the imported or archived records that tables and figures read."""

@@ -52,7 +52,10 @@ scalars = st.one_of(
     st.floats(),
     st.text(max_size=8),
     st.sampled_from(
-        ["", "null", "scratch", "sdpa", "imdb", "finetune", "{a}", "../x", "a\nb", "$(id)", "[", "\udc80", "\0"]
+        ["", "null", "scratch", "sdpa", "imdb", "finetune", "{a}", "../x", "a\nb", "$(id)", "[", "\udc80", "\0", "yes"]
+    ),
+    st.sampled_from(
+        ["1_0", "0o17", "12:30:45", "1e3", "n" * 300, "n" * 5000, "/dev/zero", "{0..99999999}", 2**63, 10**400, 1e300]
     ),
 )
 values = st.recursive(

@@ -6,7 +6,7 @@ for name, analysis in plan.study.report.analyses.items():
 
     rule:
         name:
-            f"analysis_{name}".replace("-", "_").replace(".", "_")
+            rule_name("analysis", name)
         input:
             **plan.report.analysis_inputs(name),
         output:
@@ -32,7 +32,7 @@ for name, analysis in plan.study.report.analyses.items():
 
     rule:
         name:
-            f"figure_{name}".replace("-", "_").replace(".", "_")
+            rule_name("figure", name)
         input:
             plan.paths.table(name),
         output:

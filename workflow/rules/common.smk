@@ -39,7 +39,7 @@ ROOT = str(root(workflow.current_basedir))
 sys.path.insert(0, ROOT)
 
 from lib.core.attempts import sweep
-from lib.study.configuration import extended, load_study, merged, read_layers
+from lib.study.configuration import extended, load_study, merged, read_arguments, read_layers
 from lib.core.errors import ConfigError, ProjectError
 from lib.core.files import mapping_text
 from lib.core.identity import RunId
@@ -51,6 +51,7 @@ from lib.workflow.failures import explain_failures
 from lib.workflow.kept_code import keep_code
 from lib.workflow.known_states import recognise_states
 from lib.study.graph import LENGTH
+from lib.study.names import rule_name
 from lib.study.runs import as_json
 from lib.workflow.plan import SPLITS, Plan
 from lib.workflow.planned import Planned, Program, planned_code, write_planned
@@ -78,8 +79,8 @@ try:
         # Not Snakemake's own merge of the files, which knows no `extends` and does not say which file a key stands in.
         own = Path("config/config.yaml")
         layers = read_layers(workflow.config_settings.configfiles or [own if own.exists() else ROOT / own])
-        if workflow.config_settings.config:
-            layers.append(("--config", dict(workflow.config_settings.config)))
+        # Nor its own reading of --config, which takes every number in braces for a text.
+        layers += read_arguments(workflow.config_settings.config_args)
     plan = Plan(load_study(layers))
     plan.check()
 except ProjectError as error:

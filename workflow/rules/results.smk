@@ -30,7 +30,7 @@ for noun, axis, results, place, (reported, *others) in RESULTS:
 
         rule:
             name:
-                f"{noun}_{name}".replace("-", "_").replace(".", "_")
+                rule_name(noun, name)
             input:
                 plan.report.inputs(shown["scope"]),
             output:

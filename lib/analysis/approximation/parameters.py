@@ -2,10 +2,11 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
 from lib.analysis.parameters import AnalysisParameters
 from lib.backbones.parameters import Ability
+from lib.core.sections import Few, PositiveInt, Size
 
 
 class Parameters(AnalysisParameters):
@@ -16,14 +17,14 @@ class Parameters(AnalysisParameters):
 
     kind: Literal["approximation"]
     documents: PositiveInt = Field(200, description="How many documents of test are read, at most.")
-    length: int = Field(
+    length: Size = Field(
         256, ge=3, description="Tokens that longer documents are cut to, since exact attention forms all pairs of them."
     )
-    features: list[Annotated[int, Field(ge=2, multiple_of=2)]] = Field(
+    features: list[Annotated[Size, Field(ge=2, multiple_of=2)]] = Field(
         [64, 128, 256, 512], min_length=1, description="Numbers of features of FAVOR+; even."
     )
-    hashes: list[PositiveInt] = Field([2, 4], min_length=1, description="Hash rounds of LSH.")
-    chunk_sizes: list[PositiveInt] = Field(
+    hashes: list[Few] = Field([2, 4], min_length=1, description="Hash rounds of LSH.")
+    chunk_sizes: list[Size] = Field(
         [64, 128],
         min_length=1,
         description="Tokens in a chunk of LSH; a window holds three, so `length` should be far above.",

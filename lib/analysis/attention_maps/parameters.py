@@ -2,10 +2,11 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field, NonNegativeInt
+from pydantic import Field
 
 from lib.analysis.parameters import AnalysisParameters
 from lib.backbones.parameters import Ability
+from lib.core.sections import NonNegativeInt
 
 
 class Parameters(AnalysisParameters):

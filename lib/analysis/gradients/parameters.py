@@ -2,9 +2,10 @@
 
 from typing import Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
 from lib.analysis.parameters import AnalysisParameters
+from lib.core.sections import PositiveInt, Size
 
 
 class Parameters(AnalysisParameters):
@@ -17,7 +18,7 @@ class Parameters(AnalysisParameters):
         description="Sequences of tokens drawn from the vocabulary, or the last tokens of those documents of test that "
         "have `length`.",
     )
-    length: int = Field(256, ge=3, description="Tokens of a sequence.")
+    length: Size = Field(256, ge=3, description="Tokens of a sequence.")
 
     @property
     def tokens_needed(self) -> int:

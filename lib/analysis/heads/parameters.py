@@ -2,10 +2,11 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
 from lib.analysis.parameters import AnalysisParameters
 from lib.backbones.parameters import Ability
+from lib.core.sections import PositiveInt, Size
 
 GLOBAL_ENTROPY = 0.9
 """Share of the greatest possible entropy above which a head is global."""
@@ -22,7 +23,7 @@ class Parameters(AnalysisParameters):
 
     kind: Literal["heads"]
     documents: PositiveInt = Field(200, description="How many documents of test are read, at most.")
-    length: int = Field(
+    length: Size = Field(
         256, ge=3, description="Tokens that longer documents are cut to, since maps hold all pairs of them."
     )
-    window: PositiveInt = Field(8, description="Tokens to either side that count as near.")
+    window: Size = Field(8, description="Tokens to either side that count as near.")

@@ -6,6 +6,7 @@ from pydantic import Field
 
 from lib.analysis.parameters import AnalysisParameters
 from lib.backbones.parameters import Ability
+from lib.core.sections import Size
 
 LONGEST = 64
 """Tokens that a generated sentence has at most, by an ordinary vocabulary."""
@@ -25,7 +26,7 @@ class Parameters(AnalysisParameters):
     needs: ClassVar[Ability] = "attention_maps"
 
     kind: Literal["relations"]
-    sentences: int = Field(
+    sentences: Size = Field(
         600, ge=30, description="Generated sentences. Half of them choose heads and offsets, the others score them."
     )
 

@@ -2,9 +2,10 @@
 
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field
 
 from lib.analysis.parameters import AnalysisParameters
+from lib.core.sections import Few, FewOrZero, PositiveInt, Size
 
 Measure = Literal["gradient", "words", "sentences"]
 Share = Annotated[float, Field(gt=0, lt=1)]
@@ -19,8 +20,10 @@ class Parameters(AnalysisParameters):
     beside: ClassVar[str | None] = "tfidf"
 
     kind: Literal["reliance"]
-    documents: int = Field(100, ge=2, description="How many documents of test are read, at most: a draw by the seed.")
-    length: int = Field(
+    documents: PositiveInt = Field(
+        100, ge=2, description="How many documents of test are read, at most: a draw by the seed."
+    )
+    length: Size = Field(
         256,
         ge=3,
         description="Tokens that longer documents are cut to. With `words` among the measures, the time grows with its "
@@ -35,11 +38,11 @@ class Parameters(AnalysisParameters):
     occlude: Literal["mask", "remove"] = Field(
         "mask", description="Tokens of a word that is taken away become the mask token, or leave the document."
     )
-    amounts: list[PositiveInt | Share] = Field(
+    amounts: list[Size | Share] = Field(
         [0.01, 0.05, 0.1, 0.2, 0.5],
         min_length=1,
         description="How many of a document's strongest words are taken away, or kept alone: a number of words, or a "
         "share of them, below 1 (at least one word).",
     )
-    draws: PositiveInt = Field(3, description="Random orders of a document's words; their results are averaged.")
-    examples: NonNegativeInt = Field(4, description="Documents that the report shows with their words shaded.")
+    draws: Few = Field(3, description="Random orders of a document's words; their results are averaged.")
+    examples: FewOrZero = Field(4, description="Documents that the report shows with their words shaded.")

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field
 
 from lib.attention.parameters import MechanismParameters
-from lib.core.sections import check
+from lib.core.sections import Size, SizeOrZero, check
 
 
 class Parameters(MechanismParameters):
@@ -16,17 +16,16 @@ class Parameters(MechanismParameters):
     depends_on_positions: ClassVar[bool] = True
 
     kind: Literal["bigbird"]
-    block_size: PositiveInt = Field(64, description="Real tokens of a block; the last one of a text may have fewer.")
-    window_blocks: PositiveInt = Field(
-        3, description="Blocks of the window, the token's own in its middle included; odd."
-    )
-    global_blocks: NonNegativeInt = Field(
+    block_size: Size = Field(64, description="Real tokens of a block; the last one of a text may have fewer.")
+    window_blocks: Size = Field(3, description="Blocks of the window, the token's own in its middle included; odd.")
+    global_blocks: SizeOrZero = Field(
         2,
         description="Blocks that see all blocks and are seen by all: half of them are the first of a text and half the "
         "last; of an odd number, one more is at the beginning.",
     )
-    random_blocks: NonNegativeInt = Field(
-        3, description="Blocks drawn for each block and head among those that are neither global nor in its window."
+    random_blocks: SizeOrZero = Field(
+        3,
+        description="Blocks drawn for each block and head among those that are neither global nor in its window.",
     )
 
     @check

@@ -2,9 +2,10 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field, PositiveFloat
+from pydantic import Field
 
 from lib.attention.parameters import MechanismParameters
+from lib.core.sections import PositiveFloat
 
 
 class Parameters(MechanismParameters):

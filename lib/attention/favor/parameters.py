@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field
 
 from lib.attention.parameters import MechanismParameters
-from lib.core.sections import check
+from lib.core.sections import PositiveFloat, Size, SizeOrZero, check
 
 
 def _usual(value: Any) -> bool:
@@ -20,7 +20,7 @@ class Parameters(MechanismParameters):
     takes_attention_dropout: ClassVar[bool] = False
 
     kind: Literal["favor"]
-    nb_features: PositiveInt | None = Field(
+    nb_features: Size | None = Field(
         None, description="Columns of the feature map; even for `exp`, whose draws come in +/- pairs; none for `elu`."
     )
     phi: Literal["exp", "relu", "elu"] = Field(
@@ -35,7 +35,7 @@ class Parameters(MechanismParameters):
         "for a smaller variance (FAVOR#).",
     )
     ortho_features: bool = Field(True, description="Draw orthogonal instead of independent Gaussian features.")
-    redraw_interval: NonNegativeInt = Field(0, description="Optimiser steps between two draws of features; 0 = never.")
+    redraw_interval: SizeOrZero = Field(0, description="Optimiser steps between two draws of features; 0 = never.")
     stabilize: bool = Field(True, description="Scale `exp` features so that large norms do not overflow.")
     eps: PositiveFloat = Field(
         1e-6,

@@ -2,9 +2,10 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
 from lib.attention.parameters import MechanismParameters
+from lib.core.sections import Size
 
 
 class Parameters(MechanismParameters):
@@ -15,8 +16,8 @@ class Parameters(MechanismParameters):
     is_learned: ClassVar[bool] = True
 
     kind: Literal["linformer"]
-    rank: PositiveInt = Field(description="Mixtures of keys and of values; every query attends to all.")
-    length: PositiveInt = Field(description="Most tokens that a text may have: each has its own shares.")
+    rank: Size = Field(description="Mixtures of keys and of values; every query attends to all.")
+    length: Size = Field(description="Most tokens that a text may have: each has its own shares.")
 
     def longest(self) -> int | None:
         """There are shares for so many tokens."""

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
 from lib.attention.parameters import MechanismParameters
-from lib.core.sections import check
+from lib.core.sections import Few, Size, check
 
 
 def _usual(value: Any) -> bool:
@@ -22,8 +22,8 @@ class Parameters(MechanismParameters):
     depends_on_positions: ClassVar[bool] = True  # they order the tokens of a bucket, and so decide who shares a chunk
 
     kind: Literal["lsh"]
-    num_hashes: PositiveInt = Field(description="Hash rounds.")
-    chunk_size: PositiveInt = Field(description="Tokens in a chunk; each sees its own and both neighbouring chunks.")
+    num_hashes: Few = Field(description="Hash rounds.")
+    chunk_size: Size = Field(description="Tokens in a chunk; each sees its own and both neighbouring chunks.")
     mask_within_chunks: bool = Field(False, description="Let a token see only tokens of its own bucket in the window.")
     join: Literal["mean", "union"] = Field(
         "mean",

@@ -2,9 +2,10 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
 from lib.attention.parameters import MechanismParameters
+from lib.core.sections import Few, Size
 
 
 class Parameters(MechanismParameters):
@@ -15,8 +16,8 @@ class Parameters(MechanismParameters):
     depends_on_positions: ClassVar[bool] = True  # they decide whose mean a landmark is
 
     kind: Literal["nystrom"]
-    landmarks: PositiveInt = Field(description="Segments of a text, the mean of each being a landmark.")
-    iterations: PositiveInt = Field(6, description="Iterations by which the matrix of the landmarks is inverted.")
+    landmarks: Size = Field(description="Segments of a text, the mean of each being a landmark.")
+    iterations: Few = Field(6, description="Iterations by which the matrix of the landmarks is inverted.")
 
     def name(self) -> str:
         """Return the canonical name."""

@@ -2,9 +2,10 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
 from lib.attention.parameters import MechanismParameters
+from lib.core.sections import Size
 
 
 class Parameters(MechanismParameters):
@@ -14,7 +15,7 @@ class Parameters(MechanismParameters):
     depends_on_positions: ClassVar[bool] = True
 
     kind: Literal["strided"]
-    stride: PositiveInt = Field(
+    stride: Size = Field(
         description="A token sees all tokens that are nearer than this, and of the others those at multiples of it. "
         "The square root of the length costs least; 1 = exact attention."
     )

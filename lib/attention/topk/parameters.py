@@ -2,9 +2,10 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
 from lib.attention.parameters import MechanismParameters
+from lib.core.sections import Size
 
 
 class Parameters(MechanismParameters):
@@ -13,7 +14,7 @@ class Parameters(MechanismParameters):
     takes_bias: ClassVar[bool] = True
 
     kind: Literal["topk"]
-    keys: PositiveInt = Field(description="Keys that a query attends to; all, if a text has no more.")
+    keys: Size = Field(description="Keys that a query attends to; all, if a text has no more.")
 
     def exact_up_to(self) -> int:
         """See `MechanismParameters.exact_up_to`: all keys are chosen."""

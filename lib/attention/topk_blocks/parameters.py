@@ -2,9 +2,10 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field
 
 from lib.attention.parameters import MechanismParameters
+from lib.core.sections import Size, SizeOrZero
 
 
 class Parameters(MechanismParameters):
@@ -14,9 +15,9 @@ class Parameters(MechanismParameters):
     depends_on_positions: ClassVar[bool] = True
 
     kind: Literal["topk_blocks"]
-    block_size: PositiveInt = Field(description="Real tokens in a block.")
-    blocks: PositiveInt = Field(description="Blocks that are chosen for a block of queries, beside its window.")
-    window: NonNegativeInt = Field(1, description="Blocks to either side of its own that a block always attends to.")
+    block_size: Size = Field(description="Real tokens in a block.")
+    blocks: Size = Field(description="Blocks that are chosen for a block of queries, beside its window.")
+    window: SizeOrZero = Field(1, description="Blocks to either side of its own that a block always attends to.")
 
     def exact_up_to(self) -> int:
         """See `MechanismParameters.exact_up_to`: the first block, its window on one side and the chosen blocks."""

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field
 
 from lib.attention.parameters import MechanismParameters
-from lib.core.sections import check
+from lib.core.sections import Size, SizeOrZero, check
 
 
 class Parameters(MechanismParameters):
@@ -16,14 +16,14 @@ class Parameters(MechanismParameters):
     depends_on_positions: ClassVar[bool] = True
 
     kind: Literal["window"]
-    width: PositiveInt = Field(
+    width: Size = Field(
         description="Tokens of the window beside the one in its middle, half of them on each side, as Longformer's "
         "`attention_window` and ModernBERT's `local_attention` count them; even."
     )
-    global_tokens: NonNegativeInt = Field(
+    global_tokens: SizeOrZero = Field(
         0, description="First real tokens of a text that see all tokens, and are seen by all; 0 = none."
     )
-    dilation: PositiveInt = Field(
+    dilation: Size = Field(
         1,
         description="Distance between two neighbouring tokens of a window; 1 = no gaps. Half the width is seen on each "
         "side, whatever the distance.",

@@ -1,13 +1,13 @@
 """Parameters of the encoder that all mechanisms share. Names are those of transformers where it has one."""
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field
 
 from lib.attention.parameters import AnyMechanism
 from lib.backbones.parameters import VOCABULARY, Ability, BackboneParameters
-from lib.core.sections import Probability, check, unset
+from lib.core.sections import LARGE, Few, PositiveFloat, PositiveInt, Probability, Size, SizeOrZero, check, unset
 
 
 class Parameters(BackboneParameters):
@@ -24,32 +24,34 @@ class Parameters(BackboneParameters):
     mechanism: AnyMechanism | None = Field(
         None, description="Parameters of the attention mechanism; each model names its own under `mechanism`."
     )
-    hidden_size: PositiveInt = Field(512, description="Width of embeddings and hidden states.")
-    num_hidden_layers: PositiveInt = Field(4, description="Encoder blocks.")
-    num_attention_heads: PositiveInt = Field(8, description="Attention heads; divides `attention_size`.")
-    num_key_value_heads: PositiveInt | None = Field(
+    hidden_size: Size = Field(512, description="Width of embeddings and hidden states.")
+    num_hidden_layers: Few = Field(4, description="Encoder blocks.")
+    num_attention_heads: Few = Field(8, description="Attention heads; divides `attention_size`.")
+    num_key_value_heads: Few | None = Field(
         None,
         exclude_if=unset,
         description="Heads of keys and values, each of which serves several heads of queries (grouped-query attention; "
         "with 1, multi-query attention); divides `num_attention_heads`; null = as many as heads of queries.",
     )
-    kv_rank: PositiveInt | None = Field(
+    kv_rank: Size | None = Field(
         None,
         exclude_if=unset,
         description="Width of one narrow projection of the states, from which keys and values are projected (latent "
         "attention); null = both are projected from the states themselves.",
     )
-    attention_size: PositiveInt | None = Field(
+    attention_size: Size | None = Field(
         None, description="Width of queries, keys and values over all heads; null = `hidden_size`."
     )
-    intermediate_size: PositiveInt = Field(2048, description="Width of the feed-forward layer (GELU).")
+    intermediate_size: Size = Field(2048, description="Width of the feed-forward layer (GELU).")
     position_embedding_type: Literal["learned", "sinusoidal", "rope", "alibi", "none"] = Field(
         "rope",
         description="Position encoding: `learned` and `sinusoidal` are added to embeddings, `rope` rotates queries "
         "and keys, `alibi` lowers scores by distance (only for mechanisms that form scores); with `none` the order of "
         "the tokens is lost.",
     )
-    max_position_embeddings: PositiveInt = Field(16_384, description="Positions that `learned` reaches, in tokens.")
+    max_position_embeddings: Annotated[int, Field(gt=0, le=10 * LARGE)] = Field(
+        16_384, description="Positions that `learned` reaches, in tokens."
+    )
     rope_theta: PositiveFloat = Field(10_000.0, description="Base of the rotary frequencies.")
     rope_scale: PositiveFloat = Field(1.0, description="Factor on the rotary phase.")
     rope_type: Literal["default", "linear", "yarn"] = Field(
@@ -58,11 +60,11 @@ class Parameters(BackboneParameters):
         "does not stretch them, `linear` slows down all rotations, `yarn` slows down only the slow ones and "
         "sharpens attention.",
     )
-    rope_factor: float = Field(1.0, ge=1, description="Factor by which `linear` and `yarn` stretch.")
+    rope_factor: PositiveFloat = Field(1.0, ge=1, description="Factor by which `linear` and `yarn` stretch.")
     rope_original_length: PositiveInt | None = Field(
         None, description="Length of the earlier training in tokens, by which `yarn` recognises slow rotations."
     )
-    type_vocab_size: int = Field(0, ge=0, description="Token types; 0 = no token-type embedding.")
+    type_vocab_size: SizeOrZero = Field(0, description="Token types; 0 = no token-type embedding.")
     attention_bias: bool = Field(True, description="Biases in the query, key, value and output projections.")
     embedding_dropout: Probability = Field(0.1, description="Dropout on the embeddings.")
     mlp_dropout: Probability = Field(0.1, description="Dropout on the feed-forward output.")

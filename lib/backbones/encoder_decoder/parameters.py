@@ -30,7 +30,7 @@ class Parameters(ArchitectureParameters):
 
     @check
     def _architecture_is_known(self) -> Iterator[str]:
-        if (kind := self.architecture.get("model_type")) not in ARCHITECTURES:
+        if (kind := self.architecture.get("model_type")) not in list(ARCHITECTURES):
             yield f"architecture.model_type: {kind!r} is no known encoder-decoder. Choose {' or '.join(ARCHITECTURES)}"
 
     @check

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt
+from pydantic import BeforeValidator, Field
 
 from lib.attention.parameters import MechanismParameters
 from lib.backbones.parameters import BACKBONES, BackboneParameters
-from lib.core.sections import Probability, check
+from lib.core.sections import Few, Probability, Size, SizeOrZero, check
 
 ENCLOSING = 2
 """Special tokens of a segment where its tokeniser is not known yet: [CLS] and [SEP]."""
@@ -26,23 +26,23 @@ class Parameters(BackboneParameters):
         description="Name of the backbone of the study that reads each segment. If it is a published model, models "
         "read by its tokeniser and start from its weights."
     )
-    segment: int = Field(
+    segment: Size = Field(
         512,
         ge=3,
         description="Tokens of a segment at most, its own [CLS] and [SEP] included. A longer document is cut into as "
         "few segments as hold it, all of the same length.",
     )
-    overlap: NonNegativeInt = Field(64, description="Tokens of a segment that the one before has as well.")
+    overlap: SizeOrZero = Field(64, description="Tokens of a segment that the one before has as well.")
     pooling: Literal["mean", "max", "transformer"] = Field(
         "mean",
         description="How the vectors of the segments, each pooled from its tokens by the task's `classifier_pooling`, "
         "become the vector of the document: `mean` or `max` of each dimension, or `transformer`, whose layers read "
         "the segments in their order before the mean is taken (ToBERT).",
     )
-    document_layers: PositiveInt = Field(2, description="`transformer`: its layers.")
-    document_heads: PositiveInt = Field(4, description="`transformer`: its attention heads.")
+    document_layers: Few = Field(2, description="`transformer`: its layers.")
+    document_heads: Few = Field(4, description="`transformer`: its attention heads.")
     document_dropout: Probability = Field(0.1, description="`transformer`: dropout in its layers.")
-    group: PositiveInt = Field(
+    group: Few = Field(
         8,
         description="Segments that are read at once, of all documents of a batch. Memory grows with it; a training "
         "reads a group again for its gradients, if there are several. It changes no result but by the draws of "

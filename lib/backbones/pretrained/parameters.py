@@ -3,19 +3,19 @@
 from collections.abc import Iterator
 from typing import Any, ClassVar, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
 from lib.attention.parameters import AnyMechanism
 from lib.backbones.parameters import VOCABULARY, Ability, ArchitectureParameters, BackboneParameters
 from lib.backbones.pretrained.families import FAMILIES, Direction
 from lib.backbones.pretrained.fields import in_shared_names
-from lib.core.sections import Probability, Section, check, unset
+from lib.core.sections import PositiveInt, Probability, Section, Size, check, unset
 
 
 class Positions(Section):
     """More positions than the published model was trained with."""
 
-    length: PositiveInt = Field(description="Tokens that a text may have then.")
+    length: Size = Field(description="Tokens that a text may have then.")
     fill: Literal["tiled", "linear", "yarn"] = Field(
         description="`tiled`: the table of positions is repeated behind its end, as Longformer began from RoBERTa; "
         "`linear` and `yarn` stretch rotary positions, as `rope_type` of the encoder does.",
@@ -68,6 +68,12 @@ class Parameters(ArchitectureParameters):
         "adapters train beside them (`recipe.lora`, with `merge: false`).",
     )
 
+    @property
+    def model_type(self) -> str:
+        """The family as `architecture` names it; empty if it is no text."""
+        kind = self.architecture.get("model_type")
+        return kind if isinstance(kind, str) else ""
+
     @classmethod
     def prepared(cls, values: Any) -> Any:
         """Return the values with an architecture by the names that families share; see `Section.prepared`."""
@@ -78,7 +84,7 @@ class Parameters(ArchitectureParameters):
     @check
     def _family_is_known(self) -> Iterator[str]:
         kind = self.architecture.get("model_type")
-        if not isinstance(kind, str) or kind not in FAMILIES:
+        if self.model_type not in FAMILIES:
             yield (
                 f"architecture.model_type: {kind!r} has no entry in lib/backbones/pretrained/families.py. Choose one "
                 f"of {', '.join(FAMILIES)}, or add one"
@@ -94,7 +100,7 @@ class Parameters(ArchitectureParameters):
 
     @check
     def _nothing_has_two_names(self) -> Iterator[str]:
-        family = FAMILIES.get(self.architecture.get("model_type", ""))
+        family = FAMILIES.get(self.model_type)
         for name, own in family.names.items() if family else ():
             if own in self.architecture:
                 yield (
@@ -121,7 +127,7 @@ class Parameters(ArchitectureParameters):
 
     @check
     def _family_attends_so(self) -> Iterator[str]:
-        kind = self.architecture.get("model_type")
+        kind = self.model_type
         asked = {"causal", "bidirectional"} if self.attention == "gradual" else {self.attention}
         if kind in FAMILIES and not asked <= FAMILIES[kind].switches.keys():
             yield (
@@ -131,7 +137,7 @@ class Parameters(ArchitectureParameters):
 
     @check
     def _mechanism_fits_in(self) -> Iterator[str]:
-        mechanism, kind = self.mechanism, self.architecture.get("model_type")
+        mechanism, kind = self.mechanism, self.model_type
         if mechanism is None or kind not in FAMILIES:
             return
         family, name = FAMILIES[kind], mechanism.name()
@@ -158,7 +164,7 @@ class Parameters(ArchitectureParameters):
 
     @check
     def _positions_can_be_filled(self) -> Iterator[str]:
-        family = FAMILIES.get(self.architecture.get("model_type", ""))
+        family = FAMILIES.get(self.model_type)
         if self.positions is None or family is None:
             return
         reach, learns = self.architecture.get("max_position_embeddings"), self._learns_positions()
@@ -184,7 +190,7 @@ class Parameters(ArchitectureParameters):
 
     def _learns_positions(self) -> bool:
         """Whether positions are looked up in a table, which ends."""
-        family = FAMILIES.get(self.architecture.get("model_type", ""))
+        family = FAMILIES.get(self.model_type)
         return bool(family and family.positions and self.architecture.get("position_biased_input", True))
 
     @check

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field
 
 from lib.backbones.parameters import VOCABULARY, BackboneParameters
-from lib.core.sections import Probability, check
+from lib.core.sections import Few, PositiveFloat, Probability, Size, check
 
 
 class Parameters(BackboneParameters):
@@ -19,10 +19,8 @@ class Parameters(BackboneParameters):
     cell: Literal["rnn", "lstm", "gru"] = Field(
         "lstm", description="Recurrent cell: `rnn` (tanh), `lstm` or `gru`, as in torch."
     )
-    hidden_size: PositiveInt = Field(
-        512, description="Width of embeddings and states; even if each direction has half of it."
-    )
-    num_hidden_layers: PositiveInt = Field(2, description="Layers.")
+    hidden_size: Size = Field(512, description="Width of embeddings and states; even if each direction has half of it.")
+    num_hidden_layers: Few = Field(2, description="Layers.")
     bidirectional: bool = Field(
         True,
         exclude_if=lambda value: value,  # so that the settings of earlier runs stay as they were

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field
 
 from lib.backbones.parameters import VOCABULARY, BackboneParameters
-from lib.core.sections import Probability, check
+from lib.core.sections import Few, PositiveFloat, Probability, Size, check
 
 
 class Parameters(BackboneParameters):
@@ -22,18 +22,16 @@ class Parameters(BackboneParameters):
     )
 
     kind: Literal["ssm"] = "ssm"
-    hidden_size: PositiveInt = Field(512, description="Width of embeddings and states.")
-    num_hidden_layers: PositiveInt = Field(
+    hidden_size: Size = Field(512, description="Width of embeddings and states.")
+    num_hidden_layers: Few = Field(
         7,
         description="Layers; 7 have 4 % fewer weights than the 4 of the attention encoder with its feed-forward parts.",
     )
-    expansion: PositiveInt = Field(2, description="A layer mixes tokens at `expansion` times the hidden size.")
-    head_size: PositiveInt = Field(64, description="Width of a head; each head forgets at its own rate.")
-    state_size: PositiveInt = Field(64, description="Numbers that a head carries for each of its channels.")
-    convolution: PositiveInt = Field(
-        7, description="Tokens under the convolution before the state, the middle one included."
-    )
-    chunk_size: PositiveInt = Field(
+    expansion: Few = Field(2, description="A layer mixes tokens at `expansion` times the hidden size.")
+    head_size: Size = Field(64, description="Width of a head; each head forgets at its own rate.")
+    state_size: Size = Field(64, description="Numbers that a head carries for each of its channels.")
+    convolution: Size = Field(7, description="Tokens under the convolution before the state, the middle one included.")
+    chunk_size: Size = Field(
         64, description="Tokens that are computed at once; changes time and memory, not the result."
     )
     embedding_dropout: Probability = Field(0.1, description="Dropout on the embeddings.")

@@ -2,9 +2,10 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
 from lib.backbones.parameters import Ability, BackboneParameters
+from lib.core.sections import Few, PositiveInt
 
 
 class Parameters(BackboneParameters):
@@ -12,7 +13,7 @@ class Parameters(BackboneParameters):
 
     kind: Literal["tfidf"]
     max_features: PositiveInt = Field(20_000, description="Number of most frequent n-grams that are kept.")
-    ngram_max: PositiveInt = Field(2, description="Longest n-gram, in words; all shorter ones are counted too.")
+    ngram_max: Few = Field(2, description="Longest n-gram, in words; all shorter ones are counted too.")
     min_df: PositiveInt = Field(2, description="Documents that an n-gram must occur in.")
     max_df: Annotated[float, Field(gt=0, le=1)] = Field(
         0.9, description="Share of the documents above which an n-gram is dropped."

@@ -3,19 +3,19 @@
 from collections.abc import Iterator
 from typing import Literal
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field
 
 from lib.backbones.parameters import Ability, BackboneParameters
-from lib.core.sections import check
+from lib.core.sections import Few, PositiveFloat, PositiveInt, SizeOrZero, check
 
 
 class Parameters(BackboneParameters):
     """TF-IDF of the characters around each word, and logistic regression: fitted in one go, without a training loop."""
 
     kind: Literal["tfidf_spans"]
-    window: NonNegativeInt = Field(20, description="Characters before and after a word that serve as its features.")
-    ngram_min: PositiveInt = Field(2, description="Shortest n-gram, in characters.")
-    ngram_max: PositiveInt = Field(4, description="Longest n-gram, in characters.")
+    window: SizeOrZero = Field(20, description="Characters before and after a word that serve as its features.")
+    ngram_min: Few = Field(2, description="Shortest n-gram, in characters.")
+    ngram_max: Few = Field(4, description="Longest n-gram, in characters.")
     max_features: PositiveInt = Field(20_000, description="Number of most frequent n-grams that are kept.")
     min_df: PositiveInt = Field(5, description="Words around which an n-gram must occur.")
     regularization: PositiveFloat = Field(1.0, description="Inverse strength of the penalty on weights.")

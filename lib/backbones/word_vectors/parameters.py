@@ -2,9 +2,10 @@
 
 from typing import ClassVar, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
 from lib.backbones.parameters import Ability, BackboneParameters
+from lib.core.sections import PositiveInt
 
 
 class Parameters(BackboneParameters):

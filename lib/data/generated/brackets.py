@@ -14,9 +14,9 @@ import random
 from collections.abc import Iterator
 from math import comb
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
-from lib.core.sections import check
+from lib.core.sections import Few, Size, check
 from lib.data import toys
 
 FILES = toys.FILES
@@ -28,13 +28,13 @@ _BRACKETS = str.maketrans("01", "()")
 class Options(toys.ToyOptions):
     """Balanced and random sequences of brackets."""
 
-    pairs: PositiveInt = Field(10, description="Number of pairs of brackets in a sequence.")
+    pairs: Size = Field(10, description="Number of pairs of brackets in a sequence.")
     as_published: bool = Field(
         False,
         description="Draw random sequences with replacement and label each as unbalanced, even balanced ones; false "
         "= no sequence occurs twice, and every label is true.",
     )
-    passes: PositiveInt = Field(
+    passes: Few = Field(
         1,
         description="`as_published`: copies of each training document; random ones are drawn anew for each copy. "
         "One epoch then equals this many epochs of the notebook, which draws whenever it reads.",

@@ -9,9 +9,9 @@ symbol, and its gradient; attention takes one step whatever the distance.
 import random
 from collections.abc import Iterator
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
-from lib.core.sections import check
+from lib.core.sections import Size, check
 from lib.data import toys
 from lib.data.labels import IGNORED
 
@@ -24,8 +24,8 @@ QUERY = "?"
 class Options(toys.ToyOptions):
     """The first symbol, recalled at the end."""
 
-    symbols: int = Field(10, ge=2, description="Different symbols, which are the classes: the numbers from 0.")
-    distances: list[PositiveInt] = Field(
+    symbols: Size = Field(10, ge=2, description="Different symbols, which are the classes: the numbers from 0.")
+    distances: list[Size] = Field(
         [5, 10, 20, 50, 100, 200, 500],
         min_length=1,
         description="Words from the first symbol to the query, which are the groups; equally frequent in every split.",

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import Field
 
 from lib.core.errors import ConfigError
-from lib.core.sections import check
+from lib.core.sections import Few, Size, check
 from lib.data import toys
 
 FILES = toys.FILES
@@ -35,14 +35,14 @@ _PATIENCE = 1_000_000
 class Options(toys.ToyOptions):
     """Nested expressions of digits."""
 
-    min_length: int = Field(10, ge=4, description="Minimum number of words of a document, brackets included.")
-    max_length: int = Field(100, ge=4, description="Maximum number of words of a document, brackets included.")
-    max_depth: int = Field(
+    min_length: Size = Field(10, ge=4, description="Minimum number of words of a document, brackets included.")
+    max_length: Size = Field(100, ge=4, description="Maximum number of words of a document, brackets included.")
+    max_depth: Few = Field(
         10,
         ge=2,
         description="Maximum number of levels of a tree; the last one holds only digits.",
     )
-    max_args: int = Field(10, ge=2, description="Maximum number of arguments of an operator; the minimum is two.")
+    max_args: Size = Field(10, ge=2, description="Maximum number of arguments of an operator; the minimum is two.")
 
     @check
     def _lengths_can_be_reached(self) -> Iterator[str]:

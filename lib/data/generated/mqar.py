@@ -20,9 +20,9 @@ import random
 from collections.abc import Iterator
 from typing import Literal
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field
 
-from lib.core.sections import check
+from lib.core.sections import PositiveFloat, Size, check
 from lib.data import toys
 from lib.data.labels import IGNORED
 
@@ -35,14 +35,14 @@ BLANK = "b"
 class Options(toys.ToyOptions):
     """Pairs of key and value, and queries behind them."""
 
-    vocabulary: int = Field(
+    vocabulary: Size = Field(
         8192,
         ge=8,
         description="Different words: a blank, keys (k1, k2 and so on) up to half of them, and as values (v0, v1 and "
         "so on), which are the classes, the other half; even.",
     )
-    length: PositiveInt = Field(64, description="Words of a text; even.")
-    pairs: list[PositiveInt] = Field(
+    length: Size = Field(64, description="Words of a text; even.")
+    pairs: list[Size] = Field(
         [4],
         min_length=1,
         description="Pairs of a text, which are the groups; equally frequent in every split. A text has room for a "

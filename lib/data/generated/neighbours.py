@@ -10,9 +10,9 @@ cases.
 import random
 from collections.abc import Iterator
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field
 
-from lib.core.sections import check
+from lib.core.sections import Size, SizeOrZero, check
 from lib.data import toys
 
 FILES = toys.FILES
@@ -22,9 +22,9 @@ GROUND_TRUTH = toys.GROUND_TRUTH
 class Options(toys.ToyOptions):
     """Sequences of random numbers, each to be replaced by the greatest one nearby."""
 
-    symbols: int = Field(10, ge=2, description="Different symbols, which are the classes: the numbers from 0.")
-    reach: NonNegativeInt = Field(2, description="Number of words on either side that are features.")
-    lengths: list[PositiveInt] = Field(
+    symbols: Size = Field(10, ge=2, description="Different symbols, which are the classes: the numbers from 0.")
+    reach: SizeOrZero = Field(2, description="Number of words on either side that are features.")
+    lengths: list[Size] = Field(
         min_length=1, description="Words of a document, which are the groups; equally frequent in every split."
     )
 

@@ -10,9 +10,9 @@ hard is that all pairs must be kept until the queries: a state of fixed size fil
 import random
 from collections.abc import Iterator
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
-from lib.core.sections import check
+from lib.core.sections import Size, check
 from lib.data import toys
 from lib.data.labels import IGNORED
 
@@ -23,9 +23,9 @@ GROUND_TRUTH = toys.GROUND_TRUTH
 class Options(toys.ToyOptions):
     """Keys with values, and the keys once more."""
 
-    keys: PositiveInt = Field(32, description="Different keys: k0, k1 and so on.")
-    values: int = Field(32, ge=2, description="Different values, which are the classes: v0, v1 and so on.")
-    pairs: list[PositiveInt] = Field(
+    keys: Size = Field(32, description="Different keys: k0, k1 and so on.")
+    values: Size = Field(32, ge=2, description="Different values, which are the classes: v0, v1 and so on.")
+    pairs: list[Size] = Field(
         [4, 8, 16],
         min_length=1,
         description="Pairs of a document, which are the groups; equally frequent in every split.",

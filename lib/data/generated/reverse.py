@@ -6,8 +6,9 @@ frequent each label is, which is chance. With ten symbols and eight places nearl
 
 import random
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
+from lib.core.sections import Size
 from lib.data import toys
 
 FILES = toys.FILES
@@ -17,8 +18,8 @@ GROUND_TRUTH = toys.GROUND_TRUTH
 class Options(toys.ToyOptions):
     """Sequences of random numbers, to be reversed."""
 
-    symbols: int = Field(10, ge=2, description="Different symbols, which are the classes: the numbers from 0.")
-    length: PositiveInt = Field(8, description="Symbols of a sequence.")
+    symbols: Size = Field(10, ge=2, description="Different symbols, which are the classes: the numbers from 0.")
+    length: Size = Field(8, description="Symbols of a sequence.")
 
 
 def make(documents: int, rng: random.Random, options: Options) -> dict[str, dict[str, list]]:

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
-from lib.core.sections import Section, check
+from lib.core.sections import Few, Section, Seed, Size, check
 from lib.core.weights import ForeignStart
 from lib.data.sections.sources import RemoteFile
 from lib.data.sections.texts import MaxTokens
@@ -26,7 +26,7 @@ class Synonyms(Section):
 class MaskedLm(ForeignStart):
     """The masked language model: a folder that holds its tokeniser, too (such as a run's `model`), or a repository."""
 
-    top_k: PositiveInt = Field(50, description="Number of most probable words from which the new one is drawn.")
+    top_k: Size = Field(50, description="Number of most probable words from which the new one is drawn.")
     max_tokens: MaxTokens = Field(
         512, description="Maximum number of tokens of a document that it reads; later words stay as they are."
     )
@@ -39,7 +39,7 @@ class Augmentation(Section):
     """Copies of training documents in which some words are others, for classes that have too few."""
 
     labels: list[str] = Field(min_length=1, description="Classes whose documents are copied.")
-    copies: PositiveInt = Field(1, description="Copies of each document.")
+    copies: Few = Field(1, description="Copies of each document.")
     share: Annotated[float, Field(gt=0, le=1)] = Field(
         0.15, description="Share of a document's words that a copy replaces; at least one word."
     )
@@ -50,7 +50,7 @@ class Augmentation(Section):
     )
     synonyms: Synonyms | None = None
     masked_lm: MaskedLm | None = None
-    seed: int = Field(0, description="Seed of the draws.")
+    seed: Seed = Field(0, description="Seed of the draws.")
     leaked: bool = Field(
         False,
         description="Copy the documents of all splits and then split everything anew by class, so that copies of a "

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator
 
-from pydantic import Field, NonNegativeInt, field_validator
+from pydantic import Field, field_validator
 
-from lib.core.sections import Section, check
+from lib.core.sections import NonNegativeInt, Section, check
 from lib.data.sections.sources import Documents, Reading
 from lib.data.sections.texts import MaxTokens
 

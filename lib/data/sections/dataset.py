@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
-from lib.core.sections import Section, check
+from lib.core.sections import LARGE, PositiveInt, Section, Size, check
 from lib.data.sections.augmentation import Augmentation
 from lib.data.sections.preparation import Preparation
 from lib.data.sections.sources import Documents
@@ -16,11 +16,11 @@ class NearCopies(Section):
     """When a text is a near copy of another one: by the Jaccard similarity of their shingles, in lower case."""
 
     unit: Literal["words", "characters"] = Field("words", description="Unit of the shingles.")
-    size: PositiveInt = Field(1, description="Units per shingle; longer texts need longer shingles.")
+    size: Size = Field(1, description="Units per shingle; longer texts need longer shingles.")
     threshold: Annotated[float, Field(gt=0, le=1)] = Field(
         0.6, description="Minimum share of the shingles of both texts that they have in common."
     )
-    permutations: Annotated[int, Field(ge=16)] = Field(
+    permutations: Annotated[int, Field(ge=16, le=LARGE)] = Field(
         128, description="Hash functions of MinHash: with more of them, fewer candidates are compared needlessly."
     )
 

@@ -2,12 +2,27 @@
 
 import math
 import re
+import unicodedata
+from collections import Counter
 from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, NonNegativeInt, PositiveInt, field_validator
+from pydantic import BeforeValidator, Field, field_validator
 
-from lib.core.sections import Fraction, Section, check, unset
+from lib.core.files import check_expansion
+from lib.core.sections import (
+    FEW,
+    MOST,
+    BoundedFloat,
+    Fraction,
+    NonNegativeInt,
+    PositiveInt,
+    Section,
+    Seed,
+    WholeNumber,
+    check,
+    unset,
+)
 from lib.data.sections.sources import Part, Reading
 
 
@@ -20,8 +35,8 @@ class Folds(Section):
         description="CSV file with the columns `id` and `column`, one row per document of the source; null = `column` "
         "is one of the source's own.",
     )
-    validation: int | str = Field(description="The fold that validates.")
-    test: int | str = Field(description="The fold that tests.")
+    validation: WholeNumber | str = Field(description="The fold that validates.")
+    test: WholeNumber | str = Field(description="The fold that tests.")
 
     @check
     def _folds_differ(self) -> Iterator[str]:
@@ -37,7 +52,7 @@ def _labelled(value: bool) -> bool:
 class Split(Section):
     """How a dataset is divided into training, validation and test documents."""
 
-    seed: int = Field(42, description="Seed of the split.")
+    seed: Seed = Field(42, description="Seed of the split.")
     published: bool = Field(
         False, description="Use the parts `train`, `validation` and `test` of the source as the splits."
     )
@@ -98,8 +113,11 @@ class Split(Section):
 class NumberedLabels(Section):
     """Names that differ in a number alone, such as v0, v1 and v2."""
 
-    prefix: str = Field(description="What stands before the number.")
+    prefix: str = Field(max_length=FEW, description="What stands before the number.")
     count: Annotated[int, Field(ge=2)] = Field(description="How many there are, numbered from 0.")
+
+
+MOST_LABELS = 10_000
 
 
 def _names(labels: Any) -> Any:
@@ -107,6 +125,7 @@ def _names(labels: Any) -> Any:
     if not isinstance(labels, dict):
         return labels
     numbered = NumberedLabels.model_validate(labels)
+    check_expansion("labels", numbered.count, most=MOST_LABELS)
     return [f"{numbered.prefix}{number}" for number in range(numbered.count)]
 
 
@@ -134,13 +153,17 @@ class Preparation(Reading):
     group: str | None = Field(
         None, description="Column of a whole number, such as a distance, by which scores can be grouped."
     )
-    label_range: tuple[float, float] | None = Field(
+    label_range: Annotated[tuple[BoundedFloat, BoundedFloat], Field(strict=False)] | None = Field(
         None,
         exclude_if=unset,
         description="Lowest and highest label, if labels are numbers, such as similarities (`[0, 5]`), and no classes. "
         "Then there are no `labels`, and the task is `regression`; null = labels are classes.",
     )
-    labels: Annotated[list[str], BeforeValidator(_names, json_schema_input_type=list[str] | NumberedLabels)] = Field(
+    labels: Annotated[
+        list[Annotated[str, Field(max_length=FEW)]],
+        Field(max_length=MOST_LABELS),
+        BeforeValidator(_names, json_schema_input_type=list[str] | NumberedLabels),
+    ] = Field(
         default_factory=list,
         description="Names of the classes, in the order of their numbers; for spans, names for outside and inside. "
         "Many that differ in a number alone have `prefix` and `count` instead: `{prefix: v, count: 4096}`.",
@@ -153,7 +176,7 @@ class Preparation(Reading):
     )
     remove: str | None = Field(None, description="Regular expression whose matches are removed from every text.")
     min_chars: NonNegativeInt = Field(0, description="Documents with fewer characters are dropped.")
-    balance: bool | Annotated[float, Field(ge=1)] = Field(
+    balance: bool | Annotated[float, Field(ge=1, le=MOST)] = Field(
         False,
         description="Draw from every class at most this many times the number of documents of the rarest class; "
         "true = 1.",
@@ -195,8 +218,12 @@ class Preparation(Reading):
     @field_validator("labels")
     @classmethod
     def _labels_are_distinct(cls, labels: list[str]) -> list[str]:
-        if len(set(labels)) < len(labels):
-            raise ValueError(f"labels {labels} repeat a name; expected distinct names.")
+        # As files are read: white space around a name does not count, nor how its accents are composed.
+        read = Counter(unicodedata.normalize("NFC", label).strip() for label in labels)
+        if read[""]:
+            raise ValueError("labels have a blank name; expected names that can be seen.")
+        if repeated := [label for label, count in read.items() if count > 1]:
+            raise ValueError(f"labels repeat {repeated[0]!r} (without white space around it); expected distinct names.")
         return labels
 
     @field_validator("values", mode="before")
@@ -209,10 +236,11 @@ class Preparation(Reading):
 
     @check
     def _values_stand_for_labels(self) -> Iterator[str]:
+        labels = set(self.labels)
         for value, label in self.values.items():
-            if label is not None and label not in self.labels:
+            if label is not None and label not in labels:
                 yield f"values.{value}: '{label}' is none of the labels {self.labels}. Name one of them, or null"
-            if value in self.labels and label != value:
+            if value in labels and label != value:
                 yield f"values.{value}: is itself one of the labels {self.labels}. Take it out of one of the two"
         if self.values and self.label_per == "span":
             yield "values do nothing with label_per = 'span', whose labels are places in texts. Leave them out"

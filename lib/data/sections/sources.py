@@ -6,10 +6,10 @@ from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, PositiveInt, field_validator
+from pydantic import Field, field_validator
 
-from lib.core.inputs import expand_range, is_safe_address
-from lib.core.sections import Repository, Revision, Section, check
+from lib.core.inputs import expand_ranges, is_safe_address
+from lib.core.sections import Repository, Revision, Section, Seed, Size, check
 
 Part = Annotated[str, Field(pattern=r"^[a-z_]+$", description="Name of a part as published: train, test, ...")]
 
@@ -42,16 +42,14 @@ class HubSource(Section):
     @field_validator("files")
     @classmethod
     def _ranges_are_expanded(cls, files: dict[str, list[str]]) -> dict[str, list[str]]:
-        return {
-            part: [path for pattern in patterns for path in expand_range(pattern)] for part, patterns in files.items()
-        }
+        return {part: expand_ranges(patterns) for part, patterns in files.items()}
 
 
 class RemoteFile(Section):
     """One file behind a URL."""
 
     url: str = Field(description="https address; the last part of its path is the file's name.")
-    size: PositiveInt | None = Field(None, description="Expected size in bytes.")
+    size: Annotated[int, Field(gt=0, le=10**15)] | None = Field(None, description="Expected size in bytes.")
     sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$", description="Expected checksum.")
     unpinned: bool = Field(False, description="Accept any content that the server sends; the download warns once.")
 
@@ -91,8 +89,8 @@ class LocalSource(Section):
 class GeneratedSource(Section):
     """A corpus made by the project itself."""
 
-    documents: PositiveInt = Field(description="Documents to generate, over all parts.")
-    seed: int = Field(0, description="Seed of the generator.")
+    documents: Size = Field(description="Documents to generate, over all parts.")
+    seed: Seed = Field(0, description="Seed of the generator.")
     generator: str | None = Field(
         None, description="Name of a module of `lib/data/generated`; null = the name of the corpus."
     )

@@ -4,7 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-MaxTokens = Annotated[int, Field(ge=2)]
+from lib.core.sections import LARGE
+
+MaxTokens = Annotated[int, Field(ge=2, le=10 * LARGE)]
 """Tokens that a document is cut to, [CLS] and [SEP] included."""
 
 Cut = Literal["head", "head_tail"]

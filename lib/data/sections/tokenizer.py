@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeInt, PositiveInt
+from pydantic import Field
 
-from lib.core.sections import Repository, Revision, Section, check
+from lib.core.sections import PositiveInt, Repository, Revision, Section, Size, SizeOrZero, check
 from lib.data.sections.texts import Cut
 
 BYTES = 256
@@ -44,7 +44,7 @@ class Tokenizer(Section):
         description="`trained`: the corpus, or the dataset with the training texts, on which it is trained, or a "
         "list of them; null = the only corpus.",
     )
-    vocab_size: PositiveInt = Field(30_000, description="`trained`: maximum number of entries of the vocabulary.")
+    vocab_size: Size = Field(30_000, description="`trained`: maximum number of entries of the vocabulary.")
     min_frequency: PositiveInt | None = Field(
         None, description="`trained`: minimum number of occurrences of a token; null = 1 for `words`, 2 for the others."
     )
@@ -68,7 +68,7 @@ class Tokenizer(Section):
         "it has one. A model learns an embedding for it, or keeps the drawn one if embeddings do not train "
         "(`recipe.lora`).",
     )
-    sentinels: NonNegativeInt = Field(
+    sentinels: SizeOrZero = Field(
         0,
         description="Number of sentinel tokens (`<extra_id_0>` and so on) that are added behind the vocabulary, for "
         "the task `span_corruption`. A `published` tokeniser of T5 has 100 of its own.",

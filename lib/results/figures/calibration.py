@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from lib.core.errors import DataError
+from lib.core.sections import Few, PositiveInt
 from lib.results.parameters import FigureParameters
 from lib.results.predictions import load_predictions
 from lib.results.scope import Scope
@@ -29,8 +30,8 @@ class Parameters(FigureParameters):
 
     kind: Literal["calibration"]
     stage: str = Field(description="Stage whose predictions are drawn.")
-    bins: int = Field(10, ge=2, description="Number of equally wide intervals of confidence.")
-    least_documents: int = Field(
+    bins: Few = Field(10, ge=2, description="Number of equally wide intervals of confidence.")
+    least_documents: PositiveInt = Field(
         20,
         ge=1,
         description="Documents of a point: intervals that hold fewer are joined with their neighbours. Errors are "

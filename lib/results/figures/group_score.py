@@ -10,7 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from lib.core.sections import Fraction
+from lib.core.sections import BoundedFloat, Fraction
 from lib.results.parameters import FigureParameters
 from lib.results.predictions import accuracy_by_group
 from lib.results.scope import Scope
@@ -34,7 +34,7 @@ class Parameters(FigureParameters):
         None, description="Name of the number, such as `distance [tokens]`; null = the name of its column."
     )
     chance: Fraction | None = Field(None, description="Accuracy of guessing, drawn as a dashed line.")
-    trained_to: float | None = Field(
+    trained_to: BoundedFloat | None = Field(
         None, description="Greatest number in the training documents, drawn as a vertical line."
     )
 

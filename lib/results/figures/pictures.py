@@ -9,9 +9,10 @@ import matplotlib.style
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
 from lib.core.errors import DataError
+from lib.core.sections import Few
 from lib.results.parameters import FigureParameters, Topic
 from lib.results.scope import Scope
 from lib.results.style import STYLE, panel_grid
@@ -27,7 +28,7 @@ class Parameters(FigureParameters):
     reads: ClassVar[Literal["documents"]] = "documents"
 
     kind: Literal["pictures"]
-    examples: PositiveInt = Field(4, description="Pictures of each class.")
+    examples: Few = Field(4, description="Pictures of each class.")
 
 
 def draw(settings: Parameters, scope: Scope) -> Figure:

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator, ScalarFormatter
 from pydantic import Field
 
+from lib.core.sections import PositiveFloat
 from lib.results.frontiers import FrontierParameters, by_seed, evaluations, power_law
 from lib.results.parameters import FigureParameters, Topic
 from lib.results.scope import Scope
@@ -23,7 +24,7 @@ class Parameters(FrontierParameters, FigureParameters):
     needs_training: ClassVar[bool] = True
 
     kind: Literal["scaling"]
-    beyond: float = Field(
+    beyond: PositiveFloat = Field(
         10.0,
         ge=1,
         description="By what factor the power law is drawn beyond the last evaluation, dashed; 1 = not at all.",

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 import pandas as pd
-from pydantic import Field, NonNegativeFloat, PositiveFloat
+from pydantic import Field
 
-from lib.core.sections import Section, check
+from lib.core.sections import NonNegativeFloat, PositiveFloat, Section, check
 from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
 from lib.results.table import Column, Table

@@ -6,6 +6,7 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
+from lib.core.sections import WholeNumber
 from lib.results.geometry_values import OF_WEIGHTS, at_ends, geometry_values
 from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
@@ -29,7 +30,7 @@ class Parameters(TableParameters):
         min_length=FEWEST,
         description="By model the one that it is compared with, such as the causal one of its family.",
     )
-    position: int = Field(0, description="Position of keys from queries.")
+    position: WholeNumber = Field(0, description="Position of keys from queries.")
     confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence of the intervals.")
 
     def columns_shown(self, stage: str) -> list[str]:

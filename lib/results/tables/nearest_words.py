@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import pandas as pd
-from pydantic import Field, PositiveInt
+from pydantic import Field
 
+from lib.core.sections import Few
 from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
@@ -20,7 +21,7 @@ class Parameters(TableParameters):
     kind: Literal["nearest_words"]
     word_vectors: list[str] | None = Field(None, description="Names of the word vectors, in order; null = all.")
     words: list[str] = Field(min_length=1, description="The words.")
-    neighbours: PositiveInt = Field(5, description="How many words are shown beside each.")
+    neighbours: Few = Field(5, description="How many words are shown beside each.")
 
 
 def make(settings: Parameters, scope: Scope) -> Table:

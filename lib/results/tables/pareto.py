@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal
 
 import pandas as pd
-from pydantic import Field, PositiveFloat
+from pydantic import Field
 
 from lib.core.errors import DataError
+from lib.core.sections import PositiveFloat
 from lib.evaluation.statistics import Paired
 from lib.results.costs import dominance, front, repetition_factor
 from lib.results.parameters import TableParameters

@@ -3,9 +3,9 @@
 from typing import ClassVar, Literal
 
 import pandas as pd
-from pydantic import Field, NonNegativeFloat, PositiveFloat
+from pydantic import Field
 
-from lib.core.sections import Section
+from lib.core.sections import Few, NonNegativeFloat, PositiveFloat, Section
 from lib.results.costs import relative_cost
 from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
@@ -52,7 +52,7 @@ class Parameters(TableParameters):
         1, description="Points that a model may lie below the reference, for the criteria of quality and of cost."
     )
     spread: NonNegativeFloat = Field(1, description="Maximum points between the best and the worst seed.")
-    seeds: int = Field(3, ge=2, description="Minimum number of seeds to show stability.")
+    seeds: Few = Field(3, ge=2, description="Minimum number of seeds to show stability.")
 
 
 def make(settings: Parameters, scope: Scope) -> Table:

@@ -2,9 +2,9 @@
 
 from typing import Literal
 
-from pydantic import Field, PositiveFloat
+from pydantic import Field
 
-from lib.core.sections import Fraction
+from lib.core.sections import Fraction, PositiveFloat
 from lib.tasks.classifier import ClassifierParameters
 
 

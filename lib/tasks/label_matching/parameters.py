@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
-from pydantic import Field, PositiveFloat
+from pydantic import Field
 
 from lib.backbones.parameters import Ability
-from lib.core.sections import check
+from lib.core.sections import PositiveFloat, check
 from lib.tasks.parameters import TaskParameters
 
 

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
-from pydantic import Field, PositiveFloat
+from pydantic import Field
 
-from lib.core.sections import Fraction, check
+from lib.core.sections import Fraction, PositiveFloat, check
 from lib.data.sections.texts import Texts
 from lib.tasks.parameters import TaskParameters
 

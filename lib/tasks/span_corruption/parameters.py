@@ -5,6 +5,7 @@ from typing import ClassVar, Literal
 from pydantic import Field
 
 from lib.backbones.parameters import Ability
+from lib.core.sections import PositiveFloat
 from lib.data.sentinels import dropped
 from lib.tasks.parameters import TaskParameters
 
@@ -22,7 +23,7 @@ class Parameters(TaskParameters):
         lt=1,
         description="Share of a document's tokens that is dropped. [CLS], [SEP] and what else encloses it stay.",
     )
-    mean_span_length: float = Field(
+    mean_span_length: PositiveFloat = Field(
         3.0,
         ge=1,
         description="Mean length of the dropped spans, in tokens. There are as many spans as that asks for, and each "

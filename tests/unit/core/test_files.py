@@ -1,4 +1,5 @@
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -91,6 +92,55 @@ def test_numbers_are_read_as_json_writes_them(tmp_path, text):
     assert read_mapping(f'{{"value": {text}}}') == read_mapping(file) == {"value": float(text)}
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1_00",
+        "1000_000",
+        "_1",
+        "0_000",
+        "0o17",
+        "017",
+        "0b11",
+        "0x1F",
+        "12:30:45",
+        "1:30.5",
+        "2024-01-01",
+        "1_0.5",
+        "1e",
+        "+",
+        "-",
+        ".",
+    ],
+)
+def test_what_yaml_guesses_a_number_from_is_a_text(text):
+    assert read_mapping(f"{{value: [{text}, a], {text!r}: 1}}") == {"value": [text, "a"], text: 1}
+
+
+def test_numbers_are_those_of_yaml_1_2(tmp_path):
+    numbers = [0, 7, -7, 10**20, 1_234_567, 0.5, -0.5, 5.0, 1e300, float("inf"), float("-inf")]
+    assert read_mapping("{a: [0, +7, -7, 100000000000000000000, 1_234_567, .5, -0.5, 5., 1e300, .inf, -.INF]}") == {
+        "a": numbers
+    }
+    assert read_mapping('{"a": "5", b: yes, c: null}') == {"a": "5", "b": True, "c": None}
+
+
+def test_a_device_a_pipe_and_a_file_of_another_kind_are_not_read(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "large").write_bytes(b"#" * (2**24 + 1))
+    (tmp_path / "many").write_text("[" + "0, " * 200_000 + "]")
+    for name in ("pipe", "/dev/zero", "."):
+        with pytest.raises(ConfigError, match="is a folder, a pipe or a device. Expected a file"):
+            read_mapping(tmp_path / name)
+    with pytest.raises(ConfigError, match="has 16,777,217 bytes, more than 16,777,216"):
+        read_mapping(tmp_path / "large")
+    with pytest.raises(ConfigError, match="holds more than 100000 values"):
+        read_mapping(tmp_path / "many")
+    for name in ("a\0b", "n" * 300, "n" * 5_000, "f" * 300 + "/x"):
+        with pytest.raises(ConfigError, match="cannot be read"):
+            read_mapping(tmp_path / name)
+
+
 def test_words_that_look_like_numbers_stay_words():
     assert read_mapping('{"revision": "1e5", "name": e5, "version": 1e5a}') == {
         "revision": "1e5",
@@ -110,7 +160,9 @@ def test_words_that_look_like_numbers_stay_words():
         (b"name: caf\xe9\n", "cannot be read .*in UTF-8"),
         (bytes(range(256)), "cannot be read .*in UTF-8"),
         (b"a: \x00\n", "cannot be read"),
-        (b"a: 2020-99-99\n", "cannot be read .*month must be in"),
+        (b"a: !!timestamp x\n", "cannot be read"),
+        (b"a: !!bool x\n", "cannot be read"),
+        (b"a: !!int ''\n", "cannot be read"),
     ],
 )
 def test_a_file_that_is_no_settings_is_named_with_its_fault(tmp_path, content, message):

@@ -2,7 +2,7 @@ import pytest
 from pydantic import ValidationError
 
 from lib.core.errors import DataError
-from lib.core.inputs import expand_range, resolve_paths
+from lib.core.inputs import expand_ranges, resolve_paths
 from lib.data.sections.sources import HubSource
 
 
@@ -18,7 +18,7 @@ from lib.data.sections.sources import HubSource
     ],
 )
 def test_ranges(pattern, names):
-    assert expand_range(pattern) == names
+    assert expand_ranges([pattern]) == names
 
 
 def test_hub_files_are_expanded_and_backward_ranges_refused():

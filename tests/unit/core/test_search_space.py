@@ -3,10 +3,10 @@
 import json
 
 import pytest
-import yaml
 from studies import DELETE, RECIPE, SMALL, changed, study
 
 from lib.core.errors import ConfigError
+from lib.core.files import read_mapping
 from lib.core.search_space import laid_over, variant_name
 from lib.study.arguments import read_run
 from lib.study.configuration import load_study
@@ -64,7 +64,7 @@ def test_settings_lie_over_those_of_the_stage_and_of_the_entry():
 
 
 def test_a_number_that_yaml_takes_for_a_text_is_a_number():
-    read = yaml.safe_load("{recipe.learning_rate: [1e-4, 3.0e-4, 1.5e0], task.classifier_pooling: [cls]}")
+    read = read_mapping("{recipe.learning_rate: [1e-4, 3.0e-4, 1.5e0], task.classifier_pooling: [cls]}")
     stage = study(SEARCHING, ("stages/search/variants", read)).experiment.stages["search"]
     assert stage.variants == {"recipe.learning_rate": [0.0001, 0.0003, 1.5], "task.classifier_pooling": ["cls"]}
 
@@ -98,7 +98,7 @@ BAD = {
     "a setting of nothing": ([varied(freeze_layers=[1])], "variants.freeze_layers.*should match pattern"),
     "a value of a wrong type": (
         [varied(recipe__freeze_layers=[0, "two"])],
-        r"search.variants.recipe.freeze_layers: .*valid integer.*Found 'two' \(in freeze_layers-two\)",
+        r"search.variants.recipe.freeze_layers: .*whole number.*Found 'two' \(in freeze_layers-two\)",
     ),
     "a value out of range": (
         [varied(task__classifier_dropout=[0.1, 1.5])],

@@ -52,6 +52,13 @@ def test_or_a_column_of_the_source(tmp_path, kind):
     assert prepare(tmp_path, documents(20, fold=lambda n: kind(n % 5)), {"validation": "4", "test": 3}) == EXPECTED
 
 
+@pytest.mark.parametrize("value", [["dev"], {"a": 1}, True, float("nan"), b"dev"])
+def test_what_is_no_name_is_no_fold(tmp_path, value):
+    message = r"all, document 'd0': the fold in 'fold' is .*; expected a number or a name. Repair the file"
+    with pytest.raises(DataError, match=message):
+        prepare(tmp_path, documents(20, fold=lambda n: value), {"validation": "dev", "test": "True"})
+
+
 def test_folds_may_have_names_and_splits_be_cut(tmp_path):
     rows = documents(30, part=lambda n: ["fit", "dev", "eval"][n % 3])
     folds = {"column": "part", "validation": "dev", "test": "eval"}

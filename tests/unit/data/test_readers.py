@@ -295,6 +295,39 @@ def test_xml_bombs_are_refused(tmp_path, content, packing):
     refuse(write(tmp_path, ".xml", content, packing), "EntitiesForbidden")
 
 
+NO_NAMES = [["a"], [], {"a": 1}, True, float("nan"), float("inf"), float("-inf"), "x" * 5_000]
+NO_IDS = [(value, suffix) for value in NO_NAMES for suffix in (".jsonl", ".parquet")]
+NO_IDS += [("\udc80", ".jsonl"), (b"a", ".parquet")]
+
+
+@pytest.mark.parametrize(("value", "suffix"), NO_IDS, ids=lambda value: repr(value)[:20])
+def test_what_is_no_name_is_no_id(tmp_path, value, suffix):
+    rows = [{"id": value, "text": "first"}, {"id": value, "text": "second"}]
+    path = write(tmp_path, suffix, (jsonl_bytes if suffix == ".jsonl" else parquet_bytes)(rows))
+    refuse(path, "document 1: the id is .*expected a text of at most 4096 characters, or a number.*'id: id'", id="id")
+
+
+@pytest.mark.parametrize("value", [None, "", "  "])
+def test_a_blank_id_is_none(tmp_path, value):
+    refuse(write(tmp_path, ".jsonl", jsonl_bytes([{"id": value, "text": "x"}])), "document 1: has no id", id="id")
+
+
+@pytest.mark.parametrize(("value", "id"), [(7, "7"), (1.5, "1.5"), (-0.0, "-0.0"), (10**30, str(10**30)), (" a", " a")])
+def test_numbers_and_texts_are_ids(tmp_path, value, id):
+    path = write(tmp_path, ".jsonl", jsonl_bytes([{"id": value, "text": "x"}]))
+    assert [record.id for record in read(path, id="id")] == [id]
+
+
+@pytest.mark.parametrize("line", ['{"text": "a", "text": "b"}', '{"text": "a", "more": {"x": 1, "y": 2, "x": 1}}'])
+def test_a_key_twice_is_named_with_its_line(tmp_path, line):
+    refuse(write(tmp_path, ".jsonl", f'{{"text": "c"}}\n{line}\n'.encode()), "line 2: has the key '(text|x)' twice")
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**70), 10**400])
+def test_a_group_that_no_file_holds_is_refused(tmp_path, value):
+    refuse(write(tmp_path, ".jsonl", jsonl_bytes([{"g": value, "text": "x"}])), "document 1: the group is", group="g")
+
+
 @pytest.mark.parametrize(
     ("truth", "match"),
     [

@@ -1,11 +1,11 @@
 """Stages that tune: what stands for their trials, and what is refused."""
 
 import pytest
-import yaml
 from pydantic import ValidationError
 from studies import DELETE, RECIPE, SMALL, changed, study
 
 from lib.core.errors import ConfigError
+from lib.core.files import read_mapping
 from lib.core.search_space import Dimension
 from lib.study.configuration import load_study
 from lib.study.tuning import Tuning
@@ -80,7 +80,7 @@ def test_sampler_and_pruner_wait_for_some_trials(trials, startup, waits):
 
 
 def test_a_number_that_yaml_takes_for_a_text_is_a_number():
-    dimension = Dimension.model_validate(yaml.safe_load("{low: 1e-5, high: 1e-3}"))
+    dimension = Dimension.model_validate(read_mapping("{low: 1e-5, high: 1e-3}"))
     assert (dimension.low, dimension.high) == (1e-5, 1e-3)
 
 
@@ -138,7 +138,7 @@ BAD = {
     ),
     "fractions of what is counted": (
         [space(recipe__epochs={"low": 1.0, "high": 4.0})],
-        "tuning.space.recipe.epochs: .*integer",
+        "tuning.space.recipe.epochs: .*whole number",
     ),
     "values that do not fit beside each other": (
         [space(recipe__freeze_layers={"values": [0, 1]}, recipe__freeze_epochs={"values": [None, 1]})],

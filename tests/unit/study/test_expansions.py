@@ -1,0 +1,182 @@
+"""A short text may stand for as much as a study needs, and no more: what it stands for is counted before it is made."""
+
+import os
+from pathlib import Path
+
+import pytest
+from studies import SMALL, changed
+
+from lib.core.errors import ConfigError, DataError
+from lib.core.inputs import expand_ranges, resolve_paths
+from lib.study.configuration import load_study, read_layers
+from lib.study.execution import OWN, ROOT
+from lib.workflow.plan import Plan
+
+IMDB, SEARCH = "experiment/datasets/imdb", "experiment/stages/finetune"
+HUB = {"repository": "owner/name", "revision": "0" * 40}
+MANY = list(range(1, 1001))
+
+
+def loaded(*changes):
+    return load_study([("small.yaml", changed(SMALL, *changes))])
+
+
+def hub(*patterns):
+    return [(f"{IMDB}/source", "hub"), (f"{IMDB}/hub", {**HUB, "files": {"train": list(patterns)}})]
+
+
+TOO_MANY = {
+    "a range": (hub("s-{0..50000000}.parquet"), r"hub.files: s-\{0..50000000\}.parquet: more than 100,000 names"),
+    "a range of huge numbers": (hub("s-{0..99999999999999999999999}"), "hub.files: .*: more than 100,000 names"),
+    "ranges of ranges": (hub("{0..999}" * 9), "hub.files: .*: more than 100,000 names"),
+    "many ranges": (hub(*["{0..9999}"] * 99), "hub.files: .*: more than 100,000 names"),
+    "numbered labels": ([(f"{IMDB}/labels", {"prefix": "v", "count": 10**9})], "labels: .*more than 10,000 names"),
+    "labels": ([(f"{IMDB}/labels", [f"v{number}" for number in range(70_000)])], "labels: .*at most 10000 items"),
+    "a prefix": ([(f"{IMDB}/labels", {"prefix": "v" * 10**6, "count": 9})], "labels.prefix: .*at most 1000"),
+    "variants": (
+        [(f"{SEARCH}/variants", {f"recipe.{name}": MANY for name in ("epochs", "batch_size", "freeze_layers")})],
+        "stages.finetune: variants: more than 10,000 runs. Name fewer",
+    ),
+    "trials": (
+        [(f"{SEARCH}/tuning", {"trials": 9, "space": {f"recipe.x{n}": {"values": [1, 2]} for n in MANY}})],
+        "stages.finetune: tuning.space: more than 100,000 pairs of values",
+    ),
+    "seeds": ([("experiment/seeds", list(range(5_000)))], "experiment: stages: more than 10,000 runs"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TOO_MANY)
+def test_what_stands_for_too_much_is_refused_at_its_key(case):
+    changes, message = TOO_MANY[case]
+    with pytest.raises(ConfigError, match=message):
+        loaded(*changes)
+
+
+def test_what_large_studies_have_is_taken():
+    files = loaded(*hub("{00000..09999}-of-10000.parquet")).experiment.datasets["imdb"].hub.files["train"]
+    assert (len(files), files[41]) == (10_000, "00041-of-10000.parquet")
+    labels = loaded((f"{IMDB}/labels", {"prefix": "v", "count": 8192})).experiment.datasets["imdb"].labels
+    assert labels[8191] == "v8191"
+    assert expand_ranges(["a{1..2}b{01..02}", "c"]) == ["a1b01", "a1b02", "a2b01", "a2b02", "c"]
+
+
+def test_a_pattern_looks_at_no_more_than_it_may_name(tmp_path):
+    """A folder that holds itself has no end; a disk may have millions of files."""
+    (tmp_path / "loop").mkdir()
+    for name in ("one", "two"):
+        (tmp_path / "loop" / name).symlink_to(tmp_path / "loop")
+    with pytest.raises(ConfigError, match=r"imdb.local: .*: more than 100,000 files and folders"):
+        resolve_paths([f"{tmp_path}/**/*.csv"], "imdb.local")
+
+
+@pytest.mark.parametrize("name", ["none.csv", "*.csv", "a\0b", "a\0*", "n" * 300, "n" * 5_000, "n" * 300 + "/*"])
+def test_a_file_that_cannot_be_is_missing_at_its_key(name):
+    local = {"source": "local", "local": {"files": {"train": [name]}}, "labels": ["no", "yes"], "max_tokens": 16}
+    with pytest.raises(DataError, match="experiment.datasets.imdb.local.files.train: .*: no such file") as caught:
+        Plan(loaded((IMDB, local))).check()
+    assert len(str(caught.value)) < 1_000
+
+
+MISSING = {
+    "datasets/imdb/split/folds": ("file", {"file": "none.csv", "validation": 0, "test": 1}),
+    "tokenizers/wordpiece": ("path", {"source": "local", "path": "none.txt"}),
+}
+
+
+@pytest.mark.parametrize("section", MISSING)
+def test_a_missing_file_is_named_with_its_key(section):
+    key, values = MISSING[section]
+    with pytest.raises(DataError, match=rf"experiment\.{section.replace('/', '.')}\.{key}: none\.\w+: no such file"):
+        Plan(loaded((f"experiment/{section}", values))).check()
+
+
+@pytest.mark.parametrize("base", ["a\0b", "/dev/zero", "pipe", "n" * 300, "n" * 5_000, "f" * 300 + "/x", "."])
+def test_only_a_file_is_extended(tmp_path, base):
+    os.mkfifo(tmp_path / "pipe")
+    path = tmp_path / "study.yaml"
+    path.write_text(f'extends: "{base}"\n'.replace("\0", "\\0"))
+    with pytest.raises(ConfigError, match="cannot be read|is a folder, a pipe or a device"):
+        read_layers([path])
+
+
+FOLDERS = [
+    ".",
+    "./",
+    "..",
+    "/",
+    "lib",
+    "lib/x",
+    ".git",
+    "README.md",
+    "README.md/x",
+    "config/../docs",
+    "/dev/null",
+    "results/..",
+]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("key", ["results", "resources"])
+def test_results_lie_in_no_folder_of_the_project(folder, key, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(ConfigError, match=rf"execution.{key}: '.*' (holds the project or a part of it|is a file)"):
+        loaded((f"execution/{key}", folder))
+
+
+@pytest.mark.parametrize(("results", "resources"), [("a", "a"), ("a/b", "a"), ("a", "a/b"), ("a", "x/../a/")])
+def test_results_and_downloads_are_apart(results, resources):
+    with pytest.raises(ConfigError, match="execution.results: .* are one folder, or one is in the other"):
+        loaded(("execution/results", results), ("execution/resources", resources))
+
+
+def test_results_may_lie_elsewhere(tmp_path):
+    for folder in (str(tmp_path), "results/mine", "mine", "results/"):
+        loaded(("execution/results", folder))
+
+
+def test_folders_of_the_project_are_known():
+    folders = {path.name for path in Path(ROOT).iterdir() if path.is_dir()}
+    tests = {path.parts[0] for path in map(Path, ("lib/core", "tests/unit", "workflow/rules", "config/x"))}
+    assert tests <= OWN
+    assert folders - OWN <= {"results", "resources", "site", "benchmarks", "build"} | {
+        name for name in folders if name.startswith((".", "__")) or name.endswith(".egg-info")
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["{stage:999999999}", "{stage.__class__}", "{stage!r}", "{}", "{0}", "{stage", "{seed[0]}"]
+)
+def test_braces_of_a_run_name_hold_names_alone(name):
+    with pytest.raises(ConfigError, match="run_name: '.*' cannot be filled in. Expected .* only {stage}, {model}"):
+        loaded(("execution/training/run_name", name))
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        (["a", " a"], "repeat 'a'"),
+        (["a", "a\t"], "repeat 'a'"),
+        (["é", "e\u0301"], "repeat 'é'"),
+        (["", "  "], "have a blank name"),
+        (["a", "\n"], "have a blank name"),
+    ],
+)
+def test_labels_are_seen_and_differ(labels, message):
+    with pytest.raises(ConfigError, match=f"imdb.labels: labels {message}"):
+        loaded((f"{IMDB}/labels", labels))
+
+
+TABLE, FIGURE = {"kind": "spread", "stage": "finetune"}, {"kind": "bars", "stage": "finetune"}
+ONE_RULE = [
+    ({"tables": {"a-b": TABLE, "a.b": TABLE}}, "report.tables.a.b: differs from 'a-b'"),
+    ({"tables": {"a_b": TABLE, "a.b": TABLE}}, "report.tables.a.b: differs from 'a_b'"),
+    ({"figures": {"a-b": FIGURE, "a_b": FIGURE}}, "report.figures.a_b: differs from 'a-b'"),
+    ({"figures": {"a-b": FIGURE}, "analyses": {"a.b": {"kind": "heads", "stage": "finetune", "dataset": "imdb"}}},
+     "report.analyses.a.b: differs from 'a-b'"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("report", "message"), ONE_RULE)
+def test_results_whose_rules_would_have_one_name_are_named(report, message):
+    with pytest.raises(ConfigError, match=rf"small.yaml: {message} in '.', '-' and '_' alone. Rename one"):
+        loaded(("report", report))
