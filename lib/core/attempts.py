@@ -9,7 +9,6 @@ one's folder, and folders are moved away before they are removed, so that nothin
 """
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -18,8 +17,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AwareDatetime, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, ConfigDict, Field
 
+from lib.core.files import folders_in
 from lib.core.identity import NamesRun
 from lib.core.record import RUN
 
@@ -83,8 +83,8 @@ class Heartbeat(NamesRun):
 def read_heartbeat(attempt: Path) -> Heartbeat | None:
     """Return the heartbeat of `attempt`, None if there is none that can be read."""
     try:
-        return Heartbeat.model_validate(json.loads((attempt / HEARTBEAT).read_text(encoding="utf-8")))
-    except (OSError, ValueError, ValidationError):
+        return Heartbeat.model_validate_json((attempt / HEARTBEAT).read_bytes())
+    except (OSError, ValueError):
         return None
 
 
@@ -93,10 +93,8 @@ def attempts(run: Path) -> list[Path]:
 
     Two processes that start at the same time may have the same number; all agree on which of them is the later one.
     """
-    with contextlib.suppress(FileNotFoundError):
-        found = [path for path in run.iterdir() if NAME.fullmatch(path.name)]
-        return sorted(found, key=lambda path: (int(path.name.split("-")[0]), path.name))
-    return []
+    found = [path for path in folders_in(run) if NAME.fullmatch(path.name)]
+    return sorted(found, key=lambda path: (int(path.name.split("-")[0]), path.name))
 
 
 def is_alive(attempt: Path) -> bool:
@@ -125,9 +123,7 @@ def sweep(work: Path, patience: timedelta = SILENCE) -> None:
         work: folder of the working folders of a study.
         patience: how old the record must be.
     """
-    if not work.is_dir():
-        return
-    for run in sorted(work.iterdir()):
+    for run in folders_in(work):
         if run.name.startswith(TRASH):
             shutil.rmtree(run, ignore_errors=True)
             continue

@@ -5,9 +5,11 @@ import hashlib
 import json
 import os
 import re
+import shlex
 import shutil
+import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,7 +23,8 @@ def atomic_path(target: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `target`; on success it replaces `target`, on failure it is removed.
 
     The body may create a file or a folder at the yielded path. The temporary path keeps the suffix of
-    `target`, since many writers choose the format by it.
+    `target`, since many writers choose the format by it. The file or folder gets the rights that the umask gives; some
+    writers choose others.
 
     Args:
         target: file or folder to appear. Parent folders are made.
@@ -38,6 +41,7 @@ def atomic_path(target: str | Path) -> Iterator[Path]:
     try:
         partial = scratch / target.name
         yield partial
+        _give_usual_rights(partial)
         if target.is_dir() and not target.is_symlink():
             shutil.rmtree(target)
         os.replace(partial, target)
@@ -250,20 +254,80 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def sync(folder: Path) -> None:
-    """Bring every file and folder in `folder` to the disk, so that a power cut leaves them as they are."""
-    for path in [*folder.rglob("*"), folder]:
-        if not path.is_symlink():
-            descriptor = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+LITTER = ("Thumbs.db", "ehthumbs.db", "desktop.ini")
+"""Files that file managers leave in any folder, besides hidden ones (`.DS_Store`, `._name`, `.nfs0001`)."""
+
+
+def litter(folder: str | Path, names: Iterable[str]) -> set[str]:
+    """Return the `names` in a folder that no program of the project gives a file; also for `shutil.copytree`."""
+    return {name for name in names if name.startswith(".") or name in LITTER or not name.isprintable()}
+
+
+def files_in(folder: str | Path, pattern: str = "**/*") -> list[Path]:
+    """Return the files in `folder` that match `pattern`, sorted, without the litter of other programs."""
+    found = Path(folder).glob(pattern)
+    return sorted(path for path in found if os.path.isfile(path) and not litter(folder, path.relative_to(folder).parts))
+
+
+def folders_in(folder: str | Path) -> list[Path]:
+    """Return the folders in `folder`, sorted; none if it cannot be read."""
+    try:
+        return sorted(path for path in Path(folder).iterdir() if os.path.isdir(path))
+    except OSError:
+        return []
+
+
+def settle(folder: Path) -> None:
+    """Give all in `folder` the rights that the umask gives, and sync it to the disk, against a power cut."""
+    _give_usual_rights(folder)
+    for path in reversed(_own(folder)):
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _give_usual_rights(place: Path) -> None:
+    """Give a file, or a folder and all in it, the rights of a new one; writers such as safetensors give others.
+
+    A new file and a new folder show them. To ask for the umask is to change it for all threads, and a folder with a
+    default ACL ignores it.
+    """
+    with tempfile.TemporaryDirectory(prefix=".", dir=place.parent) as folder:
+        file, inner = Path(folder, "file"), Path(folder, "folder")
+        file.touch()
+        inner.mkdir()
+        of_file, of_folder = (stat.S_IMODE(each.stat().st_mode) for each in (file, inner))
+    for path in _own(place):
+        usual = of_folder if path.is_dir() else of_file
+        if stat.S_IMODE(path.stat().st_mode) != usual:
+            path.chmod(usual)
+
+
+def _own(place: Path) -> list[Path]:
+    """Return a file, or a folder with all in it but links and litter; every folder is before what it holds."""
+    below = [path for path in place.rglob("*") if not litter(place, [path.name])]
+    return [path for path in [place, *below] if not path.is_symlink() and (path.is_file() or path.is_dir())]
 
 
 def explained(target: Path, error: OSError) -> str:
-    """Return what a user reads if `target` cannot be written."""
-    return (
+    """Return the message for a user if `target` cannot be written, or its input cannot be read."""
+    return unreadable(error) or (
         f"{target}: cannot be written ({error.strerror or error}). Expected a folder with write permission "
         "and free space; nothing was left half-written. Free some space or change the folder, and run again."
+    )
+
+
+def unreadable(error: Exception) -> str | None:
+    """Return the message for a user if an error is due to a file or folder without the right to read it, else None."""
+    if not isinstance(error, PermissionError) or error.filename is None:
+        return None
+    place = Path(os.fsdecode(error.filename)).absolute()
+    found = next(path for path in [place, *place.parents] if os.path.lexists(path))
+    if os.access(found, os.R_OK | (os.X_OK if found.is_dir() else 0)):
+        return None
+    return (
+        f"{found}: cannot be read ({error.strerror}). Expected a file or folder that you may read; ask its owner for "
+        f"the right (chmod -R a+rX {shlex.quote(str(found))}), and run again."
     )

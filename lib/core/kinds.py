@@ -12,11 +12,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
-from pathlib import Path
 from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from lib.core.errors import ConfigError
+from lib.core.files import files_in
 from lib.core.sections import Section
 
 _PARAMETERS = re.compile(r"^class Parameters\b", re.MULTILINE)
@@ -95,6 +95,6 @@ class Axis(Generic[Parameters]):
 @functools.cache
 def _kinds(folders: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names in `folders` that define `class Parameters`; nothing is imported, since some need torch."""
-    files = {path.stem: path for folder in folders for path in Path(folder).glob("*.py")}
-    files |= {path.parent.name: path for folder in folders for path in Path(folder).glob("*/parameters.py")}
+    files = {path.stem: path for folder in folders for path in files_in(folder, "*.py")}
+    files |= {path.parent.name: path for folder in folders for path in files_in(folder, "*/parameters.py")}
     return tuple(sorted(name for name, file in files.items() if _PARAMETERS.search(file.read_text(encoding="utf-8"))))

@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
 
+DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
+"""Numbers of errors of a disk that cannot be written."""
+
 Settings = TypeVar("Settings", bound="BaseModel")
 
 FINISHED = ".py finished in "
@@ -79,13 +82,9 @@ def run(
         logging.getLogger("lib").error("%s", error)
         return trouble
     except Exception as error:
-        if not _cannot_write(error):
+        if (message := _explained(error)) is None:
             raise
-        logging.getLogger("lib").error(
-            "%s. Expected write permission and free space; what was being written is not left behind half. Free some "
-            "space or correct the permission, and run again.",
-            error,
-        )
+        logging.getLogger("lib").error("%s", message)
         return trouble
     if argv is None and not status and stat.S_ISREG(os.fstat(2).st_mode):  # a log, and no terminal
         _log_usage(time.monotonic() - begin)
@@ -108,12 +107,25 @@ def _log_usage(seconds: float) -> None:
     )
 
 
-def _cannot_write(error: Exception) -> bool:
-    """Whether the disk or its permissions are at fault; libraries in other languages only say so in words."""
-    codes = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES, errno.EPERM, errno.EROFS)
-    if isinstance(error, OSError) and error.errno in codes:
-        return True
-    return any(f"{os.strerror(code)}" in str(error) for code in codes)
+def _explained(error: Exception) -> str | None:
+    """Return the message for a user if the disk or a permission is at fault, else None.
+
+    Libraries in other languages only say so in words, and not whether they were reading or writing.
+    """
+    from lib.core.files import unreadable
+
+    number = error.errno if isinstance(error, OSError) else None
+    if any(number == code or os.strerror(code) in str(error) for code in (errno.EACCES, errno.EPERM)):
+        return unreadable(error) or (
+            f"{error}. Expected permission to read inputs and to write results. Correct the permission, or ask the "
+            "owner of the file for it, and run again."
+        )
+    if any(number == code or os.strerror(code) in str(error) for code in DISK):
+        return (
+            f"{error}. Expected write permission and free space; nothing was left half-written. Free "
+            "some space or correct the permission, and run again."
+        )
+    return None
 
 
 def json_value(source: str) -> Any:

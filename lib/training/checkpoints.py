@@ -6,6 +6,7 @@ and random numbers, and `state.json`: progress and history.
 """
 
 import contextlib
+import fnmatch
 import json
 import logging
 import math
@@ -21,7 +22,7 @@ from safetensors import SafetensorError
 
 from lib.core.attempts import remove
 from lib.core.errors import RunError, UnpicklingError
-from lib.core.files import atomic_path, file_digest, sync, write_json
+from lib.core.files import atomic_path, file_digest, files_in, settle, write_json
 from lib.study.recipe import Recipe
 from lib.training import ranks
 from lib.training.folders import TRACKERS, RunFolders
@@ -144,9 +145,9 @@ def load_tensors(path: Path) -> Any:
 
 def seal(checkpoint: Path) -> None:
     """Write the manifest of a checkpoint whose other files are all there, and bring them to the disk."""
-    files = sorted(path for path in checkpoint.rglob("*") if path.is_file() and path.name != MANIFEST)
+    files = [path for path in files_in(checkpoint) if path.name != MANIFEST]
     write_json(checkpoint / MANIFEST, {str(path.relative_to(checkpoint)): file_digest(path) for path in files})
-    sync(checkpoint)
+    settle(checkpoint)
 
 
 def fault(checkpoint: Path) -> str | None:
@@ -156,6 +157,8 @@ def fault(checkpoint: Path) -> str | None:
         differing = [name for name, digest in manifest.items() if file_digest(checkpoint / name) != digest]
     except FileNotFoundError as error:
         return f"its {Path(error.filename).name} is missing"
+    except OSError as error:
+        return f"its {Path(error.filename).name} cannot be read ({error.strerror})"
     except ValueError as error:
         return f"its {MANIFEST} cannot be read ({error})"
     return f"its {', '.join(differing)} is damaged" if differing else None
@@ -185,7 +188,7 @@ def take_over(folders: RunFolders) -> None:
             if best not in (None, _step(newest)):
                 copy_checkpoint(checkpoint_folder(newest.parent, best), checkpoint_folder(folders.work, best))
             copy_checkpoint(newest, checkpoint_folder(folders.work, _step(newest)))
-        except (DamagedError, FileNotFoundError, ValueError, KeyError) as error:
+        except (DamagedError, FileNotFoundError, IsADirectoryError, ValueError, KeyError, TypeError) as error:
             logger.warning("%s: passed over (%s)", newest, error)
         else:
             logger.info("%s: taken over", newest)
@@ -210,7 +213,7 @@ def copy_checkpoint(source: Path, target: Path) -> None:
             for name in [*_manifest(source), MANIFEST]:
                 (partial / name).parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(source / name, partial / name)
-        except (FileNotFoundError, ValueError) as error:
+        except (FileNotFoundError, IsADirectoryError, NotADirectoryError, ValueError) as error:
             raise DamagedError(f"{source}: {fault(source) or error}") from error
         if found := fault(partial):
             raise DamagedError(f"{source}: {found}")
@@ -223,7 +226,7 @@ def _refuse_code(checkpoint: Path) -> None:
     Raises:
         DamagedError: there is one.
     """
-    for path in sorted([*checkpoint.glob("*.pt"), *checkpoint.glob("*.pth")]):
+    for path in files_in(checkpoint, "*.pt*"):
         try:
             load_tensors(path)
         except (UnpicklingError, RuntimeError, EOFError) as error:
@@ -281,7 +284,7 @@ def refuse_other_number(checkpoint: Path, remedy: str) -> None:
     Raises:
         RunError: they could not go on exactly.
     """
-    written, processes = len(list(checkpoint.glob(RANDOM_STATES))), ranks.count()
+    written, processes = len(fnmatch.filter(_manifest(checkpoint), RANDOM_STATES)), ranks.count()
     if written != processes:
         raise RunError(
             f"{checkpoint}: written by {written} process(es), each with random numbers of its own, but {processes} are "
@@ -312,7 +315,7 @@ def forget_best(checkpoint: Path) -> None:
 
 def _sealed(attempt: Path) -> list[Path]:
     """Return the checkpoints in an attempt that have a manifest; those without were never finished."""
-    return [path.parent for path in attempt.glob(f"*/{MANIFEST}") if NAME.fullmatch(path.parent.name)]
+    return [path.parent for path in files_in(attempt, f"*/{MANIFEST}") if NAME.fullmatch(path.parent.name)]
 
 
 def _step(checkpoint: Path) -> int:

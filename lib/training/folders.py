@@ -11,6 +11,7 @@ import hashlib
 import logging
 import os
 import platform
+import re
 import shutil
 import uuid
 from datetime import UTC, datetime
@@ -20,9 +21,9 @@ from typing import Self
 
 import yaml
 
-from lib.core.attempts import TRASH, Heartbeat, attempts, remove, sweep
+from lib.core.attempts import TRASH, Heartbeat, attempts, is_alive, remove, sweep
 from lib.core.errors import DataError, RunError
-from lib.core.files import explained, read_mapping, sync, write_text
+from lib.core.files import explained, folders_in, litter, read_mapping, settle, write_text
 from lib.core.identity import NamesRun
 from lib.core.record import CONFIG, RUN, Parent, differing_files, digest_of, missing_files, read_record
 from lib.study.run import RunSettings
@@ -30,6 +31,8 @@ from lib.training import ranks
 
 logger = logging.getLogger(__name__)
 
+KEY = "[0-9a-f]{32}"
+"""Random end of the name of an attempt, a copy or a folder under removal."""
 RESULTS = "results"
 TRACKERS = "trackers"
 
@@ -56,7 +59,7 @@ class RunFolders:
     def __init__(self, run: RunSettings, out: str | Path, work: str | Path | None, code: str | None = None):
         self.run, self.out, self.code = run, Path(out), code
         self.is_by_hand = work is None
-        if self.is_by_hand and (self.out / RUN).exists():
+        if self.is_by_hand and (self.out / RUN).is_file():
             raise RunError(
                 f"{self.out / RUN}: there is a finished run. Expected a new folder, since nothing is overwritten; "
                 "give --out another one, or delete this one."
@@ -99,7 +102,7 @@ class RunFolders:
             self.out.parent.mkdir(parents=True, exist_ok=True)
             self.home.mkdir(parents=True, exist_ok=True)
             number = max((int(path.name.split("-")[0]) for path in attempts(self.home)), default=0) + 1
-            self.work = self.home / f"{number:04d}-{self.heartbeat.host}-{uuid.uuid4().hex[:8]}"
+            self.work = self.home / f"{number:04d}-{self.heartbeat.host}-{uuid.uuid4().hex}"
             begun = self.home / f".{self.work.name}"
             begun.mkdir()
             self.heartbeat.write(begun)
@@ -107,6 +110,20 @@ class RunFolders:
         except OSError as error:
             raise RunError(explained(Path(error.filename or self.home), error)) from error
         self.refuse_later()
+        self._sweep_copies()
+
+    def _sweep_copies(self) -> None:
+        """Remove copies of this run's results, and folders under removal, that killed processes have left.
+
+        The name of a copy ends as that of its attempt. Earlier attempts at this run are superseded; one with other
+        settings, whose results go to the same place, may be alive.
+        """
+        named = re.compile(rf"{re.escape(f'.{self.out.name}.')}({KEY})|{re.escape(TRASH)}{KEY}")
+        for folder in folders_in(self.out.parent):
+            if (match := named.fullmatch(folder.name)) and not (match[1] is None and (folder / RUN).exists()):
+                owners = self.home.parent.glob(f"*/*-{match[1]}")
+                if not any(is_alive(attempt) for attempt in owners if attempt.parent != self.home):
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
         """Say how the attempt ended, and remove what nobody needs any more.
@@ -238,8 +255,9 @@ class RunFolders:
         try:
             if self.trackers.is_dir():
                 for path in self.trackers.iterdir():
-                    os.rename(path, staged / path.name)
-            sync(staged)
+                    if not litter(self.trackers, [path.name]):
+                        os.rename(path, staged / path.name)
+            settle(staged)
             self._put(staged)
         except OSError as error:
             self.refuse_later(error)
@@ -250,7 +268,7 @@ class RunFolders:
 
     def _put(self, staged: Path) -> None:
         self.out.parent.mkdir(parents=True, exist_ok=True)
-        beside = self.out.parent / f".{self.out.name}.{uuid.uuid4().hex}"
+        beside = self.out.parent / f".{self.out.name}.{self.work.name.rpartition('-')[2]}"
         try:
             while not self.is_published():
                 try:
@@ -258,8 +276,8 @@ class RunFolders:
                     return
                 except OSError as error:
                     if error.errno == errno.EXDEV and staged != beside:
-                        shutil.copytree(staged, beside, symlinks=True)
-                        sync(beside)
+                        shutil.copytree(staged, beside, symlinks=True, ignore=litter)
+                        settle(beside)
                         staged = beside
                     elif error.errno in (errno.ENOTEMPTY, errno.EEXIST):
                         self._clear()
@@ -305,7 +323,7 @@ class RunFolders:
 
 def _is_finished(folder: Path) -> bool:
     """Whether a finished run is there with all of its files; what lacks some is made again, and a warning says so."""
-    if not (folder / RUN).exists():
+    if not (folder / RUN).is_file():
         return False
     if gone := missing_files(folder, read_record(folder)):
         logger.warning("%s: no finished run, since it has lost %s; it is made again", folder, ", ".join(gone))

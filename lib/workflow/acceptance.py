@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lib.core.errors import RunError
+from lib.core.files import files_in
 from lib.core.record import RUN, Accepted, read_record, write_run
 from lib.workflow.kept_code import keep_code
 from lib.workflow.known_states import remember_states
@@ -107,10 +108,11 @@ def _renew(checksums: Mapping[str, str]) -> None:
     Where times are lost, as in a copy, Snakemake compares contents with those that it has recorded.
     """
     now = {path: _checksum(Path(path)) for path in checksums}
-    for metadata in Path(".snakemake/metadata").rglob("*") if checksums else ():
-        if not metadata.is_file():
+    for metadata in files_in(".snakemake/metadata") if checksums else ():
+        try:
+            values = json.loads(metadata.read_text(encoding="utf-8"))
+        except ValueError:  # none of Snakemake's own
             continue
-        values = json.loads(metadata.read_text(encoding="utf-8"))
         recorded = values.get("input_checksums") or {}
         renewed = {path: now[path] for path, before in recorded.items() if checksums.get(path) == before}
         if renewed:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import yaml
 
 from lib.core.errors import ConfigError, DataError
-from lib.core.files import atomic_path
+from lib.core.files import atomic_path, litter
 from lib.core.record import MODEL, RUN, missing_files, read_record
 from lib.workflow.plan import Plan
 from lib.workflow.verification import MANIFEST
@@ -156,13 +156,15 @@ def require_complete(report: Path) -> None:
 
 
 def _all(folder: Path) -> set[Path]:
-    """Return the files in a folder and those below it.
+    """Return the files in a folder and those below it, without litter.
 
     Raises:
         DataError: something there is neither file nor folder, or a link to a folder or to nothing.
     """
     found = set()
     for path in folder.rglob("*"):
+        if litter(folder, path.relative_to(folder).parts):
+            continue
         if path.is_file():
             found.add(path)
         elif path.is_symlink():

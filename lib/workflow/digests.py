@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lib.core.errors import ProjectError
-from lib.core.files import write_json
+from lib.core.files import files_in, write_json
 from lib.workflow.structure import OURS, registers, structure
 from lib.workflow.syntax import Chain, Function, chain_of, defined_names, last_name, normalise
 
@@ -100,7 +100,7 @@ def _memory() -> Path:
     It lies where Python keeps what it has compiled, and is called by the contents of all files, so that it is never
     out of date.
     """
-    files = [file for package in sorted(OURS) for file in sorted((ROOT / package).rglob("*")) if file.is_file()]
+    files = [file for package in sorted(OURS) for file in files_in(ROOT / package)]
     contents = [
         f"{file.relative_to(ROOT).as_posix()} {hashlib.sha256(file.read_bytes()).hexdigest()}"
         for file in files
@@ -276,7 +276,7 @@ def _imported_on_demand(package: str, name: str) -> set[Definition]:
     """Return what the `__getattr__` of a package may return for `name`: definitions of that name in its modules."""
     if "__getattr__" not in _source(package).definitions:
         return set()
-    files = ROOT.joinpath(*package.split(".")).rglob("*.py")
+    files = files_in(ROOT.joinpath(*package.split(".")), "**/*.py")
     modules = [".".join(file.relative_to(ROOT).with_suffix("").parts) for file in files]
     found = {(each, name) for each in modules if name in _source(each).definitions}
     return found or {(package, "__getattr__")}
@@ -374,7 +374,7 @@ def _public_name(module: str, name: str) -> str:
 @functools.cache
 def _quoted() -> frozenset[str]:
     """Return the private names that stand in quotes in the project, perhaps for `getattr`."""
-    files = (path for folder in ("lib", "scripts") for path in (ROOT / folder).rglob("*.py"))
+    files = (path for folder in ("lib", "scripts") for path in files_in(ROOT / folder, "**/*.py"))
     return frozenset(
         name for path in files for name in re.findall(r"""["'.](_[A-Za-z]\w*)["']""", path.read_text(encoding="utf-8"))
     )
@@ -387,7 +387,7 @@ def _data_files(module: str, nodes: Iterable[ast.AST]) -> list[tuple[str, str]]:
     texts = sorted({node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)})
     named = [own.with_suffix(text) for text in texts if re.fullmatch(r"\.\w+", text)]
     named += [own.with_name(text) for text in texts if re.fullmatch(r"\w+", text)]
-    files = [file for path in named for file in ([path] if path.is_file() else sorted(path.rglob("*.*")))]
+    files = [file for path in named for file in ([path] if path.is_file() else files_in(path, "**/*.*"))]
     return [
         (file.relative_to(ROOT).as_posix(), hashlib.sha256(file.read_bytes()).hexdigest())
         for file in files

@@ -156,7 +156,8 @@ def resumed_experiment(experiments: str | Path, stage: str, name: str, resumed: 
             run=str(source), checkpoint=str(state if whole else source / MODEL), load_only_model_state=not whole
         )
     else:
-        checkpoints = [path for path in source.parent.glob(f".{source.name}.work/*/checkpoint-*") if _is_whole(path)]
+        places = source.parent.glob(f".{source.name}.work/*/*/checkpoint-*")
+        checkpoints = [path for path in places if _is_whole(path)]
         if not checkpoints:
             raise ConfigError(f"{source}: neither a finished run nor a whole checkpoint. Run it first, or start anew.")
         newest = max(checkpoints, key=lambda path: int(path.name.split("-")[-1]))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lib.core.attempts import Heartbeat, attempts, read_heartbeat
+from lib.core.files import folders_in
 from lib.core.identity import RunId
 from lib.core.program import FINISHED
 from lib.core.record import RUN, missing_files, read_record
@@ -48,7 +49,7 @@ def progress(plan: Plan) -> dict[RunId, RunProgress]:
 def _heartbeats(work: Path) -> dict[Path, list[Heartbeat]]:
     """Return the heartbeats of all attempts, the oldest first, by the folder that the results go to."""
     found: dict[Path, list[Heartbeat]] = {}
-    for run in sorted(work.iterdir()) if work.is_dir() else []:
+    for run in folders_in(work):
         for heartbeat in map(read_heartbeat, attempts(run)):
             if heartbeat is not None:
                 found.setdefault(Path(heartbeat.out).resolve(), []).append(heartbeat)

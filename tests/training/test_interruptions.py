@@ -7,6 +7,7 @@ import pytest
 import torch
 from comparing import assert_alike, weights
 from killing import attempt, kill, killed_at, killed_in
+from litter import leave_litter
 
 from lib.core.errors import RunError
 from lib.core.record import read_record
@@ -104,6 +105,15 @@ def test_a_run_whose_last_checkpoint_is_damaged_goes_on_from_the_one_before(run,
     assert_alike(undisturbed, tmp_path / "out")
 
 
+def test_litter_in_working_folders_and_checkpoints_changes_nothing(run, killed, undisturbed, tmp_path):
+    (killed / "checkpoint-11").touch()
+    (killed / "checkpoint-12" / "manifest.json").mkdir(parents=True)
+    leave_litter(tmp_path)
+    train(run, tmp_path / "out")
+    assert_alike(undisturbed, tmp_path / "out")
+    assert read_record(tmp_path / "out").files.keys() == read_record(undisturbed).files.keys()
+
+
 def test_the_best_model_of_an_earlier_attempt_is_kept(run, killed, undisturbed, tmp_path, monkeypatch):
     """Its path is another one now, and its evaluation is not made again."""
     loaded = []
@@ -124,6 +134,7 @@ def test_the_best_model_of_an_earlier_attempt_is_kept(run, killed, undisturbed, 
 
 def test_a_start_from_the_training_state_of_another_run_goes_on_exactly(run, killed, undisturbed, tmp_path):
     checkpoint = shutil.copytree(killed / "checkpoint-9", tmp_path / "copied")
+    leave_litter(checkpoint)
     start = Start(run=str(tmp_path), checkpoint=str(checkpoint), load_only_model_state=False)
     train(run.model_copy(update={"start": start}), tmp_path / "started")
     expected, started = weights(undisturbed / "model"), weights(tmp_path / "started" / "model")

@@ -7,7 +7,7 @@ import sys
 from datetime import timedelta
 from functools import partial
 from shutil import rmtree
-from tempfile import mkdtemp
+from uuid import uuid4
 
 from snakemake.exceptions import WorkflowError
 from snakemake.settings.types import DeploymentMethod
@@ -26,7 +26,7 @@ def root(rules):
     place = rules.cache_path / "attention-grid" / commit
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
-        beside = mkdtemp(dir=place.parent)
+        beside = f"{place}.{uuid4().hex}"
         repository.clone(beside, no_checkout=True).git.checkout(commit)
         try:
             os.rename(beside, place)

@@ -16,6 +16,7 @@ from nltk.corpus.reader.wordnet import WordNetCorpusReader, WordNetError
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from lib.core.errors import DataError
+from lib.core.files import files_in
 from lib.data.augmentation.words import Request, cased, chosen, replaceable, replaced
 from lib.data.sections.augmentation import Augmentation
 
@@ -102,7 +103,7 @@ def _opened(source: Path, folder: Path) -> _Reader:
             raise DataError(
                 f"{source}: cannot be unpacked ({error}). Expected an archive (.zip, .tar.gz) of a WordNet database."
             ) from error
-    found = sorted(path.parent for path in unpacked.rglob(_FILES[0]))
+    found = [path.parent for path in files_in(unpacked, f"**/{_FILES[0]}")]
     if not found:
         raise DataError(
             f"{source}: holds no file {_FILES[0]}. Expected a WordNet database, version 3: its folder, or an archive."

@@ -1,13 +1,19 @@
 import json
 import os
 import resource
+import shutil
+import stat
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
+from litter import leave_litter
 
+from lib.core import program
 from lib.core.errors import ConfigError, ProjectError
-from lib.core.files import atomic_path, read_mapping, write_json, write_text
+from lib.core.files import atomic_path, files_in, folders_in, read_mapping, settle, write_json, write_text
 
 
 def test_a_file_appears_whole(tmp_path):
@@ -45,6 +51,129 @@ def test_a_place_that_cannot_be_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ProjectError, match=r"file/inside.txt: cannot be written .*write permission"):
         write_text(tmp_path / "file" / "inside.txt", "text")
+
+
+# Rights
+
+
+@pytest.fixture(params=[0o022, 0o027, 0o002, 0o077], ids=oct)
+def umask(request):
+    before = os.umask(request.param)
+    yield request.param
+    os.umask(before)
+
+
+def modes(place):
+    return {str(path.relative_to(place.parent)): path.stat().st_mode & 0o7777 for path in [place, *place.rglob("*")]}
+
+
+@pytest.mark.parametrize("too_few", [0o600, 0o777])
+def test_what_appears_has_the_rights_that_the_umask_gives(umask, too_few, tmp_path):
+    """Whatever the writer chose: safetensors gives 0600, mkdtemp 0700, a copy those of its source."""
+    with atomic_path(tmp_path / "model") as partial:
+        os.rename(tempfile.mkdtemp(dir=tmp_path), partial)
+        (partial / "state").mkdir(mode=too_few)
+        for name in ("weights", "state/weights"):
+            (partial / name).touch(mode=too_few)
+    file, folder = 0o666 & ~umask, 0o777 & ~umask
+    found = modes(tmp_path / "model")
+    assert found == {"model": folder, "model/state": folder, "model/weights": file, "model/state/weights": file}
+    write_text(tmp_path / "text", "text")
+    with atomic_path(tmp_path / "table") as partial:
+        partial.touch(mode=too_few)
+    assert modes(tmp_path / "text") == {"text": file}
+    assert modes(tmp_path / "table") == {"table": file}
+    (tmp_path / "model" / "weights").chmod(too_few)
+    settle(tmp_path / "model")
+    assert modes(tmp_path / "model") == found
+    assert {path.name for path in tmp_path.iterdir()} == {"model", "text", "table"}
+
+
+def test_a_folder_of_a_group_stays_one(umask, tmp_path):
+    tmp_path.chmod(0o2775)
+    with atomic_path(tmp_path / "model") as partial:
+        partial.mkdir()
+        (partial / "state").mkdir()
+    assert all(mode & stat.S_ISGID for mode in modes(tmp_path / "model").values())
+
+
+def test_links_keep_their_rights_and_those_of_what_they_name(tmp_path):
+    (tmp_path / "elsewhere").touch(mode=0o600)
+    with atomic_path(tmp_path / "folder") as partial:
+        partial.mkdir()
+        (partial / "link").symlink_to(tmp_path / "elsewhere")
+    assert stat.S_IMODE((tmp_path / "elsewhere").stat().st_mode) == 0o600
+
+
+@pytest.fixture
+def private():
+    """A folder that another user may write to, with a file and a folder that are not that user's; then become it."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    (folder / "file").touch(mode=0o600)
+    (folder / "private").mkdir(mode=0o700)
+    (folder / "shown").mkdir(mode=0o755)
+    folder.chmod(0o777)
+    if is_root := os.geteuid() == 0:
+        os.setresuid(65534, 65534, 0)
+    else:
+        (folder / "file").chmod(0)
+        (folder / "private").chmod(0)
+        (folder / "shown").chmod(0o555)
+    yield folder
+    if is_root:
+        os.setresuid(0, 0, 0)
+    (folder / "private").chmod(0o700)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+READERS = [
+    lambda folder: (folder / "file").read_text(),
+    lambda folder: shutil.copyfile(folder / "file", folder / "copy"),
+    lambda folder: (folder / "private" / "deep" / "file").read_text(),
+    lambda folder: list((folder / "private").iterdir()),
+    lambda folder: open(os.fsencode(folder / "file")).read(),  # noqa: SIM115
+]
+
+
+@pytest.mark.parametrize("read", READERS)
+@pytest.mark.parametrize("writes", [False, True])
+def test_what_cannot_be_read_is_not_said_to_lack_space(read, writes, private, caplog):
+    def main(argv):
+        if not writes:
+            read(private)
+        with atomic_path(private / "target"):
+            read(private)
+
+    assert program.run(main, []) == 1
+    (message,) = caplog.messages
+    assert "cannot be read (Permission denied)" in message
+    assert "chmod -R a+rX" in message
+    assert "space" not in message
+
+
+def test_what_cannot_be_written_is_not_said_to_be_unreadable(private, caplog):
+    assert program.run(lambda argv: write_text(private / "shown" / "file", "text"), []) == 1
+    assert program.run(lambda argv: (private / "shown" / "file").write_text("text"), []) == 1
+    assert "cannot be written (Permission denied)" in caplog.messages[0]
+    assert "write results" in caplog.messages[1]
+
+
+# Litter
+
+
+def test_litter_is_nobodys_file(tmp_path):
+    for name in ("model/config.json", "history.csv", "weights.safetensors", "module.py"):
+        write_text(tmp_path / name, "text")
+    files, folders = files_in(tmp_path), folders_in(tmp_path)
+    assert [path.name for path in files] == ["history.csv", "config.json", "module.py", "weights.safetensors"]
+    leave_litter(tmp_path)
+    assert [path for path in files_in(tmp_path) if path.name != "0099-a-file"] == files
+    assert files_in(tmp_path, "*.py") == [tmp_path / "module.py"]
+    assert folders == [tmp_path / "model"]
+    assert folders_in(tmp_path) == [tmp_path / ".Trashes", tmp_path / "folder.py", tmp_path / "model"]
+    for place in ("missing", "history.csv", "link-history.csv", "loop"):
+        assert folders_in(tmp_path / place) == files_in(tmp_path / place) == []
+    settle(tmp_path)
 
 
 WRITER = """

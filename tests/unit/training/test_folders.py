@@ -5,14 +5,19 @@ import errno
 import os
 import re
 import shutil
+import signal
+import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import yaml
+from litter import leave_litter
 from run_folders import finish
 
-from lib.core.attempts import attempts, read_heartbeat, remove
+from lib.core.attempts import SILENCE, attempts, read_heartbeat, remove
 from lib.core.errors import DataError, RunError
+from lib.core.record import differing_files, digest_of, read_record
 from lib.training import folders as module
 from lib.training.checkpoints import Progress, writing
 from lib.training.folders import RunFolders
@@ -212,6 +217,128 @@ def test_a_place_that_cannot_be_made_is_said_before_any_work(begin, tmp_path):
     (tmp_path / "runs").write_text("a file")
     with pytest.raises(RunError, match="cannot be written"), begin():
         pytest.fail("it has begun")
+
+
+def test_results_have_the_rights_that_the_umask_gives(begin):
+    """Weights too, which safetensors writes for their owner alone, and what trackers left."""
+    before = os.umask(0o027)
+    try:
+        with begin() as folders:
+            staged = finish(folders)
+            (staged / "model" / "weights").chmod(0o600)
+            (folders.trackers / "wandb").mkdir(parents=True, mode=0o700)
+            folders.publish(staged)
+    finally:
+        os.umask(before)
+    found = {path.name: path.stat().st_mode & 0o777 for path in [folders.out, *folders.out.rglob("*")]}
+    assert {found.pop(name) for name in ("out", "model", "wandb")} == {0o750}
+    assert found == dict.fromkeys(("weights", "config.yaml", "run.json"), 0o640)
+
+
+def test_litter_stops_no_run_and_is_no_part_of_it(begin, tmp_path):
+    with pytest.raises(KeyError), begin() as earlier:
+        raise KeyError
+    (tmp_path / "runs" / "out" / "run.json").mkdir(parents=True)
+    leave_litter(tmp_path)
+    with begin() as folders:
+        assert [path.name for path in folders.earlier()] == [earlier.work.name]
+        leave_litter(folders.work)
+        staged = finish(folders)
+        folders.trackers.mkdir()
+        (folders.trackers / "events").touch()
+        leave_litter(folders.trackers)
+        folders.publish(staged)
+    record = read_record(folders.out)
+    assert set(record.files) == {"config.yaml", "model/weights"}
+    leave_litter(folders.out)
+    assert differing_files(folders.out, record) == []
+    assert begin().is_published()
+
+
+def test_litter_is_no_input(tmp_path):
+    for name in ("vocab.txt", "data-0.arrow", "model.safetensors"):
+        (tmp_path / name).write_text(name)
+    digest = digest_of(tmp_path)
+    leave_litter(tmp_path)
+    assert digest_of(tmp_path) == digest
+
+
+# Copies between file systems
+
+
+@pytest.fixture
+def copying(begin, monkeypatch):
+    """Return a process that copies its results to another file system, and stops before it removes the copy."""
+    if not os.access("/dev/shm", os.W_OK) or os.stat("/dev/shm").st_dev == os.stat(begin().home.anchor).st_dev:
+        pytest.skip("needs two file systems")
+    started = []
+
+    def start(number, **changes):
+        process = os.fork()
+        if not process:
+            settle = module.settle
+            folders = begin(**changes)
+
+            def stop(folder):
+                settle(folder)
+                if folder.parent == folders.out.parent:
+                    os.kill(os.getpid(), number)
+
+            module.settle = stop
+            with contextlib.suppress(BaseException), folders:
+                folders.publish(finish(folders))
+            os._exit(0)
+        started.append(process)
+        _, status = os.waitpid(process, os.WUNTRACED)
+        assert os.WIFSTOPPED(status) or os.WTERMSIG(status) == number
+        return process
+
+    yield start
+    for process in started:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+
+
+@pytest.fixture
+def shared(tmp_path_factory):
+    """A folder on another file system."""
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as folder:
+        yield Path(folder)
+
+
+def test_the_next_start_removes_what_a_killed_copy_has_left(begin, copying, shared):
+    out = shared / "seed-1"
+    copying(signal.SIGKILL, out=out)
+    (copy,) = shared.iterdir()
+    assert re.fullmatch(r"\.seed-1\.[0-9a-f]{32}", copy.name)
+    others = [shared / f".{name}" for name in (f"seed-2.{'0' * 32}", "seed-1.notes", f"seed-1.{'0' * 31}", "trash-me")]
+    trash = [shared / f".seed-1.{'0' * 32}", shared / f".trash-{'0' * 32}"]
+    for folder in [*others, *trash]:
+        folder.mkdir()
+    with begin(out=out) as folders:
+        assert {*shared.iterdir()} == {*others}
+        folders.publish(finish(folders))
+    assert {*shared.iterdir()} == {*others, out}
+
+
+def test_the_copy_of_a_living_process_stays(begin, run, copying, shared, monkeypatch):
+    out = shared / "seed-1"
+    living = copying(signal.SIGSTOP, out=out, run=run.model_copy(update={"seed": 2}))
+    (copy,) = shared.iterdir()
+    with begin(out=out):
+        assert copy.is_dir()
+    os.kill(living, signal.SIGKILL)
+    monkeypatch.setattr("lib.core.attempts.datetime", Later)
+    with begin(out=out):
+        assert not copy.exists()
+
+
+class Later(datetime):
+    """A clock of after the time in which a living process would have said something."""
+
+    @classmethod
+    def now(cls, zone):
+        return datetime.now(UTC) + 2 * SILENCE
 
 
 # Taken over between staging and publishing
