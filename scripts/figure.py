@@ -16,12 +16,12 @@ from lib.results.parameters import FIGURES
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     from lib.results.arguments import result_arguments
-    from lib.results.records import versions_note
+    from lib.results.records import conditions_note
     from lib.results.style import save_figure
 
     arguments = result_arguments(FIGURES, "figure", __doc__, argv)
     figure = FIGURES.load(arguments.settings.kind, "figure").draw(arguments.settings, arguments.scope)
-    save_figure(figure, arguments.out, versions_note(arguments.records))
+    save_figure(figure, arguments.out, conditions_note(arguments.records))
 
 
 if __name__ == "__main__":

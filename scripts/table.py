@@ -17,11 +17,11 @@ from lib.results.parameters import TABLES
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     from lib.results.arguments import result_arguments
-    from lib.results.records import versions_note
+    from lib.results.records import conditions_note
 
     arguments = result_arguments(TABLES, "table", __doc__, argv)
     table = TABLES.load(arguments.settings.kind, "table").make(arguments.settings, arguments.scope)
-    notes = [note for note in (table.note, versions_note(arguments.records)) if note]
+    notes = [note for note in (table.note, conditions_note(arguments.records)) if note]
     dataclasses.replace(table, note=" ".join(notes) or None).write(arguments.out)
 
 

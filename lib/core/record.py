@@ -2,13 +2,15 @@
 
 import hashlib
 import json
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from lib.core.errors import DataError
-from lib.core.files import file_digest, write_json
+from lib.core.files import file_digest, files_in, write_json
 from lib.core.identity import NamesRun
 
 CONFIG = "config.yaml"
@@ -34,6 +36,30 @@ class Parent(BaseModel):
     path: str
     digest: str | None
     """None = unknown, of an imported run."""
+
+
+class Stretch(BaseModel):
+    """A part of a training under conditions that stayed the same. A training resumed under other ones has several."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    step: int
+    """Optimiser steps that had been done when it began."""
+    device: str
+    hardware: str
+    instruction_set: str | None
+    threads: int
+    """CPU threads of each process."""
+    processes: int
+    versions: dict[str, str]
+    execution: dict[str, Any]
+    """Settings of the execution that can change a number."""
+
+
+def with_stretch(before: Sequence[Stretch], new: Stretch) -> list[Stretch]:
+    """Return stretches of a training with a new one, which continues the last one if the conditions are the same."""
+    continues = before and before[-1].model_copy(update={"step": new.step}) == new
+    return [*before] if continues else [*before, new]
 
 
 class Accepted(BaseModel):
@@ -85,6 +111,8 @@ class RunRecord(NamesRun):
     precision: Literal["fp32", "bf16", "fp16"] | None
     device: str
     hardware: str | None
+    instruction_set: str | None = None
+    """CPU instructions that torch reports; last digits may depend on them. None = unknown, or torch was not used."""
     kernels: Literal["torch", "triton"] | None = None
     """What a mechanism that has Triton kernels of its own computed with; None = it has none, or unknown."""
     approximated: float | None = None
@@ -98,6 +126,10 @@ class RunRecord(NamesRun):
     git_commit: str | None
     code: str | None = None
     """Digest of the code that the run executed; None = it was run by hand, or imported."""
+    stretches: list[Stretch] = Field(default_factory=list)
+    """Parts of the training under different conditions, in their order; device, versions and the like above are those
+    of the last one. One = it ran, or was resumed, under the same conditions throughout. Empty = unknown, or no training
+    loop."""
     files: dict[str, str] = Field(default_factory=dict)
     """SHA-256 of every other file that the run left, by its path in the run's folder. Empty = unknown."""
     accepted: list[Accepted] = Field(default_factory=list)
@@ -112,6 +144,26 @@ class RunRecord(NamesRun):
     that tunes, those of its best trial, whose number is `best_trial`; epochs, steps, tokens and time are those of all
     trials together."""
 
+    @property
+    def mixed(self) -> str | None:
+        """The conditions of each stretch that differ, in words; None if there is one stretch, or none is known."""
+        first = self.stretches[0].step if self.stretches else 0
+        if len(self.stretches) < 2 and not first:
+            return None
+        conditions = []
+        for stretch in self.stretches:
+            found = stretch.model_dump()
+            nested = found.pop("versions") | found.pop("execution")
+            conditions.append({name.replace("_", " "): value for name, value in (found | nested).items()})
+        names = [name for name in dict(chain.from_iterable(map(dict.items, conditions))) if name != "step"]
+        differing = [name for name in names if len({str(each.get(name)) for each in conditions}) > 1]
+        if "hardware" in differing:  # says the threads, too
+            differing = [name for name in differing if name != "threads"]
+        parts = [f"up to step {first}: unknown"] if first else []
+        for each in conditions:
+            parts.append(f"from step {each['step']}: {', '.join(f'{name} {each.get(name)}' for name in differing)}")
+        return "; ".join(parts if differing else parts[:1])
+
 
 def read_record(folder: str | Path) -> RunRecord:
     """Return the record in `folder`.
@@ -122,11 +174,11 @@ def read_record(folder: str | Path) -> RunRecord:
     path = Path(folder) / RUN
     try:
         return RunRecord.model_validate(json.loads(path.read_text(encoding="utf-8")))
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise DataError(
             f"{path}: no such file. Expected the record of a finished run; let its stage finish."
         ) from error
-    except (json.JSONDecodeError, ValidationError) as error:
+    except (IsADirectoryError, ValueError, RecursionError) as error:
         raise DataError(f"{path}: not a run record ({error}). Delete the run's folder and run it again.") from error
 
 
@@ -170,7 +222,7 @@ def differing_files(folder: str | Path, record: RunRecord) -> list[str]:
 
 def digest_of(place: Path) -> str:
     """Return a digest of a file, or of the weights, tables or vocabulary in a folder; logs do not count."""
-    files = sorted(place.iterdir()) if place.is_dir() else [place]
+    files = files_in(place, "*") if place.is_dir() else [place]
     digest = hashlib.sha256()
     for path in files:
         if (

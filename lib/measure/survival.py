@@ -18,7 +18,7 @@ from pathlib import Path
 import pandas as pd
 
 from lib.core.attempts import attempts, read_heartbeat
-from lib.core.files import read_mapping, write_json
+from lib.core.files import files_in, read_mapping, write_json
 from lib.core.record import HISTORY, RUN
 from lib.workflow.preloaded import THREADS
 
@@ -28,7 +28,7 @@ PROGRAM = Path(__file__).resolve().parents[2] / "scripts" / "train.py"
 OFTEN = 1e-6
 """Minutes between checkpoints: one after every step."""
 SPEED = ("seconds", "tokens_per_second", "peak_memory_mb")
-OUTCOME = ("epochs", "steps", "tokens", "parameters", "metrics")
+OUTCOME = ("epochs", "steps", "tokens", "parameters", "metrics", "stretches")
 """Fields of a record that say what came out."""
 
 
@@ -113,7 +113,7 @@ def _await_checkpoint(process: subprocess.Popen, work: Path) -> None:
 
 def differing(one: Path, other: Path) -> list[str]:
     """Return the files in which two finished runs differ, besides time and memory."""
-    files = {str(path.relative_to(folder)) for folder in (one, other) for path in folder.rglob("*") if path.is_file()}
+    files = {str(path.relative_to(folder)) for folder in (one, other) for path in files_in(folder)}
     return sorted(name for name in files if not _agree(one / name, other / name))
 
 

@@ -13,6 +13,9 @@ from lib.core.files import read_mapping
 from lib.core.record import CONFIG, GEOMETRY, HISTORY, NUMERICAL, RUN, read_record
 from lib.results.quantities import F1_NAMES
 
+INSTRUCTIONS = "instruction set"
+SHOWN = 6
+"""How many resumed trainings a note names."""
 SPLITS = ("eval", "test")
 SCORES = {f"{split}_score": " or ".join(f"{split}_{name}" for name in F1_NAMES) for split in SPLITS}
 """Columns of scores, and the metrics that they hold."""
@@ -38,7 +41,7 @@ def load_runs(folders: Iterable[str | Path]) -> pd.DataFrame:
         except DataError as error:
             problems.append(str(error))
             continue
-        fields = record.model_dump(exclude={"metrics", "parameters", "parents", "variant", "versions"})
+        fields = record.model_dump(exclude={"metrics", "parameters", "parents", "stretches", "variant", "versions"})
         fields |= record.id._asdict()
         start = record.parents.get("start")
         fields["start"] = start.digest if start else None
@@ -79,23 +82,37 @@ def _scores(metrics: Mapping[str, float | None]) -> dict[str, Any]:
     return {}
 
 
-def versions_note(files: Iterable[str | Path]) -> str | None:
-    """Return a sentence on packages whose versions differ between runs, with the models of each; None if none do.
+def conditions_note(files: Iterable[str | Path]) -> str | None:
+    """Return sentences on how the conditions of runs differ: versions of packages, instruction sets, resumed runs.
 
     Args:
         files: of a table; those that are no run records are passed over.
+
+    Returns:
+        The sentences, with the models of each version and instruction set; None if the conditions are the same.
     """
-    models: dict[str, dict[str, dict[str, None]]] = {package: {} for package in NUMERICAL}
-    for record in [read_record(Path(file).parent) for file in files if Path(file).name == RUN]:
-        for package in models.keys() & record.versions:
-            models[package].setdefault(record.versions[package], {})[record.model] = None
-    differing = [
-        f"{package} {version} ({', '.join(names)})"
-        for package, versions in models.items()
-        if len(versions) > 1
-        for version, names in versions.items()
-    ]
-    return f"The runs were made with different versions: {', '.join(differing)}." if differing else None
+    records = [read_record(Path(file).parent) for file in files if Path(file).name == RUN]
+    found: dict[str, dict[str, dict[str, None]]] = {name: {} for name in (*NUMERICAL, INSTRUCTIONS)}
+    for record in records:
+        for name, value in (record.versions | {INSTRUCTIONS: record.instruction_set}).items():
+            if name in found and value is not None:
+                found[name].setdefault(value, {})[record.model] = None
+    differing = {
+        name: [f"{value} ({', '.join(models)})" for value, models in values.items()]
+        for name, values in found.items()
+        if len(values) > 1
+    }
+    sets = differing.pop(INSTRUCTIONS, [])
+    versions = [f"{package} {value}" for package, values in differing.items() for value in values]
+    mixed = [f"{record.id.path} ({words})" for record in records if (words := record.mixed)]
+    if len(mixed) > SHOWN:
+        mixed = [*mixed[:SHOWN], f"and {len(mixed) - SHOWN} more, which make verify names"]
+    sentences = {
+        "The runs were made with different versions": versions,
+        "The processors had different instruction sets": sets,
+        "Trainings resumed under other conditions": mixed,
+    }
+    return " ".join(f"{said}: {', '.join(named)}." for said, named in sentences.items() if named) or None
 
 
 def load_histories(runs: pd.DataFrame) -> pd.DataFrame:

@@ -99,6 +99,7 @@ class Predictor:
             hardware=gpu or f"{platform.machine()}, {torch.get_num_threads()} threads",
             packages=[*PACKAGES, *(["triton"] if kernels == "triton" else [])],
             peak_memory_mb=self.peak_memory_mb,
+            instruction_set=torch.backends.cpu.get_cpu_capability(),
             gpu=gpu,
             kernels=kernels,
         )

@@ -12,15 +12,19 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from lib.backbones.configuration import BackboneConfig
 from lib.backbones.parameters import BACKBONES
-from lib.core.files import file_digest
+from lib.core.files import file_digest, files_in
 from lib.core.identity import NamesRun
-from lib.core.record import Parent, RunRecord, write_run
+from lib.core.record import Parent, RunRecord, Stretch, write_run
 from lib.study.run import RunSettings
 from lib.training import ranks
 
 if TYPE_CHECKING:  # a run that reads texts needs neither
     from torch import nn
     from transformers import PreTrainedModel
+
+
+NUMERICAL = {"micro_batch_tokens", "kernels", "deterministic"}
+"""Settings of the execution that can change a number, in its last digits; the device is recorded by itself."""
 
 
 class Machine(NamedTuple):
@@ -31,6 +35,8 @@ class Machine(NamedTuple):
     packages: Sequence[str]
     """Those whose versions may change its numbers."""
     peak_memory_mb: float
+    instruction_set: str | None = None
+    """CPU instructions that torch reports; None = torch was not used."""
     gpu: str | None = None
     """Name of the GPU; None = a CPU."""
     kernels: Literal["torch", "triton"] | None = None
@@ -49,6 +55,7 @@ def run_record(
     steps: int = 0,
     tokens: int = 0,
     approximated: float | None = None,
+    stretches: Sequence[Stretch] = (),
 ) -> RunRecord:
     """Return the record of a finished run.
 
@@ -63,6 +70,7 @@ def run_record(
         steps: optimiser steps.
         tokens: seen in training.
         approximated: share of the training documents that the attention mechanism approximates.
+        stretches: parts of the training under different conditions.
     """
     return RunRecord(
         **NamesRun.of(run).model_dump(),
@@ -80,13 +88,40 @@ def run_record(
         peak_memory_kind="gpu" if machine.gpu else "resident",
         device=machine.device,
         hardware=machine.hardware,
+        instruction_set=machine.instruction_set,
         kernels=machine.kernels,
         approximated=approximated,
         processes=ranks.count(),
-        versions={"python": platform.python_version()} | {package: version(package) for package in machine.packages},
+        versions=_versions(machine),
+        stretches=list(stretches),
         git_commit=_git_commit(),
         metrics=dict(metrics),
     )
+
+
+def stretch(run: RunSettings, machine: Machine, step: int, threads: int) -> Stretch:
+    """Return a part of a training that begins now.
+
+    Args:
+        run: the run's settings.
+        machine: its hardware and packages.
+        step: optimiser steps that have been done.
+        threads: CPU threads of each process.
+    """
+    return Stretch(
+        step=step,
+        device=machine.device,
+        hardware=machine.hardware,
+        instruction_set=machine.instruction_set,
+        threads=threads,
+        processes=ranks.count(),
+        versions=_versions(machine),
+        execution=run.execution.model_dump(mode="json", include=NUMERICAL),
+    )
+
+
+def _versions(machine: Machine) -> dict[str, str]:
+    return {"python": platform.python_version()} | {package: version(package) for package in machine.packages}
 
 
 def write_record(record: RunRecord, folder: Path, code: str | None) -> None:
@@ -97,7 +132,7 @@ def write_record(record: RunRecord, folder: Path, code: str | None) -> None:
         folder: with all other files, whose digests the record takes in.
         code: digest of the code that the run executed, if it is known.
     """
-    files = {str(path.relative_to(folder)): file_digest(path) for path in sorted(folder.rglob("*")) if path.is_file()}
+    files = {str(path.relative_to(folder)): file_digest(path) for path in files_in(folder)}
     write_run(folder, record.model_copy(update={"code": code, "files": files}))
 
 

@@ -152,6 +152,7 @@ def _train(run: RunSettings, folders: RunFolders, interruption: Interruption, ob
         steps=trainer.progress.step,
         tokens=trainer.progress.tokens,
         approximated=share_longer(splits["train"], backbone.parameters.exact_up_to()),
+        stretches=trainer.stretches,
     )
     trackers.close(trainer, record)
     write_record(record, staged, folders.code)

@@ -25,6 +25,7 @@ from transformers.utils import SAFE_WEIGHTS_NAME
 from lib.attention.contract import set_step
 from lib.backbones.stored import refuse
 from lib.core.errors import RunError
+from lib.core.record import Stretch, with_stretch
 from lib.data.samplers import LengthGroupedSampler, Share, micro_batch_size
 from lib.data.tokens import TokenDataset
 from lib.study.run import RunSettings
@@ -36,6 +37,7 @@ from lib.training.interruptions import Interruption
 from lib.training.observers import Observer
 from lib.training.optimisation import freeze, make_optimizer, make_schedule, multipliers, trained
 from lib.training.predictor import Batch, Predictor, items, longest_document
+from lib.training.record import stretch
 
 logger = logging.getLogger(__name__)
 
@@ -60,6 +62,7 @@ class Trainer(Predictor):
     Attributes:
         progress: how far the training is.
         history: one row per evaluation.
+        stretches: parts of the training so far under different conditions.
         loss: of the last step.
         grad_norm: norm of the gradients of the last step, before they were clipped.
 
@@ -97,6 +100,7 @@ class Trainer(Predictor):
         self.keeps_best = "best" in (self.recipe.keep or [run.task.keeps])
         self.progress = Progress()
         self.history = History(multipliers(self.recipe))
+        self.stretches: list[Stretch] = []
         self.loss = self.grad_norm = 0.0
         self.non_finite = 0
         self.saved_at = time.monotonic()
@@ -120,6 +124,8 @@ class Trainer(Predictor):
         if checkpoint is not None:
             self.load_weights(checkpoint)
             self._restore(checkpoint)
+        begun = stretch(self.run, self.machine, self.progress.step, torch.get_num_threads())
+        self.stretches = with_stretch(self.stretches, begun)
         self.model.zero_grad()
         self.tell("began")
         self.interruption.waits = True  # until a checkpoint has been written
@@ -276,16 +282,21 @@ class Trainer(Predictor):
                 self.model.save_pretrained(folder, state_dict=weights if self.recipe.lora else None)
                 for name, part in self._stateful().items():
                     torch.save(part.state_dict(), folder / name)
-                checkpoints.write_state(folder, self.progress, {"history": self.history.state()} | self._observed())
+                state = {
+                    "history": self.history.state(),
+                    "stretches": [each.model_dump(mode="json") for each in self.stretches],
+                }
+                checkpoints.write_state(folder, self.progress, state | self._observed())
             checkpoints.save_random_states(folder)
 
     def _restore(self, checkpoint: Path) -> None:
-        """Take up optimiser, schedule, progress and history."""
+        """Restore optimiser, schedule, progress, history and stretches."""
         for name, part in self._stateful().items():
             part.load_state_dict(checkpoints.load_tensors(checkpoint / name))
         state = checkpoints.read_state(checkpoint)
         self.progress = Progress(**state["progress"])
         self.history.restore(state["history"])
+        self.stretches = [Stretch.model_validate(each) for each in state.get("stretches", [])]
         for observer in self.observers:
             if (found := state.get(type(observer).__name__)) is not None:
                 observer.restore(found)

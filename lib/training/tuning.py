@@ -28,7 +28,7 @@ from lib.core.errors import RunError
 from lib.core.files import write_json
 from lib.core.program import read_settings
 from lib.core.randomness import derive_seed
-from lib.core.record import BEST, HISTORY, RUN, TRIALS, RunRecord, read_record
+from lib.core.record import BEST, HISTORY, RUN, TRIALS, RunRecord, Stretch, read_record, with_stretch
 from lib.core.search_space import Dimension, laid_over, spelled, variant_name
 from lib.study.run import RunSettings
 from lib.study.tuning import TunedRun, Tuning
@@ -157,7 +157,8 @@ def _is_spent(study: optuna.Study, minutes: float | None) -> bool:
 def _run_trial(run: TunedRun, trial: optuna.Trial, score: str, scratch: Path) -> None:
     """Train with the settings of a trial, and tell its study what came of it.
 
-    Attributes of the trial say in which `state` it ended, and with what `effort`; of a complete one, also its `record`.
+    Attributes of the trial: the `state` that it ended with, its `effort` and its `stretches`; of a complete one, also
+    its `record`.
     """
     values = laid_over(run.model_dump(exclude={"tuning"}), trial.params)
     settings = read_settings(RunSettings, values | {"execution": run.execution.model_copy(update={"report_to": []})})
@@ -167,17 +168,18 @@ def _run_trial(run: TunedRun, trial: optuna.Trial, score: str, scratch: Path) ->
             train(settings, folder, scratch / "work", observers=[reports])
         record = read_record(folder)
         reports.report(pd.read_csv(folder / HISTORY, float_precision="round_trip")[score])
-        state, effort = "complete", record.model_dump(include=set(EFFORT))
+        state, effort, stretches = "complete", record.model_dump(include=set(EFFORT)), record.stretches
         trial.set_user_attr("record", record.model_dump(mode="json"))
     except optuna.TrialPruned:
-        state, effort = "pruned", reports.effort()
+        state, effort, stretches = "pruned", reports.effort(), reports.stretches()
     except RunError as error:
         if not error.diverged:
             raise
         logger.info("trial %d: %s", trial.number, error)
-        state, effort = "diverged", reports.effort()
+        state, effort, stretches = "diverged", reports.effort(), reports.stretches()
     trial.set_user_attr("state", state)
     trial.set_user_attr("effort", effort)
+    trial.set_user_attr("stretches", [each.model_dump(mode="json") for each in stretches])
     # To the sampler a diverged trial is a pruned one, and without an evaluation the worst; failed ones it ignores.
     if state == "complete":
         trial.study.tell(trial, record.metrics[score])
@@ -205,6 +207,10 @@ class Reports(Observer):
         for value in list(scores)[self.reported :]:
             self.reported += 1
             self.trial.report(value, self.reported)
+
+    def stretches(self) -> list[Stretch]:
+        """Return the parts under different conditions of a training that was ended."""
+        return self.trainer.stretches if self.trainer else []
 
     def effort(self) -> dict[str, float]:
         """Return what a training that was ended took, as a record has it; time and memory up to its last evaluation."""
@@ -276,4 +282,16 @@ def _record(study: optuna.Study) -> RunRecord:
         "tokens_per_second": total["tokens"] / total["seconds"],
         "peak_memory_mb": max(effort["peak_memory_mb"] for effort in efforts),
     }
-    return record.model_copy(update=total | speeds | {"metrics": record.metrics | {"best_trial": best.number}})
+    metrics = record.metrics | {"best_trial": best.number}
+    return record.model_copy(update=total | speeds | {"metrics": metrics, "stretches": _stretches(study)})
+
+
+def _stretches(study: optuna.Study) -> list[Stretch]:
+    """Return the stretches of all trials, one after the other; steps count over all of them, as in the record."""
+    found: list[Stretch] = []
+    before = 0
+    for trial in study.trials:
+        for values in trial.user_attrs.get("stretches", []):
+            found = with_stretch(found, Stretch.model_validate(values | {"step": before + values["step"]}))
+        before += trial.user_attrs["effort"]["steps"]
+    return found

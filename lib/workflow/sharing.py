@@ -11,7 +11,7 @@ import yaml
 from huggingface_hub import EvalResult, ModelCardData
 
 from lib.core.errors import ConfigError, DataError
-from lib.core.files import atomic_path
+from lib.core.files import atomic_path, files_in
 from lib.core.model_folder import WEIGHTS
 from lib.core.record import ADAPTER, MODEL, RunRecord, differing_files, read_record
 from lib.core.weights import ForeignStart, WordVectorsStart
@@ -73,7 +73,10 @@ def share(plan: Plan, place: str, out: str | Path, licence: str | None = None) -
         raise ConfigError(f"{out}: is there already. Expected a new folder, since nothing is overwritten.")
     _require_whole(folder / MODEL, run.work.task.kind)
     with atomic_path(out) as partial:
-        shutil.copytree(folder / MODEL, partial)
+        for file in files_in(folder / MODEL):
+            copy = partial / file.relative_to(folder / MODEL)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, copy)
         (partial / READ_ME).write_text(card(plan, run, record, licence), encoding="utf-8")
         return sorted(path.name for path in partial.iterdir())
 
@@ -128,6 +131,7 @@ def card(plan: Plan, run: Run, record: RunRecord, licence: str | None) -> str:
     )
     settings = json.loads(run.settings)
     recipe = yaml.safe_dump({"precision": record.precision} | (settings.get("recipe") or {}), sort_keys=False).strip()
+    machine = ", ".join(filter(None, [record.hardware or record.device, record.instruction_set]))
     inputs = "\n".join(f"- {name}: `{parent.digest}`" for name, parent in record.parents.items())
     return f"""---
 {header.to_yaml()}
@@ -154,7 +158,7 @@ Seed {run.id.seed}, one training.
 ```
 
 Tokens read: {record.tokens or 0:,}; epochs: {record.epochs:g}; minutes: {record.seconds / 60:.1f}; machine:
-{record.hardware or record.device}.
+{machine}.{f" Resumed under other conditions: {record.mixed}." if record.mixed else ""}
 
 ## How to load it
 

@@ -3,13 +3,14 @@
 import functools
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import NamedTuple
 
 from lib.core.errors import DataError
-from lib.core.files import file_digest
+from lib.core.files import file_digest, files_in, litter
 from lib.core.record import NUMERICAL, RUN, RunRecord, differing_files, digest_of, read_record
 from lib.workflow.agreement import code_changes, disagreements, misnamed
 from lib.workflow.kept_code import code_since
@@ -36,6 +37,10 @@ class Verified(NamedTuple):
     """Files that the study has and that are not there."""
     other_versions: dict[tuple[str, str], list[str]]
     """Folders of the runs that a package was used for in a version which is not installed, by package and version."""
+    mixed: dict[str, str]
+    """Conditions that changed when a run was resumed, by the run's folder."""
+    instruction_sets: dict[str, int]
+    """Numbers of runs by the processor's instruction set, as far as it is known."""
     unknown: dict[str, int]
     """What records do not tell, and how many of them."""
 
@@ -59,7 +64,7 @@ def verify(results: str, code: str, plan: Plan | None = None) -> Verified:
     # Many runs read the same tokens and executed the same code.
     digest, since = functools.cache(digest_of), functools.cache(functools.partial(code_since, code))
     planned = {Path(plan.paths.folder(run.id)): run for run in plan.study.runs} if plan else {}
-    records = {path.parent: read_record(path.parent) for path in sorted(Path(results, "runs").rglob(RUN))}
+    records = {path.parent: read_record(path.parent) for path in files_in(Path(results, "runs"), f"**/{RUN}")}
     archived = Path(results, MANIFEST).is_file()
     differing = _not_as_archived(Path(results)) if archived else changed_files(results)
     for folder, record in records.items():
@@ -80,7 +85,9 @@ def verify(results: str, code: str, plan: Plan | None = None) -> Verified:
             if is_unknown:
                 unknown[name] = unknown.get(name, 0) + 1
     missing = [file for file in _expected(plan) if not Path(file).is_file()] if plan else []
-    return Verified(len(records), differing, damaged, missing, other_versions(records), unknown)
+    mixed = {str(folder): words for folder, record in records.items() if (words := record.mixed)}
+    sets = Counter(record.instruction_set for record in records.values() if record.instruction_set)
+    return Verified(len(records), differing, damaged, missing, other_versions(records), mixed, dict(sets), unknown)
 
 
 def _expected(plan: Plan) -> list[str]:
@@ -124,8 +131,8 @@ def _not_as_archived(results: Path) -> dict[str, list[str]]:
             continue
         found.setdefault(_folder(file, results), []).append(problem)
     for file in sorted(each for place in ARCHIVED for each in results.glob(place)):
-        is_hidden_or_folder = file.name.startswith(".") or (file.is_dir() and not file.is_symlink())
-        if not is_hidden_or_folder and str(file.relative_to(results)) not in {*manifest, MANIFEST}:
+        is_litter_or_folder = litter(results, [file.name]) or (file.is_dir() and not file.is_symlink())
+        if not is_litter_or_folder and str(file.relative_to(results)) not in {*manifest, MANIFEST}:
             found.setdefault(_folder(file, results), []).append(f"{file.name} was not archived")
     return found
 
@@ -169,6 +176,12 @@ def verification_report(found: Verified, results: str) -> str:
         lines += ["", f"Missing, {len(found.missing)} files that the study has; snakemake makes them:"]
         lines += named(found.missing)
     lines += [f"Unknown for {number} of {found.runs}: {name}." for name, number in found.unknown.items()]
+    if found.mixed:
+        lines += ["", f"Resumed under other conditions, {len(found.mixed)} of {found.runs} runs:"]
+        lines += [f"    {folder}: {words}" for folder, words in found.mixed.items()]
+    if len(found.instruction_sets) > 1:
+        sets = ", ".join(f"{name} for {number}" for name, number in found.instruction_sets.items())
+        lines += ["", f"The processors had different instruction sets: {sets} of {found.runs} runs."]
     return "\n".join([*lines, *version_lines(found.other_versions, found.runs)])
 
 

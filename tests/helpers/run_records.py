@@ -40,6 +40,8 @@ def write_run(root: Path, stage: str, model: str, dataset: str, seed: int = 0, *
         "device": "cpu",
         "hardware": "a laptop",
         "approximated": None,
+        "instruction_set": None,
+        "stretches": [],
         "versions": {"torch": "2"},
         "git_commit": None,
         "code": None,

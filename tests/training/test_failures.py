@@ -260,6 +260,8 @@ def test_the_micro_batch_halves_until_it_fits_and_the_batch_stays(run_of, tmp_pa
     assert caplog.text.count("checkpoint-5") >= 2
     expected, found = read_record(tmp_path / "small"), read_record(tmp_path / "out")
     assert (found.steps, found.tokens) == (expected.steps, expected.tokens)
+    assert [stretch.step for stretch in found.stretches] == [0, 5]
+    assert "micro batch tokens" in found.mixed
     one, two = (weights(tmp_path / name / "model") for name in ("small", "out"))
     assert all(torch.allclose(one[name], two[name], atol=1e-4) for name in one)
     assert json.loads((tmp_path / "out" / "run.json").read_text())["steps"] == 2 * EPOCH

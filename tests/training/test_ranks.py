@@ -132,6 +132,7 @@ def test_two_processes_train_as_one_does(name, folder):
     alone, shared = read_record(one), read_record(two)
     assert (shared.steps, shared.epochs, shared.tokens) == (alone.steps, alone.epochs, alone.tokens)
     assert (alone.processes, shared.processes) == (1, PROCESSES)
+    assert [(each.step, each.processes) for each in shared.stretches] == [(0, PROCESSES)]
     curves = [pd.read_csv(each / "history.csv").drop(columns=SPEED) for each in (one, two)]
     curves = [curve.drop(columns=[column for column in curve if column.endswith("_seconds")]) for curve in curves]
     pd.testing.assert_frame_equal(*curves, check_exact=False, rtol=0, atol=1e-4)

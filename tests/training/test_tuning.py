@@ -132,6 +132,24 @@ def test_a_killed_search_ends_like_an_undisturbed_one(pruner, tuned_run, tmp_pat
     pd.testing.assert_frame_equal(trials(tmp_path / "out"), trials(tmp_path / "whole"))
     assert read_record(tmp_path / "out").metrics == read_record(tmp_path / "whole").metrics
     assert (tmp_path / "out" / "best.json").read_text() == (tmp_path / "whole" / "best.json").read_text()
+    assert read_record(tmp_path / "out").stretches == read_record(tmp_path / "whole").stretches
+    assert read_record(tmp_path / "out").mixed is None
+
+
+def test_a_search_that_was_resumed_under_other_conditions_says_so(tuned_run, tmp_path, monkeypatch):
+    """Also if its best trial is from before."""
+    run = tuned_run(RATES, trials=3, sampler="random")
+    monkeypatch.setattr(tuning, "train", Trainings(killed=1))
+    with pytest.raises(KeyboardInterrupt):
+        tune(run, tmp_path / "out")
+    monkeypatch.undo()
+    tune(
+        run.model_copy(update={"execution": run.execution.model_copy(update={"micro_batch_tokens": 64})}),
+        tmp_path / "out",
+    )
+    found = read_record(tmp_path / "out").stretches
+    assert [stretch.step for stretch in found] == [0, 2 * STEPS_AN_EPOCH + STEPS_AN_EPOCH + 3]
+    assert [stretch.execution["micro_batch_tokens"] for stretch in found] == [32_768, 64]
 
 
 @pytest.mark.parametrize(("owner", "name", "left"), [(optuna.Study, "add_trial", 1), (tuning, "write_json", 0)])

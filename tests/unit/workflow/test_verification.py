@@ -3,6 +3,7 @@ import json
 from importlib.metadata import version
 
 import pytest
+from litter import leave_litter
 from run_records import write_run
 
 from lib.core.errors import DataError
@@ -63,6 +64,27 @@ def test_an_untouched_run_is_as_recorded(tmp_path, run):
     assert not found.differing
     assert not found.unknown
     assert "1 finished runs, 1 as recorded, 0 differ." in verification_report(found, "results")
+
+
+def test_resumed_runs_and_different_instruction_sets_are_named(tmp_path, code):
+    stretch = {"step": 8, "device": "cpu", "threads": 4, "processes": 1, "instruction_set": "AVX2"}
+    stretch |= {"hardware": "a laptop", "versions": {}, "execution": {}}
+    write_run(tmp_path, "pretrain", "favor-m64", "wikipedia", instruction_set="AVX512")
+    first = write_run(tmp_path, "pretrain", "sdpa", "wikipedia", instruction_set="AVX2", stretches=[stretch])
+    found = verify(str(tmp_path), str(code))
+    assert found.mixed == {str(first): "up to step 8: unknown"}
+    assert found.instruction_sets == {"AVX512": 1, "AVX2": 1}
+    report = verification_report(found, str(tmp_path))
+    assert f"Resumed under other conditions, 1 of 2 runs:\n    {first}: up to step 8: unknown\n" in report
+    assert "different instruction sets: AVX512 for 1, AVX2 for 1 of 2 runs." in report
+
+
+def test_litter_is_no_run_and_no_file_of_one(tmp_path, run):
+    leave_litter(tmp_path)
+    (tmp_path / "runs/pretrain/sdpa/wikipedia" / f".seed-1.{'0' * 32}").mkdir()
+    (tmp_path / "runs/pretrain/sdpa/wikipedia" / f".seed-1.{'0' * 32}" / "run.json").write_text("{}")
+    found = verify(str(tmp_path), str(tmp_path / "code"))
+    assert (found.runs, found.differing) == (1, {})
 
 
 def test_files_that_the_run_left_are_compared(tmp_path, run):

@@ -305,3 +305,25 @@ def test_a_table_of_runs_with_different_versions_says_so(make_table, tmp_path):
     assert markdown.endswith(f"\n{said}\n")
     assert said in latex
     assert "versions" not in make_table(stages, ["f1"], ["lsh-h2-c64", "favor-m64"], *folders[1:])[2]
+
+
+def test_a_table_of_runs_with_different_instruction_sets_or_resumed_ones_says_so(make_table, tmp_path):
+    stages = {"finetune": {"seeds": [0], "data": ["imdb"]}}
+    stretch = {"device": "cpu", "hardware": "a laptop", "threads": 4, "processes": 1, "instruction_set": "AVX2"}
+    stretches = [
+        stretch | {"step": step, "versions": {"torch": torch}, "execution": {"micro_batch_tokens": 64}}
+        for step, torch in ((0, "2.12"), (8, "2.13"))
+    ]
+    folders = [
+        write_run(tmp_path, "finetune", "sdpa", "imdb", instruction_set="AVX512"),
+        write_run(tmp_path, "finetune", "lsh-h2-c64", "imdb", instruction_set="AVX2", stretches=stretches),
+        write_run(tmp_path, "finetune", "favor-m64", "imdb"),
+    ]
+    models = ["sdpa", "lsh-h2-c64", "favor-m64"]
+    status, _, markdown, _ = make_table(stages, ["f1"], models, *folders)
+    assert status == 0
+    assert "different instruction sets: AVX512 (sdpa), AVX2 (lsh-h2-c64)." in markdown
+    mixed = "finetune/lsh-h2-c64/imdb/seed-0 (from step 0: torch 2.12; from step 8: torch 2.13)."
+    assert f"Trainings resumed under other conditions: {mixed}" in markdown
+    assert "processors" not in make_table(stages, ["f1"], models[1:], *folders[1:])[2]
+    assert "conditions" not in make_table(stages, ["f1"], models[::2], *folders[::2])[2]
