@@ -13,12 +13,18 @@ def leave_litter(folder):
         for path in [path for path in Path(place).iterdir() if path.is_file()]:
             path.with_name(f"._{path.name}").write_bytes(APPLE)
             path.with_name(f".{path.name}.swp").write_bytes(APPLE)
-            os.symlink("gone", path.with_name(f"link-{path.name}"))
+            _link("gone", path.with_name(f"link-{path.name}"))
         for name in (".DS_Store", "Thumbs.db", "desktop.ini", ".nfs0000000001"):
             Path(place, name).write_bytes(APPLE)
         Path(os.fsdecode(os.fsencode(place) + b"/caf\xe9.py")).write_bytes(APPLE)
-        Path(place, ".Trashes", "checkpoint-99").mkdir(parents=True)
+        Path(place, ".Trashes", "checkpoint-99").mkdir(parents=True, exist_ok=True)
         Path(place, "0099-a-file").touch()
-        Path(place, "folder.py").mkdir()
-        os.mkfifo(Path(place, "pipe"))
-        os.symlink("loop", Path(place, "loop"))
+        Path(place, "folder.py").mkdir(exist_ok=True)
+        if not Path(place, "pipe").exists():
+            os.mkfifo(Path(place, "pipe"))
+        _link("loop", Path(place, "loop"))
+
+
+def _link(target, link):
+    if not link.is_symlink():
+        link.symlink_to(target)

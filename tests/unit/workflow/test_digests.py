@@ -7,6 +7,7 @@ import time
 
 import pytest
 from code_digests import forget
+from litter import leave_litter
 
 from lib.workflow import digests
 
@@ -507,6 +508,15 @@ def test_what_cannot_change_numbers_does_not_count(project, file, old, new):
 def test_what_can_change_numbers_counts(project, file, old, new):
     before = digest("lib.room.lsh")
     edit(project, file, old, new)
+    assert digest("lib.room.lsh") != before
+
+
+def test_litter_in_the_packages_does_not_count(project):
+    before = digest("lib.room.lsh")
+    leave_litter(project / "lib")
+    leave_litter(project / "scripts")
+    assert digest("lib.room.lsh") == before
+    edit(project, *CHANGES["constant"])
     assert digest("lib.room.lsh") != before
 
 

@@ -38,7 +38,8 @@ def new_experiment(program, tmp_path):
 
 def checkpoint(tmp_path, name, step, *, without=None, cut=None, state_of=None):
     """Write a working checkpoint of the experiment `name`."""
-    folder = tmp_path / "pretrain" / f".{name}.work" / "pretrain-first-0123" / f"checkpoint-{step}"
+    attempt = tmp_path / "pretrain" / f".{name}.work" / "pretrain-first-0123" / "0001-node-0123"
+    folder = attempt / f"checkpoint-{step}"
     folder.mkdir(parents=True)
     for file in CHECKPOINT:
         (folder / file).write_text("something")

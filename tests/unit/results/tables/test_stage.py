@@ -308,7 +308,7 @@ def test_a_table_of_runs_with_different_versions_says_so(make_table, tmp_path):
 
 
 def test_a_table_of_runs_with_different_instruction_sets_or_resumed_ones_says_so(make_table, tmp_path):
-    stages = {"finetune": {"seeds": [0], "data": ["imdb"]}}
+    stages = [["finetune", ["imdb"]]]
     stretch = {"device": "cpu", "hardware": "a laptop", "threads": 4, "processes": 1, "instruction_set": "AVX2"}
     stretches = [
         stretch | {"step": step, "versions": {"torch": torch}, "execution": {"micro_batch_tokens": 64}}
