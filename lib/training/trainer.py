@@ -124,8 +124,8 @@ class Trainer(Predictor):
         if checkpoint is not None:
             self.load_weights(checkpoint)
             self._restore(checkpoint)
-        begun = stretch(self.run, self.machine, self.progress.step, torch.get_num_threads())
-        self.stretches = with_stretch(self.stretches, begun)
+        conditions = stretch(self.run, self.machine, self.progress.step, torch.get_num_threads())
+        self.stretches = with_stretch(self.stretches, conditions)
         self.model.zero_grad()
         self.tell("began")
         self.interruption.waits = True  # until a checkpoint has been written

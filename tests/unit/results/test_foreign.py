@@ -85,8 +85,8 @@ def test_what_is_not_known_is_null(bring):
     record = bring(PRETRAINED)["pretrain/sdpa/wikipedia/seed-420"]
     unknown = [name for name, value in record.items() if value in (None, {})]
     assert unknown == [
-        "variant", "parents", "parameters", "steps", "tokens", "tokens_per_second", "precision", "kernels",
-        "approximated", "versions", "git_commit", "code", "files",
+        "variant", "parents", "parameters", "steps", "tokens", "tokens_per_second", "precision", "instruction_set",
+        "kernels", "approximated", "versions", "git_commit", "code", "files",
     ]  # fmt: skip
 
 
