@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from lib.core.errors import DataError
-from lib.core.files import file_digest, write_json
+from lib.core.files import file_digest, files_in, write_json
 from lib.workflow.known_states import FILE as ACCEPTED
 from lib.workflow.paths import Paths
 
@@ -66,10 +66,10 @@ def changed_files(results: str | Path) -> dict[str, list[str]]:
 
 
 def content_digest(place: Path) -> str:
-    """Return the digest of a file, or of the names and contents of all files in a folder but hidden ones."""
+    """Return the digest of a file, or of the names and contents of all files in a folder but litter."""
     if place.is_file():
         return file_digest(place)
-    files = {file.relative_to(place).as_posix(): file for file in place.rglob("[!.]*") if file.is_file()}
+    files = {file.relative_to(place).as_posix(): file for file in files_in(place)}
     return hashlib.sha256(
         "".join(f"{name} {file_digest(files[name])}\n" for name in sorted(files)).encode()
     ).hexdigest()
@@ -82,7 +82,7 @@ def _read(dag: Any, jobs: Iterable[Any]) -> set[str]:
 
 def _note(paths: Paths, noted: dict[str, str], files: Iterable[str]) -> None:
     """Write the digests noted so far, with those of files and of the code that was kept."""
-    code = {str(file) for file in Path(paths.code).glob("*.json") if file.name != ACCEPTED}
+    code = {str(file) for file in files_in(paths.code, "*.json") if file.name != ACCEPTED}
     for file in {*files, *(code - noted.keys())}:
         if Path(file).exists() and Path(paths.results, "runs") not in Path(file).parents:
             noted[file] = content_digest(Path(file))
