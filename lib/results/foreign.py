@@ -17,7 +17,7 @@ from lib.core.files import atomic_path
 from lib.core.identity import RunId
 from lib.core.record import CONFIG, HISTORY, Parent, RunRecord, write_run
 from lib.core.search_space import Setting, laid_over, variant_name
-from lib.core.sections import Count, Name, Seed
+from lib.core.sections import Name, PositiveInt, Seed
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ CHECKED: dict[str, TypeAdapter[Any]] = {
     "dataset": TypeAdapter(FolderName),
     "pooling": TypeAdapter(FolderName | None),
     "seed": TypeAdapter(Seed),
-    "epochs": TypeAdapter(Count),
+    "epochs": TypeAdapter(PositiveInt),
 }
 """Columns that become parts of paths, or are counted up to, and what a configuration takes there."""
 EPOCHS = ["train/epoch", "eval/epoch", "test/epoch"]
