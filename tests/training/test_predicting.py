@@ -10,9 +10,13 @@ import pytest
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer
 
-from lib.core.errors import ProjectError
+from lib.core.errors import DataError, ProjectError, RunError
+from lib.training.assembly import assemble
 from lib.training.predict import predict
+from lib.training.predictor import Predictor, longest_document
 from lib.training.run import train
+from lib.training.scoring import load_split, predict_splits
+from lib.workflow.sharing import _require_whole
 
 
 @pytest.fixture(scope="module")
@@ -127,3 +131,25 @@ def test_classes_called_like_columns_keep_these_columns(labels, trained, corpus,
     scores = found[[f"{prefix}{label}" for label in labels]].to_numpy()
     assert scores.sum(axis=1) == pytest.approx(np.ones(len(found)), abs=1e-5)
     assert [labels[place] for place in scores.argmax(axis=1)] == found["label"].tolist()
+
+
+def test_scores_that_are_not_finite_are_no_predictions_where_no_label_tells(copied, run_of):
+    weights(copied, lambda found: {name: each.sign() * 3e38 for name, each in found.items()})
+    run = run_of("finetune")
+    task, backbone, tokenizer, model = assemble(run)
+    backbone.load_weights(model, copied, with_head=True)
+    splits = {name: load_split(run.data[name]) for name in ("validation", "test")}
+    unlabelled = {name: split.map(lambda _: {"label": None}, features=split.features) for name, split in splits.items()}
+    predictor = Predictor(run, task, model, tokenizer, longest_document(splits.values()))
+    with pytest.raises(RunError, match="validation: the scores of 40 of 40 documents are NaN or inf"):
+        predict_splits(predictor, unlabelled)
+
+
+def test_only_a_model_that_others_can_use_is_shared(copied):
+    _require_whole(copied, "sequence_classification")
+    (copied / "tokenizer.json").rename(copied / "away.json")
+    with pytest.raises(DataError, match=r"tokenizer\.json: no such file"):
+        _require_whole(copied, "sequence_classification")
+    weights(copied, lambda found: dict(list(found.items())[:-1]))
+    with pytest.raises(RunError, match="1 weights are missing"):
+        _require_whole(copied, "sequence_classification")

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoModelForSeq2SeqLM, BertTokenizer, T5Config, T5ForConditionalGeneration
 
 from lib.backbones.adapters import Adapters
@@ -9,6 +10,7 @@ from lib.backbones.encoder_decoder.backbone import Backbone
 from lib.backbones.encoder_decoder.configuration import EncoderDecoderBackboneConfig
 from lib.backbones.encoder_decoder.parameters import Parameters
 from lib.backbones.parameters import Lora
+from lib.backbones.stored import open_model
 from lib.core.errors import RunError
 from lib.tasks.text_to_text.reading import log_likelihoods, write
 from lib.training.record import count_parameters
@@ -216,6 +218,22 @@ def test_weights_are_handed_over_strictly(name, tmp_path):
     other = build(name, d_ff=48)
     with pytest.raises(RunError, match="architecture.d_ff is 48, but the weights come from 32"):
         Backbone(Parameters(architecture=ARCHITECTURES[name] | {"d_ff": 48}), seed=0).load_weights(other, tmp_path)
+
+
+@every_architecture
+def test_a_folder_whose_weights_are_not_whole_is_refused(name, tmp_path):
+    model = build(name)
+    model.save_pretrained(tmp_path)
+    path = tmp_path / "model.safetensors"
+    whole = load_file(path)
+    assert open_model(AutoModelForSeq2SeqLM, tmp_path).state_dict().keys() == model.state_dict().keys()
+    for gone in list(whole)[:: len(whole) // 4]:
+        save_file({key: tensor for key, tensor in whole.items() if key != gone}, path, metadata={"format": "pt"})
+        with pytest.raises(RunError, match="missing"):
+            open_model(AutoModelForSeq2SeqLM, tmp_path)
+        save_file(whole | {gone: whole[gone] * float("nan")}, path, metadata={"format": "pt"})
+        with pytest.raises(RunError, match="NaN or inf"):
+            open_model(AutoModelForSeq2SeqLM, tmp_path)
 
 
 def test_the_seed_decides_the_first_weights():
