@@ -18,7 +18,7 @@ DEMO := --configfile $(STUDY_FILE) --cores $(CORES) --workflow-profile none --re
 # What asks about results needs an environment, and never brings one up to date: results know their versions.
 THERE := $(if $(wildcard .venv/.done),,setup)
 
-.PHONY: help setup demo demo-full report why accept status watch verify archive docs bench bench-page bench-gpu test test-studies test-slurm test-slow lint format \
+.PHONY: help setup demo demo-full report why accept status watch verify archive docs bench bench-page bench-gpu test test-skipped test-studies test-slurm test-slow lint format \
 	clean
 help: ## Show what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -112,6 +112,11 @@ bench-gpu: ## Measure on a GPU: attention, training, the hours of the grid (no .
 # tests/conftest.py, since xdist would begin with the files that have most tests, and end with those that take minutes.
 test: setup ## Run the tests (about 10 minutes on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadscope --no-loadscope-reorder
+
+# Without those for a GPU, which no installation brings.
+test-skipped: setup ## Run the tests that the last run skipped, once you have installed the missing packages
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --last-skipped -m 'not study and not slow and not slurm and not gpu' \
+		-n $(CORES) --dist loadscope --no-loadscope-reorder
 
 test-studies: setup ## Run whole studies from their texts to their tables (6 minutes on 2 cores)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m study -n $(CORES) --dist loadscope --no-loadscope-reorder

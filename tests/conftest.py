@@ -17,6 +17,8 @@ import yaml
 from loopback import serving
 from ready import SNAKEMAKE, TRAINING, ready
 
+pytest_plugins = ["last_skipped"]
+
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # kernels for GPUs run without one; to be said before the first is imported
 

@@ -133,7 +133,7 @@ def test_later_stages_start_from_what_it_leaves(imitated, settings, stage, train
     )
     found, expected = weights(later / "model"), weights(folder / "model")
     for name, tensor in expected.items():
-        torch.testing.assert_close(found[name], tensor, rtol=0, atol=1e-6, msg=name)
+        torch.testing.assert_close(found[name], tensor, rtol=1e-5, atol=1e-6, msg=name)
 
 
 def test_adapters_learn_states_too(imitation, train_by):

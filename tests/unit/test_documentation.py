@@ -47,7 +47,8 @@ def section(page, title):
 
 @pytest.fixture(scope="module")
 def pages(repository):
-    return [page for folder in (".", "docs", "config") for page in sorted((repository / folder).glob("*.md"))]
+    folders = (".", "docs", "config", "results")
+    return [page for folder in folders for page in sorted((repository / folder).glob("*.md"))]
 
 
 def test_the_site_has_the_sections_and_pages_of_the_index(repository):

@@ -104,36 +104,46 @@ def _compare(
 
 
 def _seen(model: PreTrainedModel, places: Sequence[int], length: int, mask: Tensor | None) -> list[Tensor]:
-    """Return for each layer which tokens see the `places` [N]."""
-    words = model.get_input_embeddings().weight
+    """Return for each layer which tokens see the `places` [N].
+
+    The two texts are read one after the other. As rows of one batch, equal tokens could differ by rounding.
+    """
     one, other = torch.randn(2, model.config.hidden_size, generator=torch.Generator().manual_seed(0))
-    states = torch.stack([one * QUIET] * length).expand(2, -1, -1).clone()
-    states[1, list(places)] = other
-    seen: list[Tensor] = []
+    states = torch.stack([one * QUIET] * length)
+    exchanged = states.clone()
+    exchanged[list(places)] = other
+    pairs = zip(_attended(model, states, mask), _attended(model, exchanged, mask), strict=True)
+    return [(before != after).any(dim=-1) for before, after in pairs]
+
+
+def _attended(model: PreTrainedModel, states: Tensor, mask: Tensor | None) -> list[Tensor]:
+    """Return the output [N, D] of the attention of each layer when its input is `states` [N, D]."""
+    words, length = model.get_input_embeddings().weight, len(states)
+    found: list[Tensor] = []
 
     def before(module: nn.Module, arguments: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
         given = named["hidden_states"] if "hidden_states" in named else arguments[0]
-        exchanged = functional.pad(states.to(given.device, given.dtype), (0, 0, 0, given.shape[1] - length))
+        exchanged = functional.pad(states.to(given.device, given.dtype), (0, 0, 0, given.shape[1] - length))[None]
         if "hidden_states" in named:
             return arguments, named | {"hidden_states": exchanged}
         return (exchanged, *arguments[1:]), named
 
     def after(module: nn.Module, arguments: Any, output: Any) -> None:
-        found = output[0] if isinstance(output, tuple) else output
-        seen.append((found[0] != found[1]).any(dim=-1)[:length].cpu())
+        left = output[0] if isinstance(output, tuple) else output
+        found.append(left[0, :length].cpu())
 
     with ExitStack() as hooks, torch.no_grad():
         for block in _blocks(model):
             attends = block.get_submodule(FAMILIES[model.config.model_type].attends)
             hooks.callback(attends.register_forward_pre_hook(before, with_kwargs=True).remove)
             hooks.callback(attends.register_forward_hook(after).remove)
-        entering = words.new_zeros(2, length, words.shape[1])
-        rows = None if mask is None else mask.expand(2, -1).to(words.device)
-        positions = None if rows is None else (rows.cumsum(dim=1) - 1).clamp(min=0)
-        model(inputs_embeds=entering, attention_mask=rows, position_ids=positions, use_cache=False)
-    if len(seen) != len(_blocks(model)):
+        entering = words.new_zeros(1, length, words.shape[1])
+        row = None if mask is None else mask.to(words.device)
+        positions = None if row is None else (row.cumsum(dim=1) - 1).clamp(min=0)
+        model(inputs_embeds=entering, attention_mask=row, position_ids=positions, use_cache=False)
+    if len(found) != len(_blocks(model)):
         raise ConfigError(
-            f"{type(model).__name__}: {len(seen)} of {len(_blocks(model))} layers attend by their part "
+            f"{type(model).__name__}: {len(found)} of {len(_blocks(model))} layers attend by their part "
             f"'{FAMILIES[model.config.model_type].attends}'. Correct `attends` in lib/backbones/pretrained/families.py."
         )
-    return seen
+    return found

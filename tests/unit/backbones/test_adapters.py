@@ -110,7 +110,7 @@ def test_the_adapters_alone_are_put_by_peft_onto_the_same_start(case, merge, tmp
     adapters, model, before, _ = adapted(case, merge=merge)
     adapters.save(tmp_path / "model")
     found = PeftModel.from_pretrained(before, tmp_path / "model" / "adapter").eval()
-    torch.testing.assert_close(found(IDS).logits, model(IDS).logits, rtol=0, atol=1e-6)
+    torch.testing.assert_close(found(IDS).logits, model(IDS).logits, rtol=1e-5, atol=1e-6)
     assert json.loads((tmp_path / "model/adapter/adapter_config.json").read_text())["base_model_name_or_path"] == (
         "the/start"
     )

@@ -56,7 +56,7 @@ def test_a_published_model_gives_the_encoder_its_weights(make, tmp_path):
     backbone.load_weights(model, tmp_path)
     ids = torch.randint(5, 40, (2, 8))
     own = model.base_model.encoder.base_model(ids).last_hidden_state
-    torch.testing.assert_close(own, source.bert(ids).last_hidden_state, atol=1e-6, rtol=0)
+    torch.testing.assert_close(own, source.bert(ids).last_hidden_state, atol=1e-6, rtol=1e-5)
     assert all(torch.equal(weight, model.head.state_dict()[name]) for name, weight in head.items())
 
 
@@ -95,7 +95,7 @@ def test_it_is_saved_and_read_bit_by_bit(pooling, make, tmp_path):
     assert read.config.parameters == model.config.parameters
     assert all(torch.equal(weight, read.state_dict()[name]) for name, weight in model.state_dict().items())
     ids = torch.randint(5, 40, (2, 21))
-    torch.testing.assert_close(read(ids).logits, model(ids).logits, atol=1e-6, rtol=0)
+    torch.testing.assert_close(read(ids).logits, model(ids).logits, atol=1e-6, rtol=1e-5)
     assert json.loads((tmp_path / "config.json").read_text())["encoder"]["model_type"] == "attention_encoder"
 
 

@@ -111,7 +111,7 @@ def test_adapters_train_beside_them_and_are_loaded_onto_the_same_bits(backbone, 
 
     backbone.quantize(plain, "fp32")
     found = PeftModel.from_pretrained(plain, tmp_path / "model" / "adapter").eval()
-    torch.testing.assert_close(found(IDS).logits, expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(found(IDS).logits, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_without_the_package_it_says_which(backbone, plain, monkeypatch):

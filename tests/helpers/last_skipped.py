@@ -1,0 +1,18 @@
+"""A plugin of pytest: `--last-skipped` runs the tests that the last run skipped, and no others."""
+
+SKIPPED = "attention-grid/skipped"
+"""Key in pytest's cache: the tests that the last run skipped, and the files that it skipped as a whole."""
+
+
+def pytest_addoption(parser):
+    parser.addoption("--last-skipped", action="store_true", help="run only the tests that the last run skipped")
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("last_skipped"):
+        skipped = set(config.cache.get(SKIPPED, []))
+        items[:] = [item for item in items if {item.nodeid, item.nodeid.partition("::")[0]} & skipped]
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    config.cache.set(SKIPPED, sorted({report.nodeid for report in terminalreporter.stats.get("skipped", [])}))
