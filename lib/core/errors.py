@@ -13,7 +13,7 @@ MOST_OF_VALUE = 100
 """Characters of a value that a message shows."""
 MOST_OF_LINE = 2_000
 MOST_LINES = 100
-"""Length of a message at most: what it names may be as large as the file that it stands in."""
+"""Length of a message at most: a named value may be as large as its file."""
 
 
 def cut(text: str, most: int) -> str:

@@ -69,7 +69,7 @@ MOST_LEVELS = 50
 MOST_VALUES = 100_000
 """Bounds far above what any study needs; a file of a few lines can exceed those of levels and values by aliases."""
 MOST_RUNS = 10_000
-"""Bound of what is done once for each of the values that a short text stands for, such as a training."""
+"""Bound of what is done once for each of the values of a short text, such as a training."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -142,7 +142,7 @@ def read_value(text: str, source: str) -> Any:
         source: what a message names.
 
     Raises:
-        ConfigError: it is no YAML, names a key twice, or is too deep or too large.
+        ConfigError: it is not YAML, names a key twice, or is too deep or too large.
     """
     try:
         loader = _Loader(text, source)
@@ -160,16 +160,16 @@ def read_value(text: str, source: str) -> Any:
 
 
 def check_expansion(what: str, number: int, noun: str = "names", most: int = MOST_VALUES) -> None:
-    """Refuse a short text that stands for more than a machine should write out, before it does.
+    """Refuse a short text with too many expansions, before they are written out.
 
     Args:
         what: the text, or what it is.
-        number: of what it stands for.
-        noun: for what it stands for.
+        number: of its expansions.
+        noun: what an expansion is.
         most: of them that are allowed.
 
     Raises:
-        ConfigError: it stands for more.
+        ConfigError: there are more.
     """
     if number > most:
         raise ConfigError(f"{cut(what, 2 * MOST_OF_VALUE)}: more than {most:,} {noun}. Name fewer.")

@@ -109,7 +109,7 @@ def _origin(place: tuple[str, ...], layers: Sequence[Layer]) -> str:
 
 
 def _value(place: tuple[str, ...], values: Any) -> Any:
-    """Return what stands at a place that is there."""
+    """Return the value at an existing place."""
     for part in place:
         values = values[part]
     return values

@@ -128,7 +128,7 @@ class Execution(Section):
         if results.is_relative_to(resources) or resources.is_relative_to(results):
             yield (
                 f"results: '{self.results}' and resources = '{self.resources}' are one folder, or one is in the other. "
-                "Name two folders beside each other"
+                "Name two separate folders"
             )
         for name, folder in (("results", results), ("resources", resources)):
             own = folder.relative_to(ROOT).parts[:1] if folder.is_relative_to(ROOT) else ()

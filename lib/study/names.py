@@ -236,7 +236,7 @@ def rule_name(noun: str, name: str) -> str:
 
 
 def _shared_rules(**sections: Iterable[str]) -> Iterator[str]:
-    """Yield the results whose rules would have one name; those of one name are told elsewhere."""
+    """Yield the results whose rules would have one name; equal names are another check."""
     first: dict[str, str] = {}
     for section, names in sections.items():
         for name in names:

@@ -70,7 +70,7 @@ class Parameters(ArchitectureParameters):
 
     @property
     def model_type(self) -> str:
-        """The family as `architecture` names it; empty if it is no text."""
+        """The family as `architecture` names it; empty unless it is a text."""
         kind = self.architecture.get("model_type")
         return kind if isinstance(kind, str) else ""
 
