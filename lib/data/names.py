@@ -7,8 +7,8 @@ from typing import Any
 def named(value: Any) -> str | None:
     """Return the name that a value of a file stands for; None if it is neither a text nor a number.
 
-    JSON and Parquet also hold lists, mappings, truth values, NaN and bytes, whose spelling in Python does not name anything; and
-    JSON can spell half a character, which no other file holds.
+    JSON and Parquet also hold lists, mappings, truth values, NaN and bytes, and Python spells these its own way. JSON
+    can spell half a character, which no other file holds.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
