@@ -11,6 +11,7 @@ from pathlib import Path
 import pandas as pd
 import psutil
 import pytest
+import yaml
 from cluster import Cluster, missing
 from studies import DELETE, MINIATURE, changed
 
@@ -166,7 +167,8 @@ def finished(user):
     """Four fine-tunings, two on each node, to each of which something happens when it is at step `HELD_AT`.
 
     The events by name, with the seeds: on one node `cancelled`, and `warned` that its time is over; the other node is
-    lost, one process with it (`lost`), while the other (`lives_on`) goes on as soon as its successor has begun.
+    lost, one process with it (`lost`), while the other (`lives_on`) goes on as soon as its successor has begun. Their
+    configuration is edited before the later attempts begin.
     """
     cluster = user.cluster
     prepared = [f"results/demo/data/imdb/prepared/{split}.parquet" for split in ("train", "validation", "test")]
@@ -176,6 +178,7 @@ def finished(user):
     snakemake = user.start("results/demo/tables/parameters.csv", baseline, *map(target, SEEDS[:4]))
     try:
         held = user.hold(*SEEDS[:4])
+        user.project.configure(changed(CUT, ("experiment/stages/finetune/data/imdb/recipe/learning_rate", 0.5)), STUDY)
         seeds = {node: [seed for seed in held if user.jobs(seed)[0]["NodeList"] == node] for node in ("n1", "n2")}
         (cancelled, warned), (lost, lives_on) = seeds["n1"], seeds["n2"]
         cluster.ask("scontrol", "update", f"JobId={user.jobs(warned)[0]['JobId']}", "TimeLimit=2")
@@ -191,6 +194,7 @@ def finished(user):
     finally:
         snakemake.kill()
         cluster.start_node("n2")
+        user.project.configure(CUT, STUDY)
     user.events = {"cancelled": cancelled, "warned": warned, "lost": lost, "lives_on": lives_on}
     return user
 
@@ -252,6 +256,13 @@ def test_tables_stay_on_the_login_node(finished):
 def test_jobs_find_the_code_of_their_own_checkout(finished):
     """Whatever is installed, and whichever `python` comes first."""
     assert "with this very copy" in finished.log(SEEDS[0])
+
+
+def test_later_attempts_do_what_was_planned(finished):
+    """Whatever has become of the configuration since then."""
+    for seed in SEEDS[:4]:
+        settings = yaml.safe_load((finished.folder / RUNS / f"seed-{seed}" / "config.yaml").read_text())
+        assert settings["recipe"]["learning_rate"] == 1e-3
 
 
 @pytest.mark.parametrize("event", ["cancelled", "warned", "lost", "lives_on"])
