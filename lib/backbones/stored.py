@@ -1,4 +1,4 @@
-"""What a model folder holds, checked before it is used: all weights are there, finite, and as the configuration says.
+"""A model folder, checked before it is used: all weights are there, finite, and as the configuration says.
 
 transformers draws a weight that a file lacks, and scores of NaN have a class, too. So every model that is used is read
 by this module.
@@ -48,7 +48,7 @@ def read_weights(folder: Path, name: str = WEIGHTS) -> dict[str, Tensor]:
 def _require_weights(folder: Path) -> None:
     if (folder / ADAPTER).is_dir() and not (folder / WEIGHTS).exists():
         raise RunError(
-            f"{folder}: holds adapters without the weights beside them. Expected a whole model; train with "
+            f"{folder}: holds adapters without the weights of their model. Expected a whole model; train with "
             "recipe.lora.merge: true."
         )
 
@@ -89,7 +89,7 @@ def load_source(auto: Any, folder: Path, config: PretrainedConfig, **options: An
         RunError: it cannot be loaded, or a weight holds NaN or inf.
     """
     safe = {"output_loading_info": True, "trust_remote_code": False, "local_files_only": True}
-    # It calls a model without its head corrupted. The caller says what is missing.
+    # It calls a model without its head corrupted. The caller names the missing weights.
     theirs = logging.getLogger("transformers")
     level = theirs.level
     theirs.setLevel(logging.ERROR)
@@ -164,7 +164,7 @@ def _require_room(auto: Any, config: PretrainedConfig, folder: Path) -> None:
         if asked > stored:
             raise RunError(
                 f"{folder / FIELDS}: describes a model of more than {asked:,} weights, but the files of weights "
-                f"beside it have {stored:,} bytes. Expected configuration and weights of the same model; copy both "
+                f"in its folder have {stored:,} bytes. Expected configuration and weights of the same model; copy both "
                 "from where the model was trained."
             )
 

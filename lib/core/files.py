@@ -69,7 +69,7 @@ MOST_LEVELS = 50
 MOST_VALUES = 100_000
 """Bounds far above what any study needs; a file of a few lines can exceed those of levels and values by aliases."""
 MOST_RUNS = 10_000
-"""Bound of what is done once for each of the values of a short text, such as a training."""
+"""Bound of work that is done once for each value of a short text, such as a training."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -123,7 +123,7 @@ def read_mapping(source: str | Path) -> dict[str, Any]:
     """Return the settings in `source`: a mapping written in place (`{...}`, JSON), or the path of a YAML file.
 
     Raises:
-        ConfigError: there is no such file, it cannot be read, names a key twice, is too deep or too large, or holds no
+        ConfigError: the file does not exist, cannot be read, names a key twice, is too deep or too large, or holds no
             mapping.
     """
     in_place = str(source).lstrip().startswith("{")
@@ -135,11 +135,11 @@ def read_mapping(source: str | Path) -> dict[str, Any]:
 
 
 def read_value(text: str, source: str) -> Any:
-    """Return what a text in YAML says.
+    """Return the value of a text in YAML.
 
     Args:
         text: the text itself.
-        source: what a message names.
+        source: the name in messages.
 
     Raises:
         ConfigError: it is not YAML, names a key twice, or is too deep or too large.
@@ -163,7 +163,7 @@ def check_expansion(what: str, number: int, noun: str = "names", most: int = MOS
     """Refuse a short text with too many expansions, before they are written out.
 
     Args:
-        what: the text, or what it is.
+        what: the text, or a name for it.
         number: of its expansions.
         noun: what an expansion is.
         most: of them that are allowed.
@@ -210,7 +210,7 @@ def _count_values(node: yaml.Node, counts: dict[yaml.Node, int], source: str, le
     Args:
         node: of the tree.
         counts: of the nodes that have been counted before, which this completes.
-        source: what a message names.
+        source: the name in messages.
         level: nodes above it.
 
     Raises:
@@ -306,7 +306,7 @@ def _give_usual_rights(place: Path) -> None:
 
 
 def _own(place: Path) -> list[Path]:
-    """Return a file, or a folder with all in it but links and litter; every folder is before what it holds."""
+    """Return a file, or a folder with all in it but links and litter; every folder comes before its content."""
     below = [path for path in place.rglob("*") if not litter(place, [path.name])]
     return [path for path in [place, *below] if not path.is_symlink() and (path.is_file() or path.is_dir())]
 

@@ -20,7 +20,7 @@ _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 
 def expand_ranges(patterns: Sequence[str]) -> list[str]:
-    """Return the names that `patterns` stand for: `shard-{08..10}` is `shard-08`, `shard-09`, `shard-10`.
+    """Return the names that `patterns` expand to: `shard-{08..10}` is `shard-08`, `shard-09`, `shard-10`.
 
     Numbers are padded to the width of the first bound; both bounds are included; a name without a range is
     itself; several ranges give all combinations, the last one running fastest.
@@ -85,7 +85,7 @@ def resolve_paths(patterns: Sequence[str], place: str | None = None) -> list[Pat
 
 
 def _matches(pattern: str, where: str) -> list[Path]:
-    """Return what a pattern matches. `glob.glob` does so, too, but has no bound on the folders that it looks at."""
+    """Return the matches of a pattern. `glob.glob` does so, too, but has no bound on the folders that it looks at."""
     looked_at = itertools.count(1)
 
     def entries(folder: Path) -> list[str]:

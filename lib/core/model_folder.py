@@ -1,6 +1,6 @@
-"""The configuration in a model folder, held against the weights beside it before anything is built of it.
+"""The configuration in a model folder, compared with its weights before anything is built of it.
 
-Loaders build as many layers as a configuration asks for, be it a billion.
+Loaders build all layers that a configuration asks for, even a billion.
 """
 
 import json

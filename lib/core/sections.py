@@ -53,7 +53,7 @@ MESSAGES = {
     "bool_type": "expected true or false",
     "string_type": "expected a text; put it in quotes if YAML takes it for something else",
 }
-"""What is written in place of the library's words, by its type of the problem."""
+"""Our words for a problem, by the library's type of it."""
 PATTERNS = {
     NAME: "expected letters, digits, '.', '_' and '-', the first one a letter or digit",
     FOLDER: "expected a path of letters, digits and the signs . / _ + @ = , : % -, without spaces, quotes or braces",
@@ -86,7 +86,7 @@ def unset(value: Any) -> bool:
 class Section(BaseModel):
     """Base of every section of the configuration: unknown keys are errors, values do not change.
 
-    No value is converted into another type: `true` is no number, and neither are `"5"` and infinity.
+    No value is converted into another type: `true` does not count as a number, and neither do `"5"` and infinity.
 
     Methods marked with `check` run when all fields are right, and report all their problems together.
     """

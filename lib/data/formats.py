@@ -34,7 +34,7 @@ _MOST_CHARACTERS = 2**28
 """Of a line, or of a field of several lines. A file of a few MB can unpack to one that no memory holds."""
 
 _UNPACKED_BYTES, _UNPACKED_TIMES = 2**30, 100
-"""A file may unpack to so many bytes, or to so many times its own size if that is more. Texts rarely reach 20 times."""
+"""Bounds of an unpacked file: bytes, or times its own size if that is more. Texts rarely reach 20 times."""
 
 # The csv module refuses fields above 128 KiB, which a long document exceeds.
 csv.field_size_limit(_MOST_CHARACTERS)
@@ -84,7 +84,7 @@ def _most_bytes(path: Path) -> int:
 def _unpacks(path: Path, most: int) -> DataError:
     return DataError(
         f"{path}: has {path.stat().st_size:,} bytes and unpacks to more than {most:,}. Expected at most "
-        f"{_UNPACKED_TIMES} times its size. Check what it holds; if it is right, unpack it or divide it."
+        f"{_UNPACKED_TIMES} times its size. Check its content; if it is right, unpack it or divide it."
     )
 
 

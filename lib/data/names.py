@@ -5,7 +5,7 @@ from typing import Any
 
 
 def named(value: Any) -> str | None:
-    """Return the name that a value of a file stands for; None if it is neither a text nor a number.
+    """Return the name that a value of a file gives; None if it is neither a text nor a number.
 
     JSON and Parquet also hold lists, mappings, truth values, NaN and bytes, and Python spells these its own way. JSON
     can spell half a character, which no other file holds.

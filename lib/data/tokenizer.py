@@ -288,7 +288,9 @@ def read_core(folder: Path) -> Tokenizer:
         with panics_are_errors():
             core = Tokenizer.from_file(str(path))
     except Exception as error:  # the library raises bare Exception on a broken file
-        raise DataError(f"{folder}: not a tokeniser ({error}). Expected {PUBLISHED} beside its config.") from error
+        raise DataError(
+            f"{folder}: not a tokeniser ({error}). Expected {PUBLISHED} in the folder of its config."
+        ) from error
     core.no_padding()
     core.no_truncation()
     token, number = max(core.get_vocab().items(), key=lambda entry: entry[1], default=("", 0))

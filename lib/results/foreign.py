@@ -54,7 +54,7 @@ CHECKED: dict[str, TypeAdapter[Any]] = {
     "seed": TypeAdapter(Seed),
     "epochs": TypeAdapter(PositiveInt),
 }
-"""Columns that become parts of paths, or are counted up to, and what a configuration takes there."""
+"""Columns that become parts of paths or counts, with the type of the same setting in a configuration."""
 EPOCHS = ["train/epoch", "eval/epoch", "test/epoch"]
 METRICS = {
     "train/avg_epoch_loss": "train_loss",

@@ -31,7 +31,7 @@ def read_layers(paths: Sequence[str | Path]) -> list[Layer]:
 
 
 def read_arguments(entries: Sequence[str]) -> list[Layer]:
-    """Return what the command line says, `key=value` each, with values that are read as those of files.
+    """Return the settings of the command line, `key=value` each, with values that are read as those of files.
 
     Raises:
         ConfigError: a value cannot be read.

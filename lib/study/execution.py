@@ -78,7 +78,7 @@ class Training(Section):
         if "{" in rest or "}" in rest:
             yield (
                 f"run_name: '{self.run_name}' cannot be filled in. Expected a text in which only {{stage}}, {{model}}, "
-                "{dataset} and {seed} stand in braces, and nothing with them"
+                "{dataset} and {seed} are in braces, and nothing else"
             )
 
 

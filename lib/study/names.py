@@ -231,7 +231,7 @@ def _of_report(experiment: Experiment, report: Report) -> Iterator[str]:
 
 
 def rule_name(noun: str, name: str) -> str:
-    """Return what the rule of a table, figure or analysis is called; Snakemake takes no other signs."""
+    """Return the name of the rule of a table, figure or analysis; Snakemake takes no other signs."""
     return f"{noun}_{name}".replace("-", "_").replace(".", "_")
 
 

@@ -25,7 +25,7 @@ from lib.data.tokenizer import TextTokenizer
 logger = logging.getLogger(__name__)
 
 PREFIX = "probability_"
-"""What the columns of all classes begin with if a class is called like another column."""
+"""Start of the columns of all classes if a class is called like another column."""
 
 
 class _Classification(TextClassificationPipeline):

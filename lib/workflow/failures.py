@@ -14,7 +14,7 @@ from snakemake.executors import local
 TAIL = 4_000
 """Characters at the end of a log that are searched for a reason."""
 NO_REASON = re.compile(r"\S+ \S+ (INFO|WARNING) ")
-"""Start of a line that says what a program did, not why it failed."""
+"""Start of a line about the work of a program, not about its failure."""
 RANK = re.compile(r"exitcode +: -(\d+) \(pid")
 """Signal that killed a process of a training, as torchrun reports it. It sends SIGTERM to the others."""
 
@@ -97,7 +97,7 @@ def _remedy(number: int, memory: int | None) -> str:
         )
     if number == signal.SIGBUS:
         return "A disk or the shared memory (/dev/shm) is probably full. Free some space, and start again."
-    return "Start again; it continues from what is there."
+    return "Start again; it continues from its results so far."
 
 
 def _space(log: Path | None) -> str:

@@ -126,7 +126,7 @@ def _not_as_archived(results: Path) -> dict[str, list[str]]:
         elif not os.path.isfile(file):  # of a name that no file can have, too
             problem = f"{file.name} is gone"
         elif file_digest(file) != digest:
-            problem = f"{file.name} is not what was archived"
+            problem = f"{file.name} differs from the archived file"
         else:
             continue
         found.setdefault(_folder(file, results), []).append(problem)

@@ -126,7 +126,7 @@ def test_adapters_of_a_merge_that_is_refused_are_kept_alone(with_adapters, run_o
     assert {path.name for path in model.glob("**/*.safetensors")} == {"adapter_model.safetensors"}
     assert len(pd.read_parquet(tmp_path / "out" / "predictions.parquet")) == 80
     beginning = {"checkpoint": str(model)}
-    with pytest.raises(RunError, match="holds adapters without the weights beside them"):
+    with pytest.raises(RunError, match="holds adapters without the weights of their model"):
         train(run_of("finetune", model="llama", backbone=DECODER, start=beginning), tmp_path / "next")
 
 

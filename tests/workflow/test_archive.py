@@ -56,7 +56,7 @@ def test_another_checkout_makes_the_same_tables_and_figures(packed, copy_of_repo
     record.write_text(record.read_text() + " ")
     said, _ = verify()
     assert said.startswith("results/demo: 10 finished runs, 9 as recorded, 1 differ.")
-    assert f"results/demo/tables\n    {table.name} is not what was archived" in said
+    assert f"results/demo/tables\n    {table.name} differs from the archived file" in said
 
 
 @pytest.mark.parametrize("out", ["demo.zip", "results/demo/demo.tar.gz"])

@@ -26,12 +26,12 @@ def root(rules):
     place = rules.cache_path / "attention-grid" / commit
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
-        beside = f"{place}.{uuid4().hex}"
-        repository.clone(beside, no_checkout=True).git.checkout(commit)
+        scratch = f"{place}.{uuid4().hex}"
+        repository.clone(scratch, no_checkout=True).git.checkout(commit)
         try:
-            os.rename(beside, place)
+            os.rename(scratch, place)
         except OSError:  # another process was first
-            rmtree(beside)
+            rmtree(scratch)
     return place
 
 

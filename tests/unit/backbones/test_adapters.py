@@ -120,7 +120,7 @@ def test_the_adapters_alone_are_put_by_peft_onto_the_same_start(case, merge, tmp
 def test_adapters_alone_are_no_model_to_start_from(tmp_path):
     adapters, model, before, _ = adapted("llama", merge=False)
     adapters.save(tmp_path / "model")
-    with pytest.raises(RunError, match=r"model: holds adapters without the weights beside them.*merge: true"):
+    with pytest.raises(RunError, match=r"model: holds adapters without the weights of their model.*merge: true"):
         load_weights(before, tmp_path / "model")
     live = model(IDS).logits
     adapters.merge()
