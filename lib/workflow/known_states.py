@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
+from snakemake.exceptions import WorkflowError
 from snakemake.persistence import NO_PARAMS_CHANGE, PersistenceBase
 
 from lib.core.files import write_json
@@ -22,6 +23,7 @@ FILE = "accepted.json"
 """Name of the file, in the folder of the code that is kept."""
 
 _params_changed = PersistenceBase.params_changed
+_metadata = PersistenceBase.metadata
 
 
 class KnownStates(BaseModel):
@@ -74,7 +76,18 @@ def recognise_states(folder: str | Path) -> None:
         now = _digest(self._params(job)) if changes else ""
         return changes if not all(is_known(self, each, now) for each in changes) else NO_PARAMS_CHANGE
 
+    def metadata(self: Any, target: Any) -> Any:
+        try:
+            return _metadata(self, target)
+        except (OSError, ValueError) as error:
+            raise WorkflowError(
+                f".snakemake/metadata: the entry of {target} cannot be read ({str(error).splitlines()[0]}). Expected "
+                "what Snakemake wrote. Correct owner and permissions (chmod -R u+rwX .snakemake). If it is damaged, "
+                f"snakemake --cleanup-metadata {target} removes it; then the result counts as up to date."
+            ) from error
+
     PersistenceBase.params_changed = params_changed
+    PersistenceBase.metadata = metadata
 
 
 def _known_states(folder: str | Path) -> dict[str, KnownStates]:

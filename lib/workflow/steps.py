@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from snakemake.api import SnakemakeApi
+from snakemake.api import SnakemakeApi, resolve_snakefile
 from snakemake.exceptions import RuleException, WorkflowError
 from snakemake.settings.types import (
     ConfigSettings,
@@ -17,6 +17,8 @@ from snakemake.settings.types import (
 )
 
 from lib.core.errors import ConfigError
+
+SNAKEFILE = Path(__file__).parents[2] / "workflow" / "Snakefile"
 
 Workflow = Any  # Snakemake has no types, and its interface ends before what is asked here
 Job = Any
@@ -37,7 +39,8 @@ def planned(configfiles: Sequence[str], targets: Sequence[str]) -> Iterator[Work
     with SnakemakeApi(output) as api:
         try:
             settings = ConfigSettings(configfiles=[Path(path) for path in configfiles])
-            asked = api.workflow(ResourceSettings(cores=1), config_settings=settings)
+            own = resolve_snakefile(None, allow_missing=True)  # in this folder, as snakemake finds it
+            asked = api.workflow(ResourceSettings(cores=1), config_settings=settings, snakefile=own or SNAKEFILE)
             # What was interrupted is to be made again, as the workflow's own profile has it.
             asked.dag(DAGSettings(targets=frozenset(targets), force_incomplete=True))
             workflow = asked._workflow

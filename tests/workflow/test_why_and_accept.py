@@ -6,8 +6,11 @@ import random
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 
 import pytest
+from ready import ready
 
 from lib.core.record import read_record
 
@@ -257,3 +260,17 @@ def test_the_code_behind_every_digest_is_kept(finished):
     kept = {path.stem for path in (finished.results / "code").glob("*.json")}
     for path in finished.results.glob("runs/**/run.json"):
         assert json.loads(path.read_text())["code"] in kept
+
+
+def test_why_answers_in_a_folder_without_a_snakefile(repository, tmp_path):
+    command = [
+        sys.executable,
+        str(repository / "scripts/tools/why.py"),
+        "results/demo/data/imdb/prepared/train.parquet",
+    ]
+    command += ["--configfile", str(repository / "config/demo.yaml")]
+    command, environment = ready(command, os.environ | {"PYTHONPATH": str(repository)})
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 1, done.stderr
+    assert "prepare imdb" in done.stdout
+    assert "Traceback" not in done.stderr

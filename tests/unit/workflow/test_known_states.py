@@ -1,8 +1,12 @@
 """Snakemake takes a result as up to date with every state that it is known to be good for, and with no other."""
 
+import os
+import subprocess
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from ready import SNAKEMAKE, ready
 from snakemake.persistence import PersistenceBase
 
 from lib.workflow.known_states import FILE, recognise_states, remember_states
@@ -34,7 +38,8 @@ def job(*parameters):
 
 @pytest.fixture(autouse=True)
 def snakemake_as_it_was(monkeypatch):
-    monkeypatch.setattr(PersistenceBase, "params_changed", PersistenceBase.params_changed)
+    for name in ("params_changed", "metadata"):
+        monkeypatch.setattr(PersistenceBase, name, getattr(PersistenceBase, name))
 
 
 @pytest.fixture
@@ -82,3 +87,47 @@ def test_a_damaged_file_makes_more_stale_and_never_less(accepted, tmp_path):
     (tmp_path / FILE).write_text("{")
     assert metadata.params_changed(job("settings", "a"))
     assert not metadata.params_changed(job("settings", "b"))
+
+
+SNAKEFILE = """
+from lib.workflow.known_states import recognise_states
+recognise_states(".")
+rule a:
+    output: "a.txt"
+    shell: "touch {output}"
+"""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """What runs Snakemake in a folder with a finished result, and the file of its metadata."""
+    folder = tmp_path_factory.mktemp("finished")
+    (folder / "Snakefile").write_text(SNAKEFILE)
+
+    def snakemake(*arguments):
+        environment = os.environ | {"PYTHONPATH": str(Path(__file__).resolve().parents[3])}
+        command, environment = ready([*SNAKEMAKE, *arguments], environment)
+        return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
+
+    assert snakemake("--cores", "1").returncode == 0
+    (metadata,) = (path for path in (folder / ".snakemake/metadata").rglob("*") if path.is_file())
+    return snakemake, metadata
+
+
+@pytest.mark.parametrize(
+    "content", [b'"x"', b'{"code": 5}', b"\xff\xfe", None], ids=["text", "number", "bytes", "folder"]
+)
+def test_metadata_that_cannot_be_read_ends_in_a_message(finished, content):
+    snakemake, metadata = finished
+    before = metadata.read_bytes()
+    metadata.unlink()
+    metadata.mkdir() if content is None else metadata.write_bytes(content)
+    done = snakemake("-n")
+    metadata.rmdir() if content is None else metadata.unlink()
+    metadata.write_bytes(before)
+    output = done.stdout + done.stderr
+    assert done.returncode == 1
+    assert ".snakemake/metadata: the entry of a.txt cannot be read (" in output
+    assert "chmod -R u+rwX .snakemake" in output
+    assert "Traceback" not in output
+    assert snakemake("-n").returncode == 0
