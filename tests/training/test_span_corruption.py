@@ -1,5 +1,8 @@
 """Span corruption, from a training to its record, and fine-tuning that starts from it."""
 
+import runpy
+from pathlib import Path
+
 import pandas as pd
 import pytest
 import torch
@@ -11,8 +14,11 @@ from lib.core.errors import ConfigError
 from lib.core.record import read_record
 from lib.data.tokenizer import TextTokenizer
 from lib.data.vocabularies import add_sentinels
+from lib.training.assembly import assemble
 from lib.training.run import train
 
+PARTS = runpy.run_path(str(Path(__file__).resolve().parents[2] / "scripts/tools/t5_parts.py"))
+ANSWERS = {"kind": "text_to_text", "prefix": "fol bim ", "targets": ["bal", "kut kit"]}
 SIZES = {"d_model": 32, "d_kv": 16, "d_ff": 64, "num_layers": 1, "num_heads": 2, "dropout_rate": 0.1}
 T5 = {"kind": "encoder_decoder", "architecture": {"model_type": "t5", **SIZES}}
 TASK = {"kind": "span_corruption"}
@@ -73,15 +79,43 @@ def test_adaptation_and_answers_start_from_it(reading, pretrained, tmp_path):
     train(reading("tapt", start=start, recipe=RECIPE | {"epochs": 1}), tmp_path / "adapted")
     before = pd.read_csv(pretrained / "history.csv")["train_loss"]
     assert pd.read_csv(tmp_path / "adapted/history.csv")["train_loss"][0] < before[0]
-    answers = {"kind": "text_to_text", "prefix": "fol bim ", "targets": ["bal", "kut kit"]}
     start = {"run": str(tmp_path / "adapted"), "checkpoint": str(tmp_path / "adapted/model")}
     still = RECIPE | {"epochs": 1, "learning_rate": 1e-9}
-    train(reading("finetune", task=answers, start=start, recipe=still), tmp_path / "still")
+    train(reading("finetune", task=ANSWERS, start=start, recipe=still), tmp_path / "still")
     taken, given = weights(tmp_path / "still/model"), weights(tmp_path / "adapted/model")
     assert taken.keys() == given.keys()
     assert all(torch.allclose(weight, taken[name], atol=1e-6) for name, weight in given.items())
-    train(reading("finetune", task=answers, start=start, recipe=RECIPE | {"epochs": 6}), tmp_path / "answers")
+    train(reading("finetune", task=ANSWERS, start=start, recipe=RECIPE | {"epochs": 6}), tmp_path / "answers")
     assert read_record(tmp_path / "answers").metrics["test_f1_macro"] > 0.8
+
+
+def test_parts_of_a_pretraining_are_taken_alone_and_reading_is_measured(reading, pretrained, tmp_path):
+    run = reading("finetune", task=ANSWERS, recipe=RECIPE | {"epochs": 6})
+    train(run, tmp_path / "drawn")
+    folders = {"pretrained": pretrained, "finetuned": tmp_path / "drawn", "out": tmp_path / "parts"}
+    options = [text for name, folder in folders.items() for text in (f"--{name}", str(folder))]
+    PARTS["main"]([*options, "--taken", "nothing", "encoder blocks", "--seeds", str(run.seed)])
+    before, after, nothing, _ = pd.read_csv(tmp_path / "parts" / "parts.csv").to_dict("records")
+    assert nothing["test_f1_macro"] == pytest.approx(read_record(tmp_path / "drawn").metrics["test_f1_macro"], rel=1e-5)
+    assert nothing["loss"] == pytest.approx(read_record(tmp_path / "drawn").metrics["eval_loss"], rel=1e-4)
+    assert nothing["loss_other"] > 2 * nothing["loss"], "a model that reads notices another text"
+    theirs, mine = weights(pretrained / "model"), weights(tmp_path / "parts/encoder-blocks/seed-7/start")
+    taken = {name for name, weight in mine.items() if torch.equal(weight, theirs[name])}
+    assert taken == {name for name in mine if PARTS["part_of"](name) == "encoder"}
+    assert {PARTS["part_of"](name) for name in mine} == {"embeddings", "encoder", "decoder"}
+    assert after["loss"] < before["loss"]
+
+
+def test_a_decoder_to_which_all_texts_are_alike_has_the_same_loss_with_another_text(reading, tmp_path):
+    run = reading()
+    model = assemble(run).model
+    torch.nn.init.constant_(model.get_input_embeddings().weight, 0.1)
+    model.save_pretrained(tmp_path)
+    found = PARTS["reading"](run, tmp_path)
+    assert found["loss_other"] == pytest.approx(found["loss"], rel=1e-6)
+    assert found["common_states"] == pytest.approx(1, rel=1e-6)
+    assert found["common_attention"] == pytest.approx(1, rel=1e-6)
+    assert PARTS["reading"](run, None)["common_states"] < 0.9
 
 
 def test_too_few_sentinels_are_refused(reading, corpus, tmp_path):
