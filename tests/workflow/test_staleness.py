@@ -179,7 +179,7 @@ NUMBERS = {
         lambda run: run.startswith(("pretrain", "tapt")),
     ),
     "the default of a setting of FAVOR+": (
-        ("lib/attention/favor/parameters.py", "NonNegativeInt = Field(0,", "NonNegativeInt = Field(9,"),
+        ("lib/attention/favor/parameters.py", "SizeOrZero = Field(0,", "SizeOrZero = Field(9,"),
         lambda run: "favor" in run,
     ),
     "the default of a setting of one mechanism": (
