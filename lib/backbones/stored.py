@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from pydantic import ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
@@ -21,6 +22,7 @@ from lib.backbones.configuration import BackboneConfig
 from lib.core.errors import RunError, UnpicklingError
 from lib.core.model_folder import FIELDS, WEIGHTS, read_fields, unreadable
 from lib.core.record import ADAPTER
+from lib.core.sections import sentences
 
 SHOWN = 3
 """Weights that a message names."""
@@ -120,8 +122,11 @@ def open_config(folder: Path) -> PretrainedConfig:
 
 
 def _unusable(folder: Path, error: Exception) -> RunError:
+    problems = (
+        [f"{'.'.join(place)} {text}" for place, text in sentences(error)] if isinstance(error, ValidationError) else []
+    )
     return RunError(
-        f"{folder / FIELDS}: transformers cannot make a model of it ({error}). Expected the configuration that "
+        f"{folder / FIELDS}: transformers cannot make a model of it ({'; '.join(problems) or error}). Expected the configuration that "
         "was saved with the weights; run the stage again, or download the model again."
     )
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from lib.core.errors import RunError
-from lib.core.files import files_in
 
 FIELDS, WEIGHTS = "config.json", "model.safetensors"
 ALWAYS_ALLOWED = 1_000
@@ -66,7 +65,7 @@ def _shapes(folder: Path) -> dict[str, list[int]]:
     Source: https://huggingface.co/docs/safetensors; its library needs numpy, which nothing here may import.
     """
     shapes: dict[str, list[int]] = {}
-    for path in files_in(folder, "*.safetensors"):
+    for path in folder.glob("[!.]*.safetensors"):
         try:
             with path.open("rb") as file:
                 length = int.from_bytes(file.read(8), "little")

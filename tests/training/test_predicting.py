@@ -94,7 +94,10 @@ DAMAGES = {
     "more layers": (lambda folder: fields(folder, num_hidden_layers=3), "missing|more than"),
     "a billion layers": (lambda folder: fields(folder, num_hidden_layers=BILLION), "num_hidden_layers = 1000000000"),
     "a billion labels": (lambda folder: fields(folder, num_labels=BILLION), "num_labels = 1000000000"),
-    "a billion wide": (lambda folder: fields(folder, intermediate_size=BILLION), "describes a model of more than"),
+    "a billion wide": (
+        lambda folder: fields(folder, intermediate_size=BILLION),
+        "cannot make a model of it.*intermediate_size",
+    ),
     "a wide head": (lambda folder: fields(folder, id2label={n: str(n) for n in range(9)}), "cannot be loaded"),
     "no number of layers": (lambda folder: fields(folder, num_hidden_layers="two"), "config.json: transformers"),
     "another kind": (lambda folder: fields(folder, model_type="unheard"), "config.json: transformers cannot make"),
