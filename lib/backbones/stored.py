@@ -122,11 +122,11 @@ def open_config(folder: Path) -> PretrainedConfig:
 
 
 def _unusable(folder: Path, error: Exception) -> RunError:
-    problems = (
-        [f"{'.'.join(place)} {text}" for place, text in sentences(error)] if isinstance(error, ValidationError) else []
-    )
+    problem = str(error)
+    if isinstance(error, ValidationError):
+        problem = "; ".join(f"{'.'.join(place)} {sentence}" for place, sentence in sentences(error))
     return RunError(
-        f"{folder / FIELDS}: transformers cannot make a model of it ({'; '.join(problems) or error}). Expected the configuration that "
+        f"{folder / FIELDS}: transformers cannot make a model of it ({problem}). Expected the configuration that "
         "was saved with the weights; run the stage again, or download the model again."
     )
 
