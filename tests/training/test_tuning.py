@@ -194,16 +194,16 @@ def test_a_loss_is_minimised(tuned_run, tmp_path):
 
 
 def test_a_trial_that_diverges_has_no_score_and_the_search_goes_on(tuned_run, tmp_path):
-    run = tuned_run({"recipe.learning_rate": {"values": [1e-3, 1e30]}}, sampler="random")
+    run = tuned_run({"recipe.learning_rate": {"values": [1e-3, 1e9]}}, sampler="random")
     tune(run, tmp_path / "out")
     found = trials(tmp_path / "out")
-    assert found["eval_f1_macro"].isna().tolist() == (found["recipe.learning_rate"] == 1e30).tolist()
+    assert found["eval_f1_macro"].isna().tolist() == (found["recipe.learning_rate"] == 1e9).tolist()
     assert set(found["state"]) == {"complete", "diverged"}
     assert json.loads((tmp_path / "out" / "best.json").read_text()) == {"recipe.learning_rate": 1e-3}
 
 
 def test_a_search_of_which_all_trials_diverge_says_so(tuned_run, tmp_path):
-    run = tuned_run({"recipe.learning_rate": {"values": [1e30]}}, trials=2)
+    run = tuned_run({"recipe.learning_rate": {"values": [1e9]}}, trials=2)
     with pytest.raises(RunError, match="all 2 trials of finetune diverged.*narrow tuning.space"):
         tune(run, tmp_path / "out")
     assert not (tmp_path / "out").exists()
