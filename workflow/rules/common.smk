@@ -87,6 +87,8 @@ except ProjectError as error:
     raise WorkflowError(str(error))
 config = plan.study.model_dump(mode="json") | {"opening": plan.report.opening()}  # for captions
 JOB = plan.study.execution.job
+NOTES_DIGESTS = plan.study.execution.runs != "archived"
+"""Whether `digests.json` is written; the manifest of an archived study has the digests of its files."""
 TEXT_MEMORY = 60
 """What TF-IDF takes in memory, times the size of its texts as Parquet; 42 to 49 were measured on reviews and papers."""
 
