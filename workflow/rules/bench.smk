@@ -13,16 +13,10 @@ from lib.measure.beside import BESIDE
 MECHANISMS = {name: parameters.model_dump() for name, parameters in plan.experiment.mechanisms.items()}
 ENCODER = next(backbone for backbone in plan.experiment.backbones.values() if backbone.kind == "encoder")
 
-
-def in_order(mechanisms):
-    """Return the parameter of mechanisms, whose order is that of the rows."""
-    return constant(handed(json.dumps(mechanisms)))
-
-
 FIRST_OF_KIND = {mechanism["kind"]: name for name, mechanism in reversed(MECHANISMS.items())}
 # The one of each kind that one sequence is measured with.
 ONE_OF_KIND = FIRST_OF_KIND | ({"favor": "favor-m128"} if "favor-m128" in MECHANISMS else {})
-ONE_SEQUENCE = in_order({name: MECHANISMS[name] for name in MECHANISMS if name in ONE_OF_KIND.values()})
+ONE_SEQUENCE = json.dumps({name: MECHANISMS[name] for name in MECHANISMS if name in ONE_OF_KIND.values()})
 
 
 def modules_of(mechanisms):
@@ -76,7 +70,7 @@ rule attention_cost:
         mem_mb=growing(16_000),
         cpus_per_task=JOB.cpus_per_task,
     params:
-        mechanisms=in_order(MECHANISMS | BESIDE),
+        mechanisms=constant(handed(json.dumps(MECHANISMS | BESIDE))),
         heads=ENCODER.num_attention_heads,
         head_size=ENCODER.head_size,
         program=program("attention_cost", *modules_of(MECHANISMS | BESIDE)),
@@ -100,7 +94,7 @@ rule training_cost:
         cpus_per_task=JOB.cpus_per_task,
     params:
         # One of each kind: they differ less in training than in attention alone.
-        mechanisms=in_order({name: MECHANISMS[name] for name in MECHANISMS if name in FIRST_OF_KIND.values()}),
+        mechanisms=json.dumps({name: MECHANISMS[name] for name in MECHANISMS if name in FIRST_OF_KIND.values()}),
         encoder=constant(planned(ENCODER.model_dump())),
         program=program("training_cost", *COST_MODULES),
     message:

@@ -34,7 +34,7 @@ def masker(tokenizer):
 
 def test_reserved_and_unused_tokens_are_neither_masked_nor_drawn(tmp_path):
     """Of published tokenisers: not all special tokens have a name, and some tokens are there for later use."""
-    core = Tokenizer(models.WordLevel({"<eos>": 0, "<mask>": 1, "<unused0>": 2, "a": 3, "b": 4}))
+    core = Tokenizer(models.WordLevel({"<eos>": 0, "<mask>": 1, "<unused0>": 2, "a": 3, "b": 4}, unk_token="a"))
     core.add_special_tokens(["<eos>", "<mask>", "<image>"])
     core.save(str(tmp_path / "tokenizer.json"))
     names = {"eos_token": "<eos>", "mask_token": "<mask>"}

@@ -507,7 +507,7 @@ def test_a_slow_or_broken_tokeniser_is_refused(tmp_path):
     with pytest.raises(DataError, match="slow: holds no tokenizer.json.*If there is a slow one, convert it"):
         from_published(tmp_path / "slow", tmp_path / "made")
     (tmp_path / "slow/tokenizer.json").write_text("{")
-    with pytest.raises(DataError, match="slow: not a tokeniser.*Expected tokenizer.json beside its config"):
+    with pytest.raises(DataError, match="slow: not a tokeniser.*Expected tokenizer.json in the folder of its config"):
         from_published(tmp_path / "slow", tmp_path / "made")
     llama().save(str(tmp_path / "slow/tokenizer.json"))
     (tmp_path / "slow/tokenizer_config.json").write_text("{}")

@@ -263,7 +263,7 @@ def test_bare_documents_of_words(tmp_path):
 
 def test_a_text_that_nothing_closes_ends_with_its_last_word(tmp_path):
     """As by Llama's tokeniser, which begins a text with a special token and does not end it with one."""
-    core = Core(models.WordLevel({"<bos>": 0, "<eos>": 1, "cat": 2, "sat": 3}))
+    core = Core(models.WordLevel({"<bos>": 0, "<eos>": 1, "cat": 2, "sat": 3}, unk_token="cat"))
     core.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
     core.post_processor = processors.TemplateProcessing(single="<bos> $A", special_tokens=[("<bos>", 0)])
     core.save(str(tmp_path / "tokenizer.json"))
