@@ -18,7 +18,7 @@ WORDS = [f"{first}{vowel}{last}" for first in "bdgklm" for vowel in "aeiou" for 
 LONG, READ = 48, 16
 SIZES = {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
 SEGMENTS = {"kind": "hierarchical", "encoder": "bert", "segment": READ, "overlap": 4}
-RECIPE = {"epochs": 3, "learning_rate": 5e-3, "min_lr_ratio": 0.1, "batch_size": 16}
+RECIPE = {"epochs": 5, "learning_rate": 5e-3, "min_lr_ratio": 0.1, "batch_size": 16}
 
 
 def document(label, generator):
