@@ -195,7 +195,10 @@ def start(modules: Sequence[str], threads: int = 1) -> Call | None:
         ) from error
     listener.listen(128)
     starter = os.getpid()
+    # A signal that comes before the server has its handler waits for it.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     if os.fork():
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         listener.close()
         os.close(lock)
         os.environ[SOCKET] = os.path.join(folder, NAME)
@@ -205,6 +208,7 @@ def start(modules: Sequence[str], threads: int = 1) -> Call | None:
     server = os.getpid()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         os.environ.update(dict.fromkeys(THREADS, str(threads)))
         for module in modules:
             if os.getppid() == starter:
