@@ -232,9 +232,10 @@ class Graph:
         return stage not in self.experiment.models[model].skip and (named is None or model in named)
 
     def _making_of(self, model: str, stage: str, dataset: str) -> str:
-        """Return all that makes the runs of a model at a stage, earlier stages included, as text."""
+        """Return all that makes the runs of a model at a stage, earlier stages and searches included, as text."""
         key = (model, stage, dataset)
         if key not in self._makings:
+            self._makings[key] = ""  # so that a circle of searches ends here; `lib.study.relations` reports it
             before = repr(self.experiment.models[model].start)
             if parent := self.parent_stage(model, stage):
                 source = self.parent_dataset(stage, parent, dataset)
@@ -245,5 +246,14 @@ class Graph:
             backbone = self.backbone_at(model, stage, dataset).model_dump(mode="json")
             deviation = self.experiment.models[model].deviations.get(stage)
             otherwise = deviation and deviation.model_dump(mode="json")
-            self._makings[key] = json.dumps([stage, backbone, otherwise, reading, before], sort_keys=True)
+            search = self._search_of(model, stage, dataset)
+            parts = [stage, backbone, otherwise, reading, before, search]
+            self._makings[key] = json.dumps(parts, sort_keys=True)
         return self._makings[key]
+
+    def _search_of(self, model: str, stage: str, dataset: str) -> str | None:
+        """Return what makes the search whose settings a run takes, as text; None = it takes none."""
+        source, searcher = self.experiment.stages[stage].settings_from, self.searcher(model, stage)
+        if source is None or searcher is None or not self.passes(searcher, source, dataset):
+            return None
+        return self._making_of(searcher, source, dataset) if self.trains(model, stage, dataset) else None

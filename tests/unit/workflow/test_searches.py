@@ -85,6 +85,41 @@ def test_a_model_that_would_take_no_settings_of_several_searches_is_named():
         study(("stages/search", SEARCH), ("stages/search/models", ["sdpa", "favor-m64"]), taking)
 
 
+TUNING = {"trials": 2, "space": {"recipe.learning_rate": {"low": 1.0e-4, "high": 1.0e-2}}}
+OWN_SEARCHES = {
+    "deviation": {"deviations": {"search": {"recipe": RECIPE | {"epochs": 4}}}},
+    "mechanism": {"changes": {"search": {"mechanism": "favor-m64"}}},
+    "mechanism on one dataset": {"changes": {"search": {"data": {"arxiv": {"mechanism": "favor-m64"}}}}},
+}
+
+
+@pytest.mark.parametrize("own", OWN_SEARCHES.values(), ids=OWN_SEARCHES)
+@pytest.mark.parametrize("section", ["variants", "tuning"])
+def test_models_whose_searches_differ_share_no_runs_that_take_their_settings(own, section):
+    search = {key: value for key, value in SEARCH.items() if key in ("start", "task", "recipe")}
+    search |= {"variants": SEARCH["variants"]} if section == "variants" else {"tuning": TUNING}
+    same, models = {"backbone": "encoder", "mechanism": "sdpa"}, ["sdpa", "same", "own"]
+    graph = study(
+        ("stages/search", search | {"models": models, "data": {"imdb": {}, "arxiv": {}}}),
+        ("stages/finetune/settings_from", "search"),
+        (
+            "stages/later",
+            {key: SEARCH[key] for key in ("task", "recipe")} | {"start": "finetune", "data": {"arxiv": {}}},
+        ),
+        ("models", {"sdpa": same, "same": same, "own": same | own}),
+    ).graph
+    for stage in ("finetune", "later"):
+        assert [graph.owner(model, stage, "arxiv") for model in models] == ["sdpa", "sdpa", "own"]
+    differs_there = own is not OWN_SEARCHES["mechanism on one dataset"]
+    assert graph.owner("own", "finetune", "imdb") == ("own" if differs_there else "sdpa")
+
+
+def test_models_without_a_search_of_their_own_share_the_runs_that_take_the_settings_of_the_only_one():
+    same = {"backbone": "encoder", "mechanism": "sdpa"}
+    graph = study(("stages/search", SEARCH), ("stages/finetune/settings_from", "search"), ("models/same", same)).graph
+    assert graph.owner("same", "finetune", "imdb") == "sdpa"
+
+
 def test_the_best_settings_are_chosen_from_all_runs_on_the_dataset(plan):
     scope = plan.report.search_scope("search", "sdpa", "imdb")
     files = plan.report.inputs(scope)
