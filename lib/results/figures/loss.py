@@ -43,8 +43,8 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     """Draw a column of the histories at every evaluation, one panel per dataset.
 
     Lines are means over the seeds, as are the minutes; a band spans one standard deviation to either side where there
-    is more than one seed. A line is broken where any seed lacks the value. Models without a training loop
-    are left out. An axis is logarithmic where its greatest value is more than 100 times its least.
+    is more than one seed. A line is broken where any seed that the model has on the dataset lacks the value. Models
+    without a training loop are left out. An axis is logarithmic where its greatest value is more than 100 times its least.
 
     Raises:
         DataError: a run is missing or there twice, or its history lacks the column, or the seconds of an epoch.
@@ -101,7 +101,9 @@ def _curves(settings: Parameters, scope: Scope) -> pd.DataFrame:
         epochs["x"] = epochs.sort_values("epoch").groupby(key)["seconds"].cumsum() / 60
     cells = epochs.groupby(["dataset", "row", "epoch"])
     curves = cells.agg(x=("x", "mean"), mean=(column, "mean"), std=(column, "std"))
-    curves.loc[cells[column].count() < grid["seed"].nunique(), ["mean", "std"]] = float("nan")
+    # Datasets may have seeds of their own.
+    seeds = grid.groupby(["dataset", "row"])["seed"].nunique().reindex(curves.index.droplevel("epoch"))
+    curves.loc[cells[column].count().to_numpy() < seeds.to_numpy(), ["mean", "std"]] = float("nan")
     return curves
 
 

@@ -110,6 +110,23 @@ def test_a_line_breaks_where_a_seed_lacks_the_value(tmp_path):
     assert np.isnan(lines_of(axes)["sdpa"].get_ydata()).tolist() == [False, True, False]
 
 
+def test_datasets_have_seeds_of_their_own(tmp_path):
+    folders = [write(tmp_path, "sdpa", [4.0 + seed, 2.0 + seed], seed=seed) for seed in (0, 1, 2)]
+    folders += [write(tmp_path, "sdpa", [3.0, 1.0], "arxiv", seed=7)]
+    imdb, arxiv = drawn(folders, datasets=["imdb", "arxiv"]).axes
+    assert lines_of(imdb)["sdpa"].get_ydata().tolist() == [5.0, 3.0]
+    assert lines_of(arxiv)["sdpa"].get_ydata().tolist() == [3.0, 1.0]
+
+
+@pytest.mark.parametrize("against", ["epochs", "minutes"])
+def test_models_whose_histories_differ_in_length_keep_all_evaluations(against, tmp_path):
+    folders = [write(tmp_path, "sdpa", [4.0, 3.0, 2.0]), write(tmp_path, "favor-m64", [])]
+    (folders[1] / HISTORY).write_text("epoch,seconds,train_loss\n0.5,60,5.0\n1,60,4.0\n")
+    (axes,) = drawn(folders, ["sdpa", "favor-m64"], against=against).axes
+    assert lines_of(axes)["sdpa"].get_ydata().tolist() == [4.0, 3.0, 2.0]
+    assert lines_of(axes)["favor-m64"].get_ydata().tolist() == [5.0, 4.0]
+
+
 def test_what_does_not_train_is_left_out_and_shared_runs_are_drawn_for_each_row(tmp_path):
     folders = [write_baseline(tmp_path, "imdb", 0.6), write(tmp_path, "sdpa", [3.0, 2.0])]
     owners = {"finetune": {"tfidf": "tfidf", "sdpa": "sdpa", "sdpa-again": "sdpa"}}
