@@ -21,6 +21,8 @@ STYLE = Path(__file__).with_suffix(".mplstyle")
 BASELINE_COLOUR = "0.35"
 BEHIND: dict[str, Any] = {"color": BASELINE_COLOUR, "zorder": 1.5}
 """Of lines that stand behind those of models."""
+CHANCE = "chance level"
+"""What legends call the accuracy of guessing. No model can be called so, since names have no spaces."""
 POINT: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.5}
 MARKERS = "os^Dv<>P"
 COLOURS = 7

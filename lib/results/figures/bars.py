@@ -41,9 +41,9 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     seed, and their figures beside them. What a model without a training loop does not have is a dash. The kind of
     memory is named: on the axis if all have the same, else at each bar.
     """
-    datasets = scope.stages[settings.stage]
     quantities = [scope.quantity(column, settings.stage) for column in settings.columns]
     grid = scope.grid(settings.stage, [each.source for each in quantities])
+    datasets = [dataset for dataset in scope.stages[settings.stage] if dataset in set(grid["dataset"])]
     height = BAR_INCHES * len(scope.models) + 0.9
     with matplotlib.style.context(STYLE):
         size = WIDTH_INCHES * len(datasets), height * len(quantities)
@@ -60,7 +60,7 @@ def _draw_bars(axes: Axes, shown: Quantity, runs: pd.DataFrame, scope: Scope) ->
     styles = colours_and_markers({row: scope.families[row] for row in scope.trained})
     families = list(dict.fromkeys(scope.families[row] for row in scope.trained))
     bars = (shown.factor * runs.groupby("row")[shown.source].agg(["mean", "std"])).sort_values("mean")
-    label, kinds = shown.label, runs.groupby("row")["peak_memory_kind"].first().str.replace("gpu", "GPU")
+    label, kinds = shown.label, runs.groupby("row")["peak_memory_kind"].agg(_kinds)
     of_one_kind = shown != QUANTITIES["memory"] or kinds.nunique() == 1
     if shown == QUANTITIES["memory"] and of_one_kind:
         label = f"peak {kinds.iloc[0]} {label}"
@@ -81,3 +81,8 @@ def _draw_bars(axes: Axes, shown: Quantity, runs: pd.DataFrame, scope: Scope) ->
     axes.invert_yaxis()
     axes.set_xlabel(label)
     axes.set_xmargin(0.2 if of_one_kind else 0.35)  # room for the figures
+
+
+def _kinds(of_runs: pd.Series) -> str:
+    """Return the kinds of memory that were measured over the seeds: `GPU`, `resident`, or both."""
+    return " and ".join(sorted(set(of_runs))).replace("gpu", "GPU")

@@ -59,7 +59,8 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     documents of all seeds together, each of `least_documents` at least if there are as many, and the figure says of how
     many. The legend has the expected calibration error: with several seeds its mean, and their standard deviation.
     """
-    grid, datasets = scope.grid(settings.stage), scope.stages[settings.stage]
+    grid = scope.grid(settings.stage)
+    datasets = [dataset for dataset in scope.stages[settings.stage] if dataset in set(grid["dataset"])]
     styles = line_styles(scope.families, scope.baseline)
     with matplotlib.style.context(STYLE):
         width, height = PANEL_INCHES

@@ -92,7 +92,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
         figure, panels = panel_grid(len(datasets), PANEL_INCHES)
         for axes, dataset in zip(panels, datasets, strict=True):
             axes.set_title(dataset)
-            if len(random):
+            if dataset in random.index.unique(0):
                 _draw_random(axes, random.loc[dataset])
             for row, style in styles.items():
                 if (dataset, row) in curves.index.droplevel("step"):

@@ -14,7 +14,7 @@ from lib.core.sections import BoundedFloat, Fraction
 from lib.results.parameters import FigureParameters
 from lib.results.predictions import accuracy_by_group
 from lib.results.scope import Scope
-from lib.results.style import BEHIND, STYLE, legend_beside, line_styles, name_above
+from lib.results.style import BEHIND, CHANCE, STYLE, legend_beside, line_styles, name_above
 
 PANEL_INCHES = (4.2, 3.3)
 SPREAD = 0.3
@@ -46,8 +46,10 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     The axis of the number is logarithmic where its greatest is more than ten times its least. Groups with names stand
     beside each other without lines between them.
     """
-    datasets = scope.stages[settings.stage]
     scores = accuracy_by_group(scope.grid(settings.stage))
+    drawn = scores.index.unique("row")
+    styles = line_styles({row: family for row, family in scope.families.items() if row in drawn})
+    datasets = [dataset for dataset in scope.stages[settings.stage] if dataset in scores.index.unique("dataset")]
     chance, trained_to = settings.chance, settings.trained_to
     with matplotlib.style.context(STYLE):
         width, height = PANEL_INCHES
@@ -56,15 +58,17 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
         for axes, dataset in zip(panels, datasets, strict=True):
             axes.set_title(dataset, pad=None if trained_to is None else 14)  # above the name of the line
             axes.set_xlabel(settings.label or scope.groups[dataset])
-            _draw_groups(axes, scores.loc[dataset], line_styles(scope.families), scope.group_names.get(dataset))
+            _draw_groups(axes, scores.loc[dataset], styles, scope.group_names.get(dataset))
             if chance is not None:
-                axes.axhline(100 * chance, linestyle="--", linewidth=1, label="chance", **BEHIND)
+                axes.axhline(100 * chance, linestyle="--", linewidth=1, label=CHANCE, gid=CHANCE, **BEHIND)
             if trained_to is not None:
                 axes.axvline(trained_to, linewidth=0.8, **BEHIND)
                 name_above(axes, trained_to, f"trained to {trained_to:g}")
         low, high = panels[0].get_ylim()
         panels[0].set(ylabel="test accuracy [%]", ylim=(max(low, -3), min(high, 103)))  # bars may pass 0 and 100
-        legend_beside(figure, *panels[0].get_legend_handles_labels())
+        handles = {line.get_gid(): line for axes in panels for line in axes.lines}
+        names = [*styles, *([CHANCE] if CHANCE in handles else [])]
+        legend_beside(figure, [handles[name] for name in names], names)
     return figure
 
 
@@ -80,7 +84,7 @@ def _draw_groups(
     for shift, (model, style) in zip(shifts, styles.items(), strict=True):
         if model not in scores.index:
             continue
-        line = scores.loc[model]
+        line = scores.loc[model].reindex(groups)  # a model that reads less of a document may lack a group
         x = np.exp(places + shift) if logarithmic else places + shift
         axes.plot(x, line["mean"], **style | ({"linestyle": "none"} if names else {}))
         if line["std"].notna().any():

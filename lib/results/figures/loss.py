@@ -44,7 +44,8 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
 
     Lines are means over the seeds, as are the minutes; a band spans one standard deviation to either side where there
     is more than one seed. A line is broken where any seed that the model has on the dataset lacks the value. Models
-    without a training loop are left out. An axis is logarithmic where its greatest value is more than 100 times its least.
+    without a training loop are left out. An axis is logarithmic where its greatest value is more than 100 times its
+    least.
 
     Raises:
         DataError: a run is missing or there twice, or its history lacks the column, or the seconds of an epoch.

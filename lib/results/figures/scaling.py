@@ -40,7 +40,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
         DataError: see `evaluations`.
     """
     points = evaluations(settings, scope)
-    datasets = scope.stages[settings.stage]
+    datasets = [dataset for dataset in scope.stages[settings.stage] if dataset in set(points["dataset"])]
     styles = {
         curve: {"color": f"C{place}", "marker": MARKERS[place % len(MARKERS)]}
         for place, curve in enumerate(settings.curves)

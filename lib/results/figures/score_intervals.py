@@ -36,10 +36,12 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     The intervals are of documents and, with more than one seed, of seeds (`lib.evaluation.statistics.Estimate`). The
     baseline is a dashed line, with its interval as a band.
     """
-    datasets, baseline = scope.stages[settings.stage], scope.baseline
+    baseline = scope.baseline
     styles = colours_and_markers({row: scope.families[row] for row in scope.trained})
     f1 = scope.quantity("f1", settings.stage)
     grid = scope.grid(settings.stage, models=[*styles, *([baseline] if baseline else [])])
+    shown = set(grid.loc[grid["row"].isin(styles), "dataset"])
+    datasets = [dataset for dataset in scope.stages[settings.stage] if dataset in shown]
     with matplotlib.style.context(STYLE):
         size = PANEL_WIDTH * len(datasets), MARGINS + ROW_HEIGHT * len(styles)
         figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(wspace=0.04))  # names stand between the panels
@@ -54,8 +56,9 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
                 score, low, high = scores.loc[baseline]
                 axes.axvspan(low, high, color=BASELINE_COLOUR, alpha=0.12, linewidth=0)
                 axes.axvline(score, linestyle="--", linewidth=1, label=f"baseline ({baseline})", **BEHIND)
-        if drawn := panels[0].get_legend_handles_labels()[0]:
-            figure.legend(handles=drawn, loc="outside lower right")
+        # Not every dataset has a run of the baseline.
+        if drawn := [handle for axes in panels for handle in axes.get_legend_handles_labels()[0]]:
+            figure.legend(handles=drawn[:1], loc="outside lower right")
     return figure
 
 

@@ -47,16 +47,19 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
 
     Times are means over the seeds; a bar spans one standard deviation of the score to either side where there is more
     than one seed. The baseline is a dashed line. A stepped line joins the Pareto front: no other model has at least as
-    good a score in at most as much time. Markers are open, and those of models at the same place lie around each other,
-    so that none hides another.
+    good a score in at most as much time. Other models without a training loop have no time and are left out. Markers
+    are open, and those of models at the same place lie around each other, so that none hides another.
     """
     score = scope.quantity(settings.column, settings.stage)
-    datasets, baseline = scope.stages[settings.stage], scope.baseline
+    baseline = scope.baseline
     drawn = [*scope.trained, *([baseline] if baseline else [])]
     grid = scope.grid(settings.stage, [score.source], drawn)
     minutes = scope.totals("training_seconds", settings.time, scope.trained).groupby(["dataset", "row"]).mean() / 60
     scores = score.factor * grid.groupby(["dataset", "row"])[score.source].agg(["mean", "std"]).fillna(0)
     styles = colours_and_markers({row: scope.families[row] for row in scope.trained})
+    points = scores.assign(minutes=minutes)  # of the baseline there are none
+    shown = points[points["minutes"].notna()].index.unique("dataset")
+    datasets = [dataset for dataset in scope.stages[settings.stage] if dataset in shown]
     with matplotlib.style.context(STYLE):
         size = PANEL_INCHES[0] * len(datasets), PANEL_INCHES[1]
         figure = Figure(figsize=size, layout="constrained")
@@ -64,26 +67,27 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
         for axes, dataset in zip(panels, datasets, strict=True):
             axes.set_title(dataset)
             axes.set_xlabel(f"training time, {' + '.join(settings.time)} [min]")
-            if (dataset, baseline) in scores.index:
-                height = scores.loc[(dataset, baseline), "mean"]
-                axes.axhline(height, color=BASELINE_COLOUR, linestyle="--", linewidth=1)
-            _draw_models(axes, minutes[dataset], scores.loc[dataset], _made(styles, scores.loc[dataset]))
+            here = points.loc[dataset]
+            if baseline in here.index:
+                axes.axhline(here.loc[baseline, "mean"], color=BASELINE_COLOUR, linestyle="--", linewidth=1)
+            _draw_models(axes, here["minutes"], here, _made(styles, here))
             axes.margins(x=0.22, y=0.15)
         panels[0].set_ylabel(f"test {score.label}")
         figure.draw_without_rendering()  # lays the panels out, which names are placed in
         figure.set_layout_engine("none")
         for axes, dataset in zip(panels, datasets, strict=True):
-            here = scores.loc[dataset]
+            here = points.loc[dataset]
             made, beside = _made(styles, here), baseline if baseline in here.index else None
             _enlarge_what_coincides(axes, list(made))
-            corners = _draw_front(axes, minutes[dataset], here["mean"], list(made), score)
-            _label(axes, minutes[dataset], here, made, beside, corners)
+            corners = _draw_front(axes, here["minutes"], here["mean"], list(made), score)
+            _label(axes, here["minutes"], here, made, beside, corners)
     return figure
 
 
-def _made(styles: Mapping[str, tuple[str, str]], scores: pd.DataFrame) -> dict[str, tuple[str, str]]:
-    """Return the styles of the models that have a score."""
-    return {model: style for model, style in styles.items() if model in scores.index}
+def _made(styles: Mapping[str, tuple[str, str]], points: pd.DataFrame) -> dict[str, tuple[str, str]]:
+    """Return the styles of the models that have a score and a time."""
+    there = points.index[points["minutes"].notna()]
+    return {model: style for model, style in styles.items() if model in there}
 
 
 def _draw_models(axes: Axes, minutes: pd.Series, scores: pd.DataFrame, styles: Mapping[str, tuple[str, str]]) -> None:

@@ -44,13 +44,15 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     Means over the seeds, with a standard deviation below them where there is more than one seed. The best of a dataset,
     and model if there are several, has a frame. A single setting makes maps of one row.
     """
-    score, datasets = scope.quantity(settings.column, settings.stage), scope.stages[settings.stage]
+    score = scope.quantity(settings.column, settings.stage)
     scores, values = variant_scores(scope, settings.stage, score), searched(scope, settings.stage)
     *outer, (x_name, x_values) = values.items()
     y_name, y_values = outer.pop() if outer else ("", [""])
     names = ["model"] * (len(scope.models) > 1) + [name for name, _ in outer]
     kinds = [scope.models] * (len(scope.models) > 1) + [each for _, each in outer]
     of_rows = [dict(zip(names, row, strict=True)) for row in itertools.product(*kinds)]
+    searched_on = scores["mean"].dropna().index.unique("dataset")
+    datasets = [dataset for dataset in scope.stages[settings.stage] if dataset in searched_on]
     rows, columns = shape = len(y_values), len(x_values)
     width = CELL_INCHES[0] * columns + AROUND_INCHES[0]
     height = CELL_INCHES[1] * rows + AROUND_INCHES[1] + LINE_INCHES * len(names)

@@ -13,7 +13,7 @@ from lib.core.sections import Fraction
 from lib.results.parameters import FigureParameters
 from lib.results.predictions import accuracy_by_group
 from lib.results.scope import Scope
-from lib.results.style import BEHIND, STYLE, colours_and_markers, legend_beside, legend_entry, panel_grid
+from lib.results.style import BEHIND, CHANCE, STYLE, colours_and_markers, legend_beside, legend_entry, panel_grid
 from lib.results.variants import of_best_variants
 
 PANEL_INCHES = (3.6, 3.1)
@@ -84,7 +84,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
             for row, (colour, marker) in styles.items()
         }
         if settings.chance is not None:
-            handles["chance"] = legend_entry("chance", linestyle="--", linewidth=1, color=BEHIND["color"])
+            handles[CHANCE] = legend_entry(CHANCE, linestyle="--", linewidth=1, color=BEHIND["color"])
         legend_beside(figure, [*handles.values()], [*handles])
     return figure
 

@@ -120,6 +120,32 @@ FIGURES_OF = {
 }
 
 
+def only_on(scope, model, dataset):
+    """Return the scope in which a model has runs on one dataset only."""
+    owners = {
+        stage: rows | ({model: {dataset: model}} if model in rows else {}) for stage, rows in scope.owners.items()
+    }
+    return dataclasses.replace(scope, owners=owners)
+
+
+def legend_of(figure):
+    return [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+
+
+def test_the_legend_has_the_baseline_of_any_dataset(scope):
+    figure = FIGURES.load("score_intervals", "figure").draw(
+        FIGURES.parse({"kind": "score_intervals", "stage": "finetune"}), only_on(scope, "tfidf", "arxiv")
+    )
+    assert legend_of(figure) == ["baseline (tfidf)"]
+
+
+@pytest.mark.parametrize("kind", FIGURES_OF)
+def test_a_dataset_on_which_no_model_has_a_run_makes_no_panel(scope, kind):
+    parameters = FIGURES.parse({"kind": kind, "stage": "finetune", **FIGURES_OF[kind]})
+    figure = FIGURES.load(kind, "figure").draw(parameters, dataclasses.replace(scope, models=["hybrid"]))
+    assert {title_of(axes) for axes in figure.axes} == {"arxiv"}
+
+
 @pytest.mark.parametrize("kind", FIGURES_OF)
 def test_figures_draw_the_models_that_there_are(scope, kind):
     parameters = FIGURES.parse({"kind": kind, "stage": "finetune", **FIGURES_OF[kind]})
@@ -133,7 +159,9 @@ def test_figures_draw_the_models_that_there_are(scope, kind):
     assert named == {"imdb": set(MODELS[:2]), "arxiv": set(MODELS)}
 
 
-def test_reliability_and_groups_are_drawn_of_the_models_that_there_are(tmp_path):
+@pytest.fixture
+def grouped(tmp_path):
+    """The scope of two models, one of them on arxiv only, with groups and probabilities."""
     folders = []
     for model, dataset in (("sdpa", "imdb"), ("sdpa", "arxiv"), ("hybrid", "arxiv")):
         folders.append(write_run(tmp_path, "finetune", model, dataset))
@@ -143,13 +171,30 @@ def test_reliability_and_groups_are_drawn_of_the_models_that_there_are(tmp_path)
         documents.to_parquet(folders[-1] / "predictions.parquet", index=False)
     owners = {"finetune": {"sdpa": "sdpa", "hybrid": {"arxiv": "hybrid"}}}
     fields = {"owners": owners, "groups": dict.fromkeys(DATASETS, "words")}
-    made = scope_of(folders, {"finetune": DATASETS}, ["sdpa", "hybrid"], **fields)
+    return scope_of(folders, {"finetune": DATASETS}, ["sdpa", "hybrid"], **fields)
+
+
+def test_reliability_and_groups_are_drawn_of_the_models_that_there_are(grouped):
+    made = grouped
     for kind in ("calibration", "group_score"):
         figure = FIGURES.load(kind, "figure").draw(FIGURES.parse({"kind": kind, "stage": "finetune"}), made)
         lines = {title_of(axes): [line.get_label() for line in axes.lines] for axes in figure.axes if title_of(axes)}
         assert [("hybrid" in lines[dataset], "sdpa" in lines[dataset]) for dataset in DATASETS] == [
             (False, True), (True, True),
         ]  # fmt: skip
+
+
+def test_the_legend_of_groups_has_the_models_of_all_datasets(grouped):
+    settings = FIGURES.parse({"kind": "group_score", "stage": "finetune", "chance": 0.5})
+    figure = FIGURES.load("group_score", "figure").draw(settings, grouped)
+    assert legend_of(figure) == ["sdpa", "hybrid", "chance level"]
+
+
+@pytest.mark.parametrize("kind", ["calibration", "group_score"])
+def test_predictions_make_no_panel_of_a_dataset_without_a_run(grouped, kind):
+    settings = FIGURES.parse({"kind": kind, "stage": "finetune"})
+    figure = FIGURES.load(kind, "figure").draw(settings, dataclasses.replace(grouped, models=["hybrid"]))
+    assert {title_of(axes) for axes in figure.axes if title_of(axes)} == {"arxiv"}
 
 
 def test_a_search_has_dashes_and_no_map(tmp_path):
@@ -171,3 +216,6 @@ def test_a_search_has_dashes_and_no_map(tmp_path):
     ]  # fmt: skip
     figure = FIGURES.load("search", "figure").draw(FIGURES.parse({"kind": "search", "stage": "search"}), made)
     assert [axes.axison for axes in figure.axes[:4]] == [True, True, False, True]
+    alone = dataclasses.replace(made, models=["hybrid"])
+    figure = FIGURES.load("search", "figure").draw(FIGURES.parse({"kind": "search", "stage": "search"}), alone)
+    assert [title_of(axes) for axes in figure.axes if title_of(axes)] == ["arxiv"]

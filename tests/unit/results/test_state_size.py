@@ -143,3 +143,15 @@ def test_datasets_have_panels_of_their_own_and_chance_may_follow_the_group(tmp_p
     assert heights == pytest.approx([25, 12.5, 25, 12.5])
     fixed = draw(FigureParameters(kind="state_size", stage="recall", chance=0.1), scope(tmp_path)).axes[0]
     assert next(line for line in fixed.lines if line.is_dashed()).get_ydata()[0] == pytest.approx(10)
+
+
+def test_a_model_called_chance_and_the_level_of_chance_have_names_of_their_own(tmp_path):
+    values = {"eval_accuracy": 0.5, "test_accuracy": 0.25}
+    folders = [write_run(tmp_path, "recall", model, "mqar", **values) for model in ("chance", "gru")]
+    for folder in folders:
+        write_group_predictions(folder, [(4, [1, 1], [1, 0])])
+    fields = {"state_bytes": {"recall": {"mqar": {"chance": 512, "gru": 1024}}}, "groups": {"mqar": "group"}}
+    shown = scope_of(folders, {"recall": ["mqar"]}, ["chance", "gru"], **fields)
+    figure = draw(FigureParameters(kind="state_size", stage="recall", chance=0.1), shown)
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["chance", "gru", "chance level"]

@@ -59,6 +59,20 @@ def test_kinds_of_memory_are_told_apart(tmp_path):
     assert memory.get_xlabel() == "peak resident memory [GiB]"
 
 
+def test_seeds_whose_memory_is_of_two_kinds_name_both(tmp_path):
+    folders = [*write(tmp_path), *write(tmp_path, seed=1, kind="resident", kind_of_baseline="resident")]
+    memory, _ = drawn(folders).axes
+    assert memory.get_xlabel() == "peak GPU and resident memory [GiB]"
+    folders[-1] = write_run(
+        tmp_path, "finetune", "favor-m64", "imdb", seed=1, peak_memory_mb=1536.0, peak_memory_kind="gpu"
+    )
+    memory, _ = drawn(folders).axes
+    assert memory.get_xlabel() == "memory [GiB]"
+    assert [text for *_, text in bars_of(memory)] == [
+        "0.50 GPU and resident", "1.00 GPU and resident", "1.50 GPU", "2.00 GPU and resident",
+    ]  # fmt: skip
+
+
 def test_seeds_give_a_mean_and_a_line_of_one_standard_deviation(tmp_path):
     folders = [*write(tmp_path), *write(tmp_path, seed=1, more=60.0)]
     (axes,) = drawn(folders, columns=["minutes"]).axes

@@ -4,6 +4,7 @@ import runpy
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import numpy as np
 import pytest
 from run_records import scope_of, write_group_predictions, write_run
 
@@ -77,6 +78,23 @@ def test_accuracy_is_drawn_against_the_group(tmp_path):
     assert bar[:, 1] == pytest.approx([70 - 14.1421, 70 + 14.1421], abs=1e-3)
 
 
+def test_a_model_called_chance_and_the_level_of_chance_have_names_of_their_own(tmp_path):
+    folders = write_distances(tmp_path, {("chance", 1): [1, 1, 1, 1], ("gru", 1): [0, 0, 0, 0]})
+    figure = draw_groups(folders, {"chance": "sdpa", "gru": "recurrent"}, chance=0.5)
+    (legend,) = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == ["chance", "gru", "chance level"]
+    assert [line.get_linestyle() for line in legend.get_lines()] == ["-", "-", "--"]
+
+
+def test_a_model_that_lacks_a_group_has_a_gap_there(tmp_path):
+    folders = write_distances(tmp_path, {("sdpa", 1): [1, 1, 1, 1]})
+    folders += write_distances(tmp_path, {("gru", 1): [1, 0.5]}, distances=[4, 64])
+    axes = draw_groups(folders, {"sdpa": "sdpa", "gru": "recurrent"}).axes[0]
+    heights = lines_of(axes)["gru"].get_ydata()
+    assert heights[[0, 2]].tolist() == [100, 50]
+    assert np.isnan(heights[[1, 3]]).all()
+
+
 def test_points_stand_beside_their_group_and_do_not_leave_it(tmp_path):
     shares = {(model, 1): [1, 1, 1, 1] for model in RECURRENT}
     axes = draw_groups(write_distances(tmp_path, shares), RECURRENT).axes[0]
@@ -148,7 +166,7 @@ def test_the_legend_names_all_and_covers_no_panel(tmp_path):
     figure = draw_groups(folders, FAMILIES, DATASETS, dict(zip(DATASETS, ["length", "depth"], strict=True)), chance=0.5)
     assert [axes.get_xlabel() for axes in figure.axes] == ["length", "depth"]
     (legend,) = figure.legends
-    assert [text.get_text() for text in legend.get_texts()] == [*MODELS, "chance"]
+    assert [text.get_text() for text in legend.get_texts()] == [*MODELS, "chance level"]
     figure.draw_without_rendering()
     box = legend.get_window_extent()
     assert all(axes.get_window_extent().x1 < box.x0 for axes in figure.axes)

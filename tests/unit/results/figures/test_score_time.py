@@ -5,11 +5,12 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import matplotlib.style
+import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 from matplotlib.transforms import Bbox
-from run_records import scope_of, write_run
+from run_records import scope_of, write_baseline, write_run
 
 from lib.core.errors import DataError, ProjectError
 from lib.core.program import run as run_program
@@ -73,6 +74,14 @@ def test_a_model_that_skips_a_stage_costs_less(tmp_path):
     axes = figure_of(folders, ["imdb"], ["sdpa", "favor-m64"], owners=owners, baseline=None).axes[0]
     assert minutes_of(axes) == {"sdpa": 15.0, "favor-m64": 5.0}
     assert not [line for line in axes.lines if line.get_linestyle() == "--"]
+
+
+def test_a_model_without_a_training_is_neither_a_point_nor_on_the_front(tmp_path):
+    folders = [write_run(tmp_path, "finetune", "sdpa", "imdb", seconds=300.0), write_baseline(tmp_path, "imdb", 0.9)]
+    owners = {"tapt": {}, "finetune": {"sdpa": "sdpa", "tfidf": "tfidf"}}
+    axes = figure_of(folders, ["imdb"], ["sdpa", "tfidf"], owners=owners, baseline=None).axes[0]
+    assert minutes_of(axes) == {"sdpa": 5.0}
+    assert all(np.isfinite(line.get_xydata()).all() for line in axes.lines)
 
 
 def test_a_shared_run_costs_each_of_its_models(tmp_path):
