@@ -1,6 +1,6 @@
 """Predictions of finished runs: one by one, by group of documents, and side by side as statistics compare them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +82,20 @@ def class_names(folder: str | Path) -> list[str]:
         return list(read_mapping(path)["labels"])
     except (KeyError, TypeError) as error:
         raise DataError(f"{path}: names no classes ({error!r}). Repeat the run.") from error
+
+
+def printed_classes(names: Sequence[str], made: Collection[str]) -> list[str]:
+    """Return what classes are called where a table or figure also has rows or columns of its own, called `made`.
+
+    A class of such a name becomes `class <name>`; all others keep their names.
+    """
+    printed: list[str] = []
+    for name in names:
+        shown = name
+        while shown in made or (shown != name and shown in [*names, *printed]):
+            shown = f"class {shown}"
+        printed.append(shown)
+    return printed
 
 
 def accuracy_by_group(grid: pd.DataFrame) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.results.parameters import FigureParameters
-from lib.results.predictions import class_names, load_items
+from lib.results.predictions import class_names, load_items, printed_classes
 from lib.results.scope import Scope
 from lib.results.style import PANELS, STYLE, panel_grid
 
@@ -42,7 +42,8 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
 
     A colour is the share of the documents (or labelled words) of the true class; a cell that holds any says it in
     percent, and below it their number, with several seeds the mean. Rows of classes without a document are grey.
-    With more than 14 classes cells bear no figures. If any prediction is no class, a last column holds such documents.
+    With more than 14 classes cells bear no figures. If any prediction is no class, a last column `none` holds such
+    documents; a class of that name is then `class none`.
 
     Raises:
         ConfigError: the settings of a run cannot be read.
@@ -52,6 +53,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     names = class_names(runs.get_group(scope.models[0]).iloc[0])
     counts = [_counts(runs.get_group(row), len(names)) for row in scope.models]
     has_none = any(matrix[:, -1].any() for matrix in counts)
+    names = printed_classes(names, [NONE] if has_none else [])
     predicted = [*names, NONE] if has_none else names
     side = float(np.clip(CELL_INCHES * len(names), *MATRIX_INCHES))
     longest = max(map(len, names))

@@ -6,12 +6,14 @@ import pandas as pd
 from pydantic import Field
 
 from lib.results.parameters import TableParameters
-from lib.results.predictions import class_names, load_items
+from lib.results.predictions import class_names, load_items, printed_classes
 from lib.results.printed_values import note, published_classes
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
 SCORES = {"precision": "precision", "recall": "recall", "f1": "F1"}
+SUMMARY = ("accuracy", "macro average")
+"""Rows below those of the classes, in order."""
 
 
 class Parameters(TableParameters):
@@ -29,12 +31,15 @@ class Parameters(TableParameters):
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return precision, recall and F1 on test in percent: one row per class, then accuracy and macro average.
 
-    With more than one seed these are means. Beside what the study published stands its value, if the report asks for
-    it.
+    With more than one seed these are means. Values that the study published have columns of their own, if the report
+    asks for them. A class called as one of the last two rows is `class accuracy` or `class macro average`.
     """
     grid = scope.grid(settings.stage)
     reports = [_class_scores(folder) for folder in grid["folder"]]
-    frame = pd.concat(reports).groupby("label", sort=False).mean().reset_index()
+    names = class_names(grid["folder"].iloc[0])
+    rows = [*printed_classes(names, SUMMARY), *SUMMARY]
+    # By the number of a row, since a class may have any name.
+    frame = pd.concat(reports).groupby(level=0).mean().assign(label=rows)
     columns = {name: Column(f"{label} [%]", 2) for name, label in SCORES.items()}
     frame[list(columns)] *= 100
     (dataset,), (model,) = scope.stages[settings.stage], scope.models
@@ -44,6 +49,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
     if scope.published and not printed.empty:
         footnote = note(scope.published, grid, SCORES)
         for name in SCORES:
+            # The study's classes have other names than its two last rows.
             frame[f"{name}_published"] = frame["label"].map(printed[f"{name}_percent"])
             columns[f"{name}_published"] = Column(f"{columns[name].label}, published", 2)
     shown = [column for name in SCORES for column in (name, f"{name}_published") if column in columns]
@@ -55,16 +61,18 @@ def make(settings: Parameters, scope: Scope) -> Table:
 
 
 def _class_scores(folder: str) -> pd.DataFrame:
+    """Return the scores of a run as fractions: a row per class in the order of their numbers, then `SUMMARY`."""
     from lib.evaluation.metrics import class_report  # scikit-learn starts slowly
 
     items = load_items(folder)
     classes = pd.DataFrame(class_report(items["label"], items["prediction"], class_names(folder)))
+    classes = classes[[*SCORES, "support"]]
     support = classes["support"].sum()
     accuracy = (items["label"] == items["prediction"]).mean()
-    macro = classes[list(SCORES)].mean().to_dict()
+    macro = classes[list(SCORES)].mean()
     summary = [
         # Over all documents, precision, recall and F1 of a single-label classification are all the accuracy.
-        {"label": "accuracy", **dict.fromkeys(SCORES, accuracy), "support": support},
-        {"label": "macro average", **macro, "support": support},
+        {**dict.fromkeys(SCORES, accuracy), "support": support},
+        {**macro, "support": support},
     ]
     return pd.concat([classes, pd.DataFrame(summary)], ignore_index=True)

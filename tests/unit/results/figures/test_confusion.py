@@ -57,6 +57,15 @@ def test_documents_without_a_class_have_a_column_in_every_panel(tmp_path):
     assert (0, 3) not in cells_of(first)
 
 
+def test_a_class_called_none_and_no_class_have_names_of_their_own(tmp_path):
+    names = ["none", "yes"]
+    axes = drawn([write(tmp_path, "sdpa", [0, 0, 1], [0, -1, 1], names=names)]).axes[0]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == ["class none", "yes", "none"]
+    assert [tick.get_text() for tick in axes.get_yticklabels()] == ["class none", "yes"]
+    axes = drawn([write(tmp_path, "sdpa", [0, 0, 1], [0, 1, 1], names=names)]).axes[0]
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == names  # without such a column
+
+
 def test_a_share_that_is_not_nothing_does_not_look_so(tmp_path):
     axes = drawn([write(tmp_path, "sdpa", [0] * 1000, [1] + [0] * 999)]).axes[0]
     assert cells_of(axes)[0, 1] == "<1 %\n1"

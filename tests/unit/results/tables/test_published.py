@@ -88,6 +88,12 @@ def test_classes_of_the_baseline(tmp_path):
     }
 
 
+def test_a_class_called_macro_average_is_not_the_mean_over_classes(tmp_path):
+    folder = write_baseline(tmp_path, "imdb", 0.895, **{"test_f1_class_macro average": 0.1})
+    ours = frame(scope([folder], ["tfidf"], {"finetune": ["imdb"]}, reference="sdpa", baseline="tfidf")).frame
+    assert ours.loc[ours["item"] == "macro average", "ours"].tolist() == pytest.approx([89.5])
+
+
 def test_the_spread_over_seeds_of_a_search(tmp_path):
     variant = {"recipe.freeze_layers": 2, "task.classifier_dropout": 0.2, "task.classifier_pooling": "mean"}
     folders = [
