@@ -1,0 +1,209 @@
+"""Reports of random studies: tables and figures of every kind, with models, datasets and pairs in any order."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from expected_runs import Words
+from expected_tables import BESIDE, VALUES, View, compared, shown_entries, stages_passed
+from random_studies import Draw
+
+Settings = dict[str, Any]
+OF_LEARNING = ["memory", "minutes", "total_minutes", "hours", "parameters", "trained", "epochs", "loss"]
+OF_CLASSES = ["f1", "accuracy", "matthews", "validation_f1", "validation_accuracy"]
+
+
+class Reporter:
+    """Draws settings of tables and figures that fit a study."""
+
+    def __init__(self, draw: Draw, study: dict[str, Any]):
+        self.draw, self.words = draw, Words(study, 0)
+        stages = self.words.stages
+        self.searching = {name for name, stage in stages.items() if stage.get("variants")}
+        self.tuned = {name for name, stage in stages.items() if stage.get("tuning")}
+        self.plain = [name for name in stages if name not in self.searching | self.tuned]
+        self.learnt = [name for name in self.plain if self.words.labelled(name)]
+
+    def pick(self, stages: Sequence[str]) -> str | None:
+        """Return one of the stages; None of none."""
+        return self.draw.choice(list(stages)) if stages else None
+
+    def with_parts(self, settings: Settings | None, *, trained: bool = False) -> Settings | None:
+        """Add models and datasets at times, as far as they fit; None if the settings fit nothing."""
+        if settings is None:
+            return None
+        words, stages = self.words, stages_passed(settings) or settings["time"]
+        entries = list(dict.fromkeys(entry for stage in stages for entry in words.entries(stage)))
+        if self.draw.chance(0.25):
+            settings["datasets"] = self.draw.some(entries)
+        if "reference" in BESIDE.get(settings.get("kind", ""), ()) and not self._refers(settings):
+            return None
+        shown = [
+            model
+            for model in words.models
+            if all(
+                any(words.has_run(model, stage, at) for at in shown_entries(words, settings, stage)) for stage in stages
+            )
+            and not (trained and words.kind(model) == "tfidf")
+        ]
+        if not shown or (trained and not any(words.kind(model) != "tfidf" for model in shown)):
+            return None
+        if self.draw.chance(0.4) and not settings.get("pairs") and not settings.get("curves"):
+            settings["models"] = self.draw.some(shown)
+        return settings
+
+    def _refers(self, settings: Settings) -> bool:
+        """Whether the reference has a run wherever the table shows one."""
+        words, reference = self.words, self.words.study["report"].get("reference")
+        passed = stages_passed(settings)
+        for stage in [*passed, *settings.get("time", [])]:
+            runs = [words.has_run(reference, stage, entry) for entry in words.entries(stage)]
+            if any(runs):
+                shown = shown_entries(words, settings, stage)
+                if not all(words.has_run(reference, stage, entry) for entry in shown):
+                    return False
+            elif stage in passed:
+                return False
+        return True
+
+    def chain(self, stage: str) -> list[str]:
+        """Return a stage after those that it starts from."""
+        chain = [stage]
+        while (before := self.words.stages[chain[0]].get("start")) is not None:
+            chain.insert(0, before)
+        return chain
+
+    def priced(self, stage: str) -> list[str]:
+        """Return some stages whose costs are counted with a stage, in order."""
+        before = [each for each in self.plain if each != stage]
+        chosen = {*self.draw.some(before, least=0)} if before else set()
+        return [each for each in self.words.stages if each in chosen | {stage}]
+
+    # Kinds
+
+    def stage(self) -> Settings | None:
+        stages = self.draw.some(self.plain) if self.plain and self.draw.chance(0.5) else [self.pick(self.plain)]
+        if stages == [None]:
+            return None
+        of_stage = {
+            stage: self.draw.sample(
+                [*OF_LEARNING, *(OF_CLASSES if self.words.labelled(stage) else [])], self.draw.choice([1, 1, 2, 3])
+            )
+            for stage in stages
+        }
+        if len(stages) == 1:
+            return self.with_parts({"stage": stages[0], "columns": of_stage[stages[0]]})
+        if self.draw.chance(0.5):
+            shared = [column for column in of_stage[stages[0]] if column in OF_LEARNING] or ["memory"]
+            return self.with_parts({"stage": stages, "columns": shared})
+        return self.with_parts({"stage": stages, "columns": of_stage})
+
+    def difference(self) -> Settings | None:
+        if not (stage := self.pick(self.plain)):
+            return None
+        scores = [name for name, (_, _, score) in VALUES.items() if score and name != "eval_loss"]
+        if not self.words.labelled(stage):
+            scores = ["loss"]
+        chosen = self.draw.sample(scores, 1 if self.draw.chance(0.6) or len(scores) == 1 else 2)
+        return self.with_parts({"kind": "difference", "stage": stage, "columns": chosen})
+
+    def relative(self) -> Settings | None:
+        if not self.plain:
+            return None
+        last = self.pick(self.plain)
+        groups: list[Any] = [self.priced(str(last))]
+        if self.draw.chance(0.4):
+            groups.insert(0, self.pick(self.plain))
+        groups = [group if isinstance(group, str) or len(group) > 1 else group[0] for group in groups]
+        column = self.draw.choice(["memory", "total_minutes", "parameters"])
+        return self.with_parts({"kind": "relative", "stage": groups, "column": column})
+
+    def requirements(self) -> Settings | None:
+        if not (stage := self.pick(self.learnt)):
+            return None
+        savings = {"favor": {"time": 20, "memory": 30}} if self.draw.chance(0.7) else {}
+        limits = {"loss": 10, "spread": 20, "seeds": 2, "above_baseline": {"reference": 5, "others": 3}}
+        settings = {"kind": "requirements", "stage": stage, "time": self.priced(stage), "savings": savings, **limits}
+        return self.with_parts(settings)
+
+    def pareto(self) -> Settings | None:
+        if not (stage := self.pick(self.learnt)):
+            return None
+        settings: Settings = {"kind": "pareto", "stage": stage, "time": self.priced(stage)}
+        if self.draw.chance(0.3):
+            settings["intervals"] = False
+        if self.draw.chance(0.5):
+            settings |= {"time_tolerance": 20, "memory_tolerance": 30}
+        return self.with_parts(settings, trained=True)
+
+    def compute(self) -> Settings | None:
+        stages = [name for name in self.words.stages if name not in self.searching]
+        return self.with_parts({"kind": "compute", "time": self.draw.some(stages)}) if stages else None
+
+    def _comparison(self, kind: str) -> Settings | None:
+        if not (stage := self.pick(self.learnt)):
+            return None
+        settings: Settings = {"kind": kind, "stage": stage}
+        models = [
+            m for m in self.words.models if any(self.words.has_run(m, stage, at) for at in self.words.entries(stage))
+        ]
+        if self.draw.chance(0.5) and len(models) > 1:
+            pairs = [self.draw.sample(models, 2) for _ in range(self.draw.randint(1, 5))]
+            settings["pairs"] = [list(pair) for pair in dict.fromkeys(map(tuple, pairs))]
+        parted = self.with_parts(settings)
+        if parted is None:
+            return None
+        view = View(self.words, parted)
+        if not all(model in view.row_of for pair in parted.get("pairs", []) for model in pair):
+            return None
+        return parted if compared(view) else None
+
+    def significance(self) -> Settings | None:
+        return self._comparison("significance")
+
+    def answer(self) -> Settings | None:
+        return self._comparison("answer")
+
+    def spread(self) -> Settings | None:
+        stage = self.pick([*self.learnt, *sorted(self.searching)])
+        column = self.draw.choice(OF_CLASSES)
+        return self.with_parts({"kind": "spread", "stage": stage, "column": column}) if stage else None
+
+
+TABLES = [
+    "stage",
+    "stage",
+    "difference",
+    "relative",
+    "requirements",
+    "pareto",
+    "compute",
+    "significance",
+    "answer",
+    "spread",
+]
+NAMES = ["f1", "f1_imdb", "cost", "cost_all", "main", "a", "a_b", "tables", "loss_c", "loss", "more", "last"]
+
+
+def add_report(draw: Draw, study: dict[str, Any]) -> None:
+    """Add a report with tables of several kinds to a study."""
+    models = study["experiment"]["models"]
+    report = study["report"]
+    trained = [name for name, row in models.items() if row["backbone"] != "tfidf"]
+    report["reference"] = draw.choice(trained if draw.chance(0.9) else list(models))
+    baseline = [name for name in models if name not in trained]
+    if baseline and draw.chance(0.85):
+        report["baseline"] = baseline[0]
+    reporter = Reporter(draw, study)
+    names = draw.sample(NAMES, len(NAMES))
+    report["tables"] = _some(draw, reporter, TABLES, names)
+
+
+def _some(draw: Draw, reporter: Reporter, kinds: Sequence[str], names: Sequence[str]) -> dict[str, Settings]:
+    """Return settings of some kinds that fit the study, by name."""
+    found, rules = {}, set()
+    for name, kind in zip(names, draw.sample(list(kinds), min(len(kinds), draw.randint(4, 7))), strict=False):
+        make: Callable[[], Settings | None] = getattr(reporter, kind)
+        if (settings := make()) is not None:
+            found[name] = settings
+            rules.add(name)
+    return found
