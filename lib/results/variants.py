@@ -1,5 +1,7 @@
 """What a search found: scores on validation of each variant, and which is the best."""
 
+from collections.abc import Collection, Iterable
+
 import pandas as pd
 
 from lib.core.errors import DataError
@@ -63,6 +65,18 @@ def best_settings(scope: Scope) -> dict[str, Setting]:
     best = variant_scores(scope, stage, quantity("validation_f1"))["best"]
     (settings,) = (each for each, chosen in zip(scope.variants[stage], best, strict=True) if chosen)
     return dict(settings)
+
+
+def setting_columns(places: Iterable[str], others: Collection[str]) -> dict[str, str]:
+    """Return what the columns of searched settings are called, by dotted name.
+
+    Args:
+        places: dotted names of the settings.
+        others: the other columns of the table. A setting whose short name is among them has its dotted name instead,
+            which no other column can have: `recipe.epochs` next to the epochs of a trial.
+    """
+    short = {place: short_name(place) for place in places}
+    return {place: place if name in others else name for place, name in short.items()}
 
 
 def searched(scope: Scope, stage: str) -> dict[str, list[Setting]]:

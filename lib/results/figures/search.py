@@ -12,7 +12,7 @@ from matplotlib.image import AxesImage
 from matplotlib.patches import Rectangle
 from pydantic import Field
 
-from lib.core.search_space import spelled
+from lib.core.search_space import Setting, spelled
 from lib.results.parameters import FigureParameters, Topic
 from lib.results.scope import Scope
 from lib.results.style import STYLE
@@ -48,14 +48,14 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     scores, values = variant_scores(scope, settings.stage, score), searched(scope, settings.stage)
     *outer, (x_name, x_values) = values.items()
     y_name, y_values = outer.pop() if outer else ("", [""])
-    names = ["model"] * (len(scope.models) > 1) + [name for name, _ in outer]
-    kinds = [scope.models] * (len(scope.models) > 1) + [each for _, each in outer]
-    of_rows = [dict(zip(names, row, strict=True)) for row in itertools.product(*kinds)]
+    models: list[tuple[str, list[Setting]]] = [("model", [*scope.models])] if len(scope.models) > 1 else []
+    named = [*models, *outer]
+    of_rows = [*itertools.product(*([(name, each) for each in values] for name, values in named))]
     searched_on = scores["mean"].dropna().index.unique("dataset")
     datasets = [dataset for dataset in scope.stages[settings.stage] if dataset in searched_on]
     rows, columns = shape = len(y_values), len(x_values)
     width = CELL_INCHES[0] * columns + AROUND_INCHES[0]
-    height = CELL_INCHES[1] * rows + AROUND_INCHES[1] + LINE_INCHES * len(names)
+    height = CELL_INCHES[1] * rows + AROUND_INCHES[1] + LINE_INCHES * len(named)
     with matplotlib.style.context([STYLE, {"axes.grid": False}]):
         figure = Figure(figsize=(width * len(datasets), height * len(of_rows) + SCALE_INCHES), layout="constrained")
         panels = figure.subplots(len(of_rows), len(datasets), squeeze=False)
@@ -68,7 +68,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
                     axes.set_axis_off()
                     continue
                 image = _draw_map(axes, part, shape, (found["mean"].min(), found["mean"].max()), score.decimals)
-                parts = [dataset, *(f"{name.replace('_', ' ')}: {spelled(value)}" for name, value in row.items())]
+                parts = [dataset, *(f"{name.replace('_', ' ')}: {spelled(value)}" for name, value in row)]
                 axes.set_title("\n".join(parts), fontsize=8.5)
                 axes.set_xticks(range(columns), list(map(spelled, x_values)))
                 axes.set_yticks(range(rows), list(map(spelled, y_values)))

@@ -39,14 +39,15 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     is.
     """
     searches = load_trials(scope, settings.stage)
-    space, score = searches[0].space, searches[0].score
+    space = searches[0].space
+    label = " or ".join(dict.fromkeys(each.score.label for each in searches))  # models may learn different tasks
     styles = colours_and_markers({row: scope.families.get(row, row) for row in scope.models})
     with matplotlib.style.context(STYLE):
         figure, (by_trial, *panels) = panel_grid(1 + len(space), PANEL_INCHES)
-        by_trial.set(xlabel="trial", ylabel=score.label)
+        by_trial.set(xlabel="trial", ylabel=label)
         by_trial.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         for axes, (place, dimension) in zip(panels, space.items(), strict=True):
-            axes.set(xlabel=short_name(place).replace("_", " "), ylabel=score.label)
+            axes.set(xlabel=short_name(place).replace("_", " "), ylabel=label)
             _set_scale(axes, dimension)
         for search in searches:
             colour, _ = styles[search.row]

@@ -5,11 +5,11 @@ from typing import ClassVar, Literal
 import pandas as pd
 from pydantic import Field
 
-from lib.core.search_space import short_name, variant_name
+from lib.core.search_space import spelled, variant_name
 from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
-from lib.results.variants import variant_scores
+from lib.results.variants import setting_columns, variant_scores
 
 NOTE = (
     "Lead: mean of the best minus that of the second. One that is no larger than the standard deviation over seeds, or "
@@ -37,12 +37,14 @@ def make(settings: Parameters, scope: Scope) -> Table:
     score, stage = scope.quantity(settings.column, settings.stage), settings.stage
     variants = {variant_name(variant): variant for variant in scope.variants[stage]}
     seeds = scope.grid(stage).groupby("dataset")["seed"].nunique()
+    others = ("dataset", "model", score.name, f"{score.name}_sd", "lead", "seeds")
+    names = setting_columns(scope.variants[stage][0], others)
     rows = []
     for (dataset, model), found in variant_scores(scope, stage, score).groupby(["dataset", "row"], sort=False):
         if not found["best"].any():
             continue  # the model is not made for the dataset
         (best,) = found[found["best"]].itertuples()
-        chosen = {short_name(name): value for name, value in variants[best.Index[-1]].items()}
+        chosen = {names[place]: spelled(value) for place, value in variants[best.Index[-1]].items()}
         lead = best.mean - found.loc[~found["best"], "mean"].max()
         scores = {score.name: best.mean, f"{score.name}_sd": best.std, "lead": lead, "seeds": seeds[dataset]}
         rows.append({"dataset": dataset, "model": model, **chosen, **scores})

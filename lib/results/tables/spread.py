@@ -5,10 +5,11 @@ from typing import ClassVar, Literal
 import pandas as pd
 from pydantic import Field
 
-from lib.core.search_space import short_name, variant_name
+from lib.core.search_space import spelled, variant_name
 from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
+from lib.results.variants import setting_columns
 
 
 class Parameters(TableParameters):
@@ -49,8 +50,9 @@ def make(settings: Parameters, scope: Scope) -> Table:
         "difference": Column(score.difference_label("difference"), score.decimals),
         "seeds": Column("seeds", 0),
     }
+    called = setting_columns(variants[0], ["model", *values])
     names = [
-        {"model": model, **{short_name(name): str(value) for name, value in variant.items()}}
+        {"model": model, **{called[place]: spelled(value) for place, value in variant.items()}}
         for model in scope.models
         for variant in variants
     ]

@@ -5,12 +5,12 @@ from typing import ClassVar, Literal
 import pandas as pd
 from pydantic import Field
 
-from lib.core.search_space import short_name, spelled, variant_name
+from lib.core.search_space import spelled, variant_name
 from lib.results.parameters import TableParameters
 from lib.results.quantities import STATE
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
-from lib.results.variants import of_best_variants, searched
+from lib.results.variants import of_best_variants, searched, setting_columns
 
 NOTE = "State size: what a model keeps of a text of the greatest length, over all layers and heads, in float32. "
 
@@ -57,8 +57,10 @@ def make(settings: Parameters, scope: Scope) -> Table:
     if stage in scope.variants:
         variants = {variant_name(each): each for each in scope.variants[stage]}
         chosen = cells["variant"].first().reindex(index)
-        for place in scope.variants[stage][0]:
-            frame[short_name(place)] = [spelled(variants[name][place]) for name in chosen]
+        scores = [name for each in (by, score) for name in (each.name, f"{each.name}_sd")]
+        called = setting_columns(scope.variants[stage][0], ["dataset", "model", "state_kib", *scores])
+        for place, name in called.items():
+            frame[name] = [spelled(variants[each][place]) for each in chosen]
         tried = "; ".join(
             f"{name} {', '.join(map(spelled, values))}" for name, values in searched(scope, stage).items()
         )

@@ -69,6 +69,18 @@ def test_a_row_has_its_state_size_the_rate_that_validation_chose_and_its_scores(
     assert "75.00 ± 7.07" in text
 
 
+def test_a_setting_called_as_another_column_has_its_dotted_name(tmp_path):
+    variants = [{"task.state_kib": 1, "recipe.epochs": epochs} for epochs in (1, 2)]
+    made = [
+        write_run(tmp_path, "recall", "gru", "mqar", variant=each, eval_accuracy=score, test_accuracy=0.5)
+        for each, score in zip(variants, (0.1, 0.2), strict=True)
+    ]
+    fields = {"state_bytes": {"recall": STATE}, "variants": {"recall": variants}}
+    shown = scope_of(made, {"recall": ["mqar"]}, ["gru"], **fields)
+    frame = make(TableParameters(kind="state_size", stage="recall"), shown).frame
+    assert frame[["state_kib", "task.state_kib", "epochs"]].iloc[0].tolist() == [0.5, "1", "2"]
+
+
 def test_several_datasets_are_named(tmp_path):
     made = make(TableParameters(kind="state_size", stage="recall"), scope(tmp_path, ("mqar", "longer")))
     assert made.frame["dataset"].tolist() == ["mqar"] * 4 + ["longer"] * 4

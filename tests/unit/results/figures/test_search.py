@@ -95,6 +95,14 @@ def test_each_model_has_maps_of_its_own(tmp_path):
     assert [len(axes.patches) for axes in drawn] == [1, 1]
 
 
+def test_a_setting_called_model_is_named_as_well_as_the_model(tmp_path):
+    axes = {"task.model": ["a", "b"], "recipe.epochs": [1, 2], "recipe.steps": [1, 2]}
+    drawn = maps_of(search(tmp_path, axes, ["imdb"], models=("sdpa", "favor-m64")))
+    assert [axes.get_title("left").splitlines()[1:] for axes in drawn] == [
+        [f"model: {model}", f"model: {value}"] for model in ("sdpa", "favor-m64") for value in ("a", "b")
+    ]
+
+
 def test_numbers_stay_within_their_cells_and_titles_within_the_figure(tmp_path):
     figure = search(tmp_path, seeds=(0, 1))
     save_figure(figure, [tmp_path / "search.png"])

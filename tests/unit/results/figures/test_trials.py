@@ -85,6 +85,14 @@ def test_models_are_told_apart(tmp_path):
     assert len({line.get_color() for line in figure.axes[0].lines}) == 2
 
 
+def test_scores_of_different_tasks_are_both_named(tmp_path):
+    folders = [write_trials(write_run(tmp_path, "tune", "sdpa", "imdb", best_trial=0), SPACE, trial(0.5))]
+    spans = {name: value for name, value in trial(0.5).items() if name != "eval_f1_macro"} | {"eval_f1": 0.25}
+    folders.append(write_trials(write_run(tmp_path, "tune", "spans", "imdb", best_trial=0), SPACE, spans))
+    figure = draw(Parameters(kind="trials", stage="tune"), scope_of(folders, {"tune": ["imdb"]}, ["sdpa", "spans"]))
+    assert {axes.get_ylabel() for axes in figure.axes} == {"validation F1 [%] or eval f1"}
+
+
 def test_the_figure_can_be_written(tmp_path):
     save_figure(drawn(tmp_path), [tmp_path / "trials.png", tmp_path / "trials.svg"])
     assert 0.005 < (imread(tmp_path / "trials.png")[..., :3].min(axis=2) < 0.6).mean() < 0.3

@@ -46,7 +46,7 @@ def test_one_seed_shows_no_spread(tmp_path):
 
 def test_equal_variants_lead_by_nothing(tmp_path):
     made = best(tmp_path, {"imdb": [(0.90,), (0.90,)]})
-    assert made.frame[["freeze_layers", "lead"]].iloc[0].tolist() == [0, 0]
+    assert made.frame[["freeze_layers", "lead"]].iloc[0].tolist() == ["0", 0]
 
 
 def test_a_variant_alone_has_no_lead(tmp_path):
@@ -58,5 +58,16 @@ def test_a_variant_alone_has_no_lead(tmp_path):
 def test_several_models_have_a_row_each(tmp_path):
     made = best(tmp_path, {"imdb": [(0.90,), (0.91,)]}, models=("sdpa", "favor-m64"))
     assert made.frame[["dataset", "model", "freeze_layers"]].to_numpy().tolist() == [
-        ["imdb", "sdpa", 1], ["imdb", "favor-m64", 1],
+        ["imdb", "sdpa", "1"], ["imdb", "favor-m64", "1"],
     ]  # fmt: skip
+
+
+def test_a_setting_called_as_another_column_has_its_dotted_name(tmp_path):
+    variants = [{"task.seeds": 7, "recipe.epochs": 2}, {"task.seeds": 9, "recipe.epochs": 2}]
+    frame = best(tmp_path, {"imdb": [(0.90, 0.94), (0.80, 0.82)]}, variants).frame
+    assert frame[["task.seeds", "epochs", "seeds"]].iloc[0].tolist() == ["7", "2", 2]
+
+
+def test_a_setting_that_is_null_is_no_empty_cell(tmp_path):
+    variants = [{"recipe.max_grad_norm": norm} for norm in (None, 1.0)]
+    assert "| null " in best(tmp_path, {"imdb": [(0.90,), (0.80,)]}, variants).to_markdown()

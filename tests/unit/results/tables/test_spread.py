@@ -27,3 +27,18 @@ def test_one_seed_has_no_spread(tmp_path):
     folders = [write_run(tmp_path, "finetune", "sdpa", "imdb", test_f1_macro=0.9)]
     settings = TABLES.parse({"kind": "spread", "stage": "finetune"})
     assert make(settings, scope_of(folders, STAGES, ["sdpa"])).to_csv().splitlines()[1] == "sdpa,90.00,90.00,,1"
+
+
+def test_variants_are_rows_with_their_settings_as_a_study_spells_them(tmp_path):
+    variants = [{"recipe.max_grad_norm": None, "task.maximum": 1}, {"recipe.max_grad_norm": 1.0, "task.maximum": 1}]
+    folders = [
+        write_run(tmp_path, "finetune", "sdpa", "imdb", seed=seed, variant=variant, test_f1_macro=0.5 + seed / 10)
+        for variant in variants
+        for seed in (0, 1)
+    ]
+    settings = TABLES.parse({"kind": "spread", "stage": "finetune"})
+    table = make(settings, scope_of(folders, STAGES, ["sdpa"], variants={"finetune": variants}))
+    assert table.to_csv() == (
+        "model,max_grad_norm,task.maximum,maximum,minimum,difference,seeds\n"
+        "sdpa,null,1,60.00,50.00,10.00,2\nsdpa,1.0,1,60.00,50.00,10.00,2\n"
+    )
