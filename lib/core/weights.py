@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from lib.core.sections import Name, Repository, Section, check
+from lib.core.sections import Repository, Revision, Section, check
 
 
 class WordVectorsStart(Section):
@@ -26,7 +26,7 @@ class ForeignStart(Section):
     repository: Repository | None = Field(
         None, description="`owner/name` of a model repository on the Hugging Face hub."
     )
-    revision: Name | None = Field(None, description="Commit; if `unpinned`, also a tag or branch.")
+    revision: Revision | None = Field(None, description="Commit; if `unpinned`, also a tag or branch.")
     unpinned: bool = Field(False, description="Accept a revision that may change; the download warns once.")
 
     @check

@@ -5,7 +5,7 @@ from typing import Any
 
 from lib.core.weights import WordVectorsStart
 from lib.data.generators import problems_of
-from lib.data.sections.sources import GeneratedSource
+from lib.data.sections.sources import GeneratedSource, RemoteFile
 from lib.study.experiment import Experiment
 from lib.study.report import Report
 from lib.study.stages import Model, Parts
@@ -16,11 +16,13 @@ def unknown_names(experiment: Experiment, report: Report) -> Iterator[str]:
     for problem in _of_experiment(experiment):
         yield f"experiment.{problem}"
     yield from _of_report(experiment, report)
+    yield from _names_alike(experiment, report)
 
 
 def _of_experiment(experiment: Experiment) -> Iterator[str]:
     checks = (
         _corpora,
+        _addresses,
         _mechanisms,
         _stages,
         _circles,
@@ -45,6 +47,21 @@ def _corpora(experiment: Experiment) -> Iterator[str]:
                     yield f"{section}.{name}.generated.{problem}"
             if corpus.tokenizer is not None and corpus.tokenizer not in experiment.tokenizers:
                 yield f"{section}.{name}.tokenizer: there is no '{corpus.tokenizer}'. {known(experiment.tokenizers)}"
+
+
+def _addresses(experiment: Experiment) -> Iterator[str]:
+    """Yield the URLs that are given twice with different sizes or checksums."""
+    first: dict[str, tuple[str, RemoteFile]] = {}
+    sections: dict[str, Mapping[str, Any]] = {"corpora": experiment.corpora, "datasets": experiment.datasets}
+    for section, corpora in sections.items():
+        for name, corpus in corpora.items():
+            for file in corpus.remote_files:
+                place, other = first.setdefault(file.url, (f"experiment.{section}.{name}", file))
+                if (file.size, file.sha256) != (other.size, other.sha256):
+                    yield (
+                        f"{section}.{name}: {file.url} is also in {place}, with another size or sha256. "
+                        "Give it the same ones at both places"
+                    )
 
 
 def _mechanisms(experiment: Experiment) -> Iterator[str]:
@@ -243,6 +260,31 @@ def _shared_rules(**sections: Iterable[str]) -> Iterator[str]:
             other = first.setdefault(rule_name("figure", name), name)
             if name != other:
                 yield f"report.{section}.{name}: differs from '{other}' in '.', '-' and '_' alone. Rename one of them"
+
+
+def _names_alike(experiment: Experiment, report: Report) -> Iterator[str]:
+    """Yield the names that differ in case alone: some file systems hold what is called so in one file or folder."""
+    kinds: list[dict[str, Iterable[str]]] = [
+        {"experiment.corpora": experiment.corpora, "experiment.datasets": experiment.datasets},
+        *(
+            {f"experiment.{section}": getattr(experiment, section)}
+            for section in ("tokenizers", "word_vectors", "stages", "models")
+        ),
+        {"report.tables": report.tables, "report.analyses": report.analyses},
+        {"report.figures": report.figures, "report.analyses": report.analyses},
+    ]
+    problems: dict[str, None] = {}
+    for kind in kinds:
+        first: dict[str, tuple[str, str]] = {}
+        for section, names in kind.items():
+            for name in names:
+                place, other = first.setdefault(name.lower(), (section, name))
+                if name != other:
+                    problems[
+                        f"{section}.{name}: differs from {place}.{other} in upper and lower case alone, and some file "
+                        "systems give both one place. Rename one of them"
+                    ] = None
+    yield from problems
 
 
 def _shown_by(experiment: Experiment, settings: Any) -> list[str]:

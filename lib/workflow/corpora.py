@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
-from urllib.parse import urlparse
+from urllib.parse import quote, urlsplit
 
 from lib.core.errors import DataError
 from lib.core.inputs import resolve_paths
@@ -20,6 +20,10 @@ from lib.workflow.paths import Paths
 
 GIVEN = "given"
 """What the word vectors of a file are called where trained ones are called by their seeds."""
+_ESCAPES = str.maketrans({sign: quote(sign) for sign in "%{}"})
+"""Braces in a path mean something to Snakemake; the percent sign is escaped so that no two names become one."""
+_NAME_LENGTH = 60
+"""Characters that are kept of a file's name, the last ones; no file system takes a name without end."""
 
 
 class Corpora:
@@ -45,8 +49,8 @@ class Corpora:
             DataError: a local file is missing.
         """
         settings = self.corpus(corpus)
-        folder = self.raw_folder(corpus)
         if settings.source == "generated":
+            folder = self.raw_folder(corpus)
             made = RAW_FILES[self.generator(corpus)][kind]
             return {part: [f"{folder}/{name}" for name in names] for part, names in made.items()}
         entries: dict[str, Any] = getattr(settings.chosen, kind, {})
@@ -58,8 +62,12 @@ class Corpora:
                 for part, patterns in entries.items()
             }
         if settings.source == "hub":
-            return {part: [f"{folder}/{path}" for path in paths] for part, paths in entries.items()}
-        return {part: [f"{folder}/{_file_name(file)}" for file in files] for part, files in entries.items()}
+            hub = self.hub(corpus)
+            return {
+                part: [self.paths.texts_of(hub.repository, hub.revision, path.translate(_ESCAPES)) for path in paths]
+                for part, paths in entries.items()
+            }
+        return {part: [self.paths.fetched(_address(file)) for file in files] for part, files in entries.items()}
 
     def fold_file(self, dataset: str) -> list[str]:
         """Return the file that says which fold each document is in, if there is one.
@@ -98,21 +106,19 @@ class Corpora:
         return code_digest("scripts/generate_corpus.py", f"{PACKAGE}.{self.generator(corpus)}")
 
     def raw_folder(self, corpus: str) -> str:
-        """Return the folder of the raw files of `corpus`, unless they are the user's own."""
-        generated = self.corpus(corpus).source == "generated"
-        return f"{self.paths.results}/data/{corpus}/raw" if generated else f"{self.paths.resources}/{corpus}"
+        """Return the folder of the raw files of a corpus that is generated."""
+        return f"{self.paths.results}/data/{corpus}/raw"
 
     def all_raw_files(self, corpus: str) -> list[str]:
         """Return the paths of all raw files of `corpus`, ground truth included."""
         kinds = ("files", "ground_truth")
         return [path for kind in kinds for paths in self.raw_files(corpus, kind).values() for path in paths]
 
-    def remote_file_options(self, corpus: str, name: str) -> list[str]:
-        """Return the options that fetch and check the file called `name` of a `url` source."""
-        source: Any = self.corpus(corpus).chosen
-        files = [file for kind in (source.files, source.ground_truth) for part in kind.values() for file in part]
-        file = next(file for file in files if _file_name(file) == name)
-        return _download_options(file)
+    @functools.cached_property
+    def remote_files(self) -> dict[str, list[str]]:
+        """The options that fetch and check each file behind a URL, a text or an archive of WordNet, by its address."""
+        files = [file for name in self.names for file in self.corpus(name).remote_files]
+        return {_address(file): _download_options(file) for file in files}
 
     def hub(self, corpus: str) -> HubSource:
         """Return the hub section of `corpus`."""
@@ -163,12 +169,13 @@ class Corpora:
                         f"experiment.datasets.{dataset}.augmentation.synonyms.local: {local}: no such folder or file. "
                         "Expected a WordNet database, or an archive of one."
                     )
-                sources[way] = [f"{self.paths.resources}/wordnet/{_address(url)}" if url else str(local)]
+                sources[way] = [self.paths.fetched(_address(url)) if url else str(local)]
             else:
                 model = settings.masked_lm
                 assert model is not None  # the study was checked
-                tokenizer = f"{self.paths.resources}/model_tokenizers/{model.repository}/{model.revision}"
-                sources[way] = [self.paths.weights(model), *([tokenizer] if model.repository else [])]
+                sources[way] = [self.paths.weights(model)]
+                if model.repository is not None and model.revision is not None:
+                    sources[way].append(self.paths.published_tokenizer(model.repository, model.revision))
         return sources
 
     def augmentation_code(self, dataset: str) -> str:
@@ -176,19 +183,13 @@ class Corpora:
         modules = [f"lib.data.augmentation.{way}" for way in self.augmentations[dataset].ways]
         return code_digest("scripts/augment_dataset.py", *modules)
 
-    @property
-    def wordnets(self) -> dict[str, list[str]]:
-        """Every WordNet archive that is downloaded, below its folder, with the options that fetch and check it."""
-        sources = [each.synonyms for each in self.augmentations.values() if "synonyms" in each.ways]
-        return {_address(each.url): _download_options(each.url) for each in sources if each and each.url}
-
     def tokenizer_sources(self, tokenizer: str) -> list[str]:
         """Return what a tokeniser is made from: a vocabulary, a published tokeniser, texts to train on, or nothing."""
         settings = self.experiment.tokenizers[tokenizer]
         if settings.source == "hub":
             if settings.algorithm == "published":
-                return [f"{self.paths.resources}/tokenizers/{tokenizer}"]
-            return [f"{self.paths.resources}/vocabularies/{tokenizer}/vocab.txt"]
+                return [self.paths.published_tokenizer(settings.repository, settings.revision)]
+            return [self.paths.vocabulary(settings.repository, settings.revision)]
         if settings.source == "local":
             assert settings.path is not None
             return [settings.path]
@@ -244,10 +245,8 @@ def _download_options(file: RemoteFile) -> list[str]:
     return [word for key, value in values.items() if value for word in (f"--{key}", str(value))]
 
 
-def _file_name(file: RemoteFile) -> str:
-    return PurePosixPath(urlparse(file.url).path).name
-
-
 def _address(file: RemoteFile) -> str:
-    """Return a path of a file's own, so that two that share a name do not share a place."""
-    return f"{hashlib.sha256(file.url.encode()).hexdigest()[:12]}/{_file_name(file)}"
+    """Return a path that no other file has: a digest of all that says which file it is, and the name in its URL."""
+    digest = hashlib.sha256(shlex.join(_download_options(file)).encode()).hexdigest()
+    name = PurePosixPath(urlsplit(file.url).path).name.translate(_ESCAPES)
+    return f"{digest[:12]}/{name[-_NAME_LENGTH:]}"

@@ -102,9 +102,38 @@ class Paths:
         """Return the folder of word vectors; see `lib.workflow.corpora.Corpora.word_vectors`."""
         return f"{self.results}/word_vectors/{name}/{draw}"
 
+    # Downloads. Studies may share them, so each path says everything about the file, and nothing about the study.
+
+    def texts_of(self, repository: str, revision: str, path: str) -> str:
+        """Return a file of a dataset repository."""
+        return f"{self._published('texts', repository, revision)}/{path}"
+
+    def fetched(self, address: str) -> str:
+        """Return a file behind a URL; see `lib.workflow.corpora.Corpora.remote_files`."""
+        return f"{self.resources}/urls/{address}"
+
+    def vocabulary(self, repository: str, revision: str) -> str:
+        """Return the vocabulary of a model repository."""
+        return f"{self._published('vocabularies', repository, revision)}/vocab.txt"
+
+    def published_tokenizer(self, repository: str, revision: str) -> str:
+        """Return the folder of the tokeniser of a model repository."""
+        return self._published("tokenizers", repository, revision)
+
     def weights(self, source: ForeignStart) -> str:
         """Return the folder of weights that no stage of the study makes."""
-        return source.folder or f"{self.resources}/models/{source.repository}/{source.revision}"
+        if source.repository is None or source.revision is None:
+            assert source.folder is not None  # the study was checked
+            return source.folder
+        return self.published_model(source.repository, source.revision)
+
+    def published_model(self, repository: str, revision: str) -> str:
+        """Return the folder of the model of a model repository."""
+        return self._published("models", repository, revision)
+
+    def _published(self, kind: str, repository: str, revision: str) -> str:
+        """Return the folder of what is downloaded from a revision of a repository, whose `/` is no folder."""
+        return f"{self.resources}/{kind}/{repository}/{revision.replace('/', '%2F')}"
 
     # What comes out
 

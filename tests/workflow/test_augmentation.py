@@ -62,7 +62,7 @@ def test_another_archive_than_expected_is_refused_and_not_kept(project, alone, a
     config = configured(project, alone, archive[0], "0" * 64)
     process = project.snakemake("--cores", 1, "--configfile", config, check=False)
     assert process.returncode
-    (log,) = (project.folder / "results/alone/logs/download/wordnet").rglob("*.log")
+    (log,) = (project.folder / "results/alone/logs/download/urls").rglob("*.log")
     assert f"the sha256 of the file is {archive[1]}, expected {'0' * 64}" in log.read_text()
     assert not [path for path in (project.folder / "resources").rglob("*") if path.is_file()]
     assert not (project.folder / "results/alone/data/imdb/augmented").exists()

@@ -7,6 +7,7 @@ import sys
 from datetime import timedelta
 from functools import partial
 from shutil import rmtree
+from urllib.parse import unquote
 from uuid import uuid4
 
 from snakemake.exceptions import WorkflowError
@@ -230,3 +231,6 @@ wildcard_constraints:
     place=r".+",
     seed=r"\d+",
     shard=r"\d{5}",
+    repository=r"[^/]+/[^/]+",
+    revision=r"[^/]+",
+    address=r"[0-9a-f]{12}/[^/]+",

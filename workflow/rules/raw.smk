@@ -1,43 +1,36 @@
 """Raw files: fetched by the submitting machine, which has a network, or generated."""
 
-if hub_corpora := plan.corpora.corpora_from("hub"):
 
-    rule download_hub:
-        output:
-            f"{plan.paths.resources}/{{corpus}}/{{path}}",
-        log:
-            plan.paths.log("download/{corpus}/{path}"),
-        wildcard_constraints:
-            corpus=names(hub_corpora),
-        localrule: True
-        params:
-            program=uncompared("download_hub"),
-            repository=lambda w: plan.corpora.hub(w.corpus).repository,
-            revision=lambda w: plan.corpora.hub(w.corpus).revision,
-        message:
-            "download {wildcards.path} of {params.repository}"
-        shell:
-            "{params.program} --repository {params.repository:q} --revision {params.revision:q}"
-            " --file {wildcards.path:q} --out {output:q} > {log:q} 2>&1"
+rule download_hub:
+    output:
+        plan.paths.texts_of("{repository}", "{revision}", "{path}"),
+    log:
+        plan.paths.log("download/texts/{repository}/{revision}/{path}"),
+    localrule: True
+    params:
+        program=uncompared("download_hub"),
+        revision=lambda w: unquote(w.revision),
+        path=lambda w: unquote(w.path),
+    message:
+        "download {params.path} of {wildcards.repository}"
+    shell:
+        "{params.program} --repository {wildcards.repository:q} --revision {params.revision:q}"
+        " --file {params.path:q} --out {output:q} > {log:q} 2>&1"
 
 
-if url_corpora := plan.corpora.corpora_from("url"):
-
-    rule download_url:
-        output:
-            f"{plan.paths.resources}/{{corpus}}/{{path}}",
-        log:
-            plan.paths.log("download/{corpus}/{path}"),
-        wildcard_constraints:
-            corpus=names(url_corpora),
-        localrule: True
-        params:
-            program=uncompared("download_url"),
-            options=lambda w: plan.corpora.remote_file_options(w.corpus, w.path),
-        message:
-            "download {wildcards.path}"
-        shell:
-            "{params.program} {params.options:q} --out {output:q} > {log:q} 2>&1"
+rule download_url:
+    output:
+        plan.paths.fetched("{address}"),
+    log:
+        plan.paths.log("download/urls/{address}"),
+    localrule: True
+    params:
+        program=uncompared("download_url"),
+        options=lambda w: plan.corpora.remote_files[w.address],
+    message:
+        "download {wildcards.address}"
+    shell:
+        "{params.program} {params.options:q} --out {output:q} > {log:q} 2>&1"
 
 
 for corpus in plan.corpora.corpora_from("generated"):
@@ -68,90 +61,49 @@ for corpus in plan.corpora.corpora_from("generated"):
             " --out {params.folder} > {log} 2>&1"
 
 
-if wordnets := plan.corpora.wordnets:
-
-    rule download_wordnet:
-        output:
-            f"{plan.paths.resources}/wordnet/{{archive}}",
-        log:
-            plan.paths.log("download/wordnet/{archive}"),
-        wildcard_constraints:
-            archive=names(wordnets),
-        localrule: True
-        params:
-            program=uncompared("download_url"),
-            options=lambda w: wordnets[w.archive],
-        message:
-            "download {wildcards.archive}"
-        shell:
-            "{params.program} {params.options:q} --out {output:q} > {log:q} 2>&1"
-
-
 rule download_vocabulary:
     output:
-        f"{plan.paths.resources}/vocabularies/{{tokenizer}}/vocab.txt",
+        plan.paths.vocabulary("{repository}", "{revision}"),
     log:
-        plan.paths.log("download/vocabularies/{tokenizer}"),
+        plan.paths.log("download/vocabularies/{repository}/{revision}"),
     localrule: True
     params:
         program=uncompared("download_hub"),
-        repository=lambda w: plan.experiment.tokenizers[w.tokenizer].repository,
-        revision=lambda w: plan.experiment.tokenizers[w.tokenizer].revision,
+        revision=lambda w: unquote(w.revision),
     message:
-        "download the vocabulary of {params.repository}"
+        "download the vocabulary of {wildcards.repository}"
     shell:
-        "{params.program} --type model --repository {params.repository:q}"
-        " --revision {params.revision:q} --file vocab.txt --out {output} > {log} 2>&1"
+        "{params.program} --type model --repository {wildcards.repository:q}"
+        " --revision {params.revision:q} --file vocab.txt --out {output:q} > {log:q} 2>&1"
 
 
 rule download_tokenizer:
     output:
-        directory(f"{plan.paths.resources}/tokenizers/{{tokenizer}}"),
+        directory(plan.paths.published_tokenizer("{repository}", "{revision}")),
     log:
-        plan.paths.log("download/tokenizers/{tokenizer}"),
+        plan.paths.log("download/tokenizers/{repository}/{revision}"),
     localrule: True
     params:
         program=uncompared("download_model"),
-        repository=lambda w: plan.experiment.tokenizers[w.tokenizer].repository,
-        revision=lambda w: plan.experiment.tokenizers[w.tokenizer].revision,
+        revision=lambda w: unquote(w.revision),
     message:
-        "download the tokeniser of {params.repository}"
-    shell:
-        "{params.program} --tokenizer --repository {params.repository:q}"
-        " --revision {params.revision:q} --out {output:q} > {log} 2>&1"
-
-
-rule download_model_tokenizer:
-    output:
-        directory(f"{plan.paths.resources}/model_tokenizers/{{repository}}/{{revision}}"),
-    log:
-        plan.paths.log("download/model_tokenizers/{repository}/{revision}"),
-    wildcard_constraints:
-        repository=r"[^/]+/[^/]+",
-        revision=r"[^/]+",
-    localrule: True
-    params:
-        program=uncompared("download_model"),
-    message:
-        "download the tokeniser of the model {wildcards.repository}"
+        "download the tokeniser of {wildcards.repository}"
     shell:
         "{params.program} --tokenizer --repository {wildcards.repository:q}"
-        " --revision {wildcards.revision:q} --out {output:q} > {log:q} 2>&1"
+        " --revision {params.revision:q} --out {output:q} > {log:q} 2>&1"
 
 
 rule download_model:
     output:
-        directory(f"{plan.paths.resources}/models/{{repository}}/{{revision}}"),
+        directory(plan.paths.published_model("{repository}", "{revision}")),
     log:
         plan.paths.log("download/models/{repository}/{revision}"),
-    wildcard_constraints:
-        repository=r"[^/]+/[^/]+",
-        revision=r"[^/]+",
     localrule: True
     params:
         program=uncompared("download_model"),
+        revision=lambda w: unquote(w.revision),
     message:
         "download the model {wildcards.repository}"
     shell:
-        "{params.program} --repository {wildcards.repository:q} --revision {wildcards.revision:q}"
+        "{params.program} --repository {wildcards.repository:q} --revision {params.revision:q}"
         " --out {output:q} > {log:q} 2>&1"

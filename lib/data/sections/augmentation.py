@@ -63,6 +63,11 @@ class Augmentation(Section):
         """The ways that copies take in turn."""
         return [self.by] if isinstance(self.by, str) else self.by
 
+    @property
+    def archive(self) -> RemoteFile | None:
+        """The archive of WordNet that is downloaded, if one is."""
+        return self.synonyms.url if self.synonyms is not None and "synonyms" in self.ways else None
+
     @check
     def _ways_are_described(self) -> Iterator[str]:
         for way in self.ways:

@@ -8,7 +8,7 @@ from pydantic import Field
 from lib.core.sections import LARGE, PositiveInt, Section, Size, check
 from lib.data.sections.augmentation import Augmentation
 from lib.data.sections.preparation import Preparation
-from lib.data.sections.sources import Documents
+from lib.data.sections.sources import Documents, RemoteFile
 from lib.data.sections.texts import MaxTokens, Texts
 
 
@@ -82,6 +82,12 @@ class Dataset(Preparation, Documents):
     def texts(self) -> Texts:
         """How models read its documents."""
         return "single" if self.text_pair is None else self.pairs
+
+    @property
+    def remote_files(self) -> list[RemoteFile]:
+        """The files behind URLs that are fetched for it: texts, ground truth, an archive of WordNet."""
+        archives = [self.augmentation.archive] if self.augmentation else []
+        return [*super().remote_files, *(file for file in archives if file is not None)]
 
     @check
     def _pairs_are_there(self) -> Iterator[str]:

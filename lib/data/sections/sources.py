@@ -74,6 +74,11 @@ class UrlSource(Section):
         default_factory=dict, description="Ground-truth XML files, by part; only for the Hyperpartisan format."
     )
 
+    @property
+    def all_files(self) -> list[RemoteFile]:
+        """All files, ground truth included."""
+        return [file for kind in (self.files, self.ground_truth) for part in kind.values() for file in part]
+
 
 class LocalSource(Section):
     """Files of the user's own."""
@@ -128,3 +133,8 @@ class Documents(Reading):
     def chosen(self) -> HubSource | UrlSource | LocalSource | GeneratedSource:
         """The section that provides the raw files."""
         return getattr(self, self.source)
+
+    @property
+    def remote_files(self) -> list[RemoteFile]:
+        """The files behind URLs that are fetched for it."""
+        return self.chosen.all_files if isinstance(self.chosen, UrlSource) else []

@@ -120,3 +120,77 @@ def test_this_machine_needs_no_https():
     assert is_safe_address("https://a.org/a.csv")
     assert is_safe_address("http://127.0.0.1:8000/a.csv")
     assert is_safe_address("http://localhost/a.csv")
+
+
+def named(section, *names):
+    """Return the settings of a study whose `section` has entries called `names`."""
+    values = changed(SMALL)
+    place, _, kind = section.partition(".")
+    entries = values.setdefault(place, {}).setdefault(kind, {})
+    example = ENTRIES.get(section) or next(iter(entries.values()))
+    entries |= dict.fromkeys(names, example)
+    return values
+
+
+ENTRIES = {
+    "experiment.word_vectors": {"source": "local", "path": "vectors.txt", "format": "glove", "dimension": 2},
+    "report.tables": RESULT | {"columns": ["f1"]},
+    "report.figures": {"kind": "bars", "stage": "finetune"},
+    "report.analyses": {"kind": "heads", "stage": "finetune", "dataset": "imdb"},
+}
+
+
+@pytest.mark.parametrize(
+    "section",
+    [
+        *(f"experiment.{each}" for each in ("corpora", "datasets", "tokenizers", "word_vectors", "stages", "models")),
+        *(f"report.{each}" for each in ("tables", "figures", "analyses")),
+    ],
+)
+def test_names_that_differ_in_case_alone_are_refused(section):
+    with pytest.raises(ConfigError) as found:
+        load_study([("small.yaml", named(section, "One", "oNE"))])
+    assert f"{section}.oNE: differs from {section}.One in upper and lower case alone" in str(found.value)
+    assert "Rename one of them" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("experiment.corpora", "experiment.datasets"),
+        ("report.tables", "report.analyses"),
+        ("report.figures", "report.analyses"),
+    ],
+)
+def test_so_are_those_of_two_sections_that_share_a_folder(one, other):
+    values = named(one, "One")
+    place, _, kind = other.partition(".")
+    values[place][kind] = named(other, "oNE")[place][kind]
+    with pytest.raises(ConfigError) as found:
+        load_study([("small.yaml", values)])
+    assert f"{other}.oNE: differs from {one}.One in upper and lower case alone" in str(found.value)
+
+
+def test_a_table_and_a_figure_may_have_one_name():
+    values = named("report.tables", "one")
+    values["report"]["figures"] = {"One": ENTRIES["report.figures"]}
+    load_study([("small.yaml", values)])
+
+
+@pytest.mark.parametrize("other", [{"sha256": "1" * 64}, {"size": 5}, {"sha256": None, "unpinned": True}])
+def test_one_address_has_one_checksum(other):
+    file = {"url": "https://a.org/a.csv", "sha256": "0" * 64}
+    source = {"source": "url", "url": {"files": {"train": [file]}}}
+    for section in ("datasets", "corpora"):
+        second = {"source": "url", "url": {"files": {"train": [file | other]}}}
+        name = {"datasets": "imdb", "corpora": "wikipedia"}[section]
+        message = refusal(
+            ("experiment/datasets/arxiv", SMALL["experiment"]["datasets"]["arxiv"] | source),
+            (f"experiment/{section}/{name}", SMALL["experiment"][section][name] | second),
+        )
+        assert "https://a.org/a.csv is also in experiment." in message
+        assert "with another size or sha256. Give it the same ones at both places" in message
+    both = {"source": "url", "url": {"files": {"train": [file], "test": [file | other]}}}
+    assert "https://a.org/a.csv is also in experiment.datasets.imdb" in refusal(
+        ("experiment/datasets/imdb", SMALL["experiment"]["datasets"]["imdb"] | both)
+    )

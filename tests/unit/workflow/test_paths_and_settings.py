@@ -1,6 +1,7 @@
 """The plan: from a study to runs, what each starts from and reads, and the settings that decide whether it is stale."""
 
 import json
+import re
 import runpy
 import shlex
 
@@ -427,7 +428,7 @@ def test_a_tokeniser_is_made_as_the_study_says(repository, tmp_path, settings, t
 def test_a_published_tokeniser_is_made_from_its_folder(repository, tmp_path):
     hub = {"algorithm": "published", "source": "hub", "repository": "a/b", "revision": "0" * 40}
     assert plan(("tokenizers/wordpiece", hub)).corpora.tokenizer_sources("wordpiece") == [
-        "resources/tokenizers/wordpiece"
+        f"resources/tokenizers/a/b/{'0' * 40}"
     ]
     train_byte_pairs(tmp_path / "there", ["Noon!", "Noon!"])
     local = {"algorithm": "published", "source": "local", "path": str(tmp_path / "there")}
@@ -945,17 +946,52 @@ def test_raw_files_by_source(tmp_path, monkeypatch):
         ("datasets/arxiv/url", {"files": {"train": [{"url": "https://a.org/d/y.csv?x=1", "sha256": sha, "size": 3}]}}),
     )
     assert made.corpora.raw_files("wikipedia") == {
-        "train": ["resources/wikipedia/x-0.parquet", "resources/wikipedia/x-1.parquet"]
+        "train": [f"resources/texts/a/b/{'0' * 40}/x-{number}.parquet" for number in (0, 1)]
     }
     assert made.corpora.raw_files("imdb") == {"train": ["mine.csv"]}
-    assert made.corpora.raw_files("arxiv") == {"train": ["resources/arxiv/y.csv"]}
-    assert made.corpora.remote_file_options("arxiv", "y.csv") == [
-        "--url", "https://a.org/d/y.csv?x=1", "--size", "3", "--sha256", sha,
-    ]  # fmt: skip
+    ((address, options),) = made.corpora.remote_files.items()
+    assert made.corpora.raw_files("arxiv") == {"train": [f"resources/urls/{address}"]}
+    assert re.fullmatch("[0-9a-f]{12}/y.csv", address)
+    assert options == ["--url", "https://a.org/d/y.csv?x=1", "--size", "3", "--sha256", sha]
     assert made.corpora.corpora_from("hub") == ["wikipedia"]
     (tmp_path / "mine.csv").unlink()
     with pytest.raises(DataError, match=r"\*\.csv: no such file"):
         made.corpora.raw_files("imdb")
+
+
+def test_every_download_has_a_place_of_its_own():
+    """Whatever a dataset is called, and whatever of two addresses or revisions is alike."""
+    urls = [
+        "https://a.org/train/data.csv",
+        "https://a.org/test/data.csv",
+        "https://a.org/test/Data.csv",
+        "https://b.org/test/data.csv",
+        "https://a.org/test/data.csv?part=2",
+        "https://a.org/test/data.csv#2",
+        "https://a.org/test%20/data.csv",
+        f"https://a.org/{'long' * 100}.csv",
+        "https://a.org/{x}.csv",
+    ]
+    files = [{"url": url, "sha256": "0" * 64} for url in urls]
+    dataset = SMALL["experiment"]["datasets"]["imdb"]
+    names = ["urls", "texts", "tokenizers", "models", "vocabularies"]
+    hubs = {
+        name: {"repository": "a/b", "revision": revision, "unpinned": True, "files": {"train": ["x.csv", "y/x.csv"]}}
+        for name, revision in zip(names, ["main", "refs/pr/1", "refs-pr-1", "refs", "1"], strict=True)
+    }
+    start = {"repository": "a/b", "revision": "refs/pr/1", "unpinned": True}
+    made = plan(
+        ("datasets/imdb", dataset | {"source": "url", "url": {"files": {"train": files}}}),
+        *((f"datasets/{name}", dataset | {"source": "hub", "hub": hub}) for name, hub in hubs.items()),
+        ("tokenizers/wordpiece", {"algorithm": "published", "source": "hub"} | start),
+        ("models/sdpa/start", start),
+    )
+    places = [path for name in ("imdb", *names) for path in made.corpora.all_raw_files(name)]
+    places += made.corpora.tokenizer_sources("wordpiece")
+    places += [made.paths.published_model("a/b", revision) for revision in ("refs/pr/1", "refs")]
+    assert len({place.lower() for place in places}) == len(places) == len(urls) + 2 * len(names) + 3
+    assert not [(one, other) for one in places for other in places if other.startswith(f"{one}/")]
+    assert not [place for place in places if "{" in place or any(len(part) > 255 for part in place.split("/"))]
 
 
 def test_a_file_of_folds_is_there_before_the_first_job(tmp_path, monkeypatch):
@@ -1010,7 +1046,7 @@ def test_what_comes_after_an_augmentation_reads_what_it_leaves():
         split: f"results/data/imdb/augmented/{split}.parquet" for split in ("train", "validation", "test")
     }
     assert made.corpora.tokenizer_sources("wordpiece") == ["results/data/imdb/augmented/train.parquet"]
-    assert without.corpora.augmentations == without.corpora.wordnets == {}
+    assert without.corpora.augmentations == without.corpora.remote_files == {}
     for name in ("finetune", "tapt"):  # paths and settings of the others stay as they were, and settings of all runs
         assert made.data(made.run(key(name, "sdpa", "arxiv"))) == without.data(without.run(key(name, "sdpa", "arxiv")))
     for run in made.runs:
@@ -1023,12 +1059,12 @@ def test_what_comes_after_an_augmentation_reads_what_it_leaves():
 def test_sources_of_an_augmentation(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     made = plan(("datasets/imdb/augmentation", AUGMENTATION), ("datasets/arxiv/augmentation", AUGMENTATION))
-    ((archive, options),) = made.corpora.wordnets.items()
+    ((archive, options),) = made.corpora.remote_files.items()
     assert archive.endswith("/wordnet.zip")
     assert options == ["--url", "https://a.org/d/wordnet.zip?x=1", "--sha256", "a" * 64]
     assert made.corpora.augmentation_sources("imdb") == {
-        "synonyms": [f"resources/wordnet/{archive}"],
-        "masked_lm": [f"resources/{kind}/owner/model/{'b' * 40}" for kind in ("models", "model_tokenizers")],
+        "synonyms": [f"resources/urls/{archive}"],
+        "masked_lm": [f"resources/{kind}/owner/model/{'b' * 40}" for kind in ("models", "tokenizers")],
     }
     local = {"synonyms": {"local": "wordnet"}, "masked_lm": {"folder": "results/runs/a/model"}}
     made = plan(("datasets/imdb/augmentation", AUGMENTATION | local))
@@ -1036,7 +1072,7 @@ def test_sources_of_an_augmentation(tmp_path, monkeypatch):
         made.corpora.augmentation_sources("imdb")
     (tmp_path / "wordnet").mkdir()
     assert made.corpora.augmentation_sources("imdb") == {"synonyms": ["wordnet"], "masked_lm": ["results/runs/a/model"]}
-    assert made.corpora.wordnets == {}
+    assert made.corpora.remote_files == {}
 
 
 def test_the_code_of_an_augmentation_is_that_of_its_ways(monkeypatch):
