@@ -152,7 +152,7 @@ def test_an_augmented_dataset(project, alone):
     output = project.snakemake("-n", "-p", "--configfile", project.configure(values, "augmented.yaml")).stdout
     jobs = project.jobs_of(output)
     assert (jobs["prepare_dataset"], jobs["augment_dataset"], jobs["evaluate"]) == (3, 2, 3 * 2)
-    assert (jobs["download_wordnet"], jobs["download_model"], jobs["download_model_tokenizer"]) == (1, 1, 1)
+    assert (jobs["download_url"], jobs["download_model"], jobs["download_tokenizer"]) == (1, 1, 1)
     assert "results/alone/data/clean/augmented/train.parquet" in output
     assert "results/alone/data/imdb/augmented" not in output
 
