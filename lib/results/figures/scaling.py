@@ -34,7 +34,8 @@ class Parameters(FrontierParameters, FigureParameters):
 def draw(settings: Parameters, scope: Scope) -> Figure:
     """Draw every evaluation as a point, and the mean of the seeds' power laws as a line, both axes logarithmic.
 
-    The line is dashed where no training has been: there it is an extrapolation.
+    The line is dashed where no training has been: there it is an extrapolation. A seed with too few evaluations for a
+    power law adds points only.
 
     Raises:
         DataError: see `evaluations`.
@@ -58,7 +59,8 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
             for curve, style in styles.items():
                 _draw_curve(axes, here[here["curve"] == curve], curve, style, settings.beyond)
         handles = [legend_entry(curve, linewidth=1.4, **style) for curve, style in styles.items()]
-        handles.append(legend_entry("extrapolated", linestyle="--", color="0.4"))
+        if any(line.is_dashed() for axes in panels for line in axes.lines):
+            handles.append(legend_entry("extrapolated", linestyle="--", color="0.4"))
         legend_beside(figure, handles, [str(handle.get_label()) for handle in handles])
     return figure
 
@@ -71,7 +73,8 @@ def _draw_curve(axes: Axes, points: pd.DataFrame, curve: str, style: dict[str, A
     if not laws:
         return
     first, last = points["seconds"].min(), points["seconds"].max()
-    for ends, line in (((first, last), "-"), ((last, last * beyond), "--")):
+    ends_of = {"-": (first, last)} | ({"--": (last, last * beyond)} if beyond > 1 else {})
+    for line, ends in ends_of.items():
         seconds = np.geomspace(*ends, 50)
         mean = np.exp(np.mean([np.log(law.loss(seconds)) for law in laws], axis=0))
         axes.plot(seconds, mean, linestyle=line, color=style["color"], linewidth=1.4, gid=f"{curve} {line}")

@@ -43,7 +43,7 @@ def written(folder, faster=0.0, seeds=SEEDS):
 
 def settings(kind=Parameters, **fields):
     names = {"kind": "scaling", "stage": "pretrain", "curves": CURVES}
-    return kind(**names, **({"against": "exact"} if kind is Parameters else {}), **fields)
+    return kind(**names, **({"against": "exact"} if kind is Parameters else {}) | fields)
 
 
 def scope(folders):
@@ -95,6 +95,42 @@ def test_early_evaluations_are_left_out_if_asked_for(tmp_path):
     assert table.frame["exponent"].isna().tolist() == [False, True]  # two points are left of `fast`
 
 
+def test_seeds_without_an_evaluation_in_time_are_named(tmp_path):
+    folders = written(tmp_path)
+    for seed in (1, 3):
+        folders.append(write(tmp_path, "fast-small", seed, [300, 400, 500], law([300, 400, 500])))
+    exact, fast = make(settings(), scope(folders)).frame.to_dict("records")
+    assert (exact["result"], fast["result"]) == ("-", "no evaluation in this time: seeds 1, 3 of fast")
+    assert np.isnan([fast[name] for name in ("loss", "difference", "low", "high")]).all()
+    exact, fast = make(settings(against="fast"), scope(folders)).frame.to_dict("records")
+    assert exact["result"] == fast["result"] == "no evaluation in this time: seeds 1, 3 of fast"
+
+
+def test_a_seed_whose_evaluations_are_all_too_early_is_named(tmp_path):
+    folders = written(tmp_path)
+    folders.append(write(tmp_path, "fast-small", 2, [5, 8], law([5, 8])))
+    made = make(settings(after=9.0), scope(folders))
+    assert made.frame["result"].tolist() == ["-", "no evaluation in this time: seed 2 of fast"]
+    assert made.note.endswith("Exponents leave out frontiers of fewer than 3 points: seed 2 of fast on papers.")
+
+
+def test_a_curve_without_a_run_on_a_dataset_has_no_row_there(tmp_path):
+    folders = written(tmp_path)
+    owners = {"pretrain": {row: row for row in CURVES["exact"]} | {"fast-small": {"papers": "fast-small"}}}
+    for seed in SEEDS:
+        for row in CURVES["exact"]:
+            run = write_run(tmp_path, "pretrain", row, "books", seed=seed)
+            history = pd.DataFrame({"epoch": [1, 2], "seconds": [10, 10], "train_loss": 3.0, "eval_loss": [3.0, 2.5]})
+            history.to_csv(run / "history.csv", index=False)
+            folders.append(run)
+    shown = scope_of(folders, {"pretrain": ["papers", "books"]}, ROWS, owners=owners)
+    frame = make(settings(), shown).frame
+    assert [*zip(frame["dataset"], frame["curve"], strict=True)] == [
+        ("papers", "exact"), ("papers", "fast"), ("books", "exact"),
+    ]  # fmt: skip
+    assert make(settings(against="fast"), shown).frame["result"].tolist()[-1] == "no run of fast"
+
+
 def test_a_history_without_held_out_loss_is_named(tmp_path):
     folders = written(tmp_path)
     (folders[0] / "history.csv").write_text("epoch,seconds,train_loss\n1,10,3.0\n")
@@ -130,3 +166,7 @@ def test_the_figure_draws_points_laws_and_a_dashed_extrapolation(tmp_path):
     assert dashed[-1, 0] == pytest.approx(1600)
     assert solid[:, 1] == pytest.approx(1.002 * law(solid[:, 0]), rel=1e-3)
     assert lines["exact --"].get_linestyle() == "--"
+    assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["exact", "fast", "extrapolated"]
+    within = figure.draw(settings(figure.Parameters, beyond=1.0), scope(written(tmp_path)))
+    assert not [line for line in within.axes[0].lines if line.is_dashed()]
+    assert [text.get_text() for text in within.legends[0].get_texts()] == ["exact", "fast"]
