@@ -6,13 +6,13 @@ import pandas as pd
 
 from lib.core.errors import DataError
 
-TEXT_COLUMNS = ["query_token", "key_token", "document", "label", "word", "prediction"]
+TEXT_COLUMNS = ["model", "query_token", "key_token", "document", "label", "word", "prediction"]
 TIMES = {"before": "drawn weights", "after": "after training"}
 """Values of the column `when`, and what figures call them."""
 
 
 def read_analysis(table: str | Path) -> pd.DataFrame:
-    """Return the table of an analysis; words such as `null` and `007` stay words.
+    """Return the table of an analysis; names and words such as `null` and `007` stay as they are.
 
     Raises:
         DataError: the file cannot be read.

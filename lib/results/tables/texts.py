@@ -5,9 +5,12 @@ from typing import Any, ClassVar, Literal
 import pandas as pd
 
 from lib.results.parameters import TableParameters, Topic
+from lib.results.predictions import printed_classes
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 from lib.results.texts import load_texts, near_copies_explained
+
+COPIES = "near copies of training texts"
 
 
 class Parameters(TableParameters):
@@ -31,15 +34,16 @@ def make(settings: Parameters, scope: Scope) -> Table:
         for dataset, texts in descriptions.items()
         for split, documents in texts.groupby("split", sort=False, observed=True)
     ]
-    classes = dict.fromkeys(label for texts in descriptions.values() for label in _classes(texts))
+    classes = list(dict.fromkeys(label for texts in descriptions.values() for label in _classes(texts)))
+    printed = dict(zip(classes, printed_classes(classes, [COPIES]), strict=True))
     columns = {
         "documents": Column("documents", 0),
-        **{f"class_{label}": Column(f"{label} [%]", 1) for label in classes},
+        **{f"class_{label}": Column(f"{printed[label]} [%]", 1) for label in classes},
         "words_median": Column("words, median", 1),
         "words_p95": Column("words, 95 %", 0),
         "words_max": Column("words, most", 0),
         "repeated": Column("repeated", 0),
-        "near_copies": Column("near copies of training texts [%]", 2),
+        "near_copies": Column(f"{COPIES} [%]", 2),
     }
     frame = pd.DataFrame(rows, columns=["dataset", "split", *columns])
     return Table(frame, columns, note=near_copies_explained(scope.files))

@@ -385,6 +385,15 @@ def test_words_that_look_like_numbers_or_nothing_stay_words(tmp_path):
     assert read["weight"].tolist() == frame["weight"].tolist()
 
 
+def test_models_whose_names_look_like_numbers_are_drawn(tmp_path):
+    families = {"007": "sdpa", "1e3": "favor"}
+    maps(models=families).to_csv(tmp_path / "maps.csv", index=False)
+    read = read_analysis(tmp_path / "maps.csv")
+    kind = ANALYSES.load("attention_maps", "figure")
+    assert [title.split()[0] for title in titles(kind.draw(read, families)) if title] == list(families)
+    assert kind.summarise(read).frame["model"].unique().tolist() == list(families)
+
+
 def test_curves_of_each_measure_stand_beside_the_whole_document():
     figure = draw("reliance", reliance())
     assert len(figure.axes) == 2 * 4
