@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import yaml
-from sklearn.metrics import f1_score
 from text_descriptions import write_texts
 
 from lib.core.record import CONFIG, GEOMETRY, HISTORY, PREDICTIONS, TRIALS, Parent, RunRecord
@@ -258,7 +257,10 @@ class Words:
     def texts(self, entry: str) -> pd.DataFrame:
         """Return what the texts of the test documents of a dataset are like."""
         documents, draw = self.documents(entry, "test"), self._draw("texts", entry)
-        languages, copies = draw.choice(["en", "de", "other"], len(documents)), draw.random(len(documents)) < 0.4
+        languages, copies = (
+            draw.choice(["en", "de", "fr"], len(documents), p=[0.6, 0.3, 0.1]),
+            draw.random(len(documents)) < 0.4,
+        )
         return documents.assign(words=draw.integers(3, 60, len(documents)), language=languages, near_copy=copies)
 
     def _make(self, stage: str, model: str, entry: str, seed: int, variant: Mapping[str, Any]) -> Made:
@@ -432,12 +434,3 @@ def write_made(folder: Path, run: Made) -> None:
         metrics=dict(run.metrics),
     )
     write_record(folder, record)
-
-
-def macro_f1(predictions: pd.DataFrame, classes: int) -> float:
-    """Return macro-F1 over all classes."""
-    return float(
-        f1_score(
-            predictions["label"], predictions["prediction"], labels=range(classes), average="macro", zero_division=0
-        )
-    )

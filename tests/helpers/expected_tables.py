@@ -7,14 +7,17 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from expected_runs import Made, Words, short
+from expected_runs import Made, Words, short, spelled
 from scipy.special import stdtrit
+from scipy.stats import linregress, pearsonr, spearmanr
+from sklearn.metrics import precision_recall_fscore_support
 from statsmodels.stats.multitest import multipletests
 
+from lib.evaluation.calibration import expected_calibration_error, reliability
+from lib.evaluation.detection import best_threshold, detection_scores
 from lib.evaluation.statistics import Estimate, PairedPredictions, mcnemar_test, smallest_difference
 
 Cell = str | float | int | None
-LEVEL = 0.05
 BESIDE = {
     "difference": ("reference", "baseline"),
     "relative": ("reference",),
@@ -137,6 +140,11 @@ class View:
         return any(
             len(self.runs(row, stage, entry)) > 1 for row in rows for stage in stages for entry in self.stages[stage]
         )
+
+    def last(self, row: str, stages: Sequence[str], entry: str) -> str | None:
+        """Return the last of these stages at which a row has a run on an entry, in the order of training."""
+        made = [stage for stage in stages if self.words.has_run(row, stage, entry)]
+        return max(reversed(made), key=lambda stage: len(self.words.way(row, stage, entry)), default=None)
 
     def costs(self, row: str, priced: str, entry: str, stages: Sequence[str]) -> list[list[Made]]:
         """Return, for each seed of a row's runs of a stage, these and the runs of other stages that they come from."""
@@ -336,13 +344,22 @@ def _per_cent(view: View, column: str, row: str, priced: str, entry: str, stages
 
 def _relative(view: View) -> Expected:
     groups = [[group] if isinstance(group, str) else group for group in view.settings["stage"]]
-    rows = [row for row in view.rows if row != view.reference]
+    rows, column = [row for row in view.rows if row != view.reference], view.settings["column"]
     table = Expected(["model"], [[row] for row in rows])
     for group in groups:
-        priced = group[-1]
-        for entry in view.stages[priced]:
-            name = "_".join([*group, entry]) if len(groups) > 1 else entry
-            _add(table, name, [_per_cent(view, view.settings["column"], row, priced, entry, group) for row in rows])
+        for entry in dict.fromkeys(entry for stage in group for entry in view.stages[stage]):
+            working = [stage for stage in group if entry in view.stages[stage]]
+            priced = {row: view.last(row, working, entry) for row in [*rows, view.reference] if row}
+            counted = {
+                stage
+                for row, last in priced.items()
+                if last and view.words.has_run(row, last, entry)
+                for stage in group
+                if stage in working or stage in dict(view.words.way(row, last, entry))
+            }
+            name = "_".join([*(stage for stage in group if stage in counted), entry]) if len(groups) > 1 else entry
+            cells = [_per_cent(view, column, row, priced[row], entry, group) if priced[row] else None for row in rows]
+            _add(table, name, cells)
     return table
 
 
@@ -536,19 +553,19 @@ def pairs_of(view: View) -> list[tuple[str, str]]:
 
 
 def compared(view: View) -> list[dict[str, Any]]:
-    """Return every comparison of two rows: one per dataset and pair of different runs."""
-    stage, pairs = view.stage, pairs_of(view)
-    confidence = view.settings.get("confidence", 0.95)
-    found = []
+    """Return every comparison of two rows that have different runs on a dataset.
+
+    `first` says whether no earlier one is of the same two runs: only those count for Holm's correction.
+    """
+    stage, confidence = view.stage, view.settings.get("confidence", 0.95)
+    found: list[dict[str, Any]] = []
     for entry in view.stages[stage]:
-        seen: set[frozenset[str]] = set()
-        for row, other in pairs:
+        for row, other in dict.fromkeys(pairs_of(view)):
             if not (view.runs(row, stage, entry) and view.runs(other, stage, entry)):
                 continue
-            runs = frozenset(view.words.owner(each, stage, entry) for each in (row, other))
-            if len(runs) == 1 or runs in seen:
+            runs = entry, frozenset(view.words.owner(each, stage, entry) for each in (row, other))
+            if len(runs[1]) == 1:
                 continue
-            seen.add(runs)
             paired, numbers = view.paired[entry], (view.number(row, entry), view.number(other, entry))
             difference: Estimate = paired.difference(*numbers)
             right = paired.right()
@@ -559,50 +576,41 @@ def compared(view: View) -> list[dict[str, Any]]:
                     "model": row,
                     "against": other,
                     "f1_difference": 100 * difference.mean,
-                    "f1_difference_sd": 100 * np.std(difference.values, ddof=1) if difference.seeds > 1 else None,
+                    "f1_difference_sd": deviation(100 * difference.values),
                     "low": 100 * low,
                     "high": 100 * high,
                     "p": difference.p_value(),
                     "mcnemar_p": mcnemar_test(right[:, numbers[0]], right[:, numbers[1]]),
                     "estimate": difference,
+                    "runs": runs,
+                    "first": runs not in [each["runs"] for each in found],
                 }
             )
-    if found:
-        corrected = multipletests([each["p"] for each in found], method="holm")[1]
-        for each, p in zip(found, corrected, strict=True):
-            words = "better" if each["f1_difference"] > 0 else "worse"
-            words += "" if each["estimate"].seeds > 1 else " (one seed)"
-            each |= {"holm_p": p, "result": words if p <= 1 - confidence else "no difference shown"}
+    counted = [each for each in found if each["first"]]
+    corrected = multipletests([each["p"] for each in counted], method="holm")[1] if counted else []
+    holm = {each["runs"]: p for each, p in zip(counted, corrected, strict=True)}
+    for each in found:
+        words = "better" if each["f1_difference"] > 0 else "worse"
+        words += "" if each["estimate"].seeds > 1 else " (one seed)"
+        each["holm_p"] = holm[each["runs"]]
+        each["result"] = words if each["holm_p"] <= 1 - confidence else "no difference shown"
     return found
 
 
 def _significance(view: View) -> Expected:
     found, level = compared(view), 1 - view.settings.get("confidence", 0.95)
-    names = [
-        "dataset",
-        "model",
-        "against",
-        "f1_difference",
-        "f1_difference_sd",
-        "low",
-        "high",
-        "p",
-        "holm_p",
-        "mcnemar_p",
-    ]
-    names = [name for name in [*names, "result"] if name != "f1_difference_sd" or any(each[name] for each in found)]
-    said = [f"corrected for the {len(found)} comparisons" if len(found) != 1 else "corrected for the 1 comparison"]
-    for entry in dict.fromkeys(each["dataset"] for each in found):
-        for other in dict.fromkeys(each["against"] for each in found if each["dataset"] == entry):
-            parts = [each["estimate"] for each in found if (each["dataset"], each["against"]) == (entry, other)]
-            smallest = smallest_difference(
-                float(np.median([each.of_seeds for each in parts])),
-                float(np.median([each.of_documents for each in parts])),
-                parts[0].seeds,
-                parts[0].documents,
-                level,
-                0.8,
+    counted = [each for each in found if each["first"]]
+    names = ["dataset", "model", "against", "f1_difference", "f1_difference_sd", "low", "high", "p", "holm_p"]
+    names += ["mcnemar_p", "result"]
+    names = [name for name in names if name != "f1_difference_sd" or any(each[name] is not None for each in found)]
+    said = [f"corrected for the {len(counted)} comparison"]
+    for entry in dict.fromkeys(each["dataset"] for each in counted):
+        for other in dict.fromkeys(each["against"] for each in counted if each["dataset"] == entry):
+            parts = [each["estimate"] for each in counted if (each["dataset"], each["against"]) == (entry, other)]
+            of_seeds, of_documents = (
+                float(np.median([getattr(each, name) for each in parts])) for name in ("of_seeds", "of_documents")
             )
+            smallest = smallest_difference(of_seeds, of_documents, parts[0].seeds, parts[0].documents, level, 0.8)
             if smallest is not None:
                 said.append(f"{100 * smallest:.1f} points against {other}")
     return Expected(names, [[each[name] for name in names] for each in found], said)
@@ -611,24 +619,27 @@ def _significance(view: View) -> Expected:
 def _answer(view: View) -> Expected:
     found, confidence = compared(view), view.settings.get("confidence", 0.95)
     names = ["dataset", "highest", "f1", "low", "high", "shown_better", "shown_worse", "not_told_apart"]
-    table = Expected(names, said=[f"all {len(found)} comparisons"] if len(found) > 1 else [])
+    number = len([each for each in found if each["first"]])
+    table = Expected(names, said=[f"all {number} comparisons"] if number > 1 else [])
     rows = list(dict.fromkeys(row for pair in pairs_of(view) for row in pair))
-    for entry in dict.fromkeys(each["dataset"] for each in found):
+    for entry in view.stages[view.stage]:
         here = [each for each in found if each["dataset"] == entry]
-        paired = view.paired[entry]
         made = [row for row in rows if view.runs(row, view.stage, entry)]
+        if not made:
+            continue
+        paired = view.paired[entry]
         f1 = {row: float(paired.f1().mean(axis=0)[view.number(row, entry)]) for row in made}
-        best = max(made, key=lambda row: f1[row])
-        ends = paired.score(view.number(best, entry)).score_interval(confidence)
+        best = [row for row in made if f1[row] == max(f1.values())]
+        ends = paired.score(view.number(best[0], entry)).score_interval(confidence)
         shown = [each["holm_p"] <= 1 - confidence for each in here]
-        signs = [each["f1_difference"] > 0 for each in here]
+        better = [each["f1_difference"] > 0 for each in here]
         chosen = [
-            [a and b for a, b in zip(shown, signs, strict=True)],
-            [a and not b for a, b in zip(shown, signs, strict=True)],
-            [not each for each in shown],
+            [is_shown and is_better for is_shown, is_better in zip(shown, better, strict=True)],
+            [is_shown and not is_better for is_shown, is_better in zip(shown, better, strict=True)],
+            [not is_shown for is_shown in shown],
         ]
         words = [_in_words(here, each) for each in chosen]
-        table.rows.append([entry, best, 100 * f1[best], *(100 * end for end in ends), *words])
+        table.rows.append([entry, ", ".join(best), 100 * f1[best[0]], *(100 * end for end in ends), *words])
     return table
 
 
@@ -646,16 +657,447 @@ def _in_words(here: Sequence[Mapping[str, Any]], chosen: Sequence[bool]) -> str:
     return "; ".join(parts) or "none"
 
 
+# Searches
+
+
+def called(places: Iterable[str], others: Iterable[str]) -> list[str]:
+    """Return what columns of searched settings are called: by the dotted name, where the table has another such one."""
+    taken = set(others)
+    return [place if short(place) in taken else short(place) for place in places]
+
+
 def _spread(view: View) -> Expected:
     (entry,), value = view.stages[view.stage], VALUES[view.settings.get("column", "f1")][1]
-    variants = view.words.variants(view.stage)
-    settings = [short(place) for place in variants[0]]
-    table = Expected(["model", *settings, "maximum", "minimum", "difference", "seeds"])
+    variants, others = view.words.variants(view.stage), ["maximum", "minimum", "difference", "seeds"]
+    table = Expected(["model", *called(variants[0], ["model", *others]), *others])
     for row in view.rows:
         for variant in variants:
             scores = [value(run) for run in view.runs(row, view.stage, entry, variant)]
             apart = max(scores) - min(scores) if len(scores) > 1 else None
-            table.rows.append([row, *map(str, variant.values()), max(scores), min(scores), apart, len(scores)])
+            settings = map(spelled, variant.values())
+            table.rows.append([row, *settings, max(scores), min(scores), apart, len(scores)])
+    return table
+
+
+def _search(view: View) -> Expected:
+    value, variants = VALUES[view.settings.get("column", "validation_f1")][1], view.words.variants(view.stage)
+    rows = [(row, variant) for row in view.rows for variant in variants]
+    table = Expected(["model", *map(short, variants[0])], [[row, *map(spelled, each.values())] for row, each in rows])
+    for entry in view.stages[view.stage]:
+        scores = [[value(run) for run in view.runs(row, view.stage, entry, variant)] for row, variant in rows]
+        _add(table, entry, map(mean, scores))
+        if any(len(each) > 1 for each in scores):
+            _add(table, f"{entry}_sd", map(deviation, scores))
+    return _without(table, "model") if len(view.rows) == 1 else table
+
+
+def _without(table: Expected, *names: str) -> Expected:
+    """Return a table without the first column of each name."""
+    for name in names:
+        place = table.columns.index(name)
+        for row in [table.columns, *table.rows]:
+            row.pop(place)
+    return table
+
+
+def best_variant(view: View, row: str, entry: str, column: str) -> tuple[dict[str, Any], list[float]]:
+    """Return the variant of a row with the highest mean of a score on validation, and all means, descending."""
+    value, variants = VALUES[column][1], view.words.variants(view.stage)
+    means = [float(mean(map(value, view.runs(row, view.stage, entry, each))) or 0) for each in variants]
+    return variants[int(np.argmax(means))], sorted(means, reverse=True)
+
+
+def _search_best(view: View) -> Expected:
+    column = view.settings.get("column", "validation_f1")
+    name, value, _ = VALUES[column]
+    places = view.words.variants(view.stage)[0]
+    others = ["dataset", "model", name, f"{name}_sd", "lead", "seeds"]
+    table = Expected(["dataset", "model", *called(places, others), *others[2:]])
+    for entry in view.stages[view.stage]:
+        for row in view.rows:
+            if not view.runs(row, view.stage, entry):
+                continue
+            best, means = best_variant(view, row, entry, column)
+            scores = [value(run) for run in view.runs(row, view.stage, entry, best)]
+            lead = means[0] - means[1] if len(means) > 1 else None
+            table.rows.append(
+                [entry, row, *map(spelled, best.values()), mean(scores), deviation(scores), lead, len(scores)]
+            )
+    one_seed = all(row[-3] is None for row in table.rows)
+    return _without(table, *["model"] * (len(view.rows) == 1), *[f"{name}_sd"] * one_seed)
+
+
+def state_kib(view: View, row: str, entry: str) -> float:
+    """Return what the model of a row keeps of the longest text: 2 layers and 2 heads of width 4, 4 bytes per number."""
+    mechanism = view.words.experiment["mechanisms"][view.words.mechanism(row, view.stage, entry)]
+    tokens = view.words.reads(row, entry)[1] or 0
+    per_head = 2 * tokens * 4 if mechanism["kind"] == "sdpa" else mechanism["nb_features"] * 5
+    return 4 * 2 * 2 * per_head / 1024
+
+
+def _state_size(view: View) -> Expected:
+    stage, variants = view.stage, view.words.variants(view.stage)
+    columns = [view.settings.get("by", "validation_accuracy"), view.settings.get("column", "accuracy")]
+    names = [VALUES[column][0] for column in columns]
+    others = ["dataset", "model", "state_kib", *names, *(f"{name}_sd" for name in names)]
+    table = Expected(["dataset", "model", "state_kib", *called(variants[0], others)])
+    several = view.several_seeds(view.rows, [stage])
+    for name in names:
+        table.columns += [name, *([f"{name}_sd"] if several else [])]
+    for entry in view.stages[stage]:
+        for row in view.rows:
+            if not view.runs(row, stage, entry):
+                continue
+            best, _ = best_variant(view, row, entry, columns[0])
+            cells: list[Cell] = [entry, row, state_kib(view, row, entry), *map(spelled, best.values())]
+            for column in columns:
+                scores = [VALUES[column][1](run) for run in view.runs(row, stage, entry, best)]
+                cells += [mean(scores), *([deviation(scores)] if several else [])]
+            table.rows.append(cells)
+    return _without(table, "dataset") if len(view.stages[stage]) == 1 else table
+
+
+def _trials(view: View) -> Expected:
+    space = view.words.stages[view.stage]["tuning"]["space"]
+    others = ["dataset", "model", "trial", "state", "epochs", "minutes", "validation_f1_macro_percent"]
+    table = Expected(["dataset", "model", "trial", *called(space, others), others[-1], "state", "epochs", "minutes"])
+    for entry in view.stages[view.stage]:
+        for row in view.rows:
+            for run in view.runs(row, view.stage, entry):
+                assert run.trials is not None
+                for trial in run.trials.to_dict("records"):
+                    settings = [_setting(trial[place], each) for place, each in space.items()]
+                    score = None if pd.isna(trial["eval_f1_macro"]) else 100 * trial["eval_f1_macro"]
+                    ends = [score, trial["state"], trial["epochs"], trial["seconds"] / 60]
+                    table.rows.append([entry, row, trial["number"], *settings, *ends])
+    alone = [name for place, name in enumerate(("dataset", "model")) if len({row[place] for row in table.rows}) == 1]
+    return _without(table, *alone)
+
+
+def _setting(value: Any, dimension: Mapping[str, Any]) -> str:
+    return f"{value:.4g}" if isinstance(dimension.get("low"), float) else str(value)
+
+
+# Trainings
+
+
+def _history(view: View) -> Expected:
+    (entry,), column = view.stages[view.stage], view.settings.get("column", "train_loss")
+    curves = {row: curve for row in view.rows if (curve := curve_of(view, row, entry, column))}
+    epochs = sorted({epoch for curve in curves.values() for epoch in curve})
+    table = Expected(["epoch"], [[epoch] for epoch in epochs])
+    for row, curve in curves.items():
+        _add(table, row, [mean(curve.get(epoch, [])) for epoch in epochs])
+        if any(len(values) > 1 for values in curve.values()):
+            _add(table, f"{row}_sd", [deviation(curve.get(epoch, [])) for epoch in epochs])
+    return table
+
+
+def curve_of(view: View, row: str, entry: str, column: str) -> dict[int, list[float]]:
+    """Return a column of the histories of a row by epoch, a value per seed."""
+    curve: dict[int, list[float]] = {}
+    for run in view.runs(row, view.stage, entry):
+        if run.history is not None:
+            for epoch, value in zip(run.history["epoch"], run.history[column], strict=True):
+                curve.setdefault(int(epoch), []).append(float(value))
+    return curve
+
+
+def _parameters(view: View) -> Expected:
+    (entry,) = view.stages[view.stage]
+    table = Expected(["model"], [[row] for row in view.rows])
+    counts = [view.runs(row, view.stage, entry)[0].parameters for row in view.rows]
+    for part in ("embeddings", "attention", "feed_forward", "head", "total"):
+        if any(part in each for each in counts):
+            _add(table, part, [each.get(part) for each in counts])
+    return table
+
+
+class Points(list[tuple[float, float]]):
+    """Evaluations of one seed: seconds of training and loss."""
+
+    def frontier(self) -> list[tuple[float, float]]:
+        """Return those that are better than all that took no longer."""
+        kept: list[tuple[float, float]] = []
+        for seconds, loss in sorted(self):
+            if not kept or loss < kept[-1][1]:
+                kept.append((seconds, loss))
+        return kept
+
+    def law(self) -> tuple[float, float] | None:
+        """Return slope and intercept of the line through the logarithms of the frontier."""
+        points = np.log(self.frontier())
+        line = linregress(points[:, 0], points[:, 1]) if len(points) >= 3 else None
+        return None if line is None else (float(line.slope), float(line.intercept))
+
+
+def evaluations(view: View, curve: str, entry: str) -> dict[int, Points]:
+    """Return the evaluations of the models of a curve by seed."""
+    found: dict[int, Points] = {}
+    for row in dict.fromkeys(view.row_of[model] for model in view.settings["curves"][curve]):
+        for run in view.runs(row, view.stage, entry):
+            assert run.history is not None
+            for seconds, loss in zip(run.history["seconds"].cumsum(), run.history["eval_loss"], strict=True):
+                points = found.setdefault(run.seed, Points())
+                if seconds >= view.settings.get("after", 0):
+                    points.append((seconds, loss))
+    return {seed: points for seed, points in found.items() if points}
+
+
+def interval(values: Sequence[float], confidence: float) -> tuple[float | None, float | None]:
+    """Return Student's interval of a mean; none of fewer than two values, or where one is missing."""
+    if len(values) < 2 or any(np.isnan(values)):
+        return None, None
+    reach = stdtrit(len(values) - 1, (1 + confidence) / 2) * np.std(values, ddof=1) / np.sqrt(len(values))
+    return float(np.mean(values) - reach), float(np.mean(values) + reach)
+
+
+def _scaling(view: View) -> Expected:
+    curves, against, confidence = view.settings["curves"], view.settings["against"], 0.95
+    names = ["dataset", "curve", "exponent", "exponent_low", "exponent_high", "seconds", "loss", "difference", "low"]
+    table = Expected([*names, "high", "result"])
+    for entry in view.stages[view.stage]:
+        points = {curve: evaluations(view, curve, entry) for curve in curves}
+        ends = [max(seconds for seconds, _ in each) for seeds in points.values() for each in seeds.values()]
+        if not ends:
+            continue
+        budget = min(ends)
+        losses = {
+            curve: {
+                seed: min((loss for seconds, loss in each if seconds <= budget), default=float("nan"))
+                for seed, each in seeds.items()
+            }
+            for curve, seeds in points.items()
+        }
+        for curve, seeds in points.items():
+            slopes = [-law[0] for each in seeds.values() if (law := each.law())]
+            differences = [
+                loss - losses[against][seed] for seed, loss in losses[curve].items() if seed in losses[against]
+            ]
+            low, high = interval(differences, confidence)
+            numbers = [mean(slopes), *interval(slopes, confidence), budget]
+            numbers.append(float(np.mean(list(losses[curve].values()))) if seeds else None)
+            if curve == against:
+                table.rows.append([entry, curve, *numbers, None, None, None, "-"])
+                continue
+            difference = float(np.mean(differences)) if differences else None
+            if low is not None and high is not None:
+                result: Cell = "lower" if high < 0 else "higher" if low > 0 else "no difference shown"
+            else:
+                result = "one seed" if len(differences) == 1 and not np.isnan(differences[0]) else ANYTHING_ELSE
+            table.rows.append([entry, curve, *numbers, difference, low, high, result])
+    return table
+
+
+ANYTHING_ELSE = "anything but one seed"
+"""In place of a result that has no interval for another reason than a single seed."""
+
+
+def geometry(
+    view: View,
+    row: str,
+    entry: str,
+    stage: str,
+    measure: str,
+    *,
+    step: int,
+    positions: Sequence[int],
+    source: str = "model",
+) -> list[float]:
+    """Return what was measured of each layer, the mean over seeds and positions; none where nothing was."""
+    layers: dict[int, list[float]] = {}
+    for run in view.runs(row, stage, entry):
+        for each in [] if run.geometry is None else run.geometry.to_dict("records"):
+            wanted = each["step"] == step and each["source"] == source
+            if wanted and (each["position"] in positions) and not pd.isna(each[measure]):
+                layers.setdefault(each["layer"], []).append(each[measure])
+    return [float(np.mean(values)) for values in layers.values()]
+
+
+STEPS = (0, 7)
+"""At which geometry is measured first and last."""
+
+
+def _geometry(view: View) -> Expected:
+    positions = view.settings.get("positions", [0])
+    measured = {
+        "symmetry_first": ("symmetry", STEPS[0], positions, "model"),
+        "symmetry_last": ("symmetry", STEPS[1], positions, "model"),
+        "symmetry_random": ("symmetry", STEPS[0], positions, "random"),
+        "directionality_first": ("directionality", STEPS[0], positions, "model"),
+        "directionality_last": ("directionality", STEPS[1], positions, "model"),
+        "directionality_random": ("directionality", STEPS[0], positions, "random"),
+        "later_first": ("upper_triangle", STEPS[0], [0], "model"),
+        "later_last": ("upper_triangle", STEPS[1], [0], "model"),
+    }
+    table = Expected(["model", "dataset", "weights"])
+    for name in measured:
+        table.columns += [name, f"{name}_sd"]
+    for row in view.rows:
+        for entry in dict.fromkeys(entry for entries in view.stages.values() for entry in entries):
+            stages = [stage for stage in view.stages if entry in view.stages[stage]]
+            cells: list[Cell] = []
+            for measure, step, at, source in measured.values():
+                values = [
+                    value
+                    for stage in stages
+                    for value in geometry(view, row, entry, stage, measure, step=step, positions=at, source=source)
+                ]
+                cells += [mean(values), deviation(values)]
+            if any(cell is not None for cell in cells):
+                table.rows.append([row, entry, "merged", *cells])
+    return _without(table, "dataset") if len({row[1] for row in table.rows}) == 1 else table
+
+
+def _correlation(view: View) -> Expected:
+    stage, position = view.stage, view.settings.get("position", 0)
+    names = ["dataset", "difference in", "pairs", "pearson", "low", "high", "pearson_p", "spearman", "spearman_p"]
+    table = Expected(names)
+    for entry in view.stages[stage]:
+        differences = []
+        for one, other in pairs_of_runs(view, entry):
+            found = []
+            for row in (one, other):
+                f1 = mean(100 * run.metrics["test_f1_macro"] for run in view.runs(row, stage, entry))
+                of_weights = [
+                    mean(geometry(view, row, entry, stage, measure, step=STEPS[1], positions=[position]))
+                    for measure in ("symmetry", "directionality")
+                ]
+                found.append(np.array([f1, *of_weights]))
+            differences.append(found[0] - found[1])
+        f1, symmetry, directionality = np.array(differences).T
+        measures = {"symmetry": symmetry, "directionality": directionality}
+        for name, values in {**measures, "symmetry + directionality": symmetry + directionality}.items():
+            pearson, spearman = pearsonr(f1, values), spearmanr(f1, values)
+            ends = pearson.confidence_interval(0.95)
+            numbers = [len(f1), pearson.statistic, *ends, pearson.pvalue, spearman.statistic, spearman.pvalue]
+            table.rows.append([entry, name, *map(float, numbers)])
+    return table
+
+
+def pairs_of_runs(view: View, entry: str) -> list[tuple[str, str]]:
+    """Return the rows of `base` with different runs on a dataset, each two runs once."""
+    found: dict[tuple[str, str], tuple[str, str]] = {}
+    for model, base in view.settings["base"].items():
+        rows = view.row_of[model], view.row_of[base]
+        if all(view.words.has_run(row, view.stage, entry) for row in rows) and not view.same(*rows, view.stage, entry):
+            runs = view.words.owner(rows[0], view.stage, entry), view.words.owner(rows[1], view.stage, entry)
+            found.setdefault(runs, rows)
+    return list(found.values())
+
+
+# Predictions
+
+
+def _classes(view: View) -> Expected:
+    ((entry,), (row,)) = view.stages[view.stage], view.rows
+    names = view.words.datasets[entry]["labels"]
+    found = []
+    for run in view.runs(row, view.stage, entry):
+        test = _test(run)
+        scores = precision_recall_fscore_support(
+            test["label"], test["prediction"], labels=range(len(names)), zero_division=0
+        )
+        of_classes = np.array(scores, dtype=float).T
+        accuracy = float((test["label"] == test["prediction"]).mean())
+        found.append([*of_classes, [*[accuracy] * 3, len(test)], [*of_classes[:, :3].mean(axis=0), len(test)]])
+    means = np.mean(np.array([[list(map(float, line)) for line in each] for each in found]), axis=0)
+    own = ("accuracy", "macro average")
+    labels = [*(f"class {name}" if name in own else name for name in names), *own]
+    rows = [[label, *(100 * line[:3]), line[3]] for label, line in zip(labels, means, strict=True)]
+    return Expected(["label", "precision", "recall", "f1", "support"], rows)
+
+
+def _detection(view: View) -> Expected:
+    (entry,), names = view.stages[view.stage], view.words.datasets[view.stages[view.stage][0]]["labels"]
+    positive = view.settings.get("positive")
+    number = len(names) - 1 if positive is None else names.index(positive)
+    columns = ["threshold", "f1_half", "f1_threshold", "roc_auc", "average_precision", "calibration_error"]
+    found: dict[str, list[list[float]]] = {}
+    for row in view.rows:
+        for run in view.runs(row, view.stage, entry):
+            assert run.predictions is not None
+            splits = dict(list(run.predictions.groupby("split")))
+            probabilities = {split: np.stack(part["probabilities"]) for split, part in splits.items()}
+            labels = {split: part["label"].to_numpy() for split, part in splits.items()}
+            threshold = best_threshold(labels["validation"] == number, probabilities["validation"][:, number])
+            scores = detection_scores(labels["test"] == number, probabilities["test"][:, number], threshold)
+            error = calibration_error(probabilities["test"], labels["test"], 10)
+            found.setdefault(row, []).append([threshold, *(100 * scores[name] for name in columns[1:-1]), 100 * error])
+    several = any(len(each) > 1 for each in found.values())
+    table = Expected(["model"], [[row] for row in view.rows])
+    for place, name in enumerate(columns):
+        _add(table, name, [mean(line[place] for line in found[row]) for row in view.rows])
+        if several:
+            _add(table, f"{name}_sd", [deviation(line[place] for line in found[row]) for row in view.rows])
+    return table
+
+
+def calibration_error(probabilities: np.ndarray, labels: np.ndarray, bins: int) -> float:
+    """Return the expected calibration error of predictions as a fraction."""
+    right = probabilities.argmax(axis=1) == labels
+    return expected_calibration_error(reliability(right, probabilities.max(axis=1), bins))
+
+
+def by_group(view: View, row: str, entry: str, variant: Mapping[str, Any] | None = None) -> dict[int, list[float]]:
+    """Return the accuracy of a row in per cent by group of documents, one value per seed."""
+    found: dict[int, list[float]] = {}
+    for run in view.runs(row, view.stage, entry, variant):
+        test = _test(run)
+        for group, part in test.groupby("group"):
+            found.setdefault(int(group), []).append(100 * float((part["label"] == part["prediction"]).mean()))
+    return found
+
+
+def _groups(view: View) -> Expected:
+    (entry,), label = view.stages[view.stage], view.settings.get("label", "distance")
+    found = {row: by_group(view, row, entry) for row in view.rows}
+    groups = sorted({group for each in found.values() for group in each})
+    several = any(len(values) > 1 for each in found.values() for values in each.values())
+    if view.settings.get("rows") == "groups":
+        table = Expected([label], [[str(group)] for group in groups])
+        columns = {row: [found[row][group] for group in groups] for row in view.rows}
+    else:
+        table = Expected(["model"], [[row] for row in view.rows])
+        columns = {f"{label}_{group}": [found[row][group] for row in view.rows] for group in groups}
+    for name, cells in columns.items():
+        _add(table, name, map(mean, cells))
+        if several:
+            _add(table, f"{name}_sd", map(deviation, cells))
+    return table
+
+
+def _errors(view: View) -> Expected:
+    (entry,), by = view.stages[view.stage], view.settings.get("by", "words")
+    texts = view.words.texts(entry).set_index("id")
+    parts: dict[str, list[str]] = {}
+    """By name of a part the ids of its documents."""
+    if by == "language":
+        shares = texts["language"].value_counts(normalize=True)
+        named = texts["language"].where(texts["language"].map(shares) >= view.settings["threshold"], "other")
+        parts = {name: list(named.index[named == name]) for name in named.value_counts().index}
+    elif by == "near_copy":
+        for value, name in ((False, "no near copy in training"), (True, "near copy in training")):
+            parts[name] = list(texts.index[texts["near_copy"] == value])
+    else:
+        limits = np.unique(np.quantile(texts["words"], [0.25, 0.5, 0.75]))
+        for number in range(len(limits) + 1):
+            low, high = (-np.inf, *limits)[number], (*limits, np.inf)[number]
+            part = texts[(texts["words"] > low) & (texts["words"] <= high)]
+            least, most = part["words"].min(), part["words"].max()
+            parts[f"{least} to {most} words" if least < most else f"{least} words"] = list(part.index)
+    table = Expected(["model"], [[row] for row in view.rows])
+    several = view.several_seeds(view.rows, [view.stage])
+    for name, ids in parts.items():
+        if not ids:
+            continue
+        cells = []
+        for row in view.rows:
+            tests = [_test(run).set_index("id").loc[ids] for run in view.runs(row, view.stage, entry)]
+            cells.append([100 * float((test["label"] != test["prediction"]).mean()) for test in tests])
+        _add(table, name, map(mean, cells))
+        if several:
+            _add(table, f"{name}_sd", map(deviation, cells))
     return table
 
 
@@ -669,4 +1111,17 @@ TABLES: dict[str, Callable[[View], Expected]] = {
     "significance": _significance,
     "answer": _answer,
     "spread": _spread,
+    "search": _search,
+    "search_best": _search_best,
+    "state_size": _state_size,
+    "trials": _trials,
+    "history": _history,
+    "parameters": _parameters,
+    "scaling": _scaling,
+    "geometry": _geometry,
+    "correlation": _correlation,
+    "classes": _classes,
+    "detection": _detection,
+    "groups": _groups,
+    "errors": _errors,
 }

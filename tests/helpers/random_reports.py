@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from expected_runs import Words
-from expected_tables import BESIDE, VALUES, View, compared, shown_entries, stages_passed
+from expected_tables import BESIDE, VALUES, View, compared, pairs_of_runs, shown_entries, stages_passed
 from random_studies import Draw
 
 Settings = dict[str, Any]
@@ -168,19 +168,118 @@ class Reporter:
         column = self.draw.choice(OF_CLASSES)
         return self.with_parts({"kind": "spread", "stage": stage, "column": column}) if stage else None
 
+    def search(self) -> Settings | None:
+        stage = self.pick(sorted(self.searching))
+        return self.with_parts({"kind": "search", "stage": stage}) if stage else None
+
+    def search_best(self) -> Settings | None:
+        stage = self.pick(sorted(self.searching))
+        return self.with_parts({"kind": "search_best", "stage": stage}) if stage else None
+
+    def state_size(self) -> Settings | None:
+        stage = self.pick([*self.learnt, *sorted(self.searching)])
+        return self._of_encoders({"kind": "state_size", "stage": stage}) if stage else None
+
+    def _of_encoders(self, settings: Settings) -> Settings | None:
+        """Name models that train, so that others are left out."""
+        parted = self.with_parts(settings, trained=True)
+        if parted is not None and "models" not in parted:
+            rows = View(self.words, parted).row_of
+            parted["models"] = self.draw.some([model for model in rows if self.words.kind(model) != "tfidf"])
+        return parted
+
+    def trials(self) -> Settings | None:
+        stage = self.pick(sorted(self.tuned))
+        return self.with_parts({"kind": "trials", "stage": stage}) if stage else None
+
+    def history(self) -> Settings | None:
+        if not (stage := self.pick(self.plain)):
+            return None
+        column = self.draw.choice(["train_loss", "eval_loss"])
+        return self.with_parts({"kind": "history", "stage": stage, "column": column}, trained=True)
+
+    def parameters(self) -> Settings | None:
+        stage = self.pick(self.plain)
+        return self.with_parts({"kind": "parameters", "stage": stage}) if stage else None
+
+    def scaling(self) -> Settings | None:
+        settings = self._curves()
+        return settings and {**settings, "against": self.draw.choice(list(settings["curves"]))}
+
+    def _curves(self) -> Settings | None:
+        """Return curves with a model on every dataset each."""
+        if not (stage := self.pick(self.plain)):
+            return None
+        words = self.words
+        everywhere = [
+            model
+            for model in words.models
+            if words.kind(model) != "tfidf" and all(words.has_run(model, stage, at) for at in words.entries(stage))
+        ]
+        if len(everywhere) < 2:
+            return None
+        shuffled = self.draw.sample(everywhere, len(everywhere))
+        cut = self.draw.randint(1, len(shuffled) - 1)
+        curves = {"short": shuffled[:cut], "long": shuffled[cut:]}
+        settings: Settings = {"kind": "scaling", "stage": stage, "curves": curves}
+        if self.draw.chance(0.3):
+            settings["after"] = self.draw.choice([20.0, 60.0])
+        return settings
+
+    def geometry(self) -> Settings | None:
+        stage = self.pick([name for name in self.learnt if "geometry" in self.words.stages[name]])
+        if not stage:
+            return None
+        settings: Settings = {"kind": "geometry", "stage": stage, "positions": self.draw.choice([[0], [1], [0, 1]])}
+        return self.with_parts(settings, trained=True)
+
+    def correlation(self) -> Settings | None:
+        stage = self.pick([name for name in self.learnt if "geometry" in self.words.stages[name]])
+        if not stage:
+            return None
+        words = self.words
+        models = [m for m in words.models if words.kind(m) != "tfidf" and words.passing(stage, words.entries(stage)[0])]
+        models = [m for m in models if any(words.has_run(m, stage, at) for at in words.entries(stage))]
+        if len(models) < 5:
+            return None
+        chosen = self.draw.sample(models, len(models))
+        base = {model: self.draw.choice([other for other in models if other != model]) for model in chosen}
+        settings = {"kind": "correlation", "stage": stage, "base": base}
+        view = View(words, settings)
+        return settings if all(len(pairs_of_runs(view, at)) >= 4 for at in words.entries(stage)) else None
+
+    def classes(self) -> Settings | None:
+        if not (stage := self.pick(self.learnt)):
+            return None
+        models = [
+            m for m in self.words.models if any(self.words.has_run(m, stage, at) for at in self.words.entries(stage))
+        ]
+        return {"kind": "classes", "stage": stage, "models": [self.draw.choice(models)]}
+
+    def detection(self) -> Settings | None:
+        stage = self.pick(self.learnt)
+        return self.with_parts({"kind": "detection", "stage": stage}) if stage else None
+
+    def groups(self) -> Settings | None:
+        if not (stage := self.pick(self.learnt)):
+            return None
+        settings: Settings = {"kind": "groups", "stage": stage, "rows": self.draw.choice(["models", "groups"])}
+        if self.draw.chance(0.3):
+            settings["label"] = self.draw.choice(["model", "length"])
+        return self.with_parts(settings)
+
+    def errors(self) -> Settings | None:
+        if not (stage := self.pick(self.learnt)):
+            return None
+        by = self.draw.choice(["words", "near_copy", "language"])
+        return self.with_parts({"kind": "errors", "stage": stage, "by": by, "threshold": 0.15})
+
 
 TABLES = [
-    "stage",
-    "stage",
-    "difference",
-    "relative",
-    "requirements",
-    "pareto",
-    "compute",
-    "significance",
-    "answer",
-    "spread",
-]
+    "stage", "stage", "difference", "relative", "requirements", "pareto", "compute", "significance", "answer", "spread",
+    "search", "search_best", "state_size", "trials", "history", "parameters", "scaling", "geometry", "correlation",
+    "classes", "detection", "groups", "errors",
+]  # fmt: skip
 NAMES = ["f1", "f1_imdb", "cost", "cost_all", "main", "a", "a_b", "tables", "loss_c", "loss", "more", "last"]
 
 
@@ -200,10 +299,6 @@ def add_report(draw: Draw, study: dict[str, Any]) -> None:
 
 def _some(draw: Draw, reporter: Reporter, kinds: Sequence[str], names: Sequence[str]) -> dict[str, Settings]:
     """Return settings of some kinds that fit the study, by name."""
-    found, rules = {}, set()
-    for name, kind in zip(names, draw.sample(list(kinds), min(len(kinds), draw.randint(4, 7))), strict=False):
-        make: Callable[[], Settings | None] = getattr(reporter, kind)
-        if (settings := make()) is not None:
-            found[name] = settings
-            rules.add(name)
-    return found
+    makers: list[Callable[[], Settings | None]] = [getattr(reporter, kind) for kind in draw.sample(kinds, len(kinds))]
+    fitting = [settings for make in makers if (settings := make()) is not None]
+    return dict(zip(names, fitting[: draw.randint(5, 9)], strict=False))

@@ -3,7 +3,7 @@
 import pytest
 from proof import KNOWN, differences
 
-STUDIES = 40
+STUDIES = 32
 PARTS = 4
 
 
