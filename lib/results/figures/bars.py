@@ -33,6 +33,11 @@ class Parameters(FigureParameters):
         description="Quantity of each run that is drawn, with the names of table columns.",
     )
 
+    @property
+    def needs_state(self) -> bool:
+        """See the base."""
+        return "state_size" in self.columns
+
 
 def draw(settings: Parameters, scope: Scope) -> Figure:
     """Draw one bar per model, the least on top, a row of panels for each quantity and a panel for each dataset.

@@ -36,6 +36,21 @@ def test_scores_are_as_tables_show_them(tmp_path):
     assert found.frame["score"].tolist() == pytest.approx([80])
 
 
+@pytest.mark.parametrize(
+    ("metric", "name", "label", "score"),
+    [
+        ("eval_f1", "validation_f1_characters_percent", "validation F1 of characters [%]", 50),
+        ("eval_accuracy", "validation_accuracy_percent", "validation accuracy [%]", 50),
+        ("eval_spearman", "validation_spearman", "validation Spearman correlation", 0.5),
+        ("eval_loss", "eval_loss", "eval loss", 0.5),
+    ],
+)
+def test_scores_have_the_names_and_units_of_other_tables(tmp_path, metric, name, label, score):
+    found = loaded(tmp_path, trial(0.5, name=metric))
+    assert (found.score.name, found.score.label) == (name, label)
+    assert found.frame["score"].tolist() == pytest.approx([score])
+
+
 def test_the_best_so_far_is_of_complete_trials(tmp_path):
     rows = [trial(0.5), trial(0.9, state="pruned"), trial(0.7), trial(None, state="diverged"), trial(0.6)]
     found = loaded(tmp_path, *rows, best=2)

@@ -91,6 +91,16 @@ def test_families_differ_in_colour_and_hatch_and_the_baseline_is_grey(tmp_path):
     assert grey == (0.35,) * 3
 
 
+def test_state_sizes_are_drawn(tmp_path):
+    sizes = {"finetune": {"imdb": {"sdpa": 1024, "favor-m64": 2048}}}
+    folders = [write_run(tmp_path, "finetune", model, "imdb") for model in sizes["finetune"]["imdb"]]
+    settings = Parameters(kind="bars", stage="finetune", columns=["state_size"])
+    assert settings.needs_state
+    assert not Parameters(kind="bars", stage="finetune").needs_state
+    figure = draw(settings, scope_of(folders, {"finetune": ["imdb"]}, ["sdpa", "favor-m64"], state_bytes=sizes))
+    assert bars_of(figure.axes[0]) == [("sdpa", 1.0, "1.00"), ("favor-m64", 2.0, "2.00")]
+
+
 def test_a_hole_is_named(tmp_path):
     folders = write(tmp_path)
     with pytest.raises(DataError, match="finetune/favor-m64/imdb/seed-0"):

@@ -86,7 +86,7 @@ def test_each_score_that_tasks_choose_by_has_a_column(tmp_path):
     made = make(Parameters(kind="trials", stage="tune"), scope_of(folders, {"tune": ["imdb", "sts"]}, ["sdpa"]))
     read = pd.read_csv(StringIO(made.to_csv())).set_index("dataset")
     assert read["validation_f1_macro_percent"].fillna("").to_dict() == {"imdb": 80, "sts": ""}
-    assert read["eval_spearman"].fillna("").to_dict() == {"imdb": "", "sts": 0.8}
+    assert read["validation_spearman"].fillna("").to_dict() == {"imdb": "", "sts": 0.8}
     assert made.to_markdown().count("**") == 4
 
 
