@@ -21,7 +21,8 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     arguments = result_arguments(FIGURES, "figure", __doc__, argv)
     figure = FIGURES.load(arguments.settings.kind, "figure").draw(arguments.settings, arguments.scope)
-    save_figure(figure, arguments.out, conditions_note(arguments.records))
+    notes = [note for note in (arguments.scope.note, conditions_note(arguments.records)) if note]
+    save_figure(figure, arguments.out, " ".join(notes))
 
 
 if __name__ == "__main__":

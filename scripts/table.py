@@ -21,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     arguments = result_arguments(TABLES, "table", __doc__, argv)
     table = TABLES.load(arguments.settings.kind, "table").make(arguments.settings, arguments.scope)
-    notes = [note for note in (table.note, conditions_note(arguments.records)) if note]
+    notes = [note for note in (table.note, arguments.scope.note, conditions_note(arguments.records)) if note]
     dataclasses.replace(table, note=" ".join(notes) or None).write(arguments.out)
 
 

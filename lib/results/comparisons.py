@@ -14,6 +14,9 @@ from lib.results.parameters import ResultParameters
 from lib.results.predictions import paired_predictions
 from lib.results.scope import Scope
 
+RUNS = ["dataset", "runs"]
+"""Columns with the two runs of a comparison, the same for both directions."""
+
 
 class ComparisonParameters(ResultParameters):
     """Base of the settings of what compares pairs of models, or each with reference and baseline."""
@@ -42,6 +45,10 @@ class ComparisonParameters(ResultParameters):
         names = (name for pair in pairs if isinstance(pair, list | tuple) for name in pair if isinstance(name, str))
         return values | {"models": list(dict.fromkeys(names))}
 
+    def compared(self) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
+        """See the base."""
+        yield from (("pairs", [model], [other]) for model, other in self.pairs or ())
+
     @check
     def _pairs_are_of_models(self) -> Iterator[str]:
         for model, other in self.pairs or ():
@@ -54,37 +61,52 @@ class ComparisonParameters(ResultParameters):
 def compared(settings: ComparisonParameters, scope: Scope) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the comparisons on all datasets, with p corrected over all of them; and the runs compared.
 
+    A pair of rows with the same runs on a dataset is left out there. Two pairs with the same runs are one comparison,
+    which the correction counts once; see `distinct`.
+
     Raises:
         DataError: a run is missing, has no predictions or other test documents; or there is nothing to compare.
     """
-    pairs = settings.pairs or _pairs(scope, settings.stage)
+    pairs = _pairs(settings, scope)
     grid = scope.grid(settings.stage, models=list(dict.fromkeys(model for pair in pairs for model in pair)))
     comparisons = []
     for dataset in scope.stages[settings.stage]:
-        paired = paired_predictions(grid[grid["dataset"] == dataset])
-        there = [pair for pair in pairs if set(pair) <= set(paired.models)]
-        comparisons.append(_compared(paired, there, dataset, settings))
+        owners = {row: scope.owner(settings.stage, row, dataset) for row in dict.fromkeys(grid["row"])}
+        there = [(one, other) for one, other in pairs if owners[one] and owners[other] and owners[one] != owners[other]]
+        if there:
+            frame = _compared(paired_predictions(grid[grid["dataset"] == dataset]), there, dataset, settings)
+            runs = [" ".join(sorted([str(owners[one]), str(owners[other])])) for one, other in there]
+            comparisons.append(frame.assign(runs=runs))
+    if not comparisons:
+        raise DataError(f"{settings.stage}: there are no two models with different runs to compare. {_remedy(scope)}")
     frame = pd.concat(comparisons, ignore_index=True)
-    frame["holm_p"] = holm(frame["p"])
+    of_runs = frame.set_index(RUNS).index
+    frame["holm_p"] = pd.Series(holm(distinct(frame)["p"]), distinct(frame).set_index(RUNS).index)[of_runs].to_numpy()
     frame["result"] = _results(frame, 1 - settings.confidence)
     return frame, grid
 
 
-def _pairs(scope: Scope, stage: str) -> list[tuple[str, str]]:
-    """Return each model with what it is set beside."""
-    passing = scope.owners[stage]
-    pairs = [
+def distinct(comparisons: pd.DataFrame) -> pd.DataFrame:
+    """Return the comparisons of different runs: of several rows with the same two runs, the first one."""
+    return comparisons.drop_duplicates(RUNS)
+
+
+def _pairs(settings: ComparisonParameters, scope: Scope) -> list[tuple[str, str]]:
+    """Return the pairs of rows that are compared, each once: those named, or each row with reference and baseline."""
+    if settings.pairs:
+        return list(dict.fromkeys((scope.row(model), scope.row(other)) for model, other in settings.pairs))
+    passing = scope.owners[settings.stage]
+    return [
         (model, other)
         for model in scope.models
         for other in (scope.reference, scope.baseline)
         if other and other in passing and other != model and not (model == scope.baseline and other in scope.models)
     ]
-    if not pairs:
-        raise DataError(
-            f"{stage}: there is no model to compare with {scope.reference} or {scope.baseline}, "
-            f"of {', '.join(scope.models)}. Name more in `models`."
-        )
-    return pairs
+
+
+def _remedy(scope: Scope) -> str:
+    others = " or ".join(filter(None, [scope.reference, scope.baseline]))
+    return f"Name more in `models` than {', '.join(scope.models)}{f', to compare with {others}' if others else ''}."
 
 
 def _compared(

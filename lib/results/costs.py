@@ -30,7 +30,9 @@ COSTS: dict[CostName, Cost] = {
 """Quantities that are compared in per cent."""
 
 
-def relative_cost(scope: Scope, column: CostName, stages: Sequence[str], models: Sequence[str]) -> pd.DataFrame:
+def relative_cost(
+    scope: Scope, column: CostName, stages: Sequence[str], models: Sequence[str], of: str | None = None
+) -> pd.DataFrame:
     """Return by how many per cent the costs of models are above the reference's; below it, they are negative.
 
     Means over the seeds are compared. Of several stages, times add up and the greatest memory counts.
@@ -40,6 +42,7 @@ def relative_cost(scope: Scope, column: CostName, stages: Sequence[str], models:
         column: what is compared.
         stages: names of the stages.
         models: rows.
+        of: stage whose runs are priced; None = on each dataset the last of `stages` that works on it.
 
     Returns:
         Per cent by `dataset`, one column per model; NaN where there is no training to be timed, or the model's runs and
@@ -51,10 +54,11 @@ def relative_cost(scope: Scope, column: CostName, stages: Sequence[str], models:
     assert scope.reference is not None  # the study was checked
     cost, key = COSTS[column], ["dataset", "row"]
     rows = list(dict.fromkeys([*models, scope.reference]))
-    costs = scope.totals(quantity(column).source, stages, rows, cost.how).groupby(key).mean().unstack("row")
+    source = quantity(column).source
+    costs = scope.totals(source, stages, rows, cost.how, of).groupby(key).mean().unstack("row")
     percent = 100 * (costs.div(costs[scope.reference], axis=0) - 1)
     if cost.like is not None:
-        made = pd.concat(scope.grid(stage, models=rows) for stage in stages).astype({cost.like: str})
+        made = scope.trainings(source, stages, rows, of).astype({cost.like: str})
         ways = made.groupby(key)[cost.like].agg(lambda way: "; ".join(sorted(set(way)))).unstack("row")
         percent = percent.where(ways.eq(ways[scope.reference], axis=0))
     return percent.reindex(columns=list(models))
@@ -93,7 +97,7 @@ def repetition_factor(costs: pd.Series, confidence: float) -> float | None:
     of two means.
 
     Args:
-        costs: of every run, by `row` (and anything else, such as the seed); above 0.
+        costs: of every run, each once, by `row` (and anything else, such as the seed); above 0.
         confidence: of the interval.
     """
     from scipy.special import stdtrit

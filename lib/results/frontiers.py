@@ -67,13 +67,14 @@ def evaluations(settings: FrontierParameters, scope: Scope) -> pd.DataFrame:
     Raises:
         DataError: a run is missing, or its history lacks the held-out loss.
     """
-    curve_of = {row: curve for curve, rows in settings.curves.items() for row in rows}
-    grid = scope.grid(settings.stage, models=list(curve_of))
-    found = grid[["row", *KEY]].merge(scope.histories, on=KEY).sort_values("epoch")
+    rows = dict.fromkeys((curve, scope.row(model)) for curve, models in settings.curves.items() for model in models)
+    of_curves = pd.DataFrame(list(rows), columns=["curve", "row"])
+    grid = scope.grid(settings.stage, models=list(of_curves["row"].unique()))
+    found = grid[["row", *KEY]].merge(scope.histories, on=KEY).sort_values("epoch").merge(of_curves, on="row")
     if "eval_loss" not in found or found["eval_loss"].isna().any():
         raise DataError(f"{settings.stage}: a history has no `eval_loss` of some evaluation. Repeat the runs.")
-    found["seconds"] = found.groupby(["dataset", "row", "seed"])["seconds"].cumsum()
-    found["curve"], found["loss"] = found["row"].map(curve_of), found["eval_loss"]
+    found["seconds"] = found.groupby(["dataset", "curve", "row", "seed"])["seconds"].cumsum()
+    found["loss"] = found["eval_loss"]
     return found[found["seconds"] >= settings.after][["dataset", "curve", "row", "seed", "seconds", "loss"]]
 
 

@@ -1,7 +1,7 @@
 """Settings of tables and figures: the base of all, and the axes that find each by its kind."""
 
-from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, ClassVar, Literal, NamedTuple
 
 from pydantic import BeforeValidator, Field, SerializeAsAny
 
@@ -44,6 +44,10 @@ class ResultParameters(KindParameters):
     """Whether its stages may, or must, have tuning, whose runs leave trials and neither a history nor predictions."""
     beside: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ()
     """What it sets models beside: the report's reference, which there must be, or its baseline, if there is one."""
+    adds_costs: ClassVar[bool] = False
+    """Whether it adds up what runs cost over several stages."""
+    own_rows: ClassVar[Mapping[Literal["models", "datasets"], str]] = {}
+    """Names of rows that it makes itself, which no model or dataset that it shows may have."""
 
     models: list[str] | None = Field(None, description="Models, in order; null = all models that pass its stages.")
     datasets: list[str] | None = Field(
@@ -62,6 +66,15 @@ class ResultParameters(KindParameters):
     def vectors_named(self) -> list[str] | None:
         """Return the word vectors that are shown: those of a field `word_vectors`; None = all."""
         return getattr(self, "word_vectors", None)
+
+    def compared(self) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
+        """Yield what its settings compare: the setting, and the models on both sides."""
+        return iter(())
+
+    def models_compared(self) -> list[str]:
+        """Return the models that its settings compare, each once."""
+        sides = (side for _, *both in self.compared() for side in both)
+        return list(dict.fromkeys(model for side in sides for model in side))
 
     def columns_shown(self, stage: str) -> list[str]:
         """Return what it shows of the runs of a stage, as columns of tables are called: a field `column` or `columns`.
@@ -92,8 +105,32 @@ class ResultParameters(KindParameters):
             yield f"datasets = {self.datasets} does nothing where word vectors are shown. Leave it out"
 
 
+MODEL = "model"
+"""Column of the rows' names."""
+
+
+class ColumnNames(NamedTuple):
+    """Names of a study that become parts of the columns of a table."""
+
+    stages: Mapping[str, Sequence[str]]
+    """Datasets of each stage."""
+    rows: Sequence[str]
+    against: Sequence[str]
+    """Reference and baseline, as far as the table uses them."""
+    searched: Sequence[str]
+    """Settings that its stages search, by their short names."""
+    behind: Mapping[str, Mapping[str, Collection[str]]]
+    """By stage and dataset the shown stages that runs there start from, directly or not."""
+    groups: Sequence[str]
+    """What its datasets call the groups of their documents."""
+
+
 class TableParameters(ResultParameters):
     """Base of the settings of every kind of table."""
+
+    def columns_made(self, names: ColumnNames) -> Iterable[Hashable]:
+        """Return the columns that are made of names of the study, and those that they may meet."""
+        return ()
 
 
 class FigureParameters(ResultParameters):

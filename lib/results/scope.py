@@ -25,6 +25,11 @@ class Scope:
     """By stage and row the model that names the runs, since models that are the same up to a stage share them: one for
     all datasets, or one by dataset. A row that does not pass a stage is left out there, and so is a dataset on which it
     has no run. Reference and baseline are there even if they are no rows."""
+    row_of: Mapping[str, str] = field(default_factory=dict)
+    """By model its row, of models that share all runs with an earlier one, whose name the row has."""
+    origins: Mapping[str, Mapping[str, Mapping[str, Mapping[str, Sequence[str]]]]] = field(default_factory=dict)
+    """By stage, row and dataset the runs of other stages that those of the row start from, directly or not: by their
+    stage, the model that names them and the entry of its `data`."""
     families: Mapping[str, str] = field(default_factory=dict)
     """What colours each row in figures."""
     groups: Mapping[str, str] = field(default_factory=dict)
@@ -115,12 +120,76 @@ class Scope:
 
     def made_for(self, stage: str, row: str) -> dict[str, str]:
         """Return the shown datasets on which a row has runs of a stage, each with the model that names them."""
+        owners = {dataset: self.owner(stage, row, dataset) for dataset in self.stages[stage]}
+        return {dataset: owner for dataset, owner in owners.items() if owner is not None}
+
+    def row(self, model: str) -> str:
+        """Return the row of a model: its own, or that of the model with which it shares all runs."""
+        return self.row_of.get(model, model)
+
+    @property
+    def behind(self) -> dict[str, dict[str, set[str]]]:
+        """By stage and dataset the shown stages that runs of any row there start from, directly or not."""
+        found: dict[str, dict[str, set[str]]] = {stage: {} for stage in self.stages}
+        for stage, of_rows in self.origins.items():
+            for of_datasets in of_rows.values():
+                for dataset, runs in of_datasets.items():
+                    found[stage].setdefault(dataset, set()).update(runs)
+        return found
+
+    @property
+    def note(self) -> str | None:
+        """Sentence on the models that have no row of their own; None if all have one."""
+        alike = [f"{model} ({row})" for model, row in self.row_of.items()]
+        return f"Models with the same runs as another row, which shows them: {', '.join(alike)}." if alike else None
+
+    def owner(self, stage: str, row: str, dataset: str) -> str | None:
+        """Return the model that names the runs of a row at a stage on a dataset; None = it has none there."""
         owners = self.owners[stage].get(row, {})
-        return {
-            dataset: owner
-            for dataset in self.stages[stage]
-            if (owner := owners if isinstance(owners, str) else owners.get(dataset)) is not None
+        return owners if isinstance(owners, str) else owners.get(dataset)
+
+    def trainings(
+        self, column: str, stages: Sequence[str], models: Sequence[str] | None = None, of: str | None = None
+    ) -> pd.DataFrame:
+        """Return the runs whose costs add up to those of each row on each dataset.
+
+        At every one of `stages` that is the run from which the row's run starts, directly or not, such as a pretraining
+        on a corpus; or else the row's own run of that stage on the same dataset, such as a search. An earlier stage
+        that lacks a seed adds its first one, as the runs of the later stage start from it.
+
+        Args:
+            column: column that each run with a training loop needs a value in.
+            stages: names of the stages.
+            models: rows; None = all.
+            of: stage whose runs are priced; None = on each dataset the last of `stages` that works on it.
+
+        Returns:
+            The columns of the runs, with `row`, and with `dataset` and `seed` of the run that is priced.
+
+        Raises:
+            DataError: see `grid`.
+        """
+        counted = []
+        for row in models or self.models:
+            for dataset in dict.fromkeys(name for stage in ([of] if of else stages) for name in self.stages[stage]):
+                priced = of or self._last(stages, row, dataset)
+                if priced is not None and (owner := self.owner(priced, row, dataset)) is not None:
+                    runs = [run for stage in stages if (run := self._behind(priced, row, dataset, stage))]
+                    counted += [(row, dataset, (priced, owner, dataset), run) for run in runs]
+        wanted: dict[str, dict[str, list[str]]] = {}
+        for stage, owner, entry in {run for *_, one, other in counted for run in (one, other)}:
+            wanted.setdefault(stage, {}).setdefault(entry, []).append(owner)
+        cells = {
+            (stage, *place): cell.set_index("seed", drop=False)
+            for stage, owners in wanted.items()
+            for place, cell in select_grid(self.runs, stage, owners, [column]).groupby(["model", "dataset"])
         }
+        parts = []
+        for row, dataset, priced_run, run in counted:
+            seeds, cell = cells[priced_run].index, cells[run]
+            chosen = [seed if seed in cell.index else cell.index[0] for seed in seeds]
+            parts.append(cell.loc[chosen].assign(row=row, dataset=dataset, seed=seeds.to_numpy()))
+        return pd.concat(parts, ignore_index=True)
 
     def totals(
         self,
@@ -128,24 +197,37 @@ class Scope:
         stages: Sequence[str],
         models: Sequence[str] | None = None,
         how: Literal["sum", "max"] = "sum",
+        of: str | None = None,
     ) -> pd.Series:
-        """Return a column over stages as one; a stage that a row does not pass, or without a dataset, adds nothing.
-
-        Seeds are those of the last stage. An earlier one that lacks a seed adds its first one, as the runs of the later
-        stage start from it.
+        """Return a column over stages as one, of the runs that `trainings` returns.
 
         Args:
-            column: a column of the runs.
+            column: see `trainings`, as of `stages`, `models` and `of`.
             stages: names of the stages.
             models: rows; None = all.
             how: what becomes of the values of several stages: times add up, of peaks the greatest counts.
+            of: stage whose runs are priced.
 
         Returns:
             Sums, or greatest values, by `dataset`, `row` and `seed`; NaN where no stage has a value.
         """
-        cells = pd.concat(self.grid(stage, [column], models) for stage in stages).groupby(["dataset", "row"])
-        together = {place: _together(runs, column, how) for place, runs in cells}
-        return pd.concat(together, names=["dataset", "row", "seed"])
+        runs = self.trainings(column, stages, models, of)
+        cells = runs.groupby(["dataset", "row", "seed"], sort=False)[column]
+        return cells.sum(min_count=1) if how == "sum" else cells.max()
+
+    def _behind(self, priced: str, row: str, dataset: str, stage: str) -> tuple[str, str, str] | None:
+        """Return the run of a stage behind those of a row at the stage that is priced: stage, model, entry."""
+        if before := self.origins.get(priced, {}).get(row, {}).get(dataset, {}).get(stage):
+            owner, entry = before
+            return stage, owner, entry
+        made = self.made_for(stage, row)
+        return (stage, made[dataset], dataset) if dataset in made else None
+
+    def _last(self, stages: Sequence[str], row: str, dataset: str) -> str | None:
+        """Return the last of the stages at which a row has runs on a dataset, in the order of training; None = none."""
+        working = [stage for stage in stages if dataset in self.made_for(stage, row)]
+        depth = {stage: len(self.origins.get(stage, {}).get(row, {}).get(dataset, {})) for stage in working}
+        return max(reversed(working), key=depth.__getitem__, default=None)
 
 
 def scope(fields: Mapping[str, Any], files: Sequence[str | Path]) -> Scope:
@@ -157,11 +239,3 @@ def scope(fields: Mapping[str, Any], files: Sequence[str | Path]) -> Scope:
     variants = {stage: [*map(dict, settings)] for stage, settings in fields.get("variants", {}).items()}
     stages = dict(fields["stages"])
     return Scope(**{**fields, "stages": stages, "families": ordered, "variants": variants, "files": files})
-
-
-def _together(runs: pd.DataFrame, column: str, how: Literal["sum", "max"]) -> pd.Series:
-    """Return a column over the stages of one row and dataset as one, by the seeds of the last stage."""
-    of_stages = [stage.set_index("seed")[column] for _, stage in runs.groupby("stage", sort=False)]
-    seeds = of_stages[-1].index
-    values = pd.DataFrame([[each.get(seed, each.iloc[0]) for each in of_stages] for seed in seeds], index=seeds)
-    return values.sum(axis=1, min_count=1) if how == "sum" else values.max(axis=1)

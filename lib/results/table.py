@@ -1,9 +1,10 @@
 """A table: numbers, and how they are printed as CSV, Markdown, LaTeX and HTML."""
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from pandas.io.formats.style import Styler
@@ -39,23 +40,43 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Key:
+    """Label of a column that is made of names of the study. The names are joined when the table is printed, not before.
+
+    Joined earlier, stage `a` on `b_c` and stage `a_b` on `c` would be one column.
+    """
+
+    parts: tuple[str, ...]
+    deviation: bool = False
+    """Whether it holds the standard deviation of the column with the same parts."""
+
+    @property
+    def sd(self) -> "Key":
+        """The label of its standard deviation."""
+        return replace(self, deviation=True)
+
+    def __str__(self) -> str:
+        return "_".join([*self.parts, *(["sd"] if self.deviation else [])])
+
+
+@dataclass(frozen=True)
 class Table:
     """A table: unrounded numbers, and how they are printed."""
 
     frame: pd.DataFrame
-    """Columns that are not in `columns` are text, or the standard deviation (`<column>_sd`) of another."""
-    columns: Mapping[str, Column]
+    """Columns have text as labels, or a `Key`. Those that are not in `columns` are text, or the standard deviation
+    (`<column>_sd`, `Key.sd`) of another."""
+    columns: Mapping[Any, Column]
     note: str | None = None
     """Sentence under the Markdown table."""
-    bold: Mapping[str, Sequence[bool]] = field(default_factory=dict)
+    bold: Mapping[Any, Sequence[bool]] = field(default_factory=dict)
     """By column, which rows are bold but in CSV."""
 
     def __post_init__(self) -> None:
         labels = [self._label(name) for name in self.frame if not self._is_deviation(name)]
-        if len(set(labels)) < len(labels):
-            raise ValueError(
-                f"columns: some are called alike: {', '.join(labels)}. Expected a label of its own for each."
-            )
+        for names in (labels, list(map(str, self.frame))):
+            if len(set(names)) < len(names):
+                raise ValueError(f"columns: some have the same name: {', '.join(names)}. Expected different names.")
 
     def write(self, files: Iterable[str | Path]) -> None:
         """Write the table to each of the files atomically, in the format that its suffix names (csv, md, tex, html)."""
@@ -66,7 +87,7 @@ class Table:
     def to_csv(self) -> str:
         """Return the table as CSV, rounded as printed, with a standard deviation in a column of its own."""
         text = {
-            name: self._printed(name, name.removesuffix("_sd") if self._is_deviation(name) else name, missing="")
+            str(name): self._printed(name, self._mean_of(name) if self._is_deviation(name) else name, missing="")
             for name in self.frame
         }
         return pd.DataFrame(text).to_csv(index=False, lineterminator="\n")
@@ -102,14 +123,15 @@ class Table:
         text = {}
         for name in [name for name in self.frame if not self._is_deviation(name)]:
             cells = self._printed(name, name, missing="-")
-            if f"{name}_sd" in self.frame:
-                deviations = self._printed(f"{name}_sd", name, missing="")
+            spread = name.sd if isinstance(name, Key) else f"{name}_sd"
+            if spread in self.frame and self._is_deviation(spread):
+                deviations = self._printed(spread, name, missing="")
                 cells = [f"{cell} ± {sd}" if sd else cell for cell, sd in zip(cells, deviations, strict=True)]
             text[self._label(name)] = cells
         return pd.DataFrame(text)
 
-    def _label(self, name: str) -> str:
-        return self.columns[name].label if name in self.columns else name.replace("_", " ")
+    def _label(self, name: Hashable) -> str:
+        return self.columns[name].label if name in self.columns else str(name).replace("_", " ")
 
     def _with_bold(self, shown: pd.DataFrame, form: str) -> pd.DataFrame:
         names = [name for name in self.frame if not self._is_deviation(name)]
@@ -121,10 +143,14 @@ class Table:
     def _alignment(self, text: str, number: str) -> list[str]:
         return [number if name in self.columns else text for name in self.frame if not self._is_deviation(name)]
 
-    def _is_deviation(self, name: str) -> bool:
-        return name not in self.columns and name.removesuffix("_sd") in self.columns
+    def _is_deviation(self, name: Hashable) -> bool:
+        return name not in self.columns and self._mean_of(name) in self.columns
 
-    def _printed(self, name: str, format_of: str, missing: str) -> list[str]:
+    def _mean_of(self, name: Hashable) -> Hashable:
+        """Return the label of the column whose standard deviation a column with this label would be."""
+        return replace(name, deviation=False) if isinstance(name, Key) else str(name).removesuffix("_sd")
+
+    def _printed(self, name: Hashable, format_of: Hashable, missing: str) -> list[str]:
         if format_of not in self.columns:
             return [missing if pd.isna(value) else value for value in self.frame[name]]
         column = self.columns[format_of]

@@ -93,6 +93,18 @@ class Graph:
             return named if named in entries else None
         return dataset if dataset in entries else entries[0] if len(entries) == 1 else None
 
+    def origins(self, model: str, stage: str, dataset: str) -> dict[str, tuple[str, str]]:
+        """Return the runs that those of a model at a stage start from, directly or not: by stage, owner and entry."""
+        found: dict[str, tuple[str, str]] = {}
+        if not self.reads_tokens(model, stage, dataset):
+            return found
+        while (parent := self.parent_stage(model, stage)) is not None:
+            before = self.parent_dataset(stage, parent, dataset)
+            assert before is not None  # the study was checked
+            found[parent] = self.owner(model, parent, before), before
+            stage, dataset = parent, before
+        return found
+
     def seeds_of(self, stage: str, dataset: str) -> list[int]:
         """Return the seeds of the runs of a stage on an entry of its `data`."""
         section = self.experiment.stages[stage]

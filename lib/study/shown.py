@@ -3,23 +3,32 @@
 Names lead somewhere and runs can be derived here (`lib.study.names`, `lib.study.relations`).
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from lib.analysis.parameters import AnalysisParameters
 from lib.backbones.state_size import says_state_size
-from lib.results.parameters import ResultParameters
+from lib.core.search_space import short_name
+from lib.results.parameters import ColumnNames, ResultParameters, TableParameters
 from lib.results.quantities import OF_NUMBERS, quantity
 from lib.study.graph import Graph
+from lib.study.names import rule_name
 from lib.study.relations.searches import SEARCHED
 from lib.study.report import Report
+from lib.study.rows import divided, results_of, rows_of, shown_entries
 
 
 def unshowable(graph: Graph, report: Report) -> Iterator[str]:
     """Yield what a report cannot show of its study, each with its place."""
     yield from _analyses(graph, report)
+    yield from _files(graph, report)
     for place, settings in report.results():
         for relation in (
             _models,
+            _comparisons,
+            _costs,
+            _columns,
+            _own_rows,
             _published,
             _reference,
             _training,
@@ -143,13 +152,22 @@ def unsharable(graph: Graph, processes: int) -> Iterator[str]:
             )
 
 
+def _files(graph: Graph, report: Report) -> Iterator[str]:
+    """Yield the results whose files or rules would have the name of an earlier one, as `f1_imdb` of `f1` on imdb."""
+    for section in ("tables", "figures"):
+        first: dict[str, str] = {}
+        made = [
+            (f"report.{section}.{entry}" + (f" on {dataset}" if dataset else ""), name)
+            for entry, settings in getattr(report, section).items()
+            for name, dataset in results_of(graph, entry, settings).items()
+        ]
+        for place, name in [*made, *((f"report.analyses.{name}", name) for name in report.analyses)]:
+            other = first.setdefault(rule_name("result", name).lower(), place)
+            if other != place:
+                yield f"{place}: makes {section} called {name}, a name of those of {other}. Rename one of them"
+
+
 # Of one table or figure: sentences that begin with the setting below it
-
-
-def shown_entries(graph: Graph, settings: ResultParameters, stage: str) -> list[str]:
-    """Return the entries of a stage's `data` that a table or figure shows; all, where it names none of them."""
-    entries = list(graph.experiment.stages[stage].data)
-    return [entry for entry in settings.datasets or () if entry in entries] or entries
 
 
 def _skips(graph: Graph, model: str, entries: Mapping[str, Sequence[str]]) -> str:
@@ -178,6 +196,83 @@ def _models(graph: Graph, report: Report, settings: ResultParameters) -> Iterato
             yield f".models: {model} {_skips(graph, model, lacking)}. Leave it out"
     if stages and not settings.models and all(skipped.values()):
         yield f".stage: no model passes {' and '.join(stages)}. Name others"
+
+
+def _comparisons(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+    rows = rows_of(graph, settings) if settings.reads == "runs" else None
+    for place, *sides in settings.compared():
+        assert rows is not None  # only runs are compared
+        if missing := [model for side in sides for model in side if model not in rows.row_of]:
+            yield f".{place}: {', '.join(missing)} passes no stage that is shown. Name another model"
+        elif len({frozenset(rows.row_of[model] for model in side) for side in sides}) == 1:
+            one, other = (" and ".join(side) for side in sides)
+            yield f".{place}: {one} has the same runs as {other}, so there is no difference. Name another model"
+
+
+def _costs(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+    if not settings.adds_costs:
+        return
+    rows = rows_of(graph, settings)
+    for stage in settings.stages_added():
+        counted = any(
+            stage in graph.origins(row, passed, dataset) or dataset in rows.owners[row].get(stage, ())
+            for row in rows.shown
+            for passed in settings.stages_passed()
+            for dataset in rows.owners[row][passed]
+        )
+        if rows.shown and not counted:
+            passed = " and ".join(settings.stages_passed())
+            yield (
+                f".time: {stage} adds nothing, since no run of {passed} that is shown starts from it, and it does not "
+                "work on the same datasets. Leave it out"
+            )
+
+
+def _columns(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+    if settings.reads != "runs" or not isinstance(settings, TableParameters):
+        return
+    stages = [*settings.stages_passed(), *settings.stages_added()]
+    each = [rows_of(graph, settings)]
+    if settings.divided != "never":
+        each = list(divided(graph, settings).values())
+    for rows in each:
+        against = [rows.row_of.get(name) for name in (report.reference, report.baseline) if name]
+        datasets = {name: graph.experiment.datasets.get(name) for names in rows.stages.values() for name in names}
+        names = ColumnNames(
+            stages=rows.stages,
+            rows=rows.shown,
+            against=[name for name in against if name],
+            searched=[short_name(place) for stage in stages for place in graph.experiment.stages[stage].variants],
+            behind={
+                stage: {
+                    dataset: {
+                        earlier
+                        for row in rows.shown
+                        if dataset in rows.owners[row].get(stage, ())
+                        for earlier in graph.origins(row, stage, dataset)
+                    }
+                    for dataset in entries
+                }
+                for stage, entries in rows.stages.items()
+            },
+            groups=[dataset.group for dataset in datasets.values() if dataset and dataset.group],
+        )
+        counts = Counter(map(str, dict.fromkeys(settings.columns_made(names))))
+        if twice := [name for name, count in counts.items() if count > 1]:
+            yield (
+                f": would have two columns called {', '.join(twice)} (_sd is a standard deviation). Rename one of the "
+                "stages, datasets or models, or show them in different tables"
+            )
+
+
+def _own_rows(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+    if not settings.own_rows:
+        return
+    rows = rows_of(graph, settings)
+    shown = {"models": rows.shown, "datasets": [name for names in rows.stages.values() for name in names]}
+    for kind, name in settings.own_rows.items():
+        if name in shown[kind]:
+            yield f": makes a row called '{name}', and so is one of the {kind} that it shows. Rename that one"
 
 
 def _published(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
@@ -219,6 +314,10 @@ def _training(graph: Graph, report: Report, settings: ResultParameters) -> Itera
 
 def _geometry(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
     experiment = graph.experiment
+    if settings.needs_geometry and len(settings.stages_added()) > 1:
+        for row in (rows := rows_of(graph, settings)).shown:
+            if len(stages := list(rows.owners[row])) > 1:
+                yield f".stage: {row} passes {' and '.join(stages)}, which one line cannot show. Name one of them"
     for stage in [*settings.stages_passed(), *settings.stages_added()] if settings.needs_geometry else []:
         if experiment.stages[stage].geometry is None:
             yield f": shows geometry, but stages.{stage}.geometry is null. Set it, or take this out"

@@ -12,8 +12,9 @@ from lib.backbones.state_size import state_bytes
 from lib.core.identity import RunId
 from lib.core.kinds import Axis
 from lib.results.parameters import FIGURES, TABLES, ResultParameters
-from lib.study.runs import Run, as_json
-from lib.study.shown import analysed_dataset, analysed_models, model_beside, shown_entries
+from lib.study.rows import Rows, results_of, rows_of
+from lib.study.runs import Run
+from lib.study.shown import analysed_dataset, analysed_models, model_beside
 from lib.study.study import Study
 from lib.workflow.corpora import Corpora
 from lib.workflow.digests import code_digest
@@ -90,6 +91,13 @@ class Report:
             for dataset, owner in owners.items()
             if dataset in datasets
         }
+        shown |= {
+            (stage, *run)
+            for of_rows in scope.get("origins", {}).values()
+            for of_datasets in of_rows.values()
+            for runs in of_datasets.values()
+            for stage, run in runs.items()
+        }
         records = [self.paths.record(run) for run in self.runs if (run.stage, run.model, run.dataset) in shown]
         return [*records, *map(self.paths.texts, scope.get("texts", ()))]
 
@@ -109,19 +117,11 @@ class Report:
 
     def _shown(self, entries: Mapping[str, ResultParameters]) -> dict[str, dict[str, Any]]:
         """Return the tables or figures that entries of the report stand for, by name: their settings and scope."""
-        results = {}
-        for entry, settings in entries.items():
-            shown = settings.model_dump(mode="json")
-            if settings.divided == "never":
-                results[entry] = {"settings": shown, "scope": self._scope(settings)}
-                continue
-            (stage,) = settings.stages_passed()
-            scopes = {each: self._scope(settings, each) for each in shown_entries(self.study.graph, settings, stage)}
-            scopes = {dataset: scope for dataset, scope in scopes.items() if scope["models"]}
-            for dataset, scope in scopes.items():
-                name = entry if settings.divided == "if_several" and len(scopes) == 1 else f"{entry}_{dataset}"
-                results[name] = {"settings": shown, "scope": scope}
-        return results
+        return {
+            name: {"settings": settings.model_dump(mode="json"), "scope": self._scope(settings, dataset)}
+            for entry, settings in entries.items()
+            for name, dataset in results_of(self.study.graph, entry, settings).items()
+        }
 
     def _scope(self, settings: ResultParameters, dataset: str | None = None) -> dict[str, Any]:
         """Return the fields of `lib.results.scope.Scope` but for its files, as JSON keeps them.
@@ -140,69 +140,73 @@ class Report:
             }
             return {"models": [], "stages": [], "owners": {}} | of_texts[settings.reads]
         graph, experiment, report = self.study.graph, self.study.experiment, self.study.report
-        passed, added = settings.stages_passed(), settings.stages_added()
-        stages = list(dict.fromkeys([*added, *passed]))
-        datasets = {stage: [dataset] if dataset else shown_entries(graph, settings, stage) for stage in stages}
-        owners = {
-            model: {
-                stage: {name: graph.owner(model, stage, name) for name in entries if graph.passes(model, stage, name)}
-                for stage, entries in datasets.items()
-                if any(graph.passes(model, stage, name) for name in entries)
-            }
-            for model in experiment.models
-        }
-        passing = {model: own for model, own in owners.items() if own and set(passed) <= set(own)}
-        # Models that share all runs are one row, named as the first of them.
-        first: dict[str, str] = {}
-        names = {row: first.setdefault(as_json(own), row) for row, own in passing.items()}
-        rows = list(dict.fromkeys(names[row] for row in settings.models or passing if row in names))
-        beside: dict[str, Any] = {name: names.get(getattr(report, name)) for name in settings.beside}
-        shown = list(dict.fromkeys(name for names in datasets.values() for name in names))
+        rows = rows_of(graph, settings, dataset)
+        beside: dict[str, Any] = {name: rows.row_of.get(getattr(report, name) or "") for name in settings.beside}
+        named = list(dict.fromkeys([*rows.shown, *filter(None, beside.values())]))
+        asked = {*(settings.models or rows.row_of), *settings.models_compared()}
+        asked |= {getattr(report, name) for name in settings.beside}
+        row_of = {model: row for model, row in rows.row_of.items() if model in asked and model != row}
+        shown = list(dict.fromkeys(name for names in rows.stages.values() for name in names))
         grouped = [
             name
             for name, dataset in experiment.datasets.items()
             if dataset.group and settings.needs_groups and name in shown
         ]
         return {
-            "models": rows,
-            "stages": [list(each) for each in datasets.items()],
+            "models": rows.shown,
+            "stages": [list(each) for each in rows.stages.items()],
             "owners": {
-                stage: {
-                    row: owners[row][stage]
-                    for row in dict.fromkeys([*rows, *filter(None, beside.values())])
-                    if stage in owners[row]
-                }
-                for stage in stages
+                stage: {row: rows.owners[row][stage] for row in named if stage in rows.owners[row]}
+                for stage in rows.stages
             },
             "families": {
-                row: graph.backbone_at(row, stage, next(iter(owners[row][stage]))).family
-                for row in rows
-                for stage in [[*passed, *owners[row]][0]]
+                row: graph.backbone_at(row, stage, next(iter(rows.owners[row][stage]))).family
+                for row in rows.shown
+                for stage in [[*settings.stages_passed(), *rows.owners[row]][0]]
             },
             "groups": {name: experiment.datasets[name].group for name in grouped},
             "group_names": {name: found for name in grouped if (found := self.corpora.group_names(name))},
-            "variants": self._variants(stages),
+            "variants": self._variants(rows.stages),
             "published": report.published,
+            **({"row_of": row_of} if row_of else {}),
+            **({"origins": self._origins(rows, named)} if settings.adds_costs else {}),
             **({"texts": self._described(shown)} if settings.needs_texts else {}),
-            **({"state_bytes": self._state_bytes(rows, datasets)} if settings.needs_state else {}),
+            **({"state_bytes": self._state_bytes(rows)} if settings.needs_state else {}),
             **beside,
         }
 
-    def _state_bytes(
-        self, rows: Iterable[str], datasets: Mapping[str, Iterable[str]]
-    ) -> dict[str, dict[str, dict[str, int]]]:
+    def _origins(self, rows: Rows, named: Iterable[str]) -> dict[str, dict[str, dict[str, dict[str, list[str]]]]]:
+        """Return the runs of shown stages that those of each row start from: by stage, row, dataset and that stage."""
+        graph = self.study.graph
+        return {
+            stage: {
+                row: {
+                    dataset: {
+                        earlier: list(run)
+                        for earlier, run in graph.origins(row, stage, dataset).items()
+                        if earlier in rows.stages
+                    }
+                    for dataset in rows.owners[row][stage]
+                }
+                for row in named
+                if stage in rows.owners[row]
+            }
+            for stage in rows.stages
+        }
+
+    def _state_bytes(self, rows: Rows) -> dict[str, dict[str, dict[str, int]]]:
         """Return the bytes that each row keeps of a text as long as a dataset's longest, by stage and dataset."""
         graph = self.study.graph
         return {
             stage: {
                 name: {
                     row: state_bytes(graph.backbone_at(row, stage, name), graph.max_tokens(row, name))
-                    for row in rows
+                    for row in rows.shown
                     if graph.passes(row, stage, name)
                 }
                 for name in entries
             }
-            for stage, entries in datasets.items()
+            for stage, entries in rows.stages.items()
         }
 
     def _described(self, names: Collection[str]) -> list[str]:

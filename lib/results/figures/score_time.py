@@ -35,6 +35,7 @@ class Parameters(FigureParameters):
     """A score against the time of training, with the Pareto front of both, one panel per dataset."""
 
     beside: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
+    adds_costs: ClassVar[bool] = True
 
     kind: Literal["score_time"]
     stage: str = Field(description="Stage whose score is drawn.")
@@ -54,7 +55,8 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     baseline = scope.baseline
     drawn = [*scope.trained, *([baseline] if baseline else [])]
     grid = scope.grid(settings.stage, [score.source], drawn)
-    minutes = scope.totals("training_seconds", settings.time, scope.trained).groupby(["dataset", "row"]).mean() / 60
+    seconds = scope.totals("training_seconds", settings.time, scope.trained, of=settings.stage)
+    minutes = seconds.groupby(["dataset", "row"]).mean() / 60
     scores = score.factor * grid.groupby(["dataset", "row"])[score.source].agg(["mean", "std"]).fillna(0)
     styles = colours_and_markers({row: scope.families[row] for row in scope.trained})
     points = scores.assign(minutes=minutes)  # of the baseline there are none

@@ -2,9 +2,10 @@
 
 from typing import Literal
 
+import numpy as np
 import pandas as pd
 
-from lib.results.comparisons import ComparisonParameters, compared
+from lib.results.comparisons import ComparisonParameters, compared, distinct
 from lib.results.parameters import TableParameters
 from lib.results.predictions import paired_predictions
 from lib.results.scope import Scope
@@ -12,7 +13,7 @@ from lib.results.table import Column, Table
 
 
 class Parameters(ComparisonParameters, TableParameters):
-    """One row per dataset: the model with the highest F1 on test, and which models are shown to be better or worse."""
+    """One row per dataset: the models with the highest F1 on test, and which models are shown to be better or worse."""
 
     kind: Literal["answer"]
 
@@ -25,8 +26,11 @@ def make(settings: Parameters, scope: Scope) -> Table:
     """
     comparisons, grid = compared(settings, scope)
     rows = []
-    for dataset, pairs in comparisons.groupby("dataset", sort=False):
-        paired = paired_predictions(grid[grid["dataset"] == dataset])
+    for dataset in scope.stages[settings.stage]:
+        pairs = comparisons[comparisons["dataset"] == dataset]
+        if (here := grid[grid["dataset"] == dataset]).empty:
+            continue  # the models are not made for the dataset
+        paired = paired_predictions(here)
         mean = paired.f1().mean(axis=0)
         highest = int(mean.argmax())
         low, high = paired.score(highest).score_interval(settings.confidence)
@@ -34,7 +38,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
         rows.append(
             {
                 "dataset": dataset,
-                "highest": paired.models[highest],
+                "highest": ", ".join(np.asarray(paired.models)[mean == mean[highest]]),
                 "f1": 100 * mean[highest],
                 "low": 100 * low,
                 "high": 100 * high,
@@ -64,9 +68,12 @@ def _in_words(pairs: pd.DataFrame, chosen: pd.Series) -> str:
 
 
 def _note(compared: pd.DataFrame) -> str:
-    seeds = "Trained with one seed, so this holds for these trained models. " if compared["seeds"].max() == 1 else ""
+    one_seed = compared.loc[compared["seeds"] == 1, "dataset"].unique()
+    everywhere = len(one_seed) == compared["dataset"].nunique()
+    on = "" if everywhere else f" on {', '.join(one_seed)}"
+    seeds = f"Trained with one seed{on}, so this holds for these trained models. " if len(one_seed) else ""
     return (
-        f"Shown: by a paired test over the test documents{'' if seeds else ' and seeds'}, after Holm's correction for "
-        f"all {len(compared)} comparisons. {seeds}Models that are not told apart need not be equal: the table of kind "
-        "`significance` has each difference with its interval."
+        f"Shown: by a paired test over the test documents{'' if everywhere else ' and seeds'}, after Holm's correction "
+        f"for all {len(distinct(compared))} comparisons. {seeds}Models that are not told apart need not be equal: the "
+        "table of kind `significance` has each difference with its interval."
     )

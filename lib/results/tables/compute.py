@@ -1,6 +1,6 @@
 """What a study took: hours, and what they cost in money, energy and carbon. A row per model and hardware."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import ClassVar, Literal
 
 import pandas as pd
@@ -18,6 +18,10 @@ NOTE = (
 )
 
 
+TOGETHER = "all"
+"""Row of all models together."""
+
+
 class Rates(Section):
     """What an hour on some hardware takes."""
 
@@ -31,6 +35,7 @@ class Parameters(TableParameters):
     """One row per model and hardware: hours by stage and in all, and what they cost."""
 
     about: ClassVar[Topic] = "cost"
+    own_rows: ClassVar[Mapping[Literal["models", "datasets"], str]] = {"models": TOGETHER}
     takes_tuning: ClassVar[Literal["any"]] = "any"
 
     kind: Literal["compute"]
@@ -60,8 +65,8 @@ def make(settings: Parameters, scope: Scope) -> Table:
     what they follow from; hardware without a rate leaves them empty.
     """
     runs = pd.concat(scope.grid(stage, ["seconds"]) for stage in settings.time).fillna({"hardware": "unknown"})
-    together = runs.drop_duplicates("folder").assign(row="all")
-    order = [*scope.models, "all"]
+    together = runs.drop_duplicates("folder").assign(row=TOGETHER)
+    order = [*scope.models, TOGETHER]
     hours = pd.concat([runs, together]).assign(hours=lambda run: run["processes"] * run["seconds"] / 3600)
     frame = hours.pivot_table(index=["row", "hardware"], columns="stage", values="hours", aggfunc="sum")
     frame = frame.reindex(columns=settings.time).add_suffix("_hours")

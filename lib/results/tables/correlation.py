@@ -1,5 +1,6 @@
 """Whether models whose attention changed more also score better: a row per measure of attention's geometry."""
 
+from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
 
 import pandas as pd
@@ -33,6 +34,10 @@ class Parameters(TableParameters):
     position: WholeNumber = Field(0, description="Position of keys from queries.")
     confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence of the intervals.")
 
+    def compared(self) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
+        """See the base."""
+        yield from ((f"base.{model}", [model], [other]) for model, other in self.base.items())
+
     def columns_shown(self, stage: str) -> list[str]:
         """See the base: F1."""
         return ["f1"]
@@ -46,7 +51,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
     straight line.
 
     Raises:
-        DataError: a model is not shown, a run is missing or measured nothing, or a measure does not vary.
+        DataError: a run is missing or measured nothing, or a measure does not vary.
 
     Source:
         Hypothesis 3 of the study of decoders: the difference in F1 is proportional to (symmetry after - before) -
@@ -55,8 +60,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
     """
     from scipy.stats import pearsonr, spearmanr
 
-    if unknown := sorted({*settings.base, *settings.base.values()} - set(scope.models)):
-        raise DataError(f"base: {', '.join(unknown)} are no rows of the table. Known: {', '.join(scope.models)}.")
+    pairs = list(dict.fromkeys((scope.row(model), scope.row(base)) for model, base in settings.base.items()))
     f1 = scope.quantity("f1", settings.stage)
     grid = scope.grid(settings.stage, [f1.source])
     measured = {"f1": f1.factor * grid.astype({f1.source: float}).groupby(["dataset", "row"])[f1.source].mean()}
@@ -69,8 +73,8 @@ def make(settings: Parameters, scope: Scope) -> Table:
     for dataset in scope.stages[settings.stage]:
         of_models = pd.DataFrame({name: values[dataset] for name, values in measured.items()})
         differences = pd.DataFrame(
-            {model: of_models.loc[model] - of_models.loc[base] for model, base in settings.base.items()}
-        ).T
+            [of_models.loc[model] - of_models.loc[base] for model, base in _distinct(pairs, scope, settings, dataset)]
+        )
         differences[TOGETHER] = differences[list(OF_WEIGHTS)].sum(axis=1, skipna=False)
         for name in (*OF_WEIGHTS, TOGETHER):
             found = differences[["f1", name]].dropna()
@@ -103,9 +107,21 @@ def make(settings: Parameters, scope: Scope) -> Table:
         "spearman": Column("Spearman r", 2, signed=True),
         "spearman_p": Column("Spearman p", 4),
     }
-    pairs = ", ".join(f"{model} - {base}" for model, base in settings.base.items())
+    named = ", ".join(f"{model} - {base}" for model, base in pairs)
     note = (
-        f"Differences of means over seeds: {pairs}. Pairs with the same base are no independent observations, so "
+        f"Differences of means over seeds: {named}. Pairs with the same base are no independent observations, so "
         "intervals and p are too small rather than too large."
     )
     return Table(pd.DataFrame(rows), columns, note)
+
+
+def _distinct(
+    pairs: Sequence[tuple[str, str]], scope: Scope, settings: Parameters, dataset: str
+) -> list[tuple[str, str]]:
+    """Return the pairs of different runs on a dataset, each pair of runs once."""
+    of_runs: dict[tuple[str | None, ...], tuple[str, str]] = {}
+    for model, base in pairs:
+        runs = scope.owner(settings.stage, model, dataset), scope.owner(settings.stage, base, dataset)
+        if None not in runs and runs[0] != runs[1]:
+            of_runs.setdefault(runs, (model, base))
+    return list(of_runs.values())

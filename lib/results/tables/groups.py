@@ -1,14 +1,15 @@
 """Accuracy by group of documents, such as their distance or length, for each model."""
 
+from collections.abc import Hashable, Iterator
 from typing import ClassVar, Literal
 
 import pandas as pd
 from pydantic import Field
 
-from lib.results.parameters import TableParameters
+from lib.results.parameters import MODEL, ColumnNames, TableParameters
 from lib.results.predictions import accuracy_by_group
 from lib.results.scope import Scope
-from lib.results.table import Column, Table
+from lib.results.table import Column, Key, Table
 
 
 class Parameters(TableParameters):
@@ -24,10 +25,16 @@ class Parameters(TableParameters):
     label: str | None = Field(
         None, description="Name of the number, such as `distance`; null = the name of its column."
     )
-
     rows: Literal["models", "groups"] = Field(
         "models", description="What the rows stand for; the others are columns. Groups with long names suit rows."
     )
+
+    def columns_made(self, names: ColumnNames) -> Iterator[Hashable]:
+        """See the base."""
+        if self.rows == "groups":
+            yield self.label or names.groups[0]
+            for row in names.rows:
+                yield from (Key((row,)), Key((row,)).sd)
 
 
 def make(settings: Parameters, scope: Scope) -> Table:
@@ -42,14 +49,14 @@ def make(settings: Parameters, scope: Scope) -> Table:
     means, deviations = (scores[column].unstack("group").loc[[*scope.models]] for column in ("mean", "std"))
     if names:
         means, deviations = (each.rename(columns=names.__getitem__) for each in (means, deviations))
-    first, before = "model", "" if names else f"{group} "
+    first, before = MODEL, "" if names else f"{group} "
     if settings.rows == "groups":
         means, deviations, first, before = means.T, deviations.T, group, ""
     frame, columns = pd.DataFrame({first: [str(name) for name in means.index]}), {}
     for number in means:
-        name = f"{before}{number}".replace(" ", "_")
-        frame[name] = means[number].to_numpy()
-        columns[name] = Column(f"{before}{number} [%]", 2)
+        key = Key((f"{before}{number}".replace(" ", "_"),))
+        frame[key] = means[number].to_numpy()
+        columns[key] = Column(f"{before}{number} [%]", 2)
         if scores["std"].notna().any():
-            frame[f"{name}_sd"] = deviations[number].to_numpy()
+            frame[key.sd] = deviations[number].to_numpy()
     return Table(frame, columns)

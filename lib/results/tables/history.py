@@ -1,15 +1,18 @@
 """The loss, or another number of the history, at each evaluation: a row per evaluation, a column per model."""
 
+from collections.abc import Hashable, Iterator
 from typing import ClassVar, Literal
 
 import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.results.parameters import TableParameters, Topic
+from lib.results.parameters import ColumnNames, TableParameters, Topic
 from lib.results.records import KEY
 from lib.results.scope import Scope
-from lib.results.table import Column, Table
+from lib.results.table import Column, Key, Table
+
+EPOCH = "epoch"
 
 
 class Parameters(TableParameters):
@@ -21,6 +24,12 @@ class Parameters(TableParameters):
     kind: Literal["history"]
     stage: str = Field(description="Stage whose runs it shows.")
     column: str = Field("train_loss", description="Column of the history, such as `train_loss` or `eval_f1_macro`.")
+
+    def columns_made(self, names: ColumnNames) -> Iterator[Hashable]:
+        """See the base."""
+        yield EPOCH
+        for row in names.rows:
+            yield from (Key((row,)), Key((row,)).sd)
 
 
 def make(settings: Parameters, scope: Scope) -> Table:
@@ -43,10 +52,12 @@ def make(settings: Parameters, scope: Scope) -> Table:
     cells = epochs.groupby(["epoch", "row"])[settings.column]
     means, deviations = cells.mean().unstack("row"), cells.std().unstack("row")
     decimals = 0 if (means.index % 1 == 0).all() else 2
-    frame, columns = pd.DataFrame({"epoch": means.index}), {"epoch": Column("epoch", decimals)}
+    frame = pd.DataFrame({EPOCH: means.index})
+    columns: dict[Hashable, Column] = {EPOCH: Column("epoch", decimals)}
     label = settings.column.replace("_", " ")
     for model in [model for model in scope.models if model in means]:
-        frame[model], columns[model] = means[model].to_numpy(), Column(f"{model} {label}", 4)
+        key = Key((model,))
+        frame[key], columns[key] = means[model].to_numpy(), Column(f"{model} {label}", 4)
         if deviations[model].notna().any():
-            frame[f"{model}_sd"] = deviations[model].to_numpy()
+            frame[key.sd] = deviations[model].to_numpy()
     return Table(frame, columns)

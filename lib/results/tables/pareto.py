@@ -24,6 +24,7 @@ class Parameters(TableParameters):
     """Models with a training loop, by dataset: macro-F1 on test, time and memory, and which are on the Pareto front."""
 
     beside: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
+    adds_costs: ClassVar[bool] = True
 
     kind: Literal["pareto"]
     stage: str = Field(description="Stage whose macro-F1 counts.")
@@ -67,28 +68,34 @@ def make(settings: Parameters, scope: Scope) -> Table:
     rows = scope.trained
     f1 = scope.quantity("f1", settings.stage)
     scores = scope.grid(settings.stage, [f1.source], rows)
-    used = pd.concat(scope.grid(stage, [MEMORY.source], rows) for stage in settings.time)
-    seconds = scope.totals(MINUTES.source, settings.time, rows)
+    used = scope.trainings(MEMORY.source, settings.time, rows, settings.stage)
+    of_seeds = {
+        MINUTES: scope.totals(MINUTES.source, settings.time, rows, "sum", settings.stage),
+        MEMORY: scope.totals(MEMORY.source, settings.time, rows, "max", settings.stage),
+    }
+    costs = {each: values.groupby(["dataset", "row"]).mean() for each, values in of_seeds.items()}
     frames, ways = [], {}
     for dataset in scope.stages[settings.stage]:
         here = scores[scores["dataset"] == dataset]
         made = [row for row in rows if row in set(here["row"])]
-        of_seeds = f1.factor * here.groupby("row")[f1.source].agg(["mean", "std"])
-        costs = {MINUTES: seconds[dataset].groupby("row").mean(), MEMORY: _peaks(used[used["dataset"] == dataset])}
-        frame = pd.DataFrame({"dataset": dataset, f1.name: of_seeds["mean"]}, index=pd.Index(made, name="model"))
-        frame[f"{f1.name}_sd"] = of_seeds["std"]
+        f1_here = f1.factor * here.groupby("row")[f1.source].agg(["mean", "std"])
+        _check_kinds(used[used["dataset"] == dataset])
+        frame = pd.DataFrame({"dataset": dataset, f1.name: f1_here["mean"]}, index=pd.Index(made, name="model"))
+        frame[f"{f1.name}_sd"] = f1_here["std"]
         paired = paired_predictions(here) if settings.intervals else None
         if paired:
             ends = [paired.score(model).score_interval(settings.confidence) for model in range(len(paired.models))]
             frame[list(ENDS)] = f1.factor * pd.DataFrame(ends, paired.models, ENDS)
         for each, values in costs.items():
-            frame[each.name] = each.factor * values
+            frame[each.name] = each.factor * values.reindex([(dataset, row) for row in made]).to_numpy()
         of_own = {MINUTES: settings.time_tolerance, MEMORY: settings.memory_tolerance}
         tolerances = {
-            each.name: _tolerance(here.set_index("row")[each.source], own, settings) for each, own in of_own.items()
+            each.name: _tolerance(here.drop_duplicates("folder").set_index("row")[each.source], own, settings)
+            for each, own in of_own.items()
         }
         ways[dataset] = tolerances
-        frames.append(_with_front(frame, f1.name, tolerances, paired, settings).reset_index())
+        runs = here.groupby("row")["folder"].first()
+        frames.append(_with_front(frame, f1.name, runs, tolerances, paired, settings).reset_index())
     frame = pd.concat(frames, ignore_index=True)
     percent = f"{100 * settings.confidence:g} %"
     columns = {each.name: Column(each.label, each.decimals) for each in (f1, MINUTES, MEMORY)}
@@ -99,8 +106,8 @@ def make(settings: Parameters, scope: Scope) -> Table:
     return Table(shown[["dataset", *shown.columns.drop("dataset")]], columns, note)
 
 
-def _peaks(used: pd.DataFrame) -> pd.Series:
-    """Return the largest peak of memory of each row in MiB, the mean over seeds."""
+def _check_kinds(used: pd.DataFrame) -> None:
+    """Refuse runs whose memory was measured in different ways."""
     kinds = used["peak_memory_kind"].unique()
     if len(kinds) > 1:
         odd = ", ".join(used.groupby("peak_memory_kind")["folder"].first())
@@ -108,7 +115,6 @@ def _peaks(used: pd.DataFrame) -> pd.Series:
             f"{odd}: peak memory of the kinds {' and '.join(sorted(kinds))}. Expected one kind, since others cannot be "
             "compared. Repeat those runs on the device of the others."
         )
-    return used.groupby(["row", "seed"])[MEMORY.source].max().groupby("row").mean()
 
 
 def _tolerance(costs: pd.Series, own: float | None, settings: Parameters) -> float | None:
@@ -126,11 +132,15 @@ def _tolerance(costs: pd.Series, own: float | None, settings: Parameters) -> flo
 def _with_front(
     frame: pd.DataFrame,
     f1: str,
+    runs: pd.Series,
     tolerances: Mapping[str, float | None],
     paired: Paired | None,
     settings: Parameters,
 ) -> pd.DataFrame:
-    """Return `frame` with who is on the front, who dominates others, and which neighbours' F1 are not told apart."""
+    """Return `frame` with the front, who dominates others, and neighbours without a significant difference in F1.
+
+    Models with the same run, as `runs` has it by model, have one place among the neighbours.
+    """
     deciding = {name: factor for name, factor in tolerances.items() if factor is not None}
     costs = pd.concat([-frame[f1], frame[list(deciding)]], axis=1)
     members, dominated = front(costs, deciding), dominance(costs, deciding)
@@ -139,7 +149,8 @@ def _with_front(
         dominated_by=[", ".join(each for each in members if dominated.loc[model, each]) for model in frame.index],
     )
     if paired:
-        ranks = frame.loc[members, f1].rank(method="first")
+        ranked = runs[members].drop_duplicates()
+        ranks = runs[members].map(frame.loc[ranked.index, f1].set_axis(ranked).rank(method="first"))
 
         def told_apart(model: str, other: str) -> bool:
             difference = paired.difference(paired.models.index(model), paired.models.index(other))

@@ -1,6 +1,6 @@
 """Memory, time or weights in per cent of the reference: a row per model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import ClassVar, Literal
 
 import pandas as pd
@@ -8,10 +8,10 @@ from pydantic import Field
 
 from lib.core.sections import check
 from lib.results.costs import COSTS, CostName, relative_cost
-from lib.results.parameters import TableParameters, Topic
+from lib.results.parameters import MODEL, ColumnNames, TableParameters, Topic
 from lib.results.quantities import quantity
 from lib.results.scope import Scope
-from lib.results.table import Column, Table
+from lib.results.table import Column, Key, Table
 
 
 class Parameters(TableParameters):
@@ -19,6 +19,7 @@ class Parameters(TableParameters):
 
     about: ClassVar[Topic] = "cost"
     beside: ClassVar[tuple[Literal["reference"]]] = ("reference",)
+    adds_costs: ClassVar[bool] = True
 
     kind: Literal["relative"]
     stage: list[str | list[str]] = Field(
@@ -44,26 +45,55 @@ class Parameters(TableParameters):
         if not all(self.groups):
             yield f"stage = {self.stage} has a group without a stage. Name one in it, or leave it out"
 
+    def columns_made(self, names: ColumnNames) -> Iterator[Hashable]:
+        """See the base."""
+        yield MODEL
+        for group in self.groups:
+            for dataset, stages in _counted(group, names.stages, names.behind).items():
+                yield self.key(stages, dataset)
+
+    def key(self, stages: Sequence[str], dataset: str) -> Key:
+        """Return the label of the column of stages that count together on a dataset."""
+        return Key((*stages, dataset) if len(self.groups) > 1 else (dataset,))
+
 
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return by how many per cent the cost of each model is above the reference's, for each group and dataset.
 
-    A column bears the names of the stages that work on its dataset, where there are several groups.
+    A column has the names of the stages that count on its dataset, where there are several groups: those that work on
+    it, and those that their runs start from.
     """
     models = [model for model in scope.models if model != scope.reference]
     label = quantity(settings.column).label.partition(" [")[0]
-    frame, printed = pd.DataFrame({"model": models}), {}
+    frame, printed = pd.DataFrame({MODEL: models}), {}
     for group in settings.groups:
         percent = relative_cost(scope, settings.column, group, models)
-        for dataset in dict.fromkeys(dataset for stage in group for dataset in scope.stages[stage]):
-            stages = [stage for stage in group if dataset in scope.stages[stage]]
-            several = len(settings.groups) > 1
-            name = "_".join([*stages, dataset] if several else [dataset])
-            place = f"{' + '.join(stages)}/{dataset}" if several else dataset
-            frame[name] = percent.loc[dataset].to_numpy()
-            printed[name] = Column(f"{place} {label} against {scope.reference} [%]", 1, signed=True)
+        for dataset, stages in _counted(group, scope.stages, scope.behind).items():
+            key = settings.key(stages, dataset)
+            place = f"{' + '.join(stages)}/{dataset}" if len(settings.groups) > 1 else dataset
+            frame[key] = percent.loc[dataset].to_numpy()
+            printed[key] = Column(f"{place} {label} against {scope.reference} [%]", 1, signed=True)
     gaps = frame[list(printed)].isna().any(axis=None)
     return Table(frame, printed, _note(settings, scope, models) if gaps else None)
+
+
+def _counted(
+    group: Sequence[str], stages: Mapping[str, Sequence[str]], behind: Mapping[str, Mapping[str, Collection[str]]]
+) -> dict[str, list[str]]:
+    """Return by dataset the stages of a group whose costs count there.
+
+    Args:
+        group: names of stages.
+        stages: the datasets of each.
+        behind: by stage and dataset the stages that its runs start from.
+    """
+    datasets = dict.fromkeys(dataset for stage in group for dataset in stages[stage])
+    counted = {}
+    for dataset in datasets:
+        working = [stage for stage in group if dataset in stages[stage]]
+        before = {earlier for stage in working for earlier in behind.get(stage, {}).get(dataset, ())}
+        counted[dataset] = [stage for stage in group if stage in working or stage in before]
+    return counted
 
 
 def _note(settings: Parameters, scope: Scope, models: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
 """Whether the results meet what the study asked of its models beforehand: a row per model and dataset."""
 
+from collections.abc import Mapping
 from typing import ClassVar, Literal
 
 import pandas as pd
@@ -35,6 +36,8 @@ class Parameters(TableParameters):
 
     about: ClassVar[Topic] = "differences"
     beside: ClassVar[tuple[Literal["reference"], Literal["baseline"]]] = ("reference", "baseline")
+    adds_costs: ClassVar[bool] = True
+    own_rows: ClassVar[Mapping[Literal["models", "datasets"], str]] = {"datasets": EVERYWHERE}
 
     kind: Literal["requirements"]
     stage: str = Field(description="Stage whose score counts.")
@@ -113,8 +116,8 @@ def _figures(settings: Parameters, scope: Scope) -> pd.DataFrame:
         "score": scores,
         "above_baseline": scores.sub(baseline, axis=0),
         "above_reference": above_reference,
-        "time": relative_cost(scope, "total_minutes", settings.time, compared),
-        "memory": relative_cost(scope, "memory", settings.time, compared),
+        "time": relative_cost(scope, "total_minutes", settings.time, compared, settings.stage),
+        "memory": relative_cost(scope, "memory", settings.time, compared, settings.stage),
         "spread": (over_seeds.max() - over_seeds.min()).unstack("row").where(counts > 1),
         "seeds": counts,
     }

@@ -35,6 +35,12 @@ class Parameters(FrontierParameters, TableParameters):
     kind: Literal["scaling"]
     against: str = Field(description="Curve that the others are set beside.")
 
+    def compared(self) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
+        """See the base."""
+        for curve, models in self.curves.items():
+            if curve != self.against:
+                yield f"curves.{curve}", models, self.curves.get(self.against, ())
+
     @check
     def _against_is_a_curve(self) -> Iterator[str]:
         if self.against not in self.curves:

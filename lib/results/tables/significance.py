@@ -6,7 +6,7 @@ from typing import ClassVar, Literal
 import pandas as pd
 
 from lib.evaluation.statistics import smallest_difference
-from lib.results.comparisons import ComparisonParameters, compared
+from lib.results.comparisons import ComparisonParameters, compared, distinct
 from lib.results.parameters import TableParameters, Topic
 from lib.results.predictions import interval_notes
 from lib.results.scope import Scope
@@ -37,7 +37,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
         DataError: see `compared`.
     """
     frame, grid = compared(settings, scope)
-    powers = [_power(dataset, rows, settings) for dataset, rows in frame.groupby("dataset", sort=False)]
+    powers = [_power(dataset, rows, settings) for dataset, rows in distinct(frame).groupby("dataset", sort=False)]
     columns = {
         "f1_difference": Column("F1 difference [points]", 2),
         "low": Column(f"{100 * settings.confidence:g} % interval from", 2),
@@ -80,7 +80,7 @@ def _note(settings: Parameters, frame: pd.DataFrame) -> Iterator[str]:
     score = "F1 of the characters in spans" if frame["of_spans"].any() else "macro-F1"
     yield f"F1 difference: {score} on test minus that of the model"
     yield "under `against`. p: of no difference, by the same variance as the interval."
-    yield f"Holm p: corrected for the {len(frame)} comparisons of this table. 0.0000: less than 0.00005."
+    yield f"Holm p: corrected for the {len(distinct(frame))} comparisons of this table. 0.0000: less than 0.00005."
     yield f"Better or worse: Holm p is at most {1 - settings.confidence:.4g}."
     if frame["mcnemar_p"].notna().any():
         yield "McNemar p: exact test of which documents the given models get right; it knows nothing of other seeds,"

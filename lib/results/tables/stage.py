@@ -1,17 +1,20 @@
 """What the runs of one or several stages cost and reached: a row per model."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Literal
 
 import pandas as pd
 from pydantic import Field
 
 from lib.core.sections import check
-from lib.results.parameters import TableParameters, Topic
+from lib.results.parameters import MODEL, ColumnNames, TableParameters, Topic
 from lib.results.printed_values import note, published_runs
-from lib.results.quantities import QUANTITIES, quantity
+from lib.results.quantities import QUANTITIES, Quantity, quantity
 from lib.results.scope import Scope
-from lib.results.table import Column, Table
+from lib.results.table import Column, Key, Table
+
+KIND = "memory_kind"
+PUBLISHED = "published"
 
 
 class Parameters(TableParameters):
@@ -40,6 +43,20 @@ class Parameters(TableParameters):
     def _columns_are_of_its_stages(self) -> Iterator[str]:
         if isinstance(self.columns, dict) and set(self.columns) != set(stages := self.stages_passed()):
             yield f"columns are of {', '.join(self.columns)}, not of {', '.join(stages)}. Give each stage its columns"
+
+    def columns_made(self, names: ColumnNames) -> Iterator[Hashable]:
+        """See the base."""
+        shown = {stage: [quantity(column) for column in self.columns_shown(stage)] for stage in names.stages}
+        quantities = {each for of_stage in shown.values() for each in of_stage}
+        yield MODEL
+        if QUANTITIES["memory"] in quantities:
+            yield KIND
+        for stage, datasets in names.stages.items():
+            for dataset in datasets:
+                place = _place(stage, dataset, names.stages)
+                for each in shown[stage]:
+                    key = _key(place, each, quantities)
+                    yield from (key, key.sd, _published(key))
 
     @property
     def topic(self) -> Topic:
@@ -71,36 +88,45 @@ def make(settings: Parameters, scope: Scope) -> Table:
     if scope.published:
         published = published_runs(scope.published).reorder_levels(["model", "stage", "dataset"])
     several_seeds = cells.size().max() > 1
-    frame, printed = pd.DataFrame({"model": scope.models}), {}
+    frame, printed = pd.DataFrame({MODEL: scope.models}), {}
     for stage, dataset in [(stage, dataset) for stage, datasets in scope.stages.items() for dataset in datasets]:
-        place, place_label = _place(stage, dataset, scope.stages)
+        place = _place(stage, dataset, scope.stages)
         rows = pd.MultiIndex.from_product([scope.models, [stage], [dataset]])
         for each in shown[stage]:
-            name = place if len(quantities) == 1 else f"{place}_{each.name}"
-            label = f"{place_label} {each.label}"
+            key, label = _key(place, each, quantities), f"{'/'.join(place)} {each.label}"
             values = cells[each.source]
-            frame[name] = values.mean().reindex(rows).to_numpy() * each.factor
-            printed[name] = Column(label, each.decimals)
+            frame[key] = values.mean().reindex(rows).to_numpy() * each.factor
+            printed[key] = Column(label, each.decimals)
             if each.score and several_seeds:
-                frame[f"{name}_sd"] = values.std().reindex(rows).to_numpy() * each.factor
+                frame[key.sd] = values.std().reindex(rows).to_numpy() * each.factor
             if each.name in published:
                 values = published[each.name].reindex(rows)
                 if values.notna().any():
-                    frame[f"{name}_published"] = values.to_numpy()
-                    printed[f"{name}_published"] = Column(f"{label}, published", each.printed)
+                    frame[_published(key)] = values.to_numpy()
+                    printed[_published(key)] = Column(f"{label}, published", each.printed)
     if QUANTITIES["memory"] in quantities:
         kinds = grid.groupby("row")["peak_memory_kind"].agg(lambda kind: ", ".join(sorted(set(kind))))
-        frame["memory_kind"] = kinds.reindex(scope.models).to_numpy()
+        frame[KIND] = kinds.reindex(scope.models).to_numpy()
     footnote = None
-    if scope.published and any(name.endswith("_published") for name in printed):
+    if scope.published and any(key.parts[-1] == PUBLISHED for key in printed):
         footnote = note(scope.published, grid, [each.name for each in quantities])
     return Table(frame, printed, footnote)
 
 
-def _place(stage: str, dataset: str, stages: Mapping[str, Sequence[str]]) -> tuple[str, str]:
-    """Return what a group of columns is called: in the CSV, and in the Markdown table."""
+def _place(stage: str, dataset: str, stages: Mapping[str, Sequence[str]]) -> tuple[str, ...]:
+    """Return the names that the columns of a stage on a dataset have."""
     if len(stages) == 1:
-        return dataset, dataset
+        return (dataset,)
     if all(len(datasets) == 1 for datasets in stages.values()):
-        return stage, stage
-    return f"{stage}_{dataset}", f"{stage}/{dataset}"
+        return (stage,)
+    return stage, dataset
+
+
+def _key(place: tuple[str, ...], shown: Quantity, quantities: Collection[Quantity]) -> Key:
+    """Return the label of the column of a quantity, one of those that the table shows."""
+    return Key(place if len(quantities) == 1 else (*place, shown.name))
+
+
+def _published(key: Key) -> Key:
+    """Return the label of the column of the published values."""
+    return Key((*key.parts, PUBLISHED))

@@ -57,7 +57,7 @@ def title_of(axes):
 
 
 def row(made, model="hybrid"):
-    return made.frame.set_index("model").loc[model]
+    return made.frame.rename(columns=str).set_index("model").loc[model]
 
 
 def test_a_table_of_a_stage_has_a_dash(scope):
@@ -207,7 +207,7 @@ def test_a_search_has_dashes_and_no_map(tmp_path):
     fields = {"owners": owners, "variants": {"search": VARIANTS}}
     made = scope_of(folders, {"search": DATASETS}, ["sdpa", "hybrid"], **fields)
     found = table(made, kind="search", stage="search")
-    own = found.frame[found.frame["model"] == "hybrid"]
+    own = found.frame[found.frame["model"] == "hybrid"].rename(columns=str)
     assert own["imdb"].isna().all()
     assert own["arxiv"].tolist() == [50, 60]
     best = table(made, kind="search_best", stage="search").frame

@@ -96,7 +96,7 @@ def test_a_stage_without_variants_needs_no_choice(tmp_path):
     ]  # fmt: skip
     assert "best of" not in found.note
     stage = make_stage(StageParameters(stage="recall", columns=["accuracy", "state_size"]), shown)
-    assert stage.frame["mqar_state_kib"].tolist() == [32.0, 0.5]
+    assert stage.frame.rename(columns=str)["mqar_state_kib"].tolist() == [32.0, 0.5]
 
 
 def test_only_tables_that_show_state_sizes_ask_for_them():

@@ -66,3 +66,25 @@ def test_all_of_several_models_are_counted(tmp_path):
     (row,) = make(settings, scope(written(tmp_path))).frame.to_dict("records")
     assert row["shown_better"] == "all 2 (than tfidf)"
     assert (row["shown_worse"], row["not_told_apart"]) == ("none", "none")
+
+
+def test_rows_with_the_run_of_the_reference_are_compared_with_nothing(tmp_path):
+    owners = {"finetune": {model: model for model in WRONG} | {"twin": "sdpa"}}
+    shown = scope_of(written(tmp_path), {"finetune": ["imdb"]}, ["twin", "favor-m64"], owners=owners, reference="sdpa")
+    table = make(Parameters(kind="answer", stage="finetune"), shown)
+    (row,) = table.frame.to_dict("records")
+    assert row["highest"] == "twin, sdpa"
+    assert row["not_told_apart"] == "favor-m64 (than sdpa)"
+    assert "all 1 comparisons" in table.note
+
+
+def test_the_note_names_the_datasets_with_one_seed(tmp_path):
+    folders = written(tmp_path, seeds=(0, 1))
+    for model, wrong in WRONG.items():
+        predicted = np.where(np.arange(200) < wrong, 1 - LABELS, LABELS)
+        run = write_run(tmp_path, "finetune", model, "arxiv", seed=3)
+        folders.append(write_predictions(run, NAMES, LABELS, predicted))
+    both = scope_of(folders, {"finetune": ["imdb", "arxiv"]}, list(WRONG), reference="sdpa")
+    note = make(Parameters(kind="answer", stage="finetune"), both).note
+    assert "over the test documents and seeds" in note
+    assert "Trained with one seed on arxiv, so this holds" in note

@@ -13,7 +13,7 @@ MODELS = {  # F1, symmetry and directionality of two layers at the end
 }
 
 
-def table(tmp_path, base=None, models=MODELS):
+def table_folders(tmp_path, models=MODELS):
     folders = []
     for model, (f1, symmetry, directionality) in models.items():
         folder = write_run(tmp_path, "finetune", model, "posts", test_f1_macro=f1)
@@ -27,6 +27,11 @@ def table(tmp_path, base=None, models=MODELS):
             ),
         )
         folders.append(folder)
+    return folders
+
+
+def table(tmp_path, base=None, models=MODELS):
+    folders = table_folders(tmp_path, models)
     base = base or dict.fromkeys(list(models)[1:], "causal")
     settings = Parameters(kind="correlation", stage="finetune", base=base)
     return make(settings, scope_of(folders, {"finetune": ["posts"]}, list(models)))
@@ -44,9 +49,26 @@ def test_differences_from_the_base_correlate(tmp_path):
     assert "opened - causal, mlm - causal" in made.note
 
 
-def test_unknown_models_and_what_does_not_vary_are_named(tmp_path):
-    with pytest.raises(DataError, match="base: other are no rows"):
-        table(tmp_path, dict.fromkeys(["opened", "mlm", "mntp", "gradual"], "other"))
+def test_what_does_not_vary_is_named(tmp_path):
     flat = {model: (f1, (0.1, 0.1), (0.0, 0.0)) for model, (f1, _, _) in MODELS.items()}
     with pytest.raises(DataError, match="symmetry of 4 pairs has no correlation"):
         table(tmp_path, models=flat)
+
+
+def test_pairs_with_the_same_runs_are_no_points_and_equal_pairs_are_one(tmp_path):
+    base = {**dict.fromkeys(list(MODELS)[1:], "causal"), "twin": "causal", "opened_again": "causal"}
+    folders = table_folders(tmp_path)
+    settings = Parameters(kind="correlation", stage="finetune", base=base)
+    owners = {"finetune": {model: model for model in MODELS} | {"twin": "causal", "opened_again": "opened"}}
+    rows = [*MODELS, "twin", "opened_again"]
+    made = make(settings, scope_of(folders, {"finetune": ["posts"]}, rows, owners=owners))
+    assert made.frame["pairs"].tolist() == [4, 4, 4]
+    expected = table(tmp_path).frame
+    assert made.frame.drop(columns="pairs").equals(expected.drop(columns="pairs"))
+
+
+def test_models_of_the_base_share_the_runs_of_a_row(tmp_path):
+    folders = table_folders(tmp_path)
+    settings = Parameters(kind="correlation", stage="finetune", base=dict.fromkeys(list(MODELS)[1:], "same"))
+    shown = scope_of(folders, {"finetune": ["posts"]}, list(MODELS), row_of={"same": "causal"})
+    assert make(settings, shown).frame.equals(table(tmp_path).frame)

@@ -4,6 +4,7 @@ from run_records import scope_of, write_baseline, write_run
 
 from lib.core.errors import DataError
 from lib.results.parameters import TABLES
+from lib.results.table import Key
 from lib.results.tables.difference import make
 
 STAGES = {"finetune": ["imdb"]}
@@ -50,9 +51,9 @@ def test_differences_over_seeds_are_those_of_paired_runs(tmp_path):
         for seed, score in enumerate(both)
     ]
     frame = make(parsed(), scope_of(folders, STAGES, list(scores), reference="sdpa")).frame
-    assert frame["imdb_sd"].tolist() == pytest.approx([50**0.5, 121**0.5 / 2**0.5])
-    assert frame["imdb_against_sdpa"].tolist()[1] == pytest.approx(-0.5)
-    assert frame["imdb_against_sdpa_sd"].tolist()[1] == pytest.approx(0.5**0.5)
+    assert frame[Key(("imdb",)).sd].tolist() == pytest.approx([50**0.5, 121**0.5 / 2**0.5])
+    assert frame[Key(("imdb", "against", "sdpa"))].tolist()[1] == pytest.approx(-0.5)
+    assert frame[Key(("imdb", "against", "sdpa")).sd].tolist()[1] == pytest.approx(0.5**0.5)
 
 
 def test_several_scores_are_told_apart_and_a_loss_has_no_points(tmp_path):
@@ -68,7 +69,7 @@ def test_several_scores_are_told_apart_and_a_loss_has_no_points(tmp_path):
         "model,imdb_loss,imdb_loss_against_sdpa,imdb_eval_loss,imdb_eval_loss_against_sdpa",
         "favor-m64,2.500,+0.500,3.5000,+0.5000",
     ]
-    assert table.columns["imdb_loss_against_sdpa"].label == "imdb loss against sdpa"
+    assert table.columns[Key(("imdb", "loss", "against", "sdpa"))].label == "imdb loss against sdpa"
 
 
 def test_costs_are_refused_and_missing_runs_named(tmp_path):
@@ -77,3 +78,13 @@ def test_costs_are_refused_and_missing_runs_named(tmp_path):
     folders = [write_run(tmp_path, "finetune", "favor-m64", "imdb")]
     with pytest.raises(DataError, match="finetune/sdpa/imdb/seed-0"):
         make(parsed(), scope_of(folders, STAGES, ["favor-m64"], reference="sdpa"))
+
+
+def test_rows_with_the_runs_of_the_reference_have_no_difference(tmp_path):
+    folders = [write_run(tmp_path, "finetune", "sdpa", each, test_f1_macro=0.5) for each in ("imdb", "arxiv")]
+    folders += [write_run(tmp_path, "finetune", "hybrid", "arxiv", test_f1_macro=0.6)]
+    owners = {"finetune": {"sdpa": "sdpa", "hybrid": {"imdb": "sdpa", "arxiv": "hybrid"}}}
+    shown = scope_of(folders, {"finetune": ["imdb", "arxiv"]}, ["hybrid"], owners=owners, reference="sdpa")
+    assert make(parsed(), shown).to_csv() == (
+        "model,imdb,imdb_against_sdpa,arxiv,arxiv_against_sdpa\nhybrid,50.00,,60.00,+10.00\n"
+    )

@@ -7,6 +7,8 @@ from run_records import scope_of, write_baseline, write_predictions, write_run
 from studies import SMALL, changed
 
 from lib.core.errors import ConfigError, DataError
+from lib.core.record import read_record
+from lib.core.record import write_run as write_record
 from lib.results.tables.pareto import Parameters, make
 from lib.study.configuration import load_study
 
@@ -146,3 +148,40 @@ def test_intervals_need_predictions_and_the_rest_does_not():
         load_study([("small.yaml", changed(SMALL, ("report", {"tables": entries})))])
     assert "report.tables.with: masked_lm, the task of tapt, leaves no predictions" in str(error.value)
     assert "report.tables.without" not in str(error.value)
+
+
+def test_an_earlier_stage_with_fewer_seeds_counts_with_its_first(tmp_path):
+    """Two fine-tunings start from the only adaptation, of 4 GiB: their peaks are 4 and 8 GiB, not 4, 2 and 8."""
+    folders = [write_run(tmp_path, "tapt", "sdpa", "imdb", seed=7, seconds=60.0, peak_memory_mb=4096.0)]
+    for seed, memory in ((1, 2048.0), (2, 8192.0)):
+        folders.append(write_run(tmp_path, "finetune", "sdpa", "imdb", seed=seed, seconds=60.0, peak_memory_mb=memory))
+    frame = table(folders, models=["sdpa"], intervals=False).frame
+    assert frame["peak_memory_gib"].tolist() == [6.0]
+    assert frame["minutes"].tolist() == [2.0]
+
+
+def test_the_pretraining_that_a_model_starts_from_counts(tmp_path):
+    folders = [write_run(tmp_path, "pretrain", "sdpa", "wikipedia", seconds=600.0, peak_memory_mb=4096.0)]
+    folders += [write_run(tmp_path, "finetune", "sdpa", "imdb", seconds=60.0, peak_memory_mb=1024.0)]
+    parameters = Parameters(kind="pareto", stage="finetune", time=["pretrain", "finetune"], intervals=False)
+    stages = {"pretrain": ["wikipedia"], "finetune": ["imdb"]}
+    origins = {"finetune": {"sdpa": {"imdb": {"pretrain": ["sdpa", "wikipedia"]}}}}
+    (row,) = make(parameters, scope_of(folders, stages, ["sdpa"], origins=origins)).frame.itertuples()
+    assert (row.minutes, row.peak_memory_gib) == (11.0, 4.0)
+
+
+def test_rows_with_the_same_run_count_once_in_the_tolerance_and_among_neighbours(tmp_path):
+    costs = {"sdpa": (600, 4096.0, 20), "lsh-h2-c64": (300, 2048.0, 21)}
+    folders = [folder for seed in (0, 1, 2) for folder in with_costs(tmp_path, costs, seed)]
+    for place, folder in enumerate(folders):  # repeated runs differ, those of one model more than those of the other
+        record = read_record(folder)
+        factor = 1 + place / 100 if record.model == "sdpa" else 1.0
+        write_record(folder, record.model_copy(update={"seconds": record.seconds * factor}))
+    owners = {"finetune": {model: model for model in costs} | {"twin": "sdpa"}}
+    parameters = Parameters(kind="pareto", stage="finetune", time=["finetune"])
+    alone = make(parameters, scope_of(folders, {"finetune": ["imdb"]}, list(costs)))
+    shown = scope_of(folders, {"finetune": ["imdb"]}, [*costs, "twin"], owners=owners)
+    twice = make(parameters, shown)
+    assert twice.note == alone.note
+    near = twice.frame.set_index("model")["f1_not_told_apart_from"]
+    assert near.to_dict() == {"sdpa": "lsh-h2-c64", "twin": "lsh-h2-c64", "lsh-h2-c64": "sdpa, twin"}

@@ -3,6 +3,7 @@ from pydantic import ValidationError
 from run_records import scope_of, write_baseline, write_run
 
 from lib.results.parameters import TABLES
+from lib.results.table import Key
 from lib.results.tables.relative import make
 
 STAGES = {"pretrain": ["wikipedia"], "tapt": ["imdb", "arxiv"], "finetune": ["imdb", "arxiv"]}
@@ -34,7 +35,7 @@ def test_times_add_up_and_the_greatest_memory_counts(tmp_path):
     groups = ["pretrain", ["tapt", "finetune"]]
     time = make(parsed(groups, "total_minutes"), scope)
     assert time.to_csv() == "model,pretrain_wikipedia,tapt_finetune_imdb,tapt_finetune_arxiv\nlsh,+25.0,-50.0,+50.0\n"
-    assert time.columns["tapt_finetune_imdb"].label == "tapt + finetune/imdb time against sdpa [%]"
+    assert time.columns[Key(("tapt", "finetune", "imdb"))].label == "tapt + finetune/imdb time against sdpa [%]"
     assert time.note is None
     assert make(parsed(groups, "memory"), scope).to_csv().splitlines()[1] == "lsh,+0.0,+50.0,+0.0"
 

@@ -42,8 +42,9 @@ def written(folder, faster=0.0, seeds=SEEDS):
 
 
 def settings(kind=Parameters, **fields):
-    names = {"kind": "scaling", "stage": "pretrain", "curves": CURVES}
-    return kind(**names, **({"against": "exact"} if kind is Parameters else {}) | fields)
+    usual = {"kind": "scaling", "stage": "pretrain", "curves": CURVES}
+    usual |= {"against": "exact"} if kind is Parameters else {}
+    return kind(**usual | fields)
 
 
 def scope(folders):
@@ -170,3 +171,17 @@ def test_the_figure_draws_points_laws_and_a_dashed_extrapolation(tmp_path):
     within = figure.draw(settings(figure.Parameters, beyond=1.0), scope(written(tmp_path)))
     assert not [line for line in within.axes[0].lines if line.is_dashed()]
     assert [text.get_text() for text in within.legends[0].get_texts()] == ["exact", "fast"]
+
+
+def test_a_model_of_a_curve_that_shares_the_runs_of_a_row_is_that_row(tmp_path):
+    folders, names = written(tmp_path), CURVES | {"fast": ["fast-twin"]}
+    both = scope_of(folders, {"pretrain": ["papers"]}, ROWS, row_of={"fast-twin": "fast-small"})
+    assert make(settings(curves=names), both).frame.equals(make(settings(), scope(folders)).frame)
+
+
+def test_a_row_may_be_of_several_curves(tmp_path):
+    folders, names = written(tmp_path), CURVES | {"also": ["fast-twin"]}
+    both = scope_of(folders, {"pretrain": ["papers"]}, ROWS, row_of={"fast-twin": "fast-small"})
+    frame = make(settings(curves=names), both).frame.set_index("curve")
+    assert frame.loc["also"].equals(frame.loc["fast"].rename("also"))
+    assert frame.loc["exact"].equals(make(settings(), scope(folders)).frame.set_index("curve").loc["exact"])

@@ -5,6 +5,7 @@ import pytest
 from run_records import write_run
 
 from lib.results.scope import Scope
+from lib.results.table import Key
 from lib.results.tables.search import Parameters, make
 
 VARIANTS = [
@@ -66,11 +67,11 @@ def test_several_seeds_show_their_spread(tmp_path):
 def test_several_models_have_rows_of_their_own_and_each_its_best(tmp_path):
     made = table(search(tmp_path, models=("sdpa", "favor-m64"), scores={"imdb": SCORES["imdb"]}))
     assert made.frame["model"].tolist() == ["sdpa"] * 4 + ["favor-m64"] * 4
-    assert made.frame["imdb"].tolist() == pytest.approx([90, 91, 93, 92, 92, 93, 95, 94])
-    assert made.bold["imdb"] == [False, False, True, False] * 2
+    assert made.frame[Key(("imdb",))].tolist() == pytest.approx([90, 91, 93, 92, 92, 93, 95, 94])
+    assert made.bold[Key(("imdb",))] == [False, False, True, False] * 2
 
 
 def test_another_score_may_choose(tmp_path):
     made = table(search(tmp_path, metric="eval_accuracy"), column="eval_accuracy")
     assert "imdb eval accuracy" in made.to_markdown()
-    assert made.frame["imdb"].tolist() == pytest.approx([0.90, 0.91, 0.93, 0.92])
+    assert made.frame[Key(("imdb",))].tolist() == pytest.approx([0.90, 0.91, 0.93, 0.92])

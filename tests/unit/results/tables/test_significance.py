@@ -231,3 +231,46 @@ def test_spans_are_compared_without_mcnemar(tmp_path):
 def test_pairs_that_cannot_be_compared_are_told(changes, problem):
     with pytest.raises(ConfigError, match=rf"tables\.differences\.{problem}"):
         with_table(*((f"report/tables/differences/{name}", value) for name, value in changes.items()))
+
+
+TWICE = {"sdpa": wrong_on(*range(10)), "favor-m64": wrong_on(*range(40)), "lsh-h2-c64": wrong_on(*range(30))}
+
+
+def test_a_run_is_not_compared_with_itself_and_the_same_runs_are_compared_once(tmp_path):
+    """`hybrid` is the reference on imdb, `twin` is favor-m64 there; on arxiv both have runs of their own."""
+    folders = [*write(tmp_path, TWICE), *write(tmp_path, TWICE | {"hybrid": wrong_on(*range(50))}, "arxiv")]
+    owners = {row: row for row in ("sdpa", "favor-m64")}
+    owners |= {"hybrid": {"imdb": "sdpa", "arxiv": "hybrid"}, "twin": {"imdb": "favor-m64", "arxiv": "lsh-h2-c64"}}
+    made = table(
+        folders, ["favor-m64", "hybrid", "twin"], ["imdb", "arxiv"], owners={"finetune": owners}, baseline=None
+    )
+    frame = made.frame
+    assert frame[["dataset", "model"]].to_numpy().tolist() == [
+        ["imdb", "favor-m64"], ["imdb", "twin"], ["arxiv", "favor-m64"], ["arxiv", "hybrid"], ["arxiv", "twin"],
+    ]  # fmt: skip
+    assert "corrected for the 4 comparisons" in made.note
+    p = frame["p"].tolist()
+    assert p[0] == p[1]
+    order = sorted([p[0], *p[2:]])
+    assert frame["holm_p"].tolist()[0] == pytest.approx((4 - order.index(p[0])) * p[0])
+    assert frame["holm_p"].tolist()[0] == frame["holm_p"].tolist()[1]
+    alone = table(folders, ["favor-m64", "twin"], owners={"finetune": owners}, baseline=None)
+    one = table(folders, ["favor-m64"], owners={"finetune": owners}, baseline=None)
+    assert alone.note == one.note
+
+
+def test_a_pair_in_both_directions_is_one_comparison(tmp_path):
+    pairs = [("favor-m64", "sdpa"), ("sdpa", "favor-m64"), ("lsh-h2-c64", "sdpa")]
+    settings = Parameters(kind="significance", stage="finetune", pairs=pairs)
+    made = make(settings, scope_of(write(tmp_path, TWICE), {"finetune": ["imdb"]}, settings.models))
+    assert "corrected for the 2 comparisons" in made.note
+    assert made.frame["f1_difference"].tolist() == pytest.approx([-15, 15, -10])
+    assert made.frame["holm_p"].tolist() == pytest.approx([2 * made.frame["p"][0]] * 2 + [made.frame["p"][2]])
+
+
+def test_pairs_name_models_that_share_the_runs_of_a_row(tmp_path):
+    pairs = [("same", "favor-m64"), ("sdpa", "favor-m64"), ("lsh-h2-c64", "same")]
+    settings = Parameters(kind="significance", stage="finetune", pairs=pairs)
+    folders = write(tmp_path, TWICE)
+    made = make(settings, scope_of(folders, {"finetune": ["imdb"]}, list(TWICE), row_of={"same": "sdpa"}))
+    assert made.frame[["model", "against"]].to_numpy().tolist() == [["sdpa", "favor-m64"], ["lsh-h2-c64", "sdpa"]]

@@ -9,6 +9,7 @@ from run_records import MODELS, scope_of, write_baseline, write_run
 
 from lib.core.errors import DataError
 from lib.core.program import run as run_program
+from lib.results.table import Key
 from lib.results.tables.stage import Parameters, make
 
 PROGRAM = Path(__file__).resolve().parents[4] / "scripts/table.py"
@@ -219,8 +220,8 @@ def test_published_values_stand_beside_ours_where_there_are_any(tmp_path):
     folders = [write_run(tmp_path, "pretrain", model, "wikipedia") for model in ("sdpa", "favor-m1024")]
     stages = {"pretrain": ["wikipedia"]}
     made = table(folders, stages, COSTS, ["sdpa", "favor-m1024"], published="grid")
-    assert made.frame["wikipedia_loss_published"].tolist()[0] == 2.157
-    assert pd.isna(made.frame["wikipedia_loss_published"].tolist()[1])
+    assert made.frame[Key(("wikipedia", "loss", "published"))].tolist()[0] == 2.157
+    assert pd.isna(made.frame[Key(("wikipedia", "loss", "published"))].tolist()[1])
     assert "NVIDIA A100" in made.to_markdown()
     parameters = table(folders, stages, ["parameters"], ["sdpa"], published="grid")
     assert parameters.to_csv() == "model,wikipedia\nsdpa,100\n"

@@ -1,0 +1,82 @@
+"""The rows of tables and figures: which models they show, under which names, by whose runs."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from lib.results.parameters import ResultParameters
+from lib.study.graph import Graph
+from lib.study.runs import as_json
+
+
+class Rows(NamedTuple):
+    """The rows of a table or figure."""
+
+    stages: Mapping[str, list[str]]
+    """By stage the entries of its `data` that are shown."""
+    owners: Mapping[str, Mapping[str, Mapping[str, str]]]
+    """By model, stage and entry the model that names the runs. Stages and entries without runs are left out."""
+    row_of: Mapping[str, str]
+    """By model the row with its runs, of all models that pass the stages. Models that share all runs that are shown are
+    one row, with the name of the first of them."""
+    shown: list[str]
+    """The rows, in order."""
+
+    def same(self, model: str, other: str, dataset: str) -> bool:
+        """Return whether two models have the same runs on a dataset, at all stages that are shown."""
+        ours, theirs = (
+            {stage: entries.get(dataset) for stage, entries in self.owners[each].items()} for each in (model, other)
+        )
+        return ours == theirs
+
+
+def rows_of(graph: Graph, settings: ResultParameters, dataset: str | None = None) -> Rows:
+    """Return the rows of a table or figure that is made from runs.
+
+    Args:
+        graph: of the study.
+        settings: of the table or figure.
+        dataset: the only one that it shows; None = those of its settings.
+    """
+    passed, added = settings.stages_passed(), settings.stages_added()
+    entries = {
+        stage: [dataset] if dataset else shown_entries(graph, settings, stage)
+        for stage in dict.fromkeys([*added, *passed])
+    }
+    owners: dict[str, dict[str, dict[str, str]]] = {}
+    for model in graph.experiment.models:
+        of_model = {
+            stage: {name: graph.owner(model, stage, name) for name in names if graph.passes(model, stage, name)}
+            for stage, names in entries.items()
+        }
+        of_model = {stage: found for stage, found in of_model.items() if found}
+        if of_model and set(passed) <= set(of_model):
+            owners[model] = of_model
+    first: dict[str, str] = {}
+    row_of = {model: first.setdefault(as_json(found), model) for model, found in owners.items()}
+    asked = [model for model in settings.models or row_of if model in row_of]
+    return Rows(entries, owners, row_of, list(dict.fromkeys(row_of[model] for model in asked)))
+
+
+def shown_entries(graph: Graph, settings: ResultParameters, stage: str) -> list[str]:
+    """Return the entries of a stage's `data` that a table or figure shows; all, where it names none of them."""
+    entries = list(graph.experiment.stages[stage].data)
+    return [entry for entry in settings.datasets or () if entry in entries] or entries
+
+
+def divided(graph: Graph, settings: ResultParameters) -> dict[str, Rows]:
+    """Return the rows of each of the tables or figures into which one is divided, by dataset."""
+    (stage,) = settings.stages_passed()
+    found = {entry: rows_of(graph, settings, entry) for entry in shown_entries(graph, settings, stage)}
+    return {entry: rows for entry, rows in found.items() if rows.shown}
+
+
+def results_of(graph: Graph, name: str, settings: ResultParameters) -> dict[str, str | None]:
+    """Return the names of the tables or figures that an entry of the report makes, each with its only dataset.
+
+    Without a dataset it shows all that its settings name.
+    """
+    if settings.divided == "never":
+        return {name: None}
+    datasets = list(divided(graph, settings))
+    alone = settings.divided == "if_several" and len(datasets) == 1
+    return {name if alone else f"{name}_{dataset}": dataset for dataset in datasets}

@@ -1,0 +1,209 @@
+"""Rows, columns and files of tables and figures: models that share runs, and names that meet."""
+
+import pytest
+from studies import RECIPE, SMALL, changed
+
+from lib.core.errors import ConfigError
+from lib.core.record import RUN
+from lib.study.configuration import load_study
+from lib.workflow.plan import Plan
+
+SDPA = {"backbone": "encoder", "mechanism": "sdpa"}
+FAVOR = {"backbone": "encoder", "mechanism": "favor-m64"}
+FAVOR_ON_ARXIV = {"changes": {"finetune": {"data": {"arxiv": {"mechanism": "favor-m64"}}}}}
+ONE_EPOCH = {"deviations": {"tapt": {"recipe": {"epochs": 1}}}}
+CLASSIFY = {"task": {"kind": "sequence_classification"}, "recipe": RECIPE}
+SIGNIFICANCE = {"kind": "significance", "stage": "finetune"}
+
+
+def plan(*changes, **report):
+    return Plan(load_study([("small.yaml", changed(SMALL, *changes)), ("report.yaml", {"report": report})]))
+
+
+def refused(*changes, **report):
+    with pytest.raises(ConfigError) as caught:
+        plan(*changes, **report)
+    return str(caught.value)
+
+
+TWINS = ("experiment/models/twin", SDPA), ("experiment/models/hybrid", SDPA | FAVOR_ON_ARXIV)
+
+
+def test_a_row_says_which_models_it_stands_for():
+    table = {"stage": "finetune", "columns": ["f1"]}
+    tables = plan(*TWINS, tables={"all": table, "some": table | {"models": ["favor-m64", "sdpa"]}}).report.tables
+    assert tables["all"]["scope"]["models"] == ["tfidf", "sdpa", "lsh-h2-c64", "favor-m64", "hybrid"]
+    assert tables["all"]["scope"]["row_of"] == {"twin": "sdpa"}
+    assert "row_of" not in tables["some"]["scope"]
+
+
+def test_a_reference_and_a_pair_that_share_runs_have_the_row_with_these_runs():
+    table = SIGNIFICANCE | {"pairs": [["favor-m64", "twin"], ["hybrid", "twin"]]}
+    made = plan(*TWINS, reference="twin", tables={"pairs": table}).report.tables["pairs"]["scope"]
+    assert (made["models"], made["reference"], made["row_of"]) == (
+        ["favor-m64", "sdpa", "hybrid"], "sdpa", {"twin": "sdpa"}
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("table", "place"),
+    [
+        (SIGNIFICANCE | {"pairs": [["favor-m64", "sdpa"], ["twin", "sdpa"]]}, "pairs: twin has the same runs as sdpa"),
+        (
+            {"kind": "scaling", "stage": "pretrain", "curves": {"a": ["sdpa"], "b": ["twin"]}, "against": "a"},
+            "curves.b: twin has the same runs as sdpa",
+        ),
+    ],
+)
+def test_what_would_be_compared_with_itself_everywhere_is_refused(table, place):
+    assert f"report.tables.table.{place}" in refused(*TWINS, tables={"table": table})
+
+
+def test_what_is_the_same_on_one_dataset_only_may_be_compared():
+    plan(*TWINS, reference="sdpa", tables={"table": SIGNIFICANCE | {"pairs": [["hybrid", "sdpa"]]}})
+
+
+COSTS = [
+    ("tables", {"kind": "pareto", "stage": "finetune", "intervals": False}),
+    ("tables", {"kind": "requirements", "stage": "finetune"}),
+    ("figures", {"kind": "score_time", "stage": "finetune"}),
+]
+
+
+@pytest.mark.parametrize(("section", "settings"), COSTS)
+def test_a_pretraining_counts_for_the_datasets_whose_runs_start_from_it(section, settings):
+    result = settings | {"time": ["pretrain", "finetune"], "datasets": ["imdb"]}
+    made = plan(reference="sdpa", **{section: {"cost": result}})
+    (shown,) = getattr(made.report, section).values()
+    assert shown["scope"]["origins"]["finetune"]["favor-m64"] == {"imdb": {"pretrain": ["favor-m64", "wikipedia"]}}
+    files = made.report.inputs(shown["scope"])
+    assert f"results/runs/pretrain/favor-m64/wikipedia/seed-2/{RUN}" in files
+    assert not [file for file in files if "/tapt/" in file or "/arxiv/" in file]
+
+
+@pytest.mark.parametrize(("section", "settings"), COSTS)
+def test_a_stage_that_adds_nothing_is_refused(section, settings):
+    other = CLASSIFY | {"task": {"kind": "masked_lm"}, "data": {"wikipedia": {}}}
+    result = settings | {"time": ["other", "finetune"]}
+    text = refused(("experiment/stages/other", other), reference="sdpa", **{section: {"cost": result}})
+    assert f"report.{section}.cost.time: other adds nothing" in text
+
+
+def renamed(*names):
+    """Return changes that give the datasets of the small study other names."""
+    data = {name: {} for name in names}
+    return [
+        ("experiment/datasets", dict(zip(names, SMALL["experiment"]["datasets"].values(), strict=True))),
+        *((f"experiment/stages/{stage}/data", data) for stage in ("tapt", "finetune")),
+    ]
+
+
+JOINED = {
+    "stages and datasets": (
+        [
+            ("experiment/stages/finetune_b", CLASSIFY | {"start": "tapt", "data": {"c": {}, "b_c": {}}}),
+            *renamed("c", "b_c"),
+        ],
+        {"stage": ["finetune", "finetune_b"], "columns": ["f1"]},
+        "finetune_b_c",
+    ),
+    "a dataset and a deviation": (renamed("imdb", "imdb_sd"), {"stage": "finetune", "columns": ["f1"]}, "imdb_sd"),
+    "a dataset and the rows": (renamed("imdb", "model"), {"stage": "finetune", "columns": ["f1"]}, "model"),
+    "a dataset and the kind of memory": (
+        renamed("imdb", "memory_kind"), {"stage": "finetune", "columns": ["memory"]}, "memory_kind"
+    ),
+    "a dataset and a quantity": (
+        renamed("imdb", "imdb_accuracy_percent"),
+        {"stage": "finetune", "columns": {"finetune": ["accuracy", "f1"]}},
+        None,
+    ),
+    "a difference and a dataset": (
+        renamed("imdb", "imdb_against_sdpa"), {"kind": "difference", "stage": "finetune"}, "imdb_against_sdpa"
+    ),
+    "a dataset and the rows of costs": (
+        renamed("imdb", "model"), {"kind": "relative", "stage": ["finetune"], "column": "memory"}, "model"
+    ),
+    "a model and the epochs": (
+        [("experiment/models/epoch", FAVOR | ONE_EPOCH)],
+        {"kind": "history", "stage": "tapt"},
+        "epoch",
+    ),
+    "models and deviations": (
+        [("experiment/models/sdpa_sd", FAVOR | ONE_EPOCH)],
+        {"kind": "history", "stage": "tapt"},
+        "sdpa_sd",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", JOINED)
+def test_columns_with_one_name_are_refused_before_the_first_job(case):
+    changes, table, name = JOINED[case]
+    if name is None:
+        plan(*changes, reference="sdpa", tables={"table": table})
+    else:
+        text = refused(*changes, reference="sdpa", tables={"table": table})
+        assert f"report.tables.table: would have two columns called {name}" in text
+
+
+SEARCH = {
+    **CLASSIFY,
+    "start": "tapt",
+    "models": ["sdpa"],
+    "variants": {"recipe.epochs": [1, 2]},
+    "data": {"epochs": {}, "imdb": {}},
+}
+
+
+def test_a_setting_that_is_searched_and_a_dataset_have_different_names():
+    changes = [*renamed("imdb", "epochs"), ("experiment/stages/search", SEARCH)]
+    text = refused(*changes, tables={"table": {"kind": "search", "stage": "search"}})
+    assert "report.tables.table: would have two columns called epochs" in text
+
+
+@pytest.mark.parametrize(
+    ("report", "text"),
+    [
+        (
+            {"tables": {"h": {"kind": "history", "stage": "tapt"}, "h_imdb": {"stage": "tapt", "columns": ["loss"]}}},
+            "report.tables.h_imdb: makes tables called h_imdb, a name of those of report.tables.h on imdb",
+        ),
+        (
+            {"tables": {"h_imdb": {"stage": "tapt", "columns": ["loss"]}, "h": {"kind": "history", "stage": "tapt"}}},
+            "report.tables.h on imdb: makes tables called h_imdb, a name of those of report.tables.h_imdb",
+        ),
+        (
+            {"figures": {"c": {"kind": "confusion", "stage": "finetune"},
+                         "c-arxiv": {"kind": "loss", "stage": "tapt"}}},
+            "report.figures.c-arxiv: makes figures called c-arxiv, a name of those of report.figures.c on arxiv",
+        ),
+    ],
+)  # fmt: skip
+def test_files_with_one_name_are_refused_before_the_first_job(report, text):
+    assert text in refused(**report)
+
+
+@pytest.mark.parametrize(
+    ("changes", "table", "text"),
+    [
+        (
+            [("experiment/models/all", FAVOR | ONE_EPOCH)],
+            {"kind": "compute", "time": ["tapt"]},
+            "makes a row called 'all', and so is one of the models that it shows",
+        ),
+        (
+            renamed("imdb", "all"),
+            {"kind": "requirements", "stage": "finetune", "time": ["finetune"]},
+            "makes a row called 'all', and so is one of the datasets that it shows",
+        ),
+    ],
+)
+def test_rows_with_the_name_of_a_tables_own_row_are_refused(changes, table, text):
+    assert text in refused(*changes, reference="sdpa", tables={"table": table})
+
+
+def test_a_line_of_geometry_is_of_one_stage():
+    geometry = {"every": 1, "documents": 0}
+    changes = [(f"experiment/stages/{stage}/geometry", geometry) for stage in ("pretrain", "tapt")]
+    figure = {"kind": "geometry", "stage": ["pretrain", "tapt"], "measure": "symmetry", "models": ["sdpa"]}
+    assert "sdpa passes pretrain and tapt, which one line cannot show" in refused(*changes, figures={"g": figure})
