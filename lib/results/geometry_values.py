@@ -72,7 +72,7 @@ def geometry_values(
 
     Args:
         scope: of the table or figure.
-        stages: names of the stages; each model has at most one of them.
+        stages: names of the stages.
         measure: column of the tables of geometry.
         weights: which weights; `merged` where the measure is none of weights.
         positions: tokens from query to key.
@@ -80,9 +80,18 @@ def geometry_values(
         source: models, or random projections of the same shapes.
 
     Raises:
-        DataError: runs are missing or there twice, or did not measure at these positions.
+        DataError: runs are missing or there twice, did not measure at these positions, or a model has runs of several
+            of the stages on one dataset.
     """
     grid = pd.concat(scope.grid(stage) for stage in stages)
+    passed = grid.groupby(["row", "dataset"])["stage"].unique()
+    if several := [
+        f"{row} passes {' and '.join(found)} on {dataset}" for (row, dataset), found in passed.items() if len(found) > 1
+    ]:
+        raise DataError(
+            f"stage = {list(stages)}: {'; '.join(several)}. Expected one stage per model and dataset, since steps of "
+            "two trainings are not those of one. Name one stage, or other models."
+        )
     rows = grid[["row", *KEY]].merge(scope.geometries, on=KEY)
     rows = rows[
         (rows["source"] == source) & (rows["weights"] == weights) & ((rows["head"] == WHOLE_LAYER) == (per == "layer"))

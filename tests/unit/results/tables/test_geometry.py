@@ -50,6 +50,16 @@ def test_first_and_last_values_of_weights_and_updates(tmp_path):
     assert list(table(folders, ["full", "lora"], weights=["delta"]).frame["model"]) == ["lora"]
 
 
+def test_two_trainings_of_a_model_on_a_dataset_are_not_mixed(tmp_path):
+    folders = [
+        write_geometry(write_run(tmp_path, stage, "sdpa", "uk"), *rows(symmetry, 0.0))
+        for stage, symmetry in (("mlm", 0.5), ("mntp", 0.1))
+    ]
+    settings = TABLES.parse({"kind": "geometry", "stage": ["mlm", "mntp"]})
+    with pytest.raises(DataError, match="sdpa passes mlm and mntp on uk"):
+        TABLES.load("geometry", "table").make(settings, scope_of(folders, {"mlm": ["uk"], "mntp": ["uk"]}, ["sdpa"]))
+
+
 def test_models_of_several_stages_stand_in_one_table(tmp_path):
     folders = [write_geometry(write_run(tmp_path, "mlm", "first", "uk"), *rows(0.5, 0.0))]
     folders += [write_geometry(write_run(tmp_path, "mntp", "second", "en"), *rows(0.2, 0.0))]
