@@ -131,8 +131,9 @@ class Index:
         self._parts.append(part)
         self._folds.append(split_of_fold)
         self._labels.append(UNLABELLED if label is None else label if isinstance(label, int) else 0)
-        if isinstance(label, list):
-            counts = Counter(label if label_per == "word" else marked(label, len(text)).tolist())
+        if label_per != "document":
+            items = [] if not isinstance(label, list) else label if label_per == "word" else marked(label, len(text))
+            counts = Counter(map(int, items))
             self._items_of_class.extend(counts[number] for number in range(len(self._names)))
         # The length tells where the second text begins, so that no two pairs are alike that differ in this alone.
         whole = text if text_pair is None else f"{len(text)} {text}{text_pair}"

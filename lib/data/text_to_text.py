@@ -69,9 +69,13 @@ class Targets:
         """T: tokens of the longest one, its end included."""
         return max(map(len, self.ids))
 
-    def labels(self, classes: Sequence[int]) -> torch.Tensor:
-        """Return the texts of `classes` [B], padded with -100 to the length of the longest of all [B, T]."""
-        return pad_ids([self.ids[number] for number in classes], self.longest, IGNORED)[0]
+    def labels(self, classes: Sequence[int | None]) -> torch.Tensor:
+        """Return the texts of `classes` [B], padded with -100 to the length of the longest of all [B, T].
+
+        Of a document without a class, None, there are only -100.
+        """
+        texts = [[] if number is None else self.ids[number] for number in classes]
+        return pad_ids(texts, self.longest, IGNORED)[0]
 
     def read(self, written: np.ndarray) -> tuple[list[str], np.ndarray]:
         """Return what was written as texts [n], and the classes whose texts they are [n]; -1 = of none.

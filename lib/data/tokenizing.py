@@ -24,7 +24,7 @@ from datasets import Dataset, disable_progress_bars
 from lib.core.errors import DataError
 from lib.core.files import atomic_path, write_json
 from lib.data.cutting import encode_cut, encode_cut_words
-from lib.data.labels import IGNORED
+from lib.data.labels import IGNORED, UNKNOWN, words
 from lib.data.sections.corpus import Slice
 from lib.data.sections.tokenizer import Tokenizer
 from lib.data.spans import marked, token_labels
@@ -145,7 +145,8 @@ def tokenize_dataset(
 
     Labels of words go to the first token of each word; the other tokens, and words that are cut off, have none. Where
     spans are labelled, every token has a label (`lib.data.spans.token_labels`), and nothing is cut off: a document
-    becomes one or more windows, whose rows share its `id` and hold what puts them together again.
+    becomes one or more windows, whose rows share its `id` and hold what puts them together again. Where test has no
+    labels, those of its tokens are `lib.data.labels.UNKNOWN`.
 
     Args:
         sources: prepared Parquet file (`id`, `text`, `label`, perhaps `group` and `text_pair`) of each split.
@@ -171,17 +172,19 @@ def tokenize_dataset(
                 prepared = file.schema_arrow
                 without_labels = split == "test" and file.read(["label"])["label"].null_count == file.metadata.num_rows
             documents = _read([source], prepared.names)
-            rows = [(documents if without_labels else map(_labelled, documents), max_tokens)]
+            label_per = _label_per(prepared)
+            completed = partial(_with_unknown, label_per) if without_labels else _labelled
+            rows = [(map(completed, documents), max_tokens)]
             written = _write(rows, tokenizer, target, prepared, window_stride, separately)
             (split_lengths,) = written.lengths
             if not split_lengths.size:
                 raise DataError(f"{source}: holds no document. Prepare the dataset again.")
-            if _label_per(prepared) == "word" and not written.labelled:
+            if label_per == "word" and not written.labelled:
                 raise DataError(
                     f"{source}: none of its {written.labels:,} labels belongs to one of the first {max_tokens} tokens "
                     "of a document. Raise max_tokens, or check the labels."
                 )
-            if _label_per(prepared) == "span" and not written.labelled:
+            if label_per == "span" and not written.labelled and not without_labels:
                 raise DataError(
                     f"{source}: none of its {written.labels:,} spans holds a token, so there is nothing to learn or to "
                     "score. Check the column of the spans, and which documents are in this split."
@@ -277,7 +280,7 @@ def _write(
             while batch := list(islice(rows, _BATCH)):
                 if label_per == "span":
                     columns, with_token = _windows(batch, tokenizer, max_tokens, window_stride, schema.names)
-                    labels += sum(len(row["label"]) for row in batch)
+                    labels += sum(len(row["label"] or ()) for row in batch)
                     labelled += with_token
                 else:
                     columns = _tokenised(batch, tokenizer, max_tokens, schema.names)
@@ -339,14 +342,17 @@ def _windows(
     encoded = tokenizer.encode_windows([row["text"] for row in rows], max_tokens, stride)
     for row, windows in zip(rows, encoded, strict=True):
         spans, characters = row["label"], len(row["text"])
-        inside, read = marked(spans, characters), np.zeros(characters, bool)
+        inside, read = marked(spans or (), characters), np.zeros(characters, bool)
         for ids, starts, ends in windows:
             found = {"input_ids": ids, "length": len(ids), "starts": starts, "ends": ends, "spans": spans}
-            found |= {"labels": token_labels(starts, ends, inside), "characters": characters}
+            labels = token_labels(starts, ends, inside)
+            if spans is None:
+                labels = [label if label == IGNORED else UNKNOWN for label in labels]
+            found |= {"labels": labels, "characters": characters}
             for name in names:
                 columns[name].append(found[name] if name in found else row[name])
             read |= marked(zip(starts, ends, strict=True), characters)
-        with_token += sum(bool(read[start:end].any()) for start, end in spans)
+        with_token += sum(bool(read[start:end].any()) for start, end in spans or ())
     return columns, with_token
 
 
@@ -363,6 +369,11 @@ def _labelled(row: dict[str, Any]) -> dict[str, Any]:
     if row["label"] is None:
         raise DataError(f"document {row['id']}: has no label. Expected a class number; prepare the dataset again.")
     return row
+
+
+def _with_unknown(label_per: str, row: dict[str, Any]) -> dict[str, Any]:
+    """Return a document without a label; if words have labels, each of its words has an unknown one."""
+    return row | {"label": [UNKNOWN] * len(words(row["text"]))} if label_per == "word" else row
 
 
 def _describe(lengths: np.ndarray, max_tokens: int) -> dict[str, float | int | None]:

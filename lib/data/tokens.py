@@ -12,6 +12,7 @@ import torch
 from datasets import Dataset, load_from_disk
 
 from lib.core.errors import DataError
+from lib.data.labels import UNKNOWN
 
 EVALUATION = "evaluation"
 """Epoch of an example that was asked for outside training: its masks never change."""
@@ -23,9 +24,9 @@ def load_tokens(folder: str | Path) -> Dataset:
     It has the columns `id`, `input_ids`, `length`, if labelled `label` or, for words and spans, `labels` (one per
     token, -100 = none), if documents belong to groups `group` and, of documents that a model taught, `teacher_logits`,
     one per class. Pairs of texts have `token_type_ids` (the segment of each token) or, if they are read separately,
-    `pair_ids`, the second text. In a test split without labels, `label` is null. Where spans are labelled, a row is a
-    window of a document; `starts` and `ends` say where its tokens stand in the text, in characters, `spans` and
-    `characters` are the true spans of the whole document and its length.
+    `pair_ids`, the second text. Where spans are labelled, a row is a window of a document; `starts` and `ends` say
+    where its tokens are in the text, in characters, `spans` and `characters` are the true spans of the whole document
+    and its length. In a test split without labels, `label` and `spans` are null, and `labels` are `UNKNOWN` or -100.
 
     Raises:
         DataError: the folder is not such a split.
@@ -41,10 +42,13 @@ def load_tokens(folder: str | Path) -> Dataset:
 
 def has_labels(tokens: Dataset) -> bool:
     """Whether the documents of a tokenised split have labels, or need none, so that it can be scored."""
-    if "label" not in tokens.column_names:
-        return True
-    labels = tokens.data.column("label")
-    return labels.null_count < len(labels)
+    if "label" in tokens.column_names:
+        labels = tokens.data.column("label")
+        return labels.null_count < len(labels)
+    if "labels" in tokens.column_names:
+        highest = pc.max(pc.list_flatten(tokens.data.column("labels"))).as_py()
+        return highest is None or highest != UNKNOWN
+    return True
 
 
 def share_longer(tokens: Dataset, reach: int | None) -> float:

@@ -263,7 +263,7 @@ def _shared_rules(**sections: Iterable[str]) -> Iterator[str]:
 
 
 def _names_alike(experiment: Experiment, report: Report) -> Iterator[str]:
-    """Yield the names that differ in case alone: some file systems hold what is called so in one file or folder."""
+    """Yield the names that differ in case alone, which are one file or folder on some file systems."""
     kinds: list[dict[str, Iterable[str]]] = [
         {"experiment.corpora": experiment.corpora, "experiment.datasets": experiment.datasets},
         *(

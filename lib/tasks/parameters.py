@@ -28,8 +28,6 @@ class TaskParameters(KindParameters):
     """Whether labels are numbers, and no classes."""
     texts: ClassVar[tuple[Texts, ...]] = ("single",)
     """How it reads documents: as single texts, or as pairs of texts, together or separately."""
-    unlabelled_test: ClassVar[bool] = False
-    """Whether it predicts a test split without labels."""
     head: ClassVar[str | None] = None
     """Name of the module with a backbone's model for the task; None = that of the task's kind."""
     predicts: ClassVar[bool] = False

@@ -29,11 +29,6 @@ def _labels_fit(graph: Graph) -> Iterator[str]:
                 f"{'Give its label_range' if task.numbers else 'Name the task regression'}, or give the stage another "
                 "task or dataset"
             )
-        elif not dataset.split.test_labels and "test" in task.splits and not task.unlabelled_test:
-            yield (
-                f"{place}: {task.kind} scores test documents, but datasets.{entry}.split.test_labels is false. Give "
-                "the stage another task or dataset"
-            )
         for problem in () if dataset.label_range is not None else task.problems_of_labels(dataset.labels):
             yield f"{place}.task.{problem}"
 

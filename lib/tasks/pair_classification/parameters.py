@@ -13,6 +13,5 @@ class Parameters(ClassifierParameters):
     evaluates_on: ClassVar[Ability | None] = "class_probabilities"
     head: ClassVar[str | None] = "pair_classification"
     texts: ClassVar[tuple[Texts, ...]] = ("separately",)
-    unlabelled_test: ClassVar[bool] = True
 
     kind: Literal["pair_classification"]

@@ -11,6 +11,5 @@ class Parameters(ClassifierParameters):
 
     numbers: ClassVar[bool] = True
     texts: ClassVar[tuple[Texts, ...]] = ("single", "together")
-    unlabelled_test: ClassVar[bool] = True
 
     kind: Literal["regression"]

@@ -12,6 +12,5 @@ class Parameters(ClassifierParameters):
 
     evaluates_on: ClassVar[Ability | None] = "class_probabilities"
     texts: ClassVar[tuple[Texts, ...]] = ("single", "together")
-    unlabelled_test: ClassVar[bool] = True
 
     kind: Literal["sequence_classification"]

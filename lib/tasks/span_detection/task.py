@@ -21,7 +21,7 @@ from lib.core.errors import RunError
 from lib.data.classification import TokenClassificationCollator
 from lib.data.labels import IGNORED
 from lib.data.spans import character_values, marked, spans_of
-from lib.evaluation.spans import balanced_threshold, character_counts, searched_threshold, span_metrics
+from lib.evaluation.spans import Counts, balanced_threshold, character_counts, searched_threshold, span_metrics
 from lib.tasks import contract
 from lib.tasks.span_detection.parameters import Parameters
 
@@ -31,8 +31,8 @@ class Document(NamedTuple):
 
     id: str
     group: int | None
-    inside: np.ndarray
-    """Which characters lie in a span [n]."""
+    inside: np.ndarray | None
+    """Which characters lie in a span [n]; None = it is not known."""
     probabilities: np.ndarray
     """How likely each does, in float16 [n]: what decides is what the predictions keep."""
 
@@ -81,12 +81,13 @@ class Task(contract.Task):
         """See `lib.tasks.contract.Task.predictions`.
 
         `label` and `prediction` are spans, pairs [start, end) of characters; `probabilities` are those of the
-        characters, and `true_positives`, `false_positives` and `false_negatives` numbers of characters.
+        characters, and `true_positives`, `false_positives` and `false_negatives` numbers of characters. The last
+        three and `label` are missing in a test split without labels.
         """
         return self._frame(_stitched(tokens, output.predictions))
 
     def evaluate(self, classifier: SpanFinder, documents: Mapping[str, pd.DataFrame]) -> contract.Evaluation:
-        """See `lib.tasks.contract.Task.evaluate`: fitted on training, scored on validation and test."""
+        """See `lib.tasks.contract.Task.evaluate`: fitted on training, scored on validation, and on test with labels."""
         texts, spans = documents["train"]["text"], documents["train"]["label"]
         classifier.fit(texts, [marked(pairs, len(text)) for text, pairs in zip(texts, spans, strict=True)])
         frames: list[pd.DataFrame] = []
@@ -97,14 +98,15 @@ class Task(contract.Task):
                 _document(row.id, getattr(row, "group", None), row.label, len(row.text), pieces)
                 for row, pieces in zip(rows.itertuples(), classifier.pieces(rows["text"]), strict=True)
             ]
-            metrics |= {f"{prefix}_{name}": score for name, score in self._scores(split, found).items()}
+            if rows["label"].notna().all():
+                metrics |= {f"{prefix}_{name}": score for name, score in self._scores(split, found).items()}
             frames.append(self._frame(found).assign(split=split))
         return pd.concat(frames, ignore_index=True), metrics
 
     def _scores(self, split: str, documents: Sequence[Document]) -> dict[str, float]:
         """Return the scores of a split; those of validation say which threshold they chose."""
         probabilities = np.concatenate([document.probabilities for document in documents]).astype(float)
-        inside = np.concatenate([document.inside for document in documents])
+        inside = np.concatenate([document.inside for document in documents if document.inside is not None])
         if not np.isfinite(probabilities).all():
             raise RunError(
                 f"{(~np.isfinite(probabilities)).sum()} characters of {split} have probabilities that are not finite "
@@ -122,12 +124,13 @@ class Task(contract.Task):
         rows = []
         for identity, group, inside, probabilities in documents:
             found = probabilities.astype(float) >= self.threshold
-            row = {"id": identity, "label": spans_of(inside), "prediction": spans_of(found)}
-            counts = character_counts(found, inside)._asdict()
-            rows.append(
-                {**row, "probabilities": probabilities, **counts, **({} if group is None else {"group": group})}
-            )
-        return pd.DataFrame(rows)
+            row = {"id": identity, "label": None, "prediction": spans_of(found), "probabilities": probabilities}
+            row |= dict.fromkeys(Counts._fields)
+            if inside is not None:
+                row |= {"label": spans_of(inside), **character_counts(found, inside)._asdict()}
+            rows.append(row | ({} if group is None else {"group": group}))
+        counted = all(document.inside is not None for document in documents)
+        return pd.DataFrame(rows).astype(dict.fromkeys(Counts._fields, "int64" if counted else "Int64"))
 
 
 def _stitched(tokens: Dataset, margins: np.ndarray) -> list[Document]:
@@ -151,8 +154,8 @@ def _stitched(tokens: Dataset, margins: np.ndarray) -> list[Document]:
 
 
 def _document(
-    identity: str, group: int | None, spans: Sequence[Sequence[int]], characters: int, pieces: Pieces
+    identity: str, group: int | None, spans: Sequence[Sequence[int]] | None, characters: int, pieces: Pieces
 ) -> Document:
     """Return a document, its pieces put together."""
     values = character_values(*pieces, characters).astype(np.float16)
-    return Document(identity, group, marked(spans, characters), values)
+    return Document(identity, group, None if spans is None else marked(spans, characters), values)

@@ -17,6 +17,7 @@ from torch import Tensor
 from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.trainer_utils import PredictionOutput
 
+from lib.data.labels import IGNORED
 from lib.data.text_to_text import Targets, TextToTextCollator
 from lib.evaluation.metrics import classification_metrics, decision_metrics
 from lib.tasks import contract
@@ -55,14 +56,18 @@ class Task(contract.Task):
     def prediction_step(
         self, model: PreTrainedModel, inputs: Mapping[str, Tensor]
     ) -> tuple[None, tuple[Tensor, Tensor], Tensor]:
-        """Return, of each document, the log-likelihoods [B, C] and what is written [B, T], and its class [B]."""
+        """Return, of each document, the log-likelihoods [B, C] and what is written [B, T], and its class [B].
+
+        A document without a label has the class -100.
+        """
         documents = inputs["input_ids"], inputs.get("attention_mask")
         with self._clock("likelihood", model.device):
             likelihoods = log_likelihoods(model, *documents, self._targets.ids)
         with self._clock("generation", model.device):
             written = write(model, *documents, longest=self._targets.longest, end=self._targets.end)
         table = self._targets.labels(range(len(self._targets.ids))).to(written.device)
-        classes = (inputs["labels"][:, None] == table).all(dim=-1).int().argmax(dim=1)
+        matches = (inputs["labels"][:, None] == table).all(dim=-1)
+        classes = matches.int().argmax(dim=1).where(matches.any(dim=1), IGNORED)
         return None, (likelihoods, written), classes
 
     @contextmanager
@@ -107,9 +112,10 @@ class Task(contract.Task):
         decides and is no target.
         """
         likelihoods, written = output.predictions
+        known = pd.Series(tokens["label"][:])
         columns = {
             "id": tokens["id"][:],
-            "label": tokens["label"][:],
+            "label": known.astype("Int64") if known.isna().any() else known,
             "prediction": self._readings(likelihoods, written)[self.parameters.reading],
             "probabilities": list(softmax(likelihoods, axis=-1).astype(np.float32)),
             "generated": self._targets.read(written)[0],

@@ -18,6 +18,7 @@ from transformers.trainer_utils import PredictionOutput
 from lib.backbones.heads.token_classification import TokenClassification
 from lib.data.classification import TokenClassificationCollator
 from lib.data.labels import IGNORED
+from lib.data.tokens import has_labels
 from lib.evaluation.metrics import classification_metrics
 from lib.tasks import contract
 
@@ -67,12 +68,16 @@ class Task(contract.Task):
         return scores
 
     def predictions(self, tokens: Dataset, output: PredictionOutput) -> pd.DataFrame:
-        """See `lib.tasks.contract.Task.predictions`; `label` and `prediction` are lists over the labelled tokens."""
+        """See `lib.tasks.contract.Task.predictions`; `label` and `prediction` are lists over the labelled tokens.
+
+        In a test split without labels, `prediction` is one over the first tokens of all words.
+        """
         labels, predicted = output.label_ids, output.predictions.argmax(axis=-1)
         is_labelled = labels != IGNORED
+        known = [row[places].tolist() for row, places in zip(labels, is_labelled, strict=True)]
         columns = {
             "id": tokens["id"][:],
-            "label": [row[places].tolist() for row, places in zip(labels, is_labelled, strict=True)],
+            "label": known if has_labels(tokens) else None,
             "prediction": [row[places].tolist() for row, places in zip(predicted, is_labelled, strict=True)],
         }
         return pd.DataFrame(columns | ({"group": tokens["group"][:]} if "group" in tokens.column_names else {}))

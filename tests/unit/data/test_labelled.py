@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -309,6 +310,38 @@ def test_labels_of_words_and_groups_reach_the_splits(tmp_path):
     of_test = Counter(label for row in found["test"] for label in row["label"])
     assert report["splits"]["test"]["labels"] == {"no": of_test[0], "yes": of_test[1]}
     assert report["splits"]["test"]["documents"] == 10
+
+
+@pytest.mark.parametrize(
+    ("label", "options", "suffix"),
+    [
+        ("no", {}, "jsonl"),
+        ("no", {}, "csv"),
+        (0.5, {"labels": [], "label_range": [0, 1]}, "jsonl"),
+        (0.5, {"labels": [], "label_range": [0, 1]}, "csv"),
+        (["no", None, "yes"], {"label_per": "word"}, "jsonl"),
+        ([[0, 3]], {"label_per": "span"}, "jsonl"),
+        ([[0, 3]], {"label_per": "span"}, "csv"),
+    ],
+)
+def test_no_kind_of_label_is_needed_in_an_unlabelled_test_split(tmp_path, label, options, suffix):
+    files = {}
+    for part in SPLITS:
+        of_class = {"label": [label, "yes" if label == "no" else label]} if part != "test" else {}
+        frame = pd.DataFrame({"text": ["one two three", "four five six"], "far": [1, 2]} | of_class)
+        files[part] = [tmp_path / f"{part}.{suffix}"]
+        kind = {"orient": "records", "lines": True} if suffix == "jsonl" else {"index": False}
+        getattr(frame, {"jsonl": "to_json"}.get(suffix, "to_csv"))(files[part][0], **kind)
+    split = Split(published=True, test_labels=False)
+    prepare_dataset(files, tmp_path / "out", settings(split=split, group="far", **options))
+    found, report = prepared(tmp_path / "out"), summary(tmp_path / "out")
+    assert [row["label"] for row in found["test"]] == [None, None]
+    assert [row["group"] for row in found["test"]] == [1, 2]
+    assert None not in [row["label"] for row in found["train"]]
+    if "label_range" not in options:
+        assert report["splits"]["test"]["labels"] == report["parts"]["test"]["kept"] == {"no": 0, "yes": 0}
+        assert report["splits"]["validation"]["labels"] == report["splits"]["train"]["labels"]
+        assert report["splits"]["train"]["labels"]["yes"] > 0
 
 
 def test_groups_of_labelled_documents(tmp_path):

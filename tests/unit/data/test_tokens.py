@@ -18,7 +18,7 @@ from lib.data.sections.corpus import Slice
 from lib.data.sections.tokenizer import Tokenizer
 from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import StoredTexts, tokenize_corpus, tokenize_dataset, train_tokenizer
-from lib.data.tokens import EVALUATION, TokenDataset, load_tokens, share_longer
+from lib.data.tokens import EVALUATION, TokenDataset, has_labels, load_tokens, share_longer
 from lib.data.vocabularies import from_published, from_vocabulary
 
 ROOT = Path(__file__).parents[3]
@@ -234,6 +234,25 @@ def test_the_first_token_of_a_word_bears_its_label(pieces, tmp_path, caplog):
     assert example["labels"].tolist() == [-100, -100, 2, -100, -100]
 
 
+def test_words_without_labels_are_marked_at_their_first_tokens(pieces, tmp_path):
+    path = tagged(tmp_path / "prepared.parquet", label=pa.nulls(3, pa.list_(pa.int64())))
+    options = {"max_tokens": 6, "folder": tmp_path / "out", "lengths": tmp_path / "lengths.json"}
+    tokenize_dataset({"test": path}, pieces, **options)
+    tokens = load_tokens(tmp_path / "out/test")
+    assert tokens["labels"][:] == [
+        [-100, -1, -100, -1, -100, -100],
+        [-100, -1, -1, -100, -100],
+        [-100, *[-1] * 4, -100],
+    ]
+    assert not has_labels(tokens)
+    with pytest.raises(DataError, match="document a: has no label"):
+        tokenize_dataset({"train": path}, pieces, **options)
+    tokenize_dataset(
+        {"test": tagged(tmp_path / "labelled.parquet")}, pieces, **options | {"folder": tmp_path / "other"}
+    )
+    assert has_labels(load_tokens(tmp_path / "other/test"))
+
+
 @pytest.mark.parametrize("labels", [[[-100, -100, 1], [-100, 2], [-100] * 5], [[-100] * 3, [-100] * 2, [-100] * 5]])
 def test_a_split_without_a_labelled_token_is_refused(pieces, tmp_path, labels):
     path = tagged(tmp_path / "prepared.parquet", label=labels)
@@ -291,13 +310,13 @@ def test_a_document_without_a_token_is_refused(tmp_path):
 def spans(tmp_path, tokenizer):
     """Tokenise texts with spans in windows of 6 tokens, 4 of them of the text, and return the split."""
 
-    def write(texts, spans, **options):
+    def write(texts, spans, split="train", **options):
         label = pa.array(spans, pa.list_(pa.list_(pa.int64())))
         ids = [f"d{n}" for n in range(len(texts))]
         pq.write_table(pa.table({"id": ids, "text": texts, "label": label}), tmp_path / "spans.parquet")
         options = {"max_tokens": 6, "folder": tmp_path / "out", "lengths": tmp_path / "lengths.json"} | options
-        tokenize_dataset({"train": tmp_path / "spans.parquet"}, tokenizer, **options)
-        return load_tokens(tmp_path / "out/train")
+        tokenize_dataset({split: tmp_path / "spans.parquet"}, tokenizer, **options)
+        return load_tokens(tmp_path / "out" / split)
 
     return write
 
@@ -316,6 +335,15 @@ def test_documents_with_spans_become_windows_that_know_their_places(spans, tmp_p
     lengths = json.loads((tmp_path / "lengths.json").read_text())["train"]
     assert (lengths["documents"], lengths["at_limit"]) == (3, pytest.approx(2 / 3))
     assert len(spans(["the old cat sat very very"], [[[8, 15]]], window_stride=1)) == 3
+
+
+def test_windows_without_labels_know_their_places(spans):
+    found = spans(["the old cat sat very very", "very"], [None, None], split="test")
+    assert found["labels"][:] == [[-100, -1, -1, -1, -1, -100], [-100, -1, -1, -1, -1, -100], [-100, -1, -100]]
+    assert found["spans"][:] == [None] * 3
+    assert found["characters"][:] == [25, 25, 4]
+    assert not has_labels(found)
+    assert has_labels(spans(["the old cat", "very"], [[[0, 3]], []], split="test"))
 
 
 def test_spans_without_a_token_are_counted_or_refused(spans, caplog):

@@ -58,11 +58,6 @@ def test_numbers_have_no_labels_in_the_settings_of_a_run():
         (PAIRS | {"pairs": "separately"}, "sequence_classification", "documents of imdb are pairs read separately"),
         (NUMBERS, "sequence_classification", "needs labels that are classes, but those of imdb are numbers"),
         (PAIRS, "regression", "needs labels that are numbers, but those of imdb are classes"),
-        (
-            UNLABELLED,
-            {"kind": "text_to_text", "targets": ["no", "yes"]},
-            "text_to_text scores test documents, but datasets.imdb.split.test_labels is false",
-        ),
     ],
 )
 def test_a_task_that_does_not_fit_its_dataset_is_refused(dataset, task, said):
