@@ -58,7 +58,7 @@ def relative_cost(
     costs = scope.totals(source, stages, rows, cost.how, of).groupby(key).mean().unstack("row")
     percent = 100 * (costs.div(costs[scope.reference], axis=0) - 1)
     if cost.like is not None:
-        made = scope.trainings(source, stages, rows, of).astype({cost.like: str})
+        made = scope.trainings(source, stages, rows, of).fillna({cost.like: "unknown"})
         ways = made.groupby(key)[cost.like].agg(lambda way: "; ".join(sorted(set(way)))).unstack("row")
         percent = percent.where(ways.eq(ways[scope.reference], axis=0))
     return percent.reindex(columns=list(models))

@@ -27,9 +27,9 @@ class Scope:
     has no run. Reference and baseline are there even if they are no rows."""
     row_of: Mapping[str, str] = field(default_factory=dict)
     """By model its row, of models that share all runs with an earlier one, whose name the row has."""
-    origins: Mapping[str, Mapping[str, Mapping[str, Mapping[str, Sequence[str]]]]] = field(default_factory=dict)
-    """By stage, row and dataset the runs of other stages that those of the row start from, directly or not: by their
-    stage, the model that names them and the entry of its `data`."""
+    origins: Mapping[str, Mapping[str, Mapping[str, Mapping[str, Sequence[Any]]]]] = field(default_factory=dict)
+    """By stage, row and dataset the runs of shown stages that those of the row start from, directly or not: by their
+    stage, the model that names them, the entry of its `data`, and pairs of seeds, that of the later run first."""
     families: Mapping[str, str] = field(default_factory=dict)
     """What colours each row in figures."""
     groups: Mapping[str, str] = field(default_factory=dict)
@@ -154,8 +154,8 @@ class Scope:
         """Return the runs whose costs add up to those of each row on each dataset.
 
         At every one of `stages` that is the run from which the row's run starts, directly or not, such as a pretraining
-        on a corpus; or else the row's own run of that stage on the same dataset, such as a search. An earlier stage
-        that lacks a seed adds its first one, as the runs of the later stage start from it.
+        on a corpus; or else the row's own run of that stage on the same dataset, such as a search: that of the same
+        seed, or of its first one.
 
         Args:
             column: column that each run with a training loop needs a value in.
@@ -174,21 +174,22 @@ class Scope:
             for dataset in dict.fromkeys(name for stage in ([of] if of else stages) for name in self.stages[stage]):
                 priced = of or self._last(stages, row, dataset)
                 if priced is not None and (owner := self.owner(priced, row, dataset)) is not None:
-                    runs = [run for stage in stages if (run := self._behind(priced, row, dataset, stage))]
-                    counted += [(row, dataset, (priced, owner, dataset), run) for run in runs]
+                    behind = [found for stage in stages if (found := self._behind(priced, row, dataset, stage))]
+                    counted += [(row, dataset, (priced, owner, dataset), *found) for found in behind]
         wanted: dict[str, dict[str, list[str]]] = {}
-        for stage, owner, entry in {run for *_, one, other in counted for run in (one, other)}:
-            wanted.setdefault(stage, {}).setdefault(entry, []).append(owner)
+        for *_, priced_run, run, _ in counted:
+            for stage, owner, entry in (priced_run, run):
+                wanted.setdefault(stage, {}).setdefault(entry, []).append(owner)
         cells = {
             (stage, *place): cell.set_index("seed", drop=False)
             for stage, owners in wanted.items()
             for place, cell in select_grid(self.runs, stage, owners, [column]).groupby(["model", "dataset"])
         }
         parts = []
-        for row, dataset, priced_run, run in counted:
-            seeds, cell = cells[priced_run].index, cells[run]
-            chosen = [seed if seed in cell.index else cell.index[0] for seed in seeds]
-            parts.append(cell.loc[chosen].assign(row=row, dataset=dataset, seed=seeds.to_numpy()))
+        for row, dataset, priced_run, run, seeds in counted:
+            later, cell = cells[priced_run].index, cells[run]
+            chosen = [seeds.get(seed, seed if seed in cell.index else cell.index[0]) for seed in later]
+            parts.append(cell.loc[chosen].assign(row=row, dataset=dataset, seed=later.to_numpy()))
         return pd.concat(parts, ignore_index=True)
 
     def totals(
@@ -215,13 +216,19 @@ class Scope:
         cells = runs.groupby(["dataset", "row", "seed"], sort=False)[column]
         return cells.sum(min_count=1) if how == "sum" else cells.max()
 
-    def _behind(self, priced: str, row: str, dataset: str, stage: str) -> tuple[str, str, str] | None:
-        """Return the run of a stage behind those of a row at the stage that is priced: stage, model, entry."""
-        if before := self.origins.get(priced, {}).get(row, {}).get(dataset, {}).get(stage):
-            owner, entry = before
-            return stage, owner, entry
+    def _behind(
+        self, priced: str, row: str, dataset: str, stage: str
+    ) -> tuple[tuple[str, str, str], dict[int, int]] | None:
+        """Return the runs of a stage behind those of a row at the stage that is priced.
+
+        Returns:
+            Stage, model and entry of these runs; and by seed of the priced run their seed, where that is known.
+        """
+        if origin := self.origins.get(priced, {}).get(row, {}).get(dataset, {}).get(stage):
+            owner, entry, seeds = origin
+            return (stage, owner, entry), dict(seeds)
         made = self.made_for(stage, row)
-        return (stage, made[dataset], dataset) if dataset in made else None
+        return ((stage, made[dataset], dataset), {}) if dataset in made else None
 
     def _last(self, stages: Sequence[str], row: str, dataset: str) -> str | None:
         """Return the last of the stages at which a row has runs on a dataset, in the order of training; None = none."""

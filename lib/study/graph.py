@@ -2,6 +2,8 @@
 
 import functools
 import json
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from lib.backbones.parameters import BackboneParameters
 from lib.data.sections.corpus import Corpus
@@ -11,6 +13,17 @@ from lib.study.stages import Work
 
 LENGTH = "@"
 """Stands between a tokeniser and a length in the name of tokens; no other name has it."""
+
+
+class Origin(NamedTuple):
+    """Runs that later ones start from."""
+
+    owner: str
+    """The model that names them."""
+    dataset: str
+    """Entry of the `data` of their stage."""
+    seeds: Mapping[int, int]
+    """By seed of a later run the seed of the run that it starts from."""
 
 
 class Graph:
@@ -93,17 +106,24 @@ class Graph:
             return named if named in entries else None
         return dataset if dataset in entries else entries[0] if len(entries) == 1 else None
 
-    def origins(self, model: str, stage: str, dataset: str) -> dict[str, tuple[str, str]]:
-        """Return the runs that those of a model at a stage start from, directly or not: by stage, owner and entry."""
-        found: dict[str, tuple[str, str]] = {}
+    def origins(self, model: str, stage: str, dataset: str) -> dict[str, Origin]:
+        """Return the runs that those of a model at a stage start from, directly or not, by stage, the nearest first."""
+        found: dict[str, Origin] = {}
         if not self.reads_tokens(model, stage, dataset):
             return found
+        seeds = {seed: seed for seed in self.seeds_of(stage, dataset)}
         while (parent := self.parent_stage(model, stage)) is not None:
             before = self.parent_dataset(stage, parent, dataset)
             assert before is not None  # the study was checked
-            found[parent] = self.owner(model, parent, before), before
+            seeds = {seed: self.seed_before(parent, before, each) for seed, each in seeds.items()}
+            found[parent] = Origin(self.owner(model, parent, before), before, seeds)
             stage, dataset = parent, before
         return found
+
+    def seed_before(self, stage: str, dataset: str, seed: int) -> int:
+        """Return the seed of the run of a stage that a later run of a seed starts from: the same seed, or the first."""
+        seeds = self.seeds_of(stage, dataset)
+        return seed if seed in seeds else seeds[0]
 
     def seeds_of(self, stage: str, dataset: str) -> list[int]:
         """Return the seeds of the runs of a stage on an entry of its `data`."""

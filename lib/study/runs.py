@@ -154,8 +154,7 @@ def _parent(graph: Graph, run: RunId) -> RunId | None:
         return None
     dataset = graph.parent_dataset(run.stage, stage, run.dataset)
     assert dataset is not None  # the study was checked
-    seeds = graph.seeds_of(stage, dataset)
-    return RunId(stage, graph.owner(run.model, stage, dataset), dataset, run.seed if run.seed in seeds else seeds[0])
+    return RunId(stage, graph.owner(run.model, stage, dataset), dataset, graph.seed_before(stage, dataset, run.seed))
 
 
 def _imitated(graph: Graph, run: RunId, work: Work) -> Beside | None:

@@ -206,7 +206,7 @@ def _comparisons(graph: Graph, report: Report, settings: ResultParameters) -> It
             yield f".{place}: {', '.join(missing)} passes no stage that is shown. Name another model"
         elif len({frozenset(rows.row_of[model] for model in side) for side in sides}) == 1:
             one, other = (" and ".join(side) for side in sides)
-            yield f".{place}: {one} has the same runs as {other}, so there is no difference. Name another model"
+            yield f".{place}: the runs of {one} are those of {other}, so there is no difference. Name another model"
 
 
 def _costs(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:

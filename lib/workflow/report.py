@@ -92,11 +92,11 @@ class Report:
             if dataset in datasets
         }
         shown |= {
-            (stage, *run)
+            (earlier, owner, dataset)
             for of_rows in scope.get("origins", {}).values()
             for of_datasets in of_rows.values()
-            for runs in of_datasets.values()
-            for stage, run in runs.items()
+            for origins in of_datasets.values()
+            for earlier, (owner, dataset, _) in origins.items()
         }
         records = [self.paths.record(run) for run in self.runs if (run.stage, run.model, run.dataset) in shown]
         return [*records, *map(self.paths.texts, scope.get("texts", ()))]
@@ -175,15 +175,15 @@ class Report:
             **beside,
         }
 
-    def _origins(self, rows: Rows, named: Iterable[str]) -> dict[str, dict[str, dict[str, dict[str, list[str]]]]]:
-        """Return the runs of shown stages that those of each row start from: by stage, row, dataset and that stage."""
+    def _origins(self, rows: Rows, named: Iterable[str]) -> dict[str, dict[str, dict[str, dict[str, list[Any]]]]]:
+        """Return `lib.results.scope.Scope.origins` of these rows; seeds are pairs, since keys of JSON are text."""
         graph = self.study.graph
         return {
             stage: {
                 row: {
                     dataset: {
-                        earlier: list(run)
-                        for earlier, run in graph.origins(row, stage, dataset).items()
+                        earlier: [origin.owner, origin.dataset, list(map(list, origin.seeds.items()))]
+                        for earlier, origin in graph.origins(row, stage, dataset).items()
                         if earlier in rows.stages
                     }
                     for dataset in rows.owners[row][stage]

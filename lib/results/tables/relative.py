@@ -34,7 +34,7 @@ class Parameters(TableParameters):
     @property
     def groups(self) -> list[list[str]]:
         """The stages that are taken together."""
-        return [[group] if isinstance(group, str) else group for group in self.stage]
+        return [[group] if isinstance(group, str) else list(dict.fromkeys(group)) for group in self.stage]
 
     def stages_passed(self) -> list[str]:
         """See the base."""
@@ -44,6 +44,11 @@ class Parameters(TableParameters):
     def _groups_name_stages(self) -> Iterator[str]:
         if not all(self.groups):
             yield f"stage = {self.stage} has a group without a stage. Name one in it, or leave it out"
+        first: dict[frozenset[str], list[str]] = {}
+        for group in self.groups:
+            if first.setdefault(frozenset(group), group) is not group:
+                named = " + ".join(first[frozenset(group)])
+                yield f"stage = {self.stage} names {named} twice. Name each group once"
 
     def columns_made(self, names: ColumnNames) -> Iterator[Hashable]:
         """See the base."""

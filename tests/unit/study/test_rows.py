@@ -48,10 +48,13 @@ def test_a_reference_and_a_pair_that_share_runs_have_the_row_with_these_runs():
 @pytest.mark.parametrize(
     ("table", "place"),
     [
-        (SIGNIFICANCE | {"pairs": [["favor-m64", "sdpa"], ["twin", "sdpa"]]}, "pairs: twin has the same runs as sdpa"),
+        (
+            SIGNIFICANCE | {"pairs": [["favor-m64", "sdpa"], ["twin", "sdpa"]]},
+            "pairs: the runs of twin are those of sdpa",
+        ),
         (
             {"kind": "scaling", "stage": "pretrain", "curves": {"a": ["sdpa"], "b": ["twin"]}, "against": "a"},
-            "curves.b: twin has the same runs as sdpa",
+            "curves.b: the runs of twin are those of sdpa",
         ),
     ],
 )
@@ -75,7 +78,9 @@ def test_a_pretraining_counts_for_the_datasets_whose_runs_start_from_it(section,
     result = settings | {"time": ["pretrain", "finetune"], "datasets": ["imdb"]}
     made = plan(reference="sdpa", **{section: {"cost": result}})
     (shown,) = getattr(made.report, section).values()
-    assert shown["scope"]["origins"]["finetune"]["favor-m64"] == {"imdb": {"pretrain": ["favor-m64", "wikipedia"]}}
+    assert shown["scope"]["origins"]["finetune"]["favor-m64"] == {
+        "imdb": {"pretrain": ["favor-m64", "wikipedia", [[1, 1], [2, 2]]]}
+    }
     files = made.report.inputs(shown["scope"])
     assert f"results/runs/pretrain/favor-m64/wikipedia/seed-2/{RUN}" in files
     assert not [file for file in files if "/tapt/" in file or "/arxiv/" in file]
@@ -207,3 +212,8 @@ def test_a_line_of_geometry_is_of_one_stage():
     changes = [(f"experiment/stages/{stage}/geometry", geometry) for stage in ("pretrain", "tapt")]
     figure = {"kind": "geometry", "stage": ["pretrain", "tapt"], "measure": "symmetry", "models": ["sdpa"]}
     assert "sdpa passes pretrain and tapt, which one line cannot show" in refused(*changes, figures={"g": figure})
+
+
+def test_stages_that_are_taken_together_are_named_once():
+    table = {"kind": "relative", "stage": [["tapt", "finetune"], "tapt", ["finetune", "tapt"]], "column": "memory"}
+    assert "names tapt + finetune twice. Name each group once" in refused(reference="sdpa", tables={"t": table})
