@@ -9,7 +9,7 @@ from pydantic import Field
 from lib.results.costs import dominance
 from lib.results.parameters import TableParameters
 from lib.results.printed_values import MACHINE, NOTES, note, published
-from lib.results.quantities import QUANTITIES
+from lib.results.quantities import QUANTITIES, Quantity
 from lib.results.scope import Scope
 from lib.results.table import Column, Table
 
@@ -19,6 +19,11 @@ MEASURED = ["memory", "minutes", "total_minutes", "loss", "f1", "accuracy"]
 """Quantities of every run that the study printed."""
 TOGETHER = ("tapt", "finetune")
 """Stages whose costs the study takes together."""
+COSTS: tuple[tuple[Quantity, Literal["sum", "max"]], ...] = (
+    (QUANTITIES["memory"], "max"),
+    (QUANTITIES["total_minutes"], "sum"),
+)
+"""What stages cost that are taken together, and how their values become one."""
 Facts: TypeAlias = pd.DataFrame
 """A row per number: the columns of `PLACE`, `value` and `hardware`."""
 NOTHING = pd.DataFrame(columns=[*PLACE, "value", "hardware"])
@@ -127,11 +132,10 @@ def _all(names: pd.Series) -> str:
     return "; ".join(sorted(set(names)))
 
 
-def _wide(totals: Facts, quantity: str, stages: Sequence[str], how: Literal["sum", "max"]) -> pd.DataFrame:
-    """Return a quantity of several stages as one, by dataset, one column per model; NaN unless all stages have it."""
-    chosen = totals[(totals["quantity"] == quantity) & totals["stage"].isin(stages)]
-    values = chosen.groupby(["dataset", "model"])["value"].agg([how, "count"])
-    return values[how].where(values["count"] == len(stages)).unstack("model")
+def _scores(totals: Facts) -> pd.DataFrame:
+    """Return F1 after finetuning, by dataset, one column per model."""
+    chosen = totals[(totals["quantity"] == "f1_macro_percent") & (totals["stage"] == "finetune")]
+    return chosen.set_index(["dataset", "model"])["value"].unstack("model")
 
 
 def _tidy(values: pd.DataFrame, totals: Facts, stage: str, quantity: str) -> Facts:
@@ -142,20 +146,34 @@ def _tidy(values: pd.DataFrame, totals: Facts, stage: str, quantity: str) -> Fac
     return tidy.join(hardware, on=["dataset", "model"]).assign(stage=stage, item=None, quantity=quantity)
 
 
-def _costs(totals: Facts, stages: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Return the peak memory and the minutes of stages that are taken together."""
-    return _wide(totals, "peak_memory_gib", stages, "max"), _wide(totals, "minutes", stages, "sum")
+def _costs(scope: Scope, stages: Sequence[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return peak memory and minutes of stages taken together, by dataset, one column per model that passes all."""
+    if any(stage not in scope.stages or stage in scope.variants for stage in stages):
+        return pd.DataFrame(), pd.DataFrame()
+    made = [
+        (dataset, row)
+        for row in scope.owners[stages[-1]]
+        for dataset in scope.stages[stages[-1]]
+        if all(scope.owner(stage, row, dataset) for stage in stages)
+    ]
+    if not made:
+        return pd.DataFrame(), pd.DataFrame()
+    rows = list(dict.fromkeys(row for _, row in made))
+    memory, minutes = (each.factor * scope.totals(each.source, stages, rows, how, stages[-1]) for each, how in COSTS)
+    places = pd.MultiIndex.from_tuples(made, names=["dataset", "row"])
+    of_memory, of_minutes = (each.groupby(["dataset", "row"]).mean().reindex(places) for each in (memory, minutes))
+    return of_memory.unstack("row"), of_minutes.unstack("row")
 
 
 def _compared(totals: Facts, scope: Scope) -> list[Facts]:
     """Return costs in per cent of the reference's, and scores in points above the reference's and the baseline's."""
     found = []
     for stages in (("pretrain",), TOGETHER):
-        for quantity, costs in zip(("memory_delta_percent", "time_delta_percent"), _costs(totals, stages), strict=True):
+        for quantity, costs in zip(("memory_delta_percent", "time_delta_percent"), _costs(scope, stages), strict=True):
             if scope.reference in costs:
                 delta = 100 * (costs.div(costs[scope.reference], axis=0) - 1).drop(columns=scope.reference)
                 found.append(_tidy(delta, totals, "+".join(stages), quantity))
-    scores = _wide(totals, "f1_macro_percent", ["finetune"], "max")
+    scores = _scores(totals)
     for name, other in (("reference", scope.reference), ("baseline", scope.baseline)):
         if other in scores:
             delta = scores.sub(scores[other], axis=0).drop(columns=other)
@@ -165,8 +183,8 @@ def _compared(totals: Facts, scope: Scope) -> list[Facts]:
 
 def _front(totals: Facts, scope: Scope) -> Facts:
     """Return whether a model is on the front: no other is as good in score, time and memory, and better in one."""
-    scores = _wide(totals, "f1_macro_percent", ["finetune"], "max")
-    memory, minutes = _costs(totals, TOGETHER)
+    scores = _scores(totals)
+    memory, minutes = _costs(scope, TOGETHER)
     front = {}
     for dataset in memory.index.intersection(scores.index):
         points = pd.DataFrame(

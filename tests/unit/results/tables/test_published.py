@@ -57,6 +57,19 @@ def test_costs_are_compared_over_both_stages(grid):
     assert ours.loc["on_front", ["published", "ours"]].tolist() == ["0", 0]
 
 
+def test_costs_of_two_stages_are_those_of_the_runs_that_belong_together(tmp_path):
+    """The second adaptation of the mechanism belongs to no finetuning: seed 0 alone goes on."""
+    folders = []
+    for model, memories in (("sdpa", (2048, 2048)), ("lsh-h2-c64", (1024, 9216))):
+        for seed, memory in enumerate(memories):
+            values = {"peak_memory_mb": memory, "seconds": memory / 10, **A100}
+            folders.append(write_run(tmp_path, "tapt", model, "imdb", seed, **values))
+        folders.append(write_run(tmp_path, "finetune", model, "imdb", seconds=0.0, peak_memory_mb=512, **A100))
+    ours = numbers(frame(scope(folders, ["sdpa", "lsh-h2-c64"], reference="sdpa")), stage="tapt+finetune")
+    assert ours.loc["memory_delta_percent", "ours"] == pytest.approx(-50)
+    assert ours.loc["time_delta_percent", "ours"] == pytest.approx(-50)
+
+
 def test_scores_are_compared_with_both(grid):
     ours = numbers(frame(grid), table="4.14", model="lsh-h2-c64")
     assert ours.loc["f1_delta_reference", "ours"] == pytest.approx(92 - 92.857)
