@@ -120,7 +120,7 @@ class ColumnNames(NamedTuple):
     searched: Sequence[str]
     """Settings that its stages search, by their short names."""
     behind: Mapping[str, Mapping[str, Collection[str]]]
-    """By stage and dataset the shown stages that runs there start from, directly or not."""
+    """The stages that runs start from, directly or not, by stage and dataset of these runs."""
     groups: Sequence[str]
     """What its datasets call the groups of their documents."""
 

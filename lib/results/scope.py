@@ -26,7 +26,7 @@ class Scope:
     all datasets, or one by dataset. A row that does not pass a stage is left out there, and so is a dataset on which it
     has no run. Reference and baseline are there even if they are no rows."""
     row_of: Mapping[str, str] = field(default_factory=dict)
-    """By model its row, of models that share all runs with an earlier one, whose name the row has."""
+    """The row of each model that has the same runs as an earlier one: that model's row."""
     origins: Mapping[str, Mapping[str, Mapping[str, Mapping[str, Sequence[Any]]]]] = field(default_factory=dict)
     """By stage, row and dataset the runs of shown stages that those of the row start from, directly or not: by their
     stage, the model that names them, the entry of its `data`, and pairs of seeds, that of the later run first."""
@@ -129,7 +129,7 @@ class Scope:
 
     @property
     def behind(self) -> dict[str, dict[str, set[str]]]:
-        """By stage and dataset the shown stages that runs of any row there start from, directly or not."""
+        """The stages that runs of any row start from, directly or not, by stage and dataset of these runs."""
         found: dict[str, dict[str, set[str]]] = {stage: {} for stage in self.stages}
         for stage, of_rows in self.origins.items():
             for of_datasets in of_rows.values():
@@ -139,9 +139,9 @@ class Scope:
 
     @property
     def note(self) -> str | None:
-        """Sentence on the models that have no row of their own; None if all have one."""
-        alike = [f"{model} ({row})" for model, row in self.row_of.items()]
-        return f"Models with the same runs as another row, which shows them: {', '.join(alike)}." if alike else None
+        """Sentence that names the models without a row; None if all have one."""
+        same = [f"{model} (as {row})" for model, row in self.row_of.items()]
+        return f"Models without a row, since they have the same runs as another: {', '.join(same)}." if same else None
 
     def owner(self, stage: str, row: str, dataset: str) -> str | None:
         """Return the model that names the runs of a row at a stage on a dataset; None = it has none there."""

@@ -23,7 +23,7 @@ class Origin(NamedTuple):
     dataset: str
     """Entry of the `data` of their stage."""
     seeds: Mapping[int, int]
-    """By seed of a later run the seed of the run that it starts from."""
+    """The seed of the run that a later run starts from, by the seed of the later run."""
 
 
 class Graph:

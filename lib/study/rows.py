@@ -12,21 +12,14 @@ class Rows(NamedTuple):
     """The rows of a table or figure."""
 
     stages: Mapping[str, list[str]]
-    """By stage the entries of its `data` that are shown."""
+    """Entries of each stage's `data` that are shown."""
     owners: Mapping[str, Mapping[str, Mapping[str, str]]]
-    """By model, stage and entry the model that names the runs. Stages and entries without runs are left out."""
+    """The model that names the runs, by model, stage and entry. Stages and entries without runs are left out."""
     row_of: Mapping[str, str]
-    """By model the row with its runs, of all models that pass the stages. Models that share all runs that are shown are
-    one row, with the name of the first of them."""
+    """The row of every model that passes the stages. Models with the same runs are one row, which has the name of the
+    first of them."""
     shown: list[str]
     """The rows, in order."""
-
-    def same(self, model: str, other: str, dataset: str) -> bool:
-        """Return whether two models have the same runs on a dataset, at all stages that are shown."""
-        ours, theirs = (
-            {stage: entries.get(dataset) for stage, entries in self.owners[each].items()} for each in (model, other)
-        )
-        return ours == theirs
 
 
 def rows_of(graph: Graph, settings: ResultParameters, dataset: str | None = None) -> Rows:
