@@ -9,7 +9,7 @@ import pandas as pd
 from lib.evaluation.statistics import smallest_difference
 from lib.results.printed_values import published_runs
 from lib.results.quantities import QUANTITIES
-from lib.results.records import load_runs
+from lib.results.records import SPLITS, load_runs
 from lib.workflow.plan import Plan
 
 PUBLISHED_TOKENS = {"imdb": 512, "hyperpartisan": 4096, "arxiv": 16_384}
@@ -20,6 +20,9 @@ TEST_DOCUMENTS = {"imdb": 5_000, "hyperpartisan": 6_500, "arxiv": 3_339}
 
 LEVEL, POWER = 0.05, 0.8
 """Of the test that tells two models apart: its level, two-sided, and its power."""
+
+MACRO = "f1_macro"
+"""What the F1 of a classification is called in run records; that of characters in spans is another score."""
 
 NEAR = 2
 """Factor within which two limits count as the same length."""
@@ -35,7 +38,7 @@ class Scores(NamedTuple):
     source: str
     """Where they come from, in words."""
     seeds: int
-    """Of each score."""
+    """Of each score, at least."""
     documents: int | None
     """Of the test split; None = unknown."""
 
@@ -104,6 +107,11 @@ def _nearest(found: list[Scores], limit: int) -> Scores | None:
 
 
 def _own(plan: Plan, stage: str) -> list[Scores]:
+    """Return the scores of the study's finished runs, by dataset and by the length that the models read there.
+
+    A model that reads texts, and no tokens, has one score for all lengths. If the stage has variants, that of the best
+    one on validation counts, as in a table of the search.
+    """
     graph, quantity = plan.graph, QUANTITIES["f1"]
     runs = load_runs(
         Path(file).parent
@@ -112,18 +120,34 @@ def _own(plan: Plan, stage: str) -> list[Scores]:
     )
     if quantity.source not in runs:
         return []
-    seeds = runs["seed"].nunique()
-    source = f"{plan.paths.results}, {seeds} seed{'s' * (seeds > 1)}"
-    scores = []
-    for dataset, own in runs.groupby("dataset"):
+    found = []
+    for name, own in runs[runs["score"] == MACRO].dropna(subset=quantity.source).groupby("dataset"):
+        dataset = str(name)
         if graph.corpus(dataset).source == "generated":
             continue  # which says nothing about texts that people wrote
-        means = quantity.factor * own.groupby("model")[quantity.source].mean()
-        rows = [row for row in graph.experiment.models if graph.passes(row, stage, str(dataset))]
-        owners = {row: graph.owner(row, stage, str(dataset)) for row in rows}
-        by_model = {row: float(means[owner]) for row, owner in owners.items() if owner in means}
-        scores.append(Scores(by_model, str(dataset), graph.corpus(dataset).max_tokens, source, seeds, None))
-    return scores
+        best = _of_best_variants(own)
+        rows = [row for row in graph.experiment.models if graph.passes(row, stage, dataset)]
+        owners = {row: owner for row in rows if (owner := graph.owner(row, stage, dataset)) in best.index}
+        lengths = {row: graph.max_tokens(row, dataset) for row in owners if graph.reads_tokens(row, stage, dataset)}
+        for length in sorted(set(lengths.values()) or {graph.corpus(dataset).max_tokens}):
+            there = {row: best.loc[owner] for row, owner in owners.items() if lengths.get(row, length) == length}
+            by_model = {row: quantity.factor * float(scores["test"]) for row, scores in there.items()}
+            seeds = min(int(scores["seeds"]) for scores in there.values())
+            source = f"{plan.paths.results}, {seeds} seed{'s' * (seeds > 1)}"
+            found.append(Scores(by_model, dataset, length, source, seeds, None))
+    return found
+
+
+def _of_best_variants(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the mean score on test and the number of seeds of each model's best variant, by model.
+
+    The best one has the highest mean on validation, of those with the most finished runs.
+    """
+    columns = ["model", "variant", "seed", *(f"{split}_score" for split in SPLITS)]
+    variants = runs.reindex(columns=columns).groupby(["model", "variant"], as_index=False)
+    means = variants.agg(test=("test_score", "mean"), validation=("eval_score", "mean"), seeds=("seed", "nunique"))
+    ordered = means.sort_values(["seeds", "validation"], ascending=False, kind="stable")
+    return ordered.drop_duplicates("model").set_index("model")
 
 
 def _published() -> list[Scores]:

@@ -1,3 +1,5 @@
+import json
+
 import pytest
 from run_records import write_baseline, write_run
 from studies import study
@@ -67,6 +69,59 @@ def test_own_records_come_before_published_ones(plan, tmp_path):
     assert scores.seeds == 2
     assert scores.noise is None  # how many documents they were tested on is not in the record
     assert scores_near(plan, "finetune", 4096).source == "published, 1 seed"
+
+
+LONGER = {"backbone": "encoder", "mechanism": "sdpa", "max_tokens": 1024}
+
+
+def plan_of(tmp_path, *changes):
+    changes = [("datasets/imdb", LOCAL | {"max_tokens": 256}), *changes]
+    return Plan(study(*changes, layers=[("own.yaml", {"execution": {"results": str(tmp_path)}})]))
+
+
+def test_a_score_is_one_of_the_length_that_the_model_reads(tmp_path):
+    plan = plan_of(tmp_path, ("models/sdpa-long", LONGER))
+    write_run(tmp_path, "finetune", "sdpa", "imdb", 1, test_f1_macro=0.8)
+    write_run(tmp_path, "finetune", "sdpa-long", "imdb", 1, test_f1_macro=0.9)
+    write_baseline(tmp_path, "imdb", 0.7, 1)
+    near, far = (scores_near(plan, "finetune", limit) for limit in (256, 1024))
+    # TF-IDF reads whole texts, whatever the length.
+    assert (near.max_tokens, near.by_model) == (256, {"tfidf": pytest.approx(70), "sdpa": pytest.approx(80)})
+    assert (far.max_tokens, far.by_model) == (1024, {"tfidf": pytest.approx(70), "sdpa-long": pytest.approx(90)})
+
+
+def test_a_stage_with_variants_has_the_score_of_the_best_on_validation(tmp_path):
+    plan = plan_of(tmp_path, ("stages/finetune/variants", {"recipe.epochs": [1, 2, 3]}))
+    for epochs, validation, test in ((1, 0.5, 0.5), (2, 0.9, 0.7), (3, 0.6, 0.8)):
+        for seed in (1, 2):
+            scores = {"eval_f1_macro": validation, "test_f1_macro": test + seed / 100}
+            write_run(tmp_path, "finetune", "sdpa", "imdb", seed, variant={"recipe.epochs": epochs}, **scores)
+    scores = scores_near(plan, "finetune", 256)
+    assert scores.by_model == {"sdpa": pytest.approx(71.5)}
+    assert scores.seeds == 2
+
+
+def test_seeds_are_those_of_the_dataset(tmp_path):
+    other = LOCAL | {"max_tokens": 1024}
+    plan = plan_of(tmp_path, ("datasets/arxiv", other), ("stages/finetune/data/arxiv", {"seeds": [7]}))
+    for dataset, seeds in (("imdb", (1, 2)), ("arxiv", (7,))):
+        for seed in seeds:
+            write_run(tmp_path, "finetune", "sdpa", dataset, seed)
+    write_run(tmp_path, "finetune", "lsh-h2-c64", "imdb", 1)
+    near, far = (scores_near(plan, "finetune", limit) for limit in (256, 1024))
+    assert (near.seeds, far.seeds) == (1, 1)  # of each score, at least
+    write_run(tmp_path, "finetune", "lsh-h2-c64", "imdb", 2)
+    assert scores_near(plan, "finetune", 256).seeds == 2
+    assert scores_near(plan, "finetune", 256).source.endswith("2 seeds")
+
+
+def test_the_f1_of_characters_is_no_score_of_classes(plan, tmp_path):
+    scores = {"test_f1": 0.5, "eval_f1": 0.5, "test_f1_macro": None, "eval_f1_macro": None}
+    folder = write_run(tmp_path, "finetune", "sdpa", "imdb", 1)
+    record = json.loads((folder / "run.json").read_text())
+    record["metrics"] = {name: score for name, score in scores.items() if score}
+    (folder / "run.json").write_text(json.dumps(record))
+    assert scores_near(plan, "finetune", 256).source == "published, 1 seed"
 
 
 def test_generated_texts_are_no_evidence(plan, tmp_path):
