@@ -185,7 +185,7 @@ class Scope:
             for stage, owners in wanted.items()
             for place, cell in select_grid(self.runs, stage, owners, [column]).groupby(["model", "dataset"])
         }
-        parts = []
+        parts = [self.runs.iloc[:0].assign(row=[])]
         for row, dataset, priced_run, run, seeds in counted:
             later, cell = cells[priced_run].index, cells[run]
             chosen = [seeds.get(seed, seed if seed in cell.index else cell.index[0]) for seed in later]

@@ -108,3 +108,9 @@ def test_the_order_of_stages_and_models_outlives_json(folders):
     assert list(shown.families.items()) == [("sdpa", "sdpa"), ("gru", "recurrent")]
     assert (shown.reference, shown.baseline, shown.published) == ("sdpa", None, None)
     assert len(shown.runs) == len(folders)
+
+
+def test_rows_without_runs_cost_nothing(shown):
+    nothing = shown.totals("training_seconds", ["tapt"], ["tfidf"])
+    assert nothing.empty
+    assert nothing.index.names == ["dataset", "row", "seed"]
