@@ -83,10 +83,18 @@ class Scope:
         """The rows without the baseline."""
         return [model for model in self.models if model != self.baseline]
 
-    def quantity(self, column: str, stage: str) -> Quantity:
-        """Return what tables call `column`, as it is of the runs of a stage: F1 may be that of characters."""
-        runs = self.runs
-        scores = set(runs.loc[runs["stage"] == stage, "score"].dropna()) if "score" in runs else set()
+    def quantity(self, column: str, stage: str, dataset: str | None = None) -> Quantity:
+        """Return what tables call `column`, as it is of the runs of a stage: F1 may be that of characters.
+
+        Args:
+            column: as in the settings of tables.
+            stage: name of the stage.
+            dataset: the only one whose runs count; None = all, of which F1 is that of classes if they differ.
+        """
+        runs = self.runs[self.runs["stage"] == stage]
+        if dataset is not None:
+            runs = runs[runs["dataset"] == dataset]
+        scores = set(runs["score"].dropna()) if "score" in runs else set()
         return quantity(column).of(scores.pop() if len(scores) == 1 else "f1_macro")
 
     def grid(self, stage: str, columns: Iterable[str] = (), models: Sequence[str] | None = None) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from lib.results.parameters import FigureParameters, Topic
-from lib.results.quantities import QUANTITIES, Quantity
+from lib.results.quantities import QUANTITIES, Quantity, quantity
 from lib.results.scope import Scope
 from lib.results.style import BASELINE_COLOUR, STYLE, colours_and_markers
 
@@ -46,18 +46,18 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     seed, and their figures beside them. What a model without a training loop does not have is a dash. The kind of
     memory is named: on the axis if all have the same, else at each bar.
     """
-    quantities = [scope.quantity(column, settings.stage) for column in settings.columns]
-    grid = scope.grid(settings.stage, [each.source for each in quantities])
+    grid = scope.grid(settings.stage, [quantity(column).source for column in settings.columns])
     datasets = [dataset for dataset in scope.stages[settings.stage] if dataset in set(grid["dataset"])]
     height = BAR_INCHES * len(scope.models) + 0.9
     with matplotlib.style.context(STYLE):
-        size = WIDTH_INCHES * len(datasets), height * len(quantities)
+        size = WIDTH_INCHES * len(datasets), height * len(settings.columns)
         figure = Figure(figsize=size, layout="constrained")
-        panels = figure.subplots(len(quantities), len(datasets), squeeze=False)
-        for line, each in zip(panels, quantities, strict=True):
+        panels = figure.subplots(len(settings.columns), len(datasets), squeeze=False)
+        for line, each in zip(panels, settings.columns, strict=True):
             for axes, dataset in zip(line, datasets, strict=True):
                 axes.set_title(dataset)
-                _draw_bars(axes, each, grid[grid["dataset"] == dataset], scope)
+                shown = scope.quantity(each, settings.stage, dataset)
+                _draw_bars(axes, shown, grid[grid["dataset"] == dataset], scope)
     return figure
 
 

@@ -38,7 +38,6 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     """
     baseline = scope.baseline
     styles = colours_and_markers({row: scope.families[row] for row in scope.trained})
-    f1 = scope.quantity("f1", settings.stage)
     grid = scope.grid(settings.stage, models=[*styles, *([baseline] if baseline else [])])
     shown = set(grid.loc[grid["row"].isin(styles), "dataset"])
     datasets = [dataset for dataset in scope.stages[settings.stage] if dataset in shown]
@@ -49,6 +48,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
         for axes, dataset in zip(panels, datasets, strict=True):
             scores = _scores(grid[grid["dataset"] == dataset], settings)
             axes.set_title(dataset)
+            f1 = scope.quantity("f1", settings.stage, dataset)
             axes.set_xlabel(f"test {f1.label}, {100 * settings.confidence:g} % interval", loc="right")  # may be wide
             made = [row for row in styles if row in scores.index]
             _draw_models(axes, scores.loc[made].sort_values("score", ascending=False, kind="stable"), styles)

@@ -74,7 +74,10 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
                 axes.axhline(here.loc[baseline, "mean"], color=BASELINE_COLOUR, linestyle="--", linewidth=1)
             _draw_models(axes, here["minutes"], here, _made(styles, here))
             axes.margins(x=0.22, y=0.15)
-        panels[0].set_ylabel(f"test {score.label}")
+        labels = [f"test {scope.quantity(settings.column, settings.stage, dataset).label}" for dataset in datasets]
+        for axes, label in zip(panels, labels, strict=True):
+            if axes is panels[0] or len(set(labels)) > 1:
+                axes.set_ylabel(label)
         figure.draw_without_rendering()  # lays the panels out, which names are placed in
         figure.set_layout_engine("none")
         for axes, dataset in zip(panels, datasets, strict=True):

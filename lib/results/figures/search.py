@@ -60,7 +60,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
         figure = Figure(figsize=(width * len(datasets), height * len(of_rows) + SCALE_INCHES), layout="constrained")
         panels = figure.subplots(len(of_rows), len(datasets), squeeze=False)
         for dataset, below in zip(datasets, panels.T, strict=True):
-            found = scores.loc[dataset]
+            found, label = scores.loc[dataset], scope.quantity(settings.column, settings.stage, dataset).label
             # Variants follow each other as the settings do, the last of which runs fastest.
             maps = [found.iloc[start : start + rows * columns] for start in range(0, len(found), rows * columns)]
             for axes, part, row in zip(below, maps, of_rows, strict=True):
@@ -73,7 +73,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
                 axes.set_xticks(range(columns), list(map(spelled, x_values)))
                 axes.set_yticks(range(rows), list(map(spelled, y_values)))
                 axes.set(xlabel=x_name.replace("_", " "), ylabel=y_name.replace("_", " "))
-            figure.colorbar(image, ax=list(below), location="bottom", label=score.label, aspect=30)
+            figure.colorbar(image, ax=list(below), location="bottom", label=label, aspect=30)
     return figure
 
 

@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
-from run_records import scope_of, write_baseline, write_predictions, write_run
+from run_records import scope_of, write_baseline, write_predictions, write_run, write_spans
 from run_records import write_group_predictions as write_groups
 
 from lib.core.errors import DataError
@@ -219,3 +219,33 @@ def test_a_search_has_dashes_and_no_map(tmp_path):
     alone = dataclasses.replace(made, models=["hybrid"])
     figure = FIGURES.load("search", "figure").draw(FIGURES.parse({"kind": "search", "stage": "search"}), alone)
     assert [title_of(axes) for axes in figure.axes if title_of(axes)] == ["arxiv"]
+
+
+@pytest.mark.parametrize("kind", ["bars", "score_time", "score_intervals"])
+def test_each_panel_names_the_f1_of_its_dataset(tmp_path, kind):
+    folders = [
+        write_run(tmp_path, "spans", "sdpa", "imdb", test_f1_macro=0.8),
+        write_run(tmp_path, "spans", "sdpa", "unlp", test_f1=0.4),
+    ]
+    write_predictions(folders[0], ["no", "yes"], [0, 1] * 5, [0, 1] * 5)
+    write_spans(folders[1], [(3, 1, 1), (4, 0, 2), (2, 2, 2)])
+    given = {"bars": {"columns": ["f1"]}, "score_time": {"time": ["spans"]}}.get(kind, {})
+    parameters = FIGURES.parse({"kind": kind, "stage": "spans", **given})
+    made = scope_of(folders, {"spans": ["imdb", "unlp"]}, ["sdpa"])
+    classes, spans = (
+        f"{axes.get_xlabel()} {axes.get_ylabel()}" for axes in FIGURES.load(kind, "figure").draw(parameters, made).axes
+    )
+    assert "F1 [%]" in classes
+    assert "F1 of characters [%]" in spans
+
+
+def test_each_scale_of_a_search_names_the_f1_of_its_dataset(tmp_path):
+    folders = [
+        write_run(tmp_path, "search", "sdpa", dataset, variant=variant, **{score: 0.5})
+        for dataset, score in (("imdb", "eval_f1_macro"), ("unlp", "eval_f1"))
+        for variant in VARIANTS
+    ]
+    made = scope_of(folders, {"search": ["imdb", "unlp"]}, ["sdpa"], variants={"search": VARIANTS})
+    figure = FIGURES.load("search", "figure").draw(FIGURES.parse({"kind": "search", "stage": "search"}), made)
+    scales = [axes.get_xlabel() for axes in figure.axes if "validation" in axes.get_xlabel()]
+    assert scales == ["validation F1 [%]", "validation F1 of characters [%]"]
