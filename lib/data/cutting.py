@@ -70,10 +70,35 @@ def encode_cut_words(
     return _ends(tokenizer, ids, max_tokens), _ends(tokenizer, begun, max_tokens)
 
 
+def encode_cut_pairs(
+    tokenizer: TextTokenizer, pairs: Sequence[tuple[str, str]], max_tokens: int
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Return the ids that a tokeniser keeps of each pair of texts, as one sequence, and the segment of each token.
+
+    Each text keeps as many tokens whatever the tokeniser's note says: with `head_tail`, its head and its tail.
+    Arguments and errors are those of `TextTokenizer.encode_pairs`.
+    """
+    ids, segments, texts = tokenizer.encode_pairs(pairs, max_tokens)
+    if cut_of(tokenizer.backend) == "head":
+        return ids, segments
+    found: tuple[list[list[int]], list[list[int]]] = ([], [])
+    for kept, *whole, whole_texts in zip(texts, *tokenizer.encode_pairs(pairs, WHOLE), strict=True):
+        places = {place for place, text in enumerate(whole_texts) if text is None}
+        for text in (0, 1):
+            of_text = [place for place, each in enumerate(whole_texts) if each == text]
+            places |= set(_head_and_tail(of_text, kept.count(text)))
+        for rows, row in zip(found, whole, strict=True):
+            rows.append([row[place] for place in sorted(places)])
+    return found
+
+
 def _ends(tokenizer: TextTokenizer, rows: Sequence[list[Entry]], max_tokens: int) -> list[list[Entry]]:
     """Return the head and the tail of each row, with the tokens that enclose it."""
     before, behind = enclosing(tokenizer.backend)
-    room = max_tokens - before - behind
-    head = before + round(room * HEAD_SHARE)
-    tail = max_tokens - head
-    return [row if len(row) <= max_tokens else row[:head] + row[len(row) - tail :] for row in rows]
+    return [_head_and_tail(row, max_tokens, before, behind) for row in rows]
+
+
+def _head_and_tail(row: list[Entry], kept: int, before: int = 0, behind: int = 0) -> list[Entry]:
+    """Return the head and the tail of a row, `kept` entries in all; `before` and `behind` of them enclose the text."""
+    head = before + round((kept - before - behind) * HEAD_SHARE)
+    return row if len(row) <= kept else row[:head] + row[len(row) - kept + head :]

@@ -139,8 +139,8 @@ class TextTokenizer:
 
     def encode_pairs(
         self, pairs: Sequence[tuple[str, str]], max_tokens: int
-    ) -> tuple[list[list[int]], list[list[int]]]:
-        """Return the ids of each pair of texts as one sequence, and which of the two each token belongs to.
+    ) -> tuple[list[list[int]], list[list[int]], list[list[int | None]]]:
+        """Return the ids of each pair of texts as one sequence, with the segment and the text of each token.
 
         It is what the tokeniser makes of a pair, such as [CLS] first [SEP] second [SEP]. The longer text is cut until
         both fit.
@@ -150,8 +150,8 @@ class TextTokenizer:
             max_tokens: ids to keep of each pair, special tokens included.
 
         Returns:
-            the ids of each pair, and as many numbers of segments: 0 or 1, as the tokeniser has them (some give 0 to
-            all tokens).
+            the ids of each pair, as many numbers of segments, 0 or 1, as the tokeniser has them (some give 0 to all
+            tokens), and as many numbers of texts, 0 or 1; None for special tokens.
 
         Raises:
             ConfigError: the tokeniser puts nothing between two texts, or `max_tokens` leaves no room for what it puts
@@ -173,7 +173,11 @@ class TextTokenizer:
         core.enable_truncation(max_tokens, strategy="longest_first")
         encodings = _encoded(core.encode_batch_fast, pairs)
         core.no_truncation()
-        return [encoding.ids for encoding in encodings], [encoding.type_ids for encoding in encodings]
+        return (
+            [encoding.ids for encoding in encodings],
+            [encoding.type_ids for encoding in encodings],
+            [encoding.sequence_ids for encoding in encodings],
+        )
 
     def encode_words(self, texts: Sequence[str], max_tokens: int) -> tuple[list[list[int]], list[list[int | None]]]:
         """Return the ids of `encode_ragged`, and which word each begins.

@@ -23,7 +23,7 @@ from datasets import Dataset, disable_progress_bars
 
 from lib.core.errors import DataError
 from lib.core.files import atomic_path, write_json
-from lib.data.cutting import encode_cut, encode_cut_words
+from lib.data.cutting import encode_cut, encode_cut_pairs, encode_cut_words
 from lib.data.labels import IGNORED, UNKNOWN, words
 from lib.data.sections.corpus import Slice
 from lib.data.sections.tokenizer import Tokenizer
@@ -156,7 +156,7 @@ def tokenize_dataset(
         lengths: JSON file of the statistics to appear.
         window_stride: how far behind the one before a window begins, see `TextTokenizer.encode_windows`.
         separately: the texts of a pair become two sequences, each cut to `max_tokens`, the second one as `pair_ids`;
-            otherwise one, with `token_type_ids` (`TextTokenizer.encode_pairs`).
+            otherwise one, with `token_type_ids` (`lib.data.cutting.encode_cut_pairs`).
 
     Raises:
         ConfigError: `max_tokens` leaves no room for [CLS] and [SEP], or windows leave tokens out, or the tokeniser
@@ -307,7 +307,7 @@ def _tokenised(
     columns = {name: [row[name] for row in rows] for name in ("id", "group") if name in names}
     if "token_type_ids" in names:
         pairs = [(row["text"], row["text_pair"]) for row in rows]
-        columns["input_ids"], columns["token_type_ids"] = tokenizer.encode_pairs(pairs, max_tokens)
+        columns["input_ids"], columns["token_type_ids"] = encode_cut_pairs(tokenizer, pairs, max_tokens)
     elif "labels" in names:
         columns["input_ids"], begun = encode_cut_words(tokenizer, texts, max_tokens)
         columns["labels"] = [

@@ -17,6 +17,7 @@ from lib.backbones.heads.sequence_classification import SequenceClassification
 from lib.backbones.stored import open_config, open_model
 from lib.core.errors import RunError
 from lib.core.files import atomic_path
+from lib.data.cutting import encode_cut_pairs
 from lib.data.encoding import encode
 from lib.data.padding import pad_examples
 from lib.data.readers import Record, read_records
@@ -39,7 +40,7 @@ class _Classification(TextClassificationPipeline):
         if _has(PairClassification, self.model.config):
             first, second = (encode([text], tokenizer, max_length) for text in (inputs.text, inputs.text_pair))
             return first | {"pair_ids": second["input_ids"], "pair_mask": second["attention_mask"]}
-        (ids,), (segments,) = tokenizer.encode_pairs([(inputs.text, inputs.text_pair)], max_length)
+        (ids,), (segments,) = encode_cut_pairs(tokenizer, [(inputs.text, inputs.text_pair)], max_length)
         batch = pad_examples(
             [{"id": inputs.id, "input_ids": ids, "token_type_ids": segments}], self.tokenizer.pad_token_id
         )

@@ -59,7 +59,8 @@ class Tokenizer(Section):
         "head",
         description="What is kept of a labelled document with more than `max_tokens` tokens: `head`, the first ones; "
         "`head_tail`, its beginning and its end: of 510 tokens beside [CLS] and [SEP] the first 128 and the last 382 "
-        "(Sun et al. 2019), of others the same shares. Texts of corpora keep the first ones.",
+        "(Sun et al. 2019), of others the same shares. Of a pair that is read together, "
+        "each text keeps its own. Texts of corpora keep the first ones.",
     )
     mask_token: str | None = Field(
         None,

@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lib.core.errors import ConfigError
-from lib.data.cutting import cut_of, encode_cut, encode_cut_words, note_cut
+from lib.data.cutting import cut_of, encode_cut, encode_cut_pairs, encode_cut_words, note_cut
 from lib.data.encoding import encode
 from lib.data.sections.corpus import Slice
 from lib.data.tokenizer import TextTokenizer
@@ -101,6 +101,35 @@ def test_datasets_are_cut_so_and_corpora_keep_their_first_tokens(tokenizers, tmp
     one, none = Slice(articles=1, max_tokens=40), Slice(articles=0, max_tokens=40)
     tokenize_corpus([tmp_path / "articles.parquet"], ends, short=one, long=none, held_out=one, **places)
     assert load_tokens(tmp_path / "train")["input_ids"][:] == head.encode_ragged([TEXT], 40)
+
+
+@pytest.mark.parametrize(("first", "second"), [(700, 700), (700, 3), (3, 700), (90, 40), (3, 3)])
+def test_each_text_of_a_pair_keeps_head_and_tail_of_its_own(tokenizers, first, second, tmp_path):
+    """Each keeps as many tokens as where first ones stay, and of them 128 of 510 are its head."""
+    head, ends = tokenizers
+    if not head.backend.num_special_tokens_to_add():
+        with pytest.raises(ConfigError, match="run together"):
+            encode_cut_pairs(ends, [(TEXT, TEXT)], 64)
+        return
+    pair = tuple(" ".join(TEXT.split()[:number]) for number in (first, second))
+    _, _, (kept,) = head.encode_pairs([pair], 64)
+    (whole,), (whole_segments,), (texts,) = head.encode_pairs([pair], 10**6)
+    expected, segments = [], []
+    for text in (0, 1):
+        start, size, number = texts.index(text), texts.count(text), kept.count(text)
+        own = slice(start, start + size)
+        in_head = round(number * 128 / 510)
+        behind = size - number + in_head
+        expected += [whole[start - 1], *whole[own][:in_head], *whole[own][behind:]]
+        segments += [whole_segments[start - 1]] + [whole_segments[start]] * number
+    expected, segments = [*expected, whole[-1]], [*segments, whole_segments[-1]]
+    assert encode_cut_pairs(ends, [pair], 64) == ([expected], [segments])
+    assert len(expected) == min(64, len(whole))
+    rows = {"id": ["a"], "text": [pair[0]], "text_pair": [pair[1]], "label": [0]}
+    pq.write_table(pa.table(rows), tmp_path / "pairs.parquet")
+    places = {"folder": tmp_path, "lengths": tmp_path / "lengths.json"}
+    tokenize_dataset({"train": tmp_path / "pairs.parquet"}, ends, max_tokens=64, **places)
+    assert load_tokens(tmp_path / "train")["input_ids"][:] == [expected]
 
 
 def test_special_tokens_need_room(tokenizers):

@@ -172,7 +172,7 @@ def words(tmp_path):
 
 
 def test_a_pair_is_one_sequence_with_segments(words):
-    ids, types = words.encode_pairs([("aa ba", "ca")], 16)
+    ids, types, _ = words.encode_pairs([("aa ba", "ca")], 16)
     assert words.backend.convert_ids_to_tokens(ids[0]) == ["[CLS]", "aa", "ba", "[SEP]", "ca", "[SEP]"]
     assert types == [[0, 0, 0, 0, 1, 1]]
 
@@ -181,7 +181,7 @@ def test_a_pair_is_one_sequence_with_segments(words):
     ("first", "second", "kept"), [(20, 2, (5, 2)), (2, 20, (2, 5)), (20, 20, (3, 4)), (3, 3, (3, 3))]
 )
 def test_the_longer_text_is_cut_first(words, first, second, kept):
-    (ids,), (types,) = words.encode_pairs([(" ".join(WORDS[:first]), " ".join(WORDS[:second]))], 10)
+    (ids,), (types,), _ = words.encode_pairs([(" ".join(WORDS[:first]), " ".join(WORDS[:second]))], 10)
     sizes = (len(ids) - sum(types) - 2, sum(types) - 1)
     assert sizes == kept
     tokens = words.backend.convert_ids_to_tokens(ids)
