@@ -37,7 +37,10 @@ class FrontierParameters(ResultParameters):
         curves = values.get("curves") if isinstance(values, dict) else None
         if not isinstance(curves, dict) or values.get("models") is not None:
             return values
-        return values | {"models": [name for names in curves.values() if isinstance(names, list) for name in names]}
+        names = (
+            name for names in curves.values() if isinstance(names, list) for name in names if isinstance(name, str)
+        )
+        return values | {"models": list(dict.fromkeys(names))}
 
     @check
     def _a_model_is_of_one_curve(self) -> Iterator[str]:

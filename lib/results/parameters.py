@@ -1,5 +1,6 @@
 """Settings of tables and figures: the base of all, and the axes that find each by its kind."""
 
+from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
@@ -95,6 +96,16 @@ class ResultParameters(KindParameters):
     def needs_state(self) -> bool:
         """Whether it shows how much of a text models keep, which their backbones must say."""
         return False
+
+    @check
+    def _names_are_distinct(self) -> Iterator[str]:
+        for name in type(self).model_fields:
+            values = getattr(self, name)
+            if name == "stage" or not isinstance(values, list):
+                continue  # kinds that take several stages know which may be named twice
+            names = [value for value in values if isinstance(value, str | int)]
+            if twice := [str(value) for value, count in Counter(names).items() if count > 1]:
+                yield f"{name} = {values} names {', '.join(twice)} twice. Name each once"
 
     @check
     def _models_are_of_runs(self) -> Iterator[str]:

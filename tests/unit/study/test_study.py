@@ -426,6 +426,14 @@ BAD = {
         [("report/tables/f1", {"stage": ["finetune", "finetune"], "columns": ["f1"]})],
         r"tables.f1: stage = \['finetune', 'finetune'\] names a stage twice",
     ),
+    "a stage whose time would count twice": (
+        [("report/figures/x", {"kind": "score_time", "stage": "finetune", "time": ["tapt", "finetune", "tapt"]})],
+        r"figures.x: time = \['tapt', 'finetune', 'tapt'\] names tapt twice. Name each once",
+    ),
+    "word vectors that would count twice": (
+        [("report/tables/x", {"kind": "analogies", "word_vectors": ["film", "film"]})],
+        r"tables.x: word_vectors = \['film', 'film'\] names film twice. Name each once",
+    ),
     "a figure of no kind": (
         [("report/figures/x", {"stage": "finetune", "time": ["tapt"]})],
         "figures.x: kind: None is not a known kind of figure. Expected one of: .*group_score, .*score_time",
