@@ -91,10 +91,12 @@ class Scope:
             stage: name of the stage.
             dataset: the only one whose runs count; None = all, of which F1 is that of classes if they differ.
         """
+        if "score" not in self.runs:
+            return quantity(column)
         runs = self.runs[self.runs["stage"] == stage]
         if dataset is not None:
             runs = runs[runs["dataset"] == dataset]
-        scores = set(runs["score"].dropna()) if "score" in runs else set()
+        scores = set(runs["score"].dropna())
         return quantity(column).of(scores.pop() if len(scores) == 1 else "f1_macro")
 
     def grid(self, stage: str, columns: Iterable[str] = (), models: Sequence[str] | None = None) -> pd.DataFrame:
