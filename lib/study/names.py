@@ -10,6 +10,18 @@ from lib.study.experiment import Experiment
 from lib.study.report import Report
 from lib.study.stages import Model, Parts
 
+MEASURED = {
+    "tables": (
+        *("attention_cost", "training_cost", "adaptation_cost", "sequence_cost", "memory_cost"),
+        *("favor_error", "lsh_recall"),
+    ),
+    "figures": (
+        *("attention_time", "attention_memory", "sequence_time", "memory_length"),
+        *("favor_error", "lsh_recall"),
+    ),
+}
+"""Tables and figures that measure the machine or an approximation; `make bench` makes them next to those of a study."""
+
 
 def unknown_names(experiment: Experiment, report: Report) -> Iterator[str]:
     """Yield what is wrong with the names in a study whose fields are right, each with its place."""
@@ -206,6 +218,7 @@ def _of_report(experiment: Experiment, report: Report) -> Iterator[str]:
             yield f"report.opens_with: '{name}' may be one for each dataset. Name others"
     yield from _shared_rules(tables=report.tables)
     yield from _shared_rules(figures=report.figures, analyses=report.analyses)
+    yield from _measured(report)
     stages, models = experiment.stages, experiment.models
     uses: list[tuple[str, str | None, Iterable[str]]] = [
         ("report.reference", report.reference, models),
@@ -260,6 +273,15 @@ def _shared_rules(**sections: Iterable[str]) -> Iterator[str]:
             other = first.setdefault(rule_name("figure", name), name)
             if name != other:
                 yield f"report.{section}.{name}: differs from '{other}' in '.', '-' and '_' alone. Rename one of them"
+
+
+def _measured(report: Report) -> Iterator[str]:
+    """Yield the results that are called like what `make bench` makes, in any case, and with any sign for `_`."""
+    for noun, names in MEASURED.items():
+        for section in (noun, "analyses"):
+            for name in getattr(report, section):
+                if rule_name(noun, name).lower() in {rule_name(noun, each) for each in names}:
+                    yield f"report.{section}.{name}: `make bench` makes one of that name. Rename it"
 
 
 def _names_alike(experiment: Experiment, report: Report) -> Iterator[str]:

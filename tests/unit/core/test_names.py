@@ -1,11 +1,14 @@
 """No name, folder or address in a configuration means anything to a shell, or leads elsewhere than it seems."""
 
+import re
+
 import pytest
 from studies import SMALL, changed
 
 from lib.core.errors import ConfigError
 from lib.core.inputs import is_safe_address
 from lib.study.configuration import load_study
+from lib.study.names import MEASURED
 
 STRANGE = [
     "it's",
@@ -169,6 +172,22 @@ def test_so_are_those_of_two_sections_that_share_a_folder(one, other):
     with pytest.raises(ConfigError) as found:
         load_study([("small.yaml", values)])
     assert f"{other}.oNE: differs from {one}.One in upper and lower case alone" in str(found.value)
+
+
+@pytest.mark.parametrize("name", ["training_cost", "Training_Cost", "lsh_recall"])
+@pytest.mark.parametrize("section", ["report.tables", "report.analyses"])
+def test_a_result_is_not_called_like_a_measurement(section, name):
+    with pytest.raises(ConfigError) as found:
+        load_study([("small.yaml", named(section, name))])
+    assert f"{section}.{name}: `make bench` makes one of that name. Rename it" in str(found.value)
+    load_study([("small.yaml", named(section, f"{name}_of_mine"))])
+
+
+def test_measurements_are_those_of_the_rules(repository):
+    rules = "".join((repository / "workflow/rules" / name).read_text() for name in ("bench.smk", "approximation.smk"))
+    assert set(re.findall(r"paths\.table\(\"(\w+)\"", rules)) == set(MEASURED["tables"])
+    drawn = re.findall(r'^    "(\w+)": "\w+",$|"(\w+)": "\w+"[,}]', rules, re.MULTILINE)
+    assert {one or other for one, other in drawn} == set(MEASURED["figures"])
 
 
 def test_a_table_and_a_figure_may_have_one_name():
