@@ -8,7 +8,7 @@ import math
 import os
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -77,11 +77,15 @@ def resolve_paths(patterns: Sequence[str], place: str | None = None) -> list[Pat
                 f"{where}{cut(pattern, MOST_OF_LINE // 4)}: no such file. Expected a readable file, or a pattern that "
                 "matches some."
             )
-    if repeated := sorted(str(path) for path, count in Counter(paths).items() if count > 1):
-        raise DataError(
-            f"{where}{', '.join(repeated)}: named twice. Expected every file once, or its documents would leak."
-        )
+    if twice := repeated(map(str, paths)):
+        raise DataError(f"{where}{twice}")
     return paths
+
+
+def repeated(files: Iterable[str]) -> str | None:
+    """Return a sentence about the files that are named twice; None if there are none."""
+    twice = sorted(file for file, count in Counter(files).items() if count > 1)
+    return f"{', '.join(twice)}: named twice. Expected every file once, or its documents would leak." if twice else None
 
 
 def _matches(pattern: str, where: str) -> list[Path]:

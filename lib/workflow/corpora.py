@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from lib.core.errors import DataError
-from lib.core.inputs import resolve_paths
+from lib.core.inputs import repeated, resolve_paths
 from lib.data.generators import PACKAGE, RAW_FILES, group_names, options_class
 from lib.data.sections.augmentation import Augmentation
 from lib.data.sections.sources import GeneratedSource, HubSource, RemoteFile
@@ -46,7 +46,7 @@ class Corpora:
             kind: `files`, or `ground_truth` for the separate labels of the Hyperpartisan format.
 
         Raises:
-            DataError: a local file is missing.
+            DataError: a local file is missing, or named twice.
         """
         settings = self.corpus(corpus)
         if settings.source == "generated":
@@ -57,10 +57,13 @@ class Corpora:
         if settings.source == "local":
             section = "corpora" if corpus in self.experiment.corpora else "datasets"
             place = f"experiment.{section}.{corpus}.local.{kind}"
-            return {
+            found = {
                 part: [str(path) for path in resolve_paths(patterns, f"{place}.{part}")]
                 for part, patterns in entries.items()
             }
+            if twice := repeated(path for paths in found.values() for path in paths):
+                raise DataError(f"{place}: {twice}")
+            return found
         if settings.source == "hub":
             hub = self.hub(corpus)
             return {

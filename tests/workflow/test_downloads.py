@@ -61,9 +61,10 @@ def assert_each_part_has_its_own(train, validation, test):
 
 
 def test_two_addresses_that_end_in_one_name(project, alone, site):
-    site.files = {f"/{part}/data.csv": content for part, content in FILES.items()}
+    name = "100%25%20{1}%20it's.csv?download=1&part="
+    site.files = {f"/{part}/{name}{part}".replace("{1}", "%7B1%7D"): content for part, content in FILES.items()}
     files = {
-        part: [{"url": f"{site.url}/{part}/data.csv", "sha256": hashlib.sha256(content).hexdigest()}]
+        part: [{"url": f"{site.url}/{part}/{name}{part}", "sha256": hashlib.sha256(content).hexdigest()}]
         for part, content in FILES.items()
     }
     source = {"source": "url", "url": {"files": files}}

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from lib.core.inputs import expand_ranges, is_safe_address
+from lib.core.inputs import expand_ranges, is_safe_address, repeated
 from lib.core.sections import Repository, Revision, Section, Seed, Size, check
 
 Part = Annotated[str, Field(pattern=r"^[a-z_]+$", description="Name of a part as published: train, test, ...")]
@@ -38,6 +38,11 @@ class HubSource(Section):
         for path in [path for paths in self.files.values() for path in paths]:
             if path.startswith("/") or not set(path.split("/")).isdisjoint({"", ".", ".."}):
                 yield f"files: {path!r} is no place inside a repository. Name it as the repository shows it"
+
+    @check
+    def _every_file_is_named_once(self) -> Iterator[str]:
+        if twice := repeated(path for paths in self.files.values() for path in paths):
+            yield f"files: {twice}"
 
     @field_validator("files")
     @classmethod
@@ -73,6 +78,12 @@ class UrlSource(Section):
     ground_truth: dict[Part, list[RemoteFile]] = Field(
         default_factory=dict, description="Ground-truth XML files, by part; only for the Hyperpartisan format."
     )
+
+    @check
+    def _every_file_is_named_once(self) -> Iterator[str]:
+        for kind in ("files", "ground_truth"):
+            if twice := repeated(file.url for part in getattr(self, kind).values() for file in part):
+                yield f"{kind}: {twice}"
 
     @property
     def all_files(self) -> list[RemoteFile]:

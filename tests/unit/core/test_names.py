@@ -209,7 +209,26 @@ def test_one_address_has_one_checksum(other):
         )
         assert "https://a.org/a.csv is also in experiment." in message
         assert "with another size or sha256. Give it the same ones at both places" in message
-    both = {"source": "url", "url": {"files": {"train": [file], "test": [file | other]}}}
+    both = {"source": "url", "url": {"files": {"train": [file]}, "ground_truth": {"train": [file | other]}}}
     assert "https://a.org/a.csv is also in experiment.datasets.imdb" in refusal(
         ("experiment/datasets/imdb", SMALL["experiment"]["datasets"]["imdb"] | both)
     )
+
+
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_a_file_is_named_once_in_a_dataset(part):
+    file = {"url": "https://a.org/a.csv", "sha256": "0" * 64}
+    for source in (
+        {"url": {"files": {"train": [file], part: [file] * (2 if part == "train" else 1)}}},
+        {
+            "hub": {
+                "repository": "a/b",
+                "revision": COMMIT,
+                "files": {"train": ["a-{1..3}.csv"], part: ["a-{2..4}.csv"] * 2},
+            }
+        },
+    ):
+        (kind,) = source
+        message = refusal(("experiment/datasets/imdb", SMALL["experiment"]["datasets"]["imdb"] | source))
+        assert f"experiment.datasets.imdb.{kind}.files: " in message
+        assert "named twice. Expected every file once, or its documents would leak" in message

@@ -959,6 +959,15 @@ def test_raw_files_by_source(tmp_path, monkeypatch):
         made.corpora.raw_files("imdb")
 
 
+def test_a_file_of_two_parts_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.csv").touch()
+    local = {"files": {"train": ["*.csv"], "test": ["./mine.csv"]}}
+    made = plan(("datasets/imdb/source", "local"), ("datasets/imdb/local", local))
+    with pytest.raises(DataError, match=r"experiment.datasets.imdb.local.files: mine.csv: named twice"):
+        made.corpora.raw_files("imdb")
+
+
 def test_every_download_has_a_place_of_its_own():
     """Whatever a dataset is called, and whatever of two addresses or revisions is alike."""
     urls = [
