@@ -40,7 +40,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     """
     searches = load_trials(scope, settings.stage)
     space = searches[0].space
-    label = " or ".join(dict.fromkeys(each.score.label for each in searches))  # models may learn different tasks
+    label = "\nor ".join(dict.fromkeys(each.score.label for each in searches))  # models may learn different tasks
     styles = colours_and_markers({row: scope.families.get(row, row) for row in scope.models})
     with matplotlib.style.context(STYLE):
         figure, (by_trial, *panels) = panel_grid(1 + len(space), PANEL_INCHES)
