@@ -164,6 +164,10 @@ class View:
             found.append(runs)
         return found
 
+    def counts(self, row: str, priced: str, entry: str, stage: str) -> bool:
+        """Whether a stage is among those that make the costs of a row's runs."""
+        return stage in dict(self.words.way(row, priced, entry)) or self.words.has_run(row, stage, entry)
+
     @cached_property
     def paired(self) -> dict[str, PairedPredictions]:
         """Predictions of all models on each dataset of the stage, every run once, by the name of the run's model."""
@@ -345,7 +349,7 @@ def _per_cent(view: View, column: str, row: str, priced: str, entry: str, stages
 def _relative(view: View) -> Expected:
     groups = [[group] if isinstance(group, str) else group for group in view.settings["stage"]]
     rows, column = [row for row in view.rows if row != view.reference], view.settings["column"]
-    table = Expected(["model"], [[row] for row in rows])
+    table, columns = Expected(["model"], [[row] for row in rows]), []
     for group in groups:
         for entry in dict.fromkeys(entry for stage in group for entry in view.stages[stage]):
             working = [stage for stage in group if entry in view.stages[stage]]
@@ -357,7 +361,11 @@ def _relative(view: View) -> Expected:
                 for stage in group
                 if stage in working or stage in dict(view.words.way(row, last, entry))
             }
-            name = "_".join([*(stage for stage in group if stage in counted), entry]) if len(groups) > 1 else entry
+            stages = tuple(stage for stage in group if stage in counted)
+            if (stages, entry) in columns:
+                continue  # another group has counted the same
+            columns.append((stages, entry))
+            name = "_".join([*stages, entry]) if len(groups) > 1 else entry
             cells = [_per_cent(view, column, row, priced[row], entry, group) if priced[row] else None for row in rows]
             _add(table, name, cells)
     return table
@@ -475,9 +483,11 @@ def _pareto(view: View) -> Expected:
                 costs.append((values, factor))
         beaten = {row: [other for other in made if _dominates(other, row, costs)] for row in made}
         front = [row for row in made if not beaten[row]]
-        ranked = sorted(front, key=lambda row: (f1[row], front.index(row)))
+        run_of = {row: view.words.owner(row, stage, entry) for row in made}
+        ranked = sorted(dict.fromkeys(run_of[row] for row in front), key=lambda run: f1[owners[run]])
         for row in made:
-            near = [other for other in front if row in front and abs(ranked.index(other) - ranked.index(row)) == 1]
+            place = {other: ranked.index(run_of[other]) for other in front}
+            near = [other for other in front if row in front and abs(place[other] - place[row]) == 1]
             ends = [100 * end for end in view.paired[entry].score(view.number(row, entry)).score_interval(confidence)]
             numbers = [f1[row], deviation(scores[row]), *(ends if intervals else [None, None])]
             numbers += [(minutes[row] or np.nan) / 60, (memory[row] or np.nan) / 1024]
@@ -826,7 +836,7 @@ class Points(list[tuple[float, float]]):
 
     def law(self) -> tuple[float, float] | None:
         """Return slope and intercept of the line through the logarithms of the frontier."""
-        points = np.log(self.frontier())
+        points = np.log(self.frontier() or np.empty((0, 2)))
         line = linregress(points[:, 0], points[:, 1]) if len(points) >= 3 else None
         return None if line is None else (float(line.slope), float(line.intercept))
 
@@ -841,7 +851,7 @@ def evaluations(view: View, curve: str, entry: str) -> dict[int, Points]:
                 points = found.setdefault(run.seed, Points())
                 if seconds >= view.settings.get("after", 0):
                     points.append((seconds, loss))
-    return {seed: points for seed, points in found.items() if points}
+    return found
 
 
 def interval(values: Sequence[float], confidence: float) -> tuple[float | None, float | None]:
@@ -857,40 +867,43 @@ def _scaling(view: View) -> Expected:
     names = ["dataset", "curve", "exponent", "exponent_low", "exponent_high", "seconds", "loss", "difference", "low"]
     table = Expected([*names, "high", "result"])
     for entry in view.stages[view.stage]:
-        points = {curve: evaluations(view, curve, entry) for curve in curves}
-        ends = [max(seconds for seconds, _ in each) for seeds in points.values() for each in seeds.values()]
-        if not ends:
-            continue
-        budget = min(ends)
+        points = {curve: seeds for curve in curves if (seeds := evaluations(view, curve, entry))}
+        last = [each[-1][0] for seeds in points.values() for seed in seeds if (each := sorted(seeds[seed]))]
+        budget = min(last, default=float("nan"))
         losses = {
             curve: {
-                seed: min((loss for seconds, loss in each if seconds <= budget), default=float("nan"))
-                for seed, each in seeds.items()
+                seed: min((loss for seconds, loss in seeds[seed] if seconds <= budget), default=float("nan"))
+                for seed in sorted(seeds)
             }
             for curve, seeds in points.items()
         }
         for curve, seeds in points.items():
             slopes = [-law[0] for each in seeds.values() if (law := each.law())]
-            differences = [
-                loss - losses[against][seed] for seed, loss in losses[curve].items() if seed in losses[against]
+            theirs = losses.get(against, {})
+            differences = [loss - theirs[seed] for seed, loss in losses[curve].items() if seed in theirs]
+            low, high = (None, None) if curve == against else interval(differences, confidence)
+            difference = float(np.mean(differences)) if differences and curve != against else None
+            numbers = [mean(slopes), *interval(slopes, confidence), budget, float(np.mean([*losses[curve].values()]))]
+            late = {
+                name: [str(seed) for seed, loss in losses[name].items() if np.isnan(loss)]
+                for name in dict.fromkeys([curve, against])
+                if name in losses
+            }
+            of_seeds = [
+                f"seed{'s' * (len(each) > 1)} {', '.join(each)} of {name}" for name, each in late.items() if each
             ]
-            low, high = interval(differences, confidence)
-            numbers = [mean(slopes), *interval(slopes, confidence), budget]
-            numbers.append(float(np.mean(list(losses[curve].values()))) if seeds else None)
-            if curve == against:
-                table.rows.append([entry, curve, *numbers, None, None, None, "-"])
-                continue
-            difference = float(np.mean(differences)) if differences else None
-            if low is not None and high is not None:
-                result: Cell = "lower" if high < 0 else "higher" if low > 0 else "no difference shown"
+            if against not in losses:
+                result = f"no run of {against}"
+            elif of_seeds:
+                result = f"no evaluation in this time: {'; '.join(of_seeds)}"
+            elif curve == against:
+                result = "-"
+            elif low is None or high is None:
+                result = "one seed"
             else:
-                result = "one seed" if len(differences) == 1 and not np.isnan(differences[0]) else ANYTHING_ELSE
+                result = "lower" if high < 0 else "higher" if low > 0 else "no difference shown"
             table.rows.append([entry, curve, *numbers, difference, low, high, result])
     return table
-
-
-ANYTHING_ELSE = "anything but one seed"
-"""In place of a result that has no interval for another reason than a single seed."""
 
 
 def geometry(

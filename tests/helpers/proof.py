@@ -8,6 +8,7 @@ prints every difference: the number of the study, the result, its row and column
 import argparse
 import csv
 import json
+import re
 import runpy
 import shutil
 import sys
@@ -17,13 +18,17 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from expected_figures import expected_figure, read, unlike
+from expected_refusals import refusals
 from expected_runs import Words, write
-from expected_tables import ANYTHING_ELSE, Cell, Expected, View, expected_table, results
+from expected_tables import Cell, Expected, View, expected_table, results
 from random_reports import add_report
 from random_studies import Draw, random_study
 
 from lib.core.errors import ConfigError
 from lib.core.identity import RunId
+from lib.results.parameters import FIGURES
+from lib.results.scope import scope
 from lib.study.configuration import load_study
 from lib.study.execution import ROOT
 from lib.workflow.plan import Plan
@@ -31,6 +36,9 @@ from lib.workflow.plan import Plan
 make_table: Callable[[Sequence[str]], None] = runpy.run_path(str(ROOT / "scripts" / "table.py"))["main"]
 """The program that makes a table."""
 
+RESULT = re.compile(r"report\.(tables|figures)\.(\w+)")
+ROUNDS = 5
+"""Of taking refused results out, at most."""
 KNOWN = {
     "refusal", "stage", "difference", "relative", "requirements", "pareto", "compute", "significance", "answer",
     "scaling", "trials", "correlation", "history", "search",
@@ -67,17 +75,46 @@ def differences(number: int, folder: Path) -> Iterator[Difference]:
     root = folder / f"study{number}"
     study = make_study(number, str(root))
     words = Words(study, number)
-    try:
-        plan = Plan(load_study([("study.yaml", study)]))
-    except ConfigError as error:
-        yield Difference(number, "refusal", "study", "-", str(error), "no refusal")
+    found, of_refusals = _plan(number, study, words)
+    yield from of_refusals
+    if found is None:
         return
-    if of_runs := list(_runs(number, words, plan)):
+    if of_runs := list(_runs(number, words, found)):
         yield from of_runs  # tables of other runs say nothing
         return
     write(root, words)
-    yield from _tables(number, words, plan, root)
+    yield from _tables(number, words, found, root)
+    yield from _figures(number, words, found)
     shutil.rmtree(root)
+
+
+def _plan(number: int, study: dict[str, Any], words: Words) -> tuple[Plan | None, list[Difference]]:
+    """Return the plan of a study without the results that are refused, and what is refused against expectation."""
+    problems: list[Difference] = []
+    report = study["report"]
+    for _ in range(ROUNDS):
+        expected = refusals(words)
+        try:
+            plan = Plan(load_study([("study.yaml", study)]))
+        except ConfigError as error:
+            sentences = str(error).split("\n- ")[1:]
+        else:
+            for each in expected:
+                if each.must:
+                    problems.append(Difference(number, "refusal", each.entry, each.section, "none", each.phrase))
+                    report[each.section].pop(each.entry, None)
+            return plan, problems
+        named = [match.groups() for each in sentences if (match := RESULT.search(each))]
+        for sentence in sentences:
+            match = RESULT.search(sentence)
+            fitting = [each for each in expected if match and match.groups() == (each.section, each.entry)]
+            if not any(each.phrase in sentence for each in fitting):
+                problems.append(Difference(number, "refusal", "study", "-", sentence, "no refusal"))
+        if not named:
+            return None, problems
+        for section, entry in named:
+            report[section].pop(entry, None)
+    return None, problems
 
 
 def _runs(number: int, words: Words, plan: Plan) -> Iterator[Difference]:
@@ -123,6 +160,28 @@ def _tables(number: int, words: Words, plan: Plan, root: Path) -> Iterator[Diffe
             yield Difference(number, kind, name, place, found, expected)
 
 
+def _figures(number: int, words: Words, plan: Plan) -> Iterator[Difference]:
+    wanted = results(words, "figures")
+    names = [name for name, _, _ in wanted]
+    if list(plan.report.figures) != names:
+        yield Difference(number, "names", "figures", "-", str(list(plan.report.figures)), str(names))
+    for name, _, view in wanted:
+        kind = view.settings["kind"]
+        if name not in plan.report.figures or names.count(name) > 1:
+            continue
+        shown = plan.report.figures[name]
+        try:
+            settings = FIGURES.parse(shown["settings"])
+            figure = FIGURES.load(kind, "figure").draw(
+                settings, scope(shown["scope"], plan.report.inputs(shown["scope"]))
+            )
+        except Exception as error:  # whatever it is, it is no figure
+            yield Difference(number, f"figure {kind}", name, "-", f"{type(error).__name__}: {error}", "a figure")
+            continue
+        for place, found, expected in unlike(read(figure, kind), expected_figure(view), kind):
+            yield Difference(number, f"figure {kind}", name, place, found, expected)
+
+
 def _unlike(file: Path, page: str, expected: Expected, view: View) -> Iterator[tuple[str, str, str]]:
     """Yield where a table differs: the place, what was found and what is expected."""
     with file.open(newline="") as lines:
@@ -146,8 +205,6 @@ def _agrees(cell: str, value: Cell) -> bool:
     """Whether a printed cell shows a value, rounded as it is printed."""
     if value is None or value != value:
         return cell == ""
-    if value == ANYTHING_ELSE:
-        return cell != "one seed"
     if isinstance(value, str):
         return cell == value
     try:

@@ -133,7 +133,10 @@ class Reporter:
             settings["intervals"] = False
         if self.draw.chance(0.5):
             settings |= {"time_tolerance": 20, "memory_tolerance": 30}
-        return self.with_parts(settings, trained=True)
+        # Memory of another kind than that of the others cannot be compared.
+        baseline = self.words.study["report"].get("baseline")
+        texts = any(self.words.kind(model) == "tfidf" and model != baseline for model in self.words.models)
+        return self._of_encoders(settings) if texts else self.with_parts(settings, trained=True)
 
     def compute(self) -> Settings | None:
         stages = [name for name in self.words.stages if name not in self.searching]
@@ -274,17 +277,79 @@ class Reporter:
         by = self.draw.choice(["words", "near_copy", "language"])
         return self.with_parts({"kind": "errors", "stage": stage, "by": by, "threshold": 0.15})
 
+    # Figures
+
+    def bars(self) -> Settings | None:
+        if not (stage := self.pick(self.plain)):
+            return None
+        columns = ["memory", "minutes", "parameters", *(["f1", "accuracy"] if self.words.labelled(stage) else [])]
+        return self.with_parts({"kind": "bars", "stage": stage, "columns": self.draw.some(columns)})
+
+    def loss(self) -> Settings | None:
+        if not (stage := self.pick(self.plain)):
+            return None
+        columns = ["train_loss", "eval_loss", *(["eval_f1_macro"] if self.words.labelled(stage) else [])]
+        settings = {"kind": "loss", "stage": stage, "column": self.draw.choice(columns)}
+        return self.with_parts(settings | {"against": self.draw.choice(["epochs", "minutes"])}, trained=True)
+
+    def score_time(self) -> Settings | None:
+        if not (stage := self.pick(self.learnt)):
+            return None
+        return self.with_parts({"kind": "score_time", "stage": stage, "time": self.priced(stage)}, trained=True)
+
+    def score_intervals(self) -> Settings | None:
+        stage = self.pick(self.learnt)
+        return self.with_parts({"kind": "score_intervals", "stage": stage}, trained=True) if stage else None
+
+    def group_score(self) -> Settings | None:
+        if not (stage := self.pick(self.learnt)):
+            return None
+        chance = {"chance": 0.25} if self.draw.chance(0.5) else {}
+        return self.with_parts({"kind": "group_score", "stage": stage, **chance})
+
+    def confusion(self) -> Settings | None:
+        stage = self.pick(self.learnt)
+        return self.with_parts({"kind": "confusion", "stage": stage}) if stage else None
+
+    def calibration(self) -> Settings | None:
+        stage = self.pick(self.learnt)
+        return self.with_parts({"kind": "calibration", "stage": stage}) if stage else None
+
+    def scaling_figure(self) -> Settings | None:
+        return self._curves()
+
+    def state_size_figure(self) -> Settings | None:
+        if not (settings := self.state_size()):
+            return None
+        return settings | ({"chance": "group"} if self.draw.chance(0.5) else {})
+
+    def geometry_figure(self) -> Settings | None:
+        if not (settings := self.geometry()):
+            return None
+        measure = self.draw.choice(["symmetry", "directionality", "upper_triangle"])
+        if measure == "upper_triangle":
+            del settings["positions"]
+        return settings | {"measure": measure}
+
+    def learning_rate(self) -> Settings | None:
+        stage = self.pick(self.plain)
+        return self.with_parts({"kind": "learning_rate", "stage": stage}, trained=True) if stage else None
+
 
 TABLES = [
     "stage", "stage", "difference", "relative", "requirements", "pareto", "compute", "significance", "answer", "spread",
     "search", "search_best", "state_size", "trials", "history", "parameters", "scaling", "geometry", "correlation",
     "classes", "detection", "groups", "errors",
 ]  # fmt: skip
+FIGURES = [
+    "bars", "loss", "score_time", "score_intervals", "group_score", "confusion", "calibration", "scaling_figure",
+    "search", "trials", "state_size_figure", "geometry_figure", "learning_rate",
+]  # fmt: skip
 NAMES = ["f1", "f1_imdb", "cost", "cost_all", "main", "a", "a_b", "tables", "loss_c", "loss", "more", "last"]
 
 
 def add_report(draw: Draw, study: dict[str, Any]) -> None:
-    """Add a report with tables of several kinds to a study."""
+    """Add a report with tables and figures of several kinds to a study."""
     models = study["experiment"]["models"]
     report = study["report"]
     trained = [name for name, row in models.items() if row["backbone"] != "tfidf"]
@@ -294,11 +359,14 @@ def add_report(draw: Draw, study: dict[str, Any]) -> None:
         report["baseline"] = baseline[0]
     reporter = Reporter(draw, study)
     names = draw.sample(NAMES, len(NAMES))
-    report["tables"] = _some(draw, reporter, TABLES, names)
+    report["tables"] = _some(draw, reporter, TABLES, names, draw.randint(5, 9))
+    report["figures"] = _some(draw, reporter, FIGURES, draw.sample(NAMES, len(NAMES)), draw.randint(1, 3))
 
 
-def _some(draw: Draw, reporter: Reporter, kinds: Sequence[str], names: Sequence[str]) -> dict[str, Settings]:
+def _some(
+    draw: Draw, reporter: Reporter, kinds: Sequence[str], names: Sequence[str], number: int
+) -> dict[str, Settings]:
     """Return settings of some kinds that fit the study, by name."""
     makers: list[Callable[[], Settings | None]] = [getattr(reporter, kind) for kind in draw.sample(kinds, len(kinds))]
     fitting = [settings for make in makers if (settings := make()) is not None]
-    return dict(zip(names, fitting[: draw.randint(5, 9)], strict=False))
+    return dict(zip(names, fitting[:number], strict=False))

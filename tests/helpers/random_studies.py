@@ -14,8 +14,8 @@ PLAIN = {
 }
 ALIKE = {
     "stages": ["a", "a_b", "a_b_c", "model", "imdb"],
-    "corpora": ["b_c", "all"],
-    "datasets": ["imdb", "imdb_sd", "c", "epoch", "model", "b-c", "imdb_f1_macro_percent", "all_2"],
+    "corpora": ["b_c", "wiki_2"],
+    "datasets": ["imdb", "imdb_sd", "c", "epoch", "model", "b-c", "imdb_f1_macro_percent", "all"],
     "models": ["model", "all", "epoch", "epochs", "chance", "accuracy", "sdpa", "sdpa_sd", "dataset", "m.1", "m-1"],
 }
 RECIPE = {"epochs": 2, "learning_rate": 1e-3, "min_lr_ratio": 0.5, "batch_size": 8}
@@ -223,7 +223,7 @@ def _change(draw: Draw, row: dict[str, Any], experiment: dict[str, Any]) -> None
     if what == "search" and searches:
         stage = searches[0]
     if what in ("search", "deviation"):
-        row.setdefault("deviations", {})[stage] = {"recipe": {"weight_decay": draw.choice([0.03, 0.05, 0.07])}}
+        row.setdefault("deviations", {})[stage] = {"recipe": {"learning_rate": draw.choice([0.003, 0.005, 0.007])}}
     elif what == "from":
         row.setdefault("changes", {}).setdefault(stage, {})["mechanism"] = draw.choice(list(MECHANISMS))
     elif what == "on":
@@ -277,7 +277,7 @@ def _choose_searchers(draw: Draw, study: dict[str, Any]) -> None:
         taking = [model for model in trained if any(words.has_run(model, name, entry) for entry in words.entries(name))]
         if everywhere and draw.chance(0.3):
             only = draw.choice(everywhere)
-            if not any(source in row.get("deviations", {}) for row in words.models.values()):
+            if not any(source in {**row.get("deviations", {}), **row.get("changes", {})} for row in words.models.values()):
                 words.stages[source]["models"] = [only]
         searching = [m for m in trained if any(words.has_run(m, source, entry) for entry in words.entries(source))]
         complete = all(
