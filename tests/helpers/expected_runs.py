@@ -81,6 +81,7 @@ class Words:
     number: int
     """Of the study: other studies have other numbers in their records."""
     _made: dict[tuple, Made] = field(default_factory=dict)
+    _identities: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         experiment = self.study["experiment"]
@@ -180,6 +181,12 @@ class Words:
 
     def identity(self, model: str, stage: str, entry: str) -> str:
         """Return all that makes the runs of a model at a stage on an entry: equal texts, equal runs."""
+        place = model, stage, entry
+        if place not in self._identities:
+            self._identities[place] = self._identify(model, stage, entry)
+        return self._identities[place]
+
+    def _identify(self, model: str, stage: str, entry: str) -> str:
         before, trained = None, self.kind(model) != "tfidf"
         if trained:
             place = self.parent(model, stage, entry)

@@ -107,9 +107,10 @@ class View:
         named = settings.get("models") or _named_elsewhere(settings) or list(self.row_of)
         self.named = [model for model in named if model in self.row_of]
         self.rows = list(dict.fromkeys(self.row_of[model] for model in self.named))
-        beside = {name: report.get(name) for name in BESIDE.get(kind, ())}
-        self.reference = self.row_of.get(beside.get("reference") or "")
-        self.baseline = self.row_of.get(beside.get("baseline") or "")
+        self.beside = {name: report.get(name) for name in BESIDE.get(kind, ())}
+        """The report's reference and baseline, as far as its kind compares rows with them."""
+        self.reference = self.row_of.get(self.beside.get("reference") or "")
+        self.baseline = self.row_of.get(self.beside.get("baseline") or "")
         self.trained = [row for row in self.rows if row != self.baseline]
 
     @property
@@ -562,6 +563,17 @@ def pairs_of(view: View) -> list[tuple[str, str]]:
     ]
 
 
+def comparable(view: View) -> list[tuple[str, str, str]]:
+    """Return every dataset with two rows to compare that have different runs on it."""
+    return [
+        (entry, row, other)
+        for entry in view.stages[view.stage]
+        for row, other in dict.fromkeys(pairs_of(view))
+        if all(view.words.has_run(each, view.stage, entry) for each in (row, other))
+        and not view.same(row, other, view.stage, entry)
+    ]
+
+
 def compared(view: View) -> list[dict[str, Any]]:
     """Return every comparison of two rows that have different runs on a dataset.
 
@@ -569,33 +581,28 @@ def compared(view: View) -> list[dict[str, Any]]:
     """
     stage, confidence = view.stage, view.settings.get("confidence", 0.95)
     found: list[dict[str, Any]] = []
-    for entry in view.stages[stage]:
-        for row, other in dict.fromkeys(pairs_of(view)):
-            if not (view.runs(row, stage, entry) and view.runs(other, stage, entry)):
-                continue
-            runs = entry, frozenset(view.words.owner(each, stage, entry) for each in (row, other))
-            if len(runs[1]) == 1:
-                continue
-            paired, numbers = view.paired[entry], (view.number(row, entry), view.number(other, entry))
-            difference: Estimate = paired.difference(*numbers)
-            right = paired.right()
-            low, high = difference.difference_interval(confidence)
-            found.append(
-                {
-                    "dataset": entry,
-                    "model": row,
-                    "against": other,
-                    "f1_difference": 100 * difference.mean,
-                    "f1_difference_sd": deviation(100 * difference.values),
-                    "low": 100 * low,
-                    "high": 100 * high,
-                    "p": difference.p_value(),
-                    "mcnemar_p": mcnemar_test(right[:, numbers[0]], right[:, numbers[1]]),
-                    "estimate": difference,
-                    "runs": runs,
-                    "first": runs not in [each["runs"] for each in found],
-                }
-            )
+    for entry, row, other in comparable(view):
+        runs = entry, frozenset(view.words.owner(each, stage, entry) for each in (row, other))
+        paired, numbers = view.paired[entry], (view.number(row, entry), view.number(other, entry))
+        difference: Estimate = paired.difference(*numbers)
+        right = paired.right()
+        low, high = difference.difference_interval(confidence)
+        found.append(
+            {
+                "dataset": entry,
+                "model": row,
+                "against": other,
+                "f1_difference": 100 * difference.mean,
+                "f1_difference_sd": deviation(100 * difference.values),
+                "low": 100 * low,
+                "high": 100 * high,
+                "p": difference.p_value(),
+                "mcnemar_p": mcnemar_test(right[:, numbers[0]], right[:, numbers[1]]),
+                "estimate": difference,
+                "runs": runs,
+                "first": runs not in [each["runs"] for each in found],
+            }
+        )
     counted = [each for each in found if each["first"]]
     corrected = multipletests([each["p"] for each in counted], method="holm")[1] if counted else []
     holm = {each["runs"]: p for each, p in zip(counted, corrected, strict=True)}

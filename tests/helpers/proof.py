@@ -39,11 +39,6 @@ make_table: Callable[[Sequence[str]], None] = runpy.run_path(str(ROOT / "scripts
 RESULT = re.compile(r"report\.(tables|figures)\.(\w+)")
 ROUNDS = 5
 """Of taking refused results out, at most."""
-KNOWN = {
-    "refusal", "stage", "difference", "relative", "requirements", "pareto", "compute", "significance", "answer",
-    "scaling", "trials", "correlation", "history", "search",
-}  # fmt: skip
-"""Kinds of results that still differ, until the code is fixed."""
 
 
 class Difference(NamedTuple):
@@ -196,7 +191,9 @@ def _unlike(file: Path, page: str, expected: Expected, view: View) -> Iterator[t
         for column, cell, value in zip(header, found, wanted, strict=True):
             if not _agrees(cell, value):
                 yield f"row {found[:2]}, column {column}", cell, str(value)
-    for sentence in expected.said:
+    names = dict.fromkeys([*view.named, *filter(None, view.beside.values())])
+    without_row = [f"{name} (as {view.row_of[name]})" for name in names if view.row_of.get(name, name) != name]
+    for sentence in [*expected.said, *without_row]:
         if sentence not in page:
             yield "note", page.strip().split("\n")[-1], sentence
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from expected_runs import Words
-from expected_tables import BESIDE, VALUES, View, compared, pairs_of_runs, shown_entries, stages_passed
+from expected_tables import BESIDE, VALUES, View, comparable, pairs_of_runs, shown_entries, stages_passed
 from random_studies import Draw
 
 Settings = dict[str, Any]
@@ -158,7 +158,7 @@ class Reporter:
         view = View(self.words, parted)
         if not all(model in view.row_of for pair in parted.get("pairs", []) for model in pair):
             return None
-        return parted if compared(view) else None
+        return parted if comparable(view) else None
 
     def significance(self) -> Settings | None:
         return self._comparison("significance")

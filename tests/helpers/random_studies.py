@@ -277,7 +277,9 @@ def _choose_searchers(draw: Draw, study: dict[str, Any]) -> None:
         taking = [model for model in trained if any(words.has_run(model, name, entry) for entry in words.entries(name))]
         if everywhere and draw.chance(0.3):
             only = draw.choice(everywhere)
-            if not any(source in {**row.get("deviations", {}), **row.get("changes", {})} for row in words.models.values()):
+            if not any(
+                source in {**row.get("deviations", {}), **row.get("changes", {})} for row in words.models.values()
+            ):
                 words.stages[source]["models"] = [only]
         searching = [m for m in trained if any(words.has_run(m, source, entry) for entry in words.entries(source))]
         complete = all(

@@ -58,7 +58,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
     others = [model for model in (scope.reference, scope.baseline) if model and model in scope.owners[settings.stage]]
     rows = list(dict.fromkeys([*scope.models, *others]))
     grid = scope.grid(settings.stage, [each.source for each in quantities], rows)
-    several_seeds = grid["seed"].nunique() > 1
+    several_seeds = grid.groupby("dataset")["seed"].nunique().max() > 1
     frame, printed = pd.DataFrame({MODEL: scope.models}), {}
     for dataset in scope.stages[settings.stage]:
         of_dataset = grid[grid["dataset"] == dataset].set_index(["row", "seed"])

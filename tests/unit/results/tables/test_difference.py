@@ -56,6 +56,18 @@ def test_differences_over_seeds_are_those_of_paired_runs(tmp_path):
     assert frame[Key(("imdb", "against", "sdpa")).sd].tolist()[1] == pytest.approx(0.5**0.5)
 
 
+def test_datasets_with_one_seed_each_have_no_deviations_though_the_seeds_differ(tmp_path):
+    folders = [
+        write_run(tmp_path, "finetune", model, dataset, seed=seed, test_f1_macro=0.5)
+        for model in ("sdpa", "favor-m64")
+        for dataset, seed in (("imdb", 1), ("arxiv", 2))
+    ]
+    scope = scope_of(folders, {"finetune": ["imdb", "arxiv"]}, ["sdpa", "favor-m64"], reference="sdpa")
+    assert make(parsed(), scope).to_csv() == (
+        "model,imdb,imdb_against_sdpa,arxiv,arxiv_against_sdpa\nsdpa,50.00,,50.00,\nfavor-m64,50.00,+0.00,50.00,+0.00\n"
+    )
+
+
 def test_several_scores_are_told_apart_and_a_loss_has_no_points(tmp_path):
     folders = [
         write_run(tmp_path, "tapt", model, "imdb", train_loss=loss, eval_loss=loss + 1)
