@@ -36,7 +36,7 @@ class Ratio:
     """Time of a model over that of exact attention."""
 
     median: float
-    """Of all turns."""
+    """Median over all measurements."""
     low: float
     """Lower end of the 95 % interval of the median; nan if there are fewer than six turns."""
     high: float
@@ -70,23 +70,23 @@ class Choice:
     model: str
     limit: int
     adaptation: Cost
-    """Of the turn whose time is the median."""
+    """Cost of the adaptation, in the measurement with the median time."""
     classification: Cost
-    """The same."""
+    """Cost of the classification, in that measurement."""
     hours: float
-    """Of both stages, all their epochs; the median of the turns."""
+    """Hours of both stages with all epochs, median of the measurements."""
     ratio: Ratio
-    """Of these hours."""
+    """These hours divided by those of exact attention."""
     f1: float | None
-    """In per cent; None = nothing is known."""
+    """F1 in per cent; None = unknown."""
     minutes: tuple[float, float] = (math.nan, math.nan)
-    """Of an epoch of classification: those of the fastest and of the slowest turn."""
+    """Minutes of an epoch of classification, in the fastest and the slowest measurement."""
     exact: bool = False
     """Whether it is the model that the others are compared with."""
 
     @property
     def costs(self) -> tuple[Cost, Cost]:
-        """Those of both stages."""
+        """Costs of both stages."""
         return self.adaptation, self.classification
 
     @property

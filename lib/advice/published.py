@@ -89,7 +89,7 @@ MULTILINGUAL = PublishedEncoder(
 )
 
 RECIPE = {"epochs": 3, "learning_rate": 2.0e-5, "min_lr_ratio": 0.0, "batch_size": 16, "warmup_ratio": 0.1}
-"""As usual for encoders of these sizes. Source: Devlin et al. (2019), BERT, appendix A.3."""
+"""Usual recipe for encoders of these sizes. Source: Devlin et al. (2019), BERT, appendix A.3."""
 
 
 def published_encoder(*, labelled: bool, multilingual: bool, folder: str | None = None) -> PublishedEncoder:

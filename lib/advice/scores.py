@@ -19,7 +19,7 @@ TEST_DOCUMENTS = {"imdb": 5_000, "hyperpartisan": 6_500, "arxiv": 3_339}
 """Documents that the study tested on. Source: the same."""
 
 LEVEL, POWER = 0.05, 0.8
-"""Of the test that tells two models apart: its level, two-sided, and its power."""
+"""Two-sided level and power of the test for a difference between two models."""
 
 MACRO = "f1_macro"
 """What the F1 of a classification is called in run records; that of characters in spans is another score."""
@@ -32,15 +32,15 @@ class Scores(NamedTuple):
     """Macro-F1 on test, of documents cut to similar lengths."""
 
     by_model: dict[str, float]
-    """In per cent, the mean over seeds; a model without a result is missing."""
+    """F1 in per cent, mean over seeds; models without a result are missing."""
     dataset: str
     max_tokens: int
     source: str
     """Where they come from, in words."""
     seeds: int
-    """Of each score, at least."""
+    """Fewest seeds of any score."""
     documents: int | None
-    """Of the test split; None = unknown."""
+    """Documents in the test split; None = unknown."""
 
     @property
     def noise(self) -> float | None:

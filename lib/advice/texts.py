@@ -80,12 +80,12 @@ def token_lengths(texts: Sequence[str], tokenizer: TextTokenizer) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Language:
-    """In which language texts are, and how a vocabulary suits them."""
+    """Language of texts, and how well a vocabulary suits it."""
 
     name: str
     """ISO 639 code of the most frequent language."""
     share: float
-    """Of the texts."""
+    """Share of the texts in this language."""
     tokens_per_word: float
     """A word being what white space separates."""
     unknown: float

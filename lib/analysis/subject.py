@@ -25,7 +25,7 @@ class Subject(NamedTuple):
     tokens: Dataset
     """`id`, `input_ids`, `length` and, if labelled, `label`."""
     drawn: PreTrainedModel
-    """With the weights that are drawn first, whatever the run starts from."""
+    """The model with newly drawn weights, before any others are loaded."""
     load_trained: Callable[[PreTrainedModel], object]
     """Puts the weights that the run left into a model."""
 
@@ -70,8 +70,8 @@ class TextSubject(NamedTuple):
     dataset: str
     seed: int
     tokenizer: PreTrainedTokenizerBase
-    """By which the documents were tokenised."""
+    """Tokeniser of the documents."""
     tokens: Dataset
-    """As `Subject.tokens`."""
+    """Tokenised documents, as in `Subject.tokens`."""
     classifier: TextClassifier
     """Fitted as in its run."""

@@ -58,7 +58,7 @@ class _Entry(NamedTuple):
     name: str
     parameters: MechanismParameters
     seed: int
-    """Of its draws."""
+    """Seed of the draws."""
     kernels: Kernels
     """What it computes with."""
 

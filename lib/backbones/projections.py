@@ -28,7 +28,7 @@ class AttentionLayer(NamedTuple):
     """None = queries serve as keys."""
     head_size: int
     frequencies: Tensor | None
-    """Of rotary positions [d / 2]; None = positions do not turn queries and keys."""
+    """Frequencies of rotary positions [d / 2]; None = queries and keys are not rotated."""
     neighbours: bool = False
     """Whether neighbouring dimensions are turned together; else dimension i and i + d / 2."""
     norms: tuple[nn.Module, nn.Module] | None = None

@@ -20,7 +20,7 @@ from lib.backbones.parameters import BACKBONES, BackboneParameters
 
 PART = "state_size"
 BYTES = 4
-"""Of a number in float32."""
+"""Size of a float32 number."""
 
 
 def per_head(mechanism: MechanismParameters, tokens: int, head_size: int) -> int:

@@ -44,7 +44,7 @@ class Heartbeat(NamesRun):
     process: int
     slurm_job: str | None = None
     started: AwareDatetime
-    """Of this process, not of the run: earlier attempts have heartbeats of their own."""
+    """Start of this process. Earlier attempts of the run have their own heartbeats."""
     updated: AwareDatetime
     state: Literal["running", "finished", "failed"] = "running"
     """`finished`: its results are in their place; `failed`: it has left with an error."""
@@ -53,7 +53,7 @@ class Heartbeat(NamesRun):
     step: int = 0
     """Optimiser steps of the run so far; of a search, trials. The run goes on where the attempt before it left off."""
     steps: int | None = None
-    """In all; null = not known yet, or no training loop. So are the next ones."""
+    """Total number of steps; null = not known yet, or no training loop. The next fields likewise."""
     epoch: float = 0.0
     epochs: float | None = None
     loss: float | None = None

@@ -72,7 +72,7 @@ class Accepted(BaseModel):
     reason: str | None
     """Why it is harmless, in the user's words."""
     settings: dict[str, tuple[Any, Any]]
-    """By dotted name: before and now."""
+    """Old and new values, by dotted name."""
     code: tuple[str, str] | None
     """Digests of the code before and now, if they differ."""
     changes: list[str]

@@ -59,7 +59,7 @@ class Dash(NamedTuple):
     start: Point
     """The one of the two that it is drawn from."""
     angle: float
-    """Of the line that is drawn from there."""
+    """Direction of the line drawn from this point."""
 
 
 class Picture(NamedTuple):

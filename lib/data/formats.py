@@ -27,11 +27,11 @@ from defusedxml import DefusedXmlException
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
 
 _BATCH_ROWS = 16
-"""Of Parquet, at once. A file that holds a long text once for many rows gives a copy for each of them."""
+"""Rows of Parquet read at a time. A long text that is stored once for many rows is copied for each row."""
 _BUFFER_BYTES = 1 << 18
 
 _MOST_CHARACTERS = 2**28
-"""Of a line, or of a field of several lines. A file of a few MB can unpack to one that no memory holds."""
+"""Longest line or field, in characters. A file of a few MB can unpack to one that exceeds memory."""
 
 _UNPACKED_BYTES, _UNPACKED_TIMES = 2**30, 100
 """Bounds of an unpacked file: bytes, or times its own size if that is more. Texts rarely reach 20 times."""

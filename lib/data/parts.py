@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 SCHEMA = pa.schema([("id", pa.string()), ("text", pa.string()), ("label", pa.int64())])
-"""Of documents with a label each, or none, that belong to no group."""
+"""Columns of documents without groups, with at most one label each."""
 
 
 LABELS = {"document": pa.int64(), "word": pa.list_(pa.int64()), "span": pa.list_(pa.list_(pa.int64()))}

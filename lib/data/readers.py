@@ -35,7 +35,7 @@ class Record(NamedTuple):
     group: int | None = None
     """Number by which scores can be told apart; None where none was asked for."""
     fold: Any = None
-    """As it is in the file; None where none was asked for."""
+    """Fold as written in the file; None if no fold column is read."""
     text_pair: str | None = None
     """Second text; None where none was asked for."""
 

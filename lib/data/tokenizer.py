@@ -42,7 +42,7 @@ class Window(NamedTuple):
     """Consecutive tokens of a text, enclosed as the tokeniser encloses texts."""
 
     ids: list[int]
-    """Of the tokens [m]."""
+    """Token ids [m]."""
     starts: list[int]
     """Where each token begins in the text, in characters [m]."""
     ends: list[int]

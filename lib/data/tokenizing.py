@@ -238,7 +238,7 @@ class _Written(NamedTuple):
     labels: int
     """Labels of words, or spans."""
     labelled: int
-    """Those of them that a token bears, or spans that hold one."""
+    """Labels that reach a token, or spans with at least one token."""
 
 
 def _write(

@@ -18,7 +18,7 @@ _BEFORE = "a"
 
 
 class WordEdges(NamedTuple):
-    """Of each token of a vocabulary [V], by its id."""
+    """Whether each token of a vocabulary begins or ends a word [V], by id."""
 
     begins: np.ndarray
     """Whether it begins a word, whatever stands before it."""

@@ -16,11 +16,11 @@ class Counts(NamedTuple):
     """Characters, of one document or of many."""
 
     true_positives: int
-    """In a span, and found."""
+    """Characters in a true span that were predicted."""
     false_positives: int
     """Found, but in none."""
     false_negatives: int
-    """In a span, but not found."""
+    """Characters in a true span that were not predicted."""
 
 
 def character_counts(found: np.ndarray, inside: np.ndarray) -> Counts:

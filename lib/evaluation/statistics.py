@@ -83,9 +83,9 @@ class Estimate:
     """
 
     values: np.ndarray
-    """Of every seed [S]."""
+    """Score of each seed [S]."""
     left_out: np.ndarray
-    """Of every seed, without each of the documents [n, S]."""
+    """Score of each seed when one document is left out [n, S]."""
 
     @property
     def mean(self) -> float:
@@ -241,7 +241,7 @@ class PairedSpans(Paired):
     true_positives: np.ndarray
     """Characters in a span that were found [S, M, n]."""
     wrong: np.ndarray
-    """Those that were found but are in none, and those in one that were not found [S, M, n]."""
+    """False positive plus false negative characters [S, M, n]."""
 
     @functools.cached_property
     def counts(self) -> np.ndarray:

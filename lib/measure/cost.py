@@ -30,7 +30,7 @@ REPETITIONS = 5
 """Most repetitions of a computation on a CPU."""
 
 GPU_REPETITIONS = 30
-"""The same on a GPU, where a pass may take less than a millisecond."""
+"""Repetitions on a GPU, where a pass may take less than a millisecond."""
 
 Queue = Literal["shared", "filled", "own"]
 """What a computation finds in a GPU's queue: what other computations have left there; so much that the GPU never waits

@@ -78,7 +78,7 @@ class Cost:
     """What a model costs at a stage, with a length limit."""
 
     seconds: float
-    """Of an epoch, the mean of those with frozen blocks and those without; evaluations left out."""
+    """Seconds of an epoch without evaluations, mean of epochs with and without frozen blocks."""
     mb: float
     """Peak memory in MiB."""
     fits: bool

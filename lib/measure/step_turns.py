@@ -59,7 +59,7 @@ class Turns:
     """What was measured."""
 
     steps: Mapping[str, Sequence[ModelSteps]]
-    """By model, one per turn. The n-th of all models are of the same turn; a model may have fewer than others."""
+    """Measured steps of each model, one per turn. Equal positions are of the same turn; a model may have fewer."""
     busy: float
     """Cores that other programs kept busy meanwhile, on average."""
 

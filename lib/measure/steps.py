@@ -30,7 +30,7 @@ SHORT = (128, 192, 256, 320, 512)
 """Tokens of the documents, N, that steps are measured with: many, since chunks that N does not fill cost most there."""
 
 LENGTHS = (*SHORT, 2048, 8192, 16_384)
-"""The same with long documents, as far as time and memory allow."""
+"""Lengths with long documents, as far as time and memory allow."""
 
 DTYPES: Mapping[Precision, str] = {"fp32": "float32", "bf16": "bfloat16", "fp16": "float16"}
 _FEWEST = 2
@@ -75,7 +75,7 @@ class Steps:
     batches: list[tuple[int, int, float]]
     """B, N and seconds of a step without the optimiser's; the first batch is small, to tell what is fixed."""
     forward_share: float
-    """Of that time, the share of a forward pass that keeps nothing for a backward pass."""
+    """Share of that time that a forward pass without gradients takes."""
     optimiser_seconds: float
     weights: int
     grows: bool

@@ -21,7 +21,7 @@ class Stages:
     adaptation: str
     """Masked language modelling."""
     classification: str
-    """Of documents; it starts from the adaptation."""
+    """Stage that classifies documents; it starts from the adaptation."""
 
 
 def find_stages(graph: Graph) -> Stages:

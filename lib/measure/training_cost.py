@@ -31,7 +31,7 @@ LENGTH = 512
 """Tokens of a sequence of masked language modelling, and most of a document."""
 
 DOCUMENTS_A_STEP = 64
-"""As in the study's recipe, whatever the size of the batches that are held at a time."""
+"""Batch size of the study's recipe, whatever the micro-batches."""
 
 PREDICTED = 0.15
 

@@ -15,7 +15,7 @@ from lib.results.records import KEY
 from lib.results.scope import Scope
 
 LEAST_POINTS = 3
-"""Of a frontier, for a power law through it."""
+"""Fewest points of a frontier through which a power law is fitted."""
 
 
 class FrontierParameters(ResultParameters):

@@ -25,7 +25,7 @@ LABELS = {
     "gradient_norm": "gradient norm",
 }
 WHOLE_LAYER = "all"
-"""In place of a head, in rows of whole layers."""
+"""Value of `head` in rows of whole layers."""
 CELL = ["dataset", "row", "step"]
 
 

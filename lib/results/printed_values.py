@@ -19,7 +19,7 @@ class Notes(NamedTuple):
     """What has to be known where values that a study printed stand beside ours."""
 
     printed: str
-    """In any case."""
+    """Sentence that is always shown."""
     concerned: Mapping[Literal["machine", "loss", "training", "untrained"], str]
     """Where quantities that depend on the hardware are shown, losses, anything of a training, or runs that it printed
     and that do not train."""
@@ -57,7 +57,7 @@ NOTES = {
         hardware="RTX 3060",
     ),
 }
-"""By study, as `report.published` names it."""
+"""Notes by the study's name in `report.published`."""
 
 
 @functools.cache

@@ -20,7 +20,7 @@ from lib.core.files import atomic_path
 STYLE = Path(__file__).with_suffix(".mplstyle")
 BASELINE_COLOUR = "0.35"
 BEHIND: dict[str, Any] = {"color": BASELINE_COLOUR, "zorder": 1.5}
-"""Of lines that stand behind those of models."""
+"""Style of lines behind those of models."""
 CHANCE = "chance level"
 """What legends call the accuracy of guessing. No model can be called so, since names have no spaces."""
 POINT: dict[str, Any] = {"markeredgecolor": "white", "markeredgewidth": 0.5}
@@ -121,7 +121,7 @@ def legend_beside(figure: Figure, handles: Sequence[Artist], labels: Sequence[st
 
 
 NOTE_CHARACTERS_PER_INCH = 16
-"""Of the small letters of a note."""
+"""Characters of a note's small type per inch."""
 
 
 def save_figure(figure: Figure, files: Iterable[str | Path], note: str | None = None) -> None:

@@ -26,7 +26,7 @@ HTML_STYLE = (
     ".table td {white-space: nowrap} .table th {vertical-align: bottom} "
     ".table :is(th, td) {padding: .25em .8em; border-bottom: 1px solid #ddd} .table p {max-width: 48em; color: #444}"
 )
-"""Of the table alone, since the first page of a report holds some."""
+"""Style of tables only, since the first page of a report embeds them."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Table:
     note: str | None = None
     """Sentence under the Markdown table."""
     bold: Mapping[Any, Sequence[bool]] = field(default_factory=dict)
-    """By column, which rows are bold but in CSV."""
+    """Rows that are bold (except in CSV), by column."""
 
     def __post_init__(self) -> None:
         labels = [self._label(name) for name in self.frame if not self._is_deviation(name)]

@@ -24,7 +24,7 @@ class Parts(NamedTuple):
     backbone: TokenBackbone
     tokenizer: PreTrainedTokenizerBase
     model: PreTrainedModel
-    """With the weights that are drawn first, whatever the run starts from."""
+    """The model with newly drawn weights, before any others are loaded."""
 
 
 @explained_size()

@@ -31,7 +31,7 @@ from lib.training.interruptions import died_of_worker
 logger = logging.getLogger(__name__)
 
 RANDOM_STATES = "rng_state*.pth"
-"""Of the random numbers, one per process."""
+"""States of the random number generators, one file per process."""
 STATE = "state.json"
 NAME = re.compile(r"checkpoint-(\d+)")
 MANIFEST = "manifest.json"
@@ -53,7 +53,7 @@ class Progress:
     tokens: int = 0
     """Real tokens seen."""
     best_score: float | None = None
-    """Of the best evaluation so far, if the best model is kept."""
+    """Score of the best evaluation so far, if the best model is kept."""
     best_step: int | None = None
 
     def note(self, score: float, greater_is_better: bool) -> None:

@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 DRAWS = 32
 """Random layers, of the shapes of the model's layers in turns."""
 WHOLE = "all"
-"""In place of a head: the layer's sum of forms, or the mean of its maps."""
+"""Value of `head` for a whole layer: the sum of its forms, or the mean of its maps."""
 COLUMNS = (
     "step", "source", "weights", "position", "layer", "head", "symmetry", "directionality", "norm", "bound",
     "upper_triangle", "gradient_norm",

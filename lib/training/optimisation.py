@@ -19,7 +19,7 @@ from lib.study.recipe import Recipe
 UNDECAYED = [r"bias", r"layernorm", r"rmsnorm", r"(?:^|\.)norm(?:$|\.)", r"_norm(?:$|\.)"]
 """Patterns in the names of weights that do not decay: biases and norms."""
 ONE_CYCLE_RISE = 25.0
-"""By how much a one-cycle learning rate rises to its peak; torch's default."""
+"""Peak of a one-cycle learning rate divided by its first value; torch's default."""
 
 
 def trained(model: nn.Module) -> dict[str, nn.Parameter]:

@@ -33,7 +33,7 @@ class Machine(NamedTuple):
     device: str
     hardware: str
     packages: Sequence[str]
-    """Those whose versions may change its numbers."""
+    """Packages whose version may change the numbers of a run."""
     peak_memory_mb: float
     instruction_set: str | None = None
     """CPU instructions that torch reports; None = torch was not used."""

@@ -23,7 +23,7 @@ class Vectors(NamedTuple):
     """Vectors of words."""
 
     keyed: KeyedVectors
-    """Of gensim, words with the most frequent first [V, D]; of fastText, also those of n-grams."""
+    """Vectors of gensim, the most frequent word first [V, D]; fastText's also hold n-grams."""
     lowercase: bool
     """Whether its words are lower-cased, so that others must be before they are looked up."""
 

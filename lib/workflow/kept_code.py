@@ -14,7 +14,7 @@ from lib.core.files import write_json
 from lib.workflow.digests import ROOT, STATEMENTS, code_digest, reached, roots
 
 VERSION = 2
-"""Of the way in which digests are made; those of another one cannot be compared."""
+"""Version of the digest algorithm; digests of different versions cannot be compared."""
 SHOWN = 5
 """How many definitions of a file are named."""
 

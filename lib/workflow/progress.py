@@ -33,11 +33,11 @@ class RunProgress(NamedTuple):
     seconds: float
     """Spent so far, on all attempts; of a finished run, on its training."""
     heartbeat: Heartbeat | None = None
-    """Of the newest attempt, if the run is not done."""
+    """Heartbeat of the latest attempt, if the run is not done."""
     error: str | None = None
     """Why it failed, or what is missing of a finished one."""
     log: Path | None = None
-    """Of a run that failed."""
+    """Log of a failed run."""
 
 
 def progress(plan: Plan) -> dict[RunId, RunProgress]:

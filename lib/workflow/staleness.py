@@ -22,7 +22,7 @@ class Staleness(NamedTuple):
     """Why one step is stale."""
 
     settings: dict[str, Values]
-    """By dotted name."""
+    """Changed settings, by dotted name."""
     code: tuple[str, str] | None
     """Digests of the code before and now, if they differ."""
     others: list[str]

@@ -12,7 +12,7 @@ from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, colours_and_
 from lib.results.table import Column, Table
 
 SPREAD = 0.5
-"""Of the height of a relation, what its models take."""
+"""Share of a relation's height that its models take."""
 
 
 def draw(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:

@@ -30,7 +30,7 @@ TFIDF, RANDOM = "tfidf", "random"
 """Orders of words that stand beside those by a model's own measures."""
 CHANGES = ("removed", "kept")
 DECIMALS = 6
-"""Of strengths that are compared: what differs less is equal, and the first word goes first."""
+"""Decimals to which strengths are compared; among equal words the first comes first."""
 
 
 class Versions(NamedTuple):
@@ -39,13 +39,13 @@ class Versions(NamedTuple):
     labels: np.ndarray
     """True classes [n]."""
     predictions: np.ndarray
-    """Of the documents as they are [n]."""
+    """Predicted classes of the unchanged documents [n]."""
     probabilities: np.ndarray
-    """Of the predicted classes [n]."""
+    """Probabilities of the predicted classes [n]."""
     changed: dict[str, tuple[np.ndarray, np.ndarray]]
-    """By order, the prediction, and the probability of the class that was predicted: [n, draws, 2, K] each."""
+    """New prediction, and probability of the old class, by order: [n, draws, 2, K] each."""
     shared: dict[str, np.ndarray]
-    """By order, which share of its strongest words are also those of TF-IDF [n, K]."""
+    """Share of the strongest words that TF-IDF also finds strongest, by order [n, K]."""
     chance: np.ndarray
     """Which share would be at random [n, K]."""
 

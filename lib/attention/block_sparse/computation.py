@@ -149,7 +149,7 @@ class _Layout:
         self.rows = rows
         self.laid: dict[str, Tensor] = {}
         self.sums: dict[str, Tensor] = {}
-        """Of what is computed in blocks: [B, H, blocks, size, d]."""
+        """Running sums over blocks [B, H, blocks, size, d], by name."""
         batch, heads, length = rows["query"].shape[:3]
         there = ranks < plan.lengths[:, None, None]  # [B or 1, blocks, size]
         self.shape = (batch, heads, *there.shape[1:])

@@ -9,7 +9,7 @@ from lib.backbones.parameters import VOCABULARY, Ability, ArchitectureParameters
 from lib.core.sections import check
 
 ARCHITECTURES = ("t5",)
-"""By `model_type`; that of FLAN-T5 is t5, too."""
+"""Known values of `model_type`; FLAN-T5 has t5."""
 OTHERS = {"num_decoder_layers": int, "vocab_size": int, "feed_forward_proj": str}
 """Fields that may be left out, with their types."""
 SIZES = ("d_model", "d_kv", "d_ff", "num_layers", "num_heads")

@@ -244,4 +244,4 @@ FAMILIES: dict[str, Family] = {
         head_activation="classifier_activation",
     ),
 }
-"""By `model_type`."""
+"""Families of published encoders, by `model_type`."""

@@ -16,7 +16,7 @@ from lib.results.style import BASELINE_COLOUR, STYLE, colours_and_markers
 WIDTH_INCHES = 3.6
 BAR_INCHES = 0.2
 HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "++++", "oooo")
-"""By family, so that bars differ in grey, too."""
+"""One hatch per family, so that bars also differ in greyscale."""
 
 
 class Parameters(FigureParameters):

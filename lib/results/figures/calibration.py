@@ -43,9 +43,9 @@ class Calibration(NamedTuple):
     """A model on a dataset."""
 
     reliability: pd.DataFrame
-    """Of the documents of all seeds together; see `lib.evaluation.calibration.reliability`."""
+    """Reliability over the documents of all seeds (`lib.evaluation.calibration.reliability`)."""
     points: pd.DataFrame
-    """The same, with intervals joined; see `lib.evaluation.calibration.joined`."""
+    """Reliability with small intervals joined (`lib.evaluation.calibration.joined`)."""
     least: float
     """Confidence of a guess, in percent: that of all classes if they are equally probable."""
     errors: np.ndarray

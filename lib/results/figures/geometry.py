@@ -29,9 +29,9 @@ from lib.results.style import BASELINE_COLOUR, BEHIND, PANEL_INCHES, STYLE, lege
 
 RANDOM = "random matrices"
 NOTE_CHARACTERS = 15
-"""In an inch of a line of the note."""
+"""Characters of the note per inch."""
 SHADE = 0.3
-"""Of all bands together, so that lines can be seen through many; a single one has half of it at most."""
+"""Opacity of all bands together, so that lines stay visible; a single band has at most half."""
 
 
 class Parameters(GeometryParameters, FigureParameters):

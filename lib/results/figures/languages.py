@@ -1,4 +1,4 @@
-"""In which languages documents are: bars."""
+"""Languages of documents as bars."""
 
 from typing import ClassVar, Literal
 

@@ -28,7 +28,7 @@ LABELS = {
 }
 """How textalloc places names; distances are shares of a panel."""
 RING = 3.0
-"""By how much a marker is larger than one at the same place, in points."""
+"""Points by which a marker is larger than another at the same place."""
 
 
 class Parameters(FigureParameters):
