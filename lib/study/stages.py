@@ -262,8 +262,9 @@ class Stage(Section):
     @check
     def _variants_have_names(self) -> Iterator[str]:
         for place, values in self.variants.items():
-            if len(set(map(spelled, values))) < len(values):
-                yield f"variants.{place}: {values} names a value twice. Name each once"
+            if len({spelled(value).lower() for value in values}) < len(values):
+                alike = "names a value twice, or two that differ in case alone and share a folder on some file systems"
+                yield f"variants.{place}: {values} {alike}. Name each once"
             for value in map(spelled, values):
                 if not re.fullmatch(r"[A-Za-z0-9._-]+", value):
                     yield f"variants.{place}: no folder can bear the name '{value}'. Use letters, digits, '.', '_', '-'"

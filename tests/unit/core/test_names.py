@@ -174,6 +174,19 @@ def test_so_are_those_of_two_sections_that_share_a_folder(one, other):
     assert f"{other}.oNE: differs from {one}.One in upper and lower case alone" in str(found.value)
 
 
+@pytest.mark.parametrize("prefixes", [["Read", "read"], ["read", "read"]])
+def test_so_are_variants(prefixes):
+    task = {"kind": "text_to_text", "targets": ["no", "yes"]}
+    changes = [
+        ("experiment/stages/finetune/task", task),
+        ("experiment/stages/finetune/variants", {"task.prefix": prefixes}),
+    ]
+    message = refusal(*changes)
+    assert (
+        f"stages.finetune.variants.task.prefix: {prefixes} names a value twice, or two that differ in case" in message
+    )
+
+
 @pytest.mark.parametrize("name", ["training_cost", "Training_Cost", "lsh_recall"])
 @pytest.mark.parametrize("section", ["report.tables", "report.analyses"])
 def test_a_result_is_not_called_like_a_measurement(section, name):
