@@ -9,13 +9,15 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from urllib.parse import urlsplit
 
 from lib.core.errors import MOST_OF_LINE, ConfigError, DataError, cut
 from lib.core.files import check_expansion
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
+FORMATS = (".parquet", ".csv", ".tsv", ".jsonl", ".json", ".txt", ".xml")
+"""Suffixes of the files that documents are read from; `lib.data.formats` reads them."""
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 
@@ -121,6 +123,20 @@ def _matches(pattern: str, where: str) -> list[Path]:
         else:
             found = [folder / part for folder in found if os.path.lexists(folder / part)]
     return found
+
+
+def format_of(name: str) -> str:
+    """Return the suffix that decides the format of a file: that before `.gz`, if the file is gzipped."""
+    path = PurePosixPath(name)
+    return (PurePosixPath(path.stem) if path.suffix.lower() == ".gz" else path).suffix.lower()
+
+
+def unknown_format(suffix: str) -> str:
+    """Return a sentence about a suffix that is none of `FORMATS`."""
+    return (
+        f"the suffix {suffix!r} names no known format. Expected one of {', '.join(FORMATS)}, plain, gzipped (.gz), or "
+        "alone in a .zip"
+    )
 
 
 def is_safe_address(url: str) -> bool:

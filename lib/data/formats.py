@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from defusedxml import DefusedXmlException
 
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
+from lib.core.inputs import format_of, unknown_format
 
 _BATCH_ROWS = 16
 """Rows of Parquet read at a time. A long text that is stored once for many rows is copied for each row."""
@@ -111,18 +112,12 @@ _DAMAGE = (
 
 def _suffix(path: Path) -> str:
     """Return the suffix that decides the format, checked."""
-    name = path.name
+    suffix = format_of(path.name)
     if path.suffix.lower() == ".zip":
         with zipfile.ZipFile(path) as archive:
-            name = _only_member(archive, path)
-    elif path.suffix.lower() == ".gz":
-        name = path.stem
-    suffix = Path(name).suffix.lower()
+            suffix = Path(_only_member(archive, path)).suffix.lower()
     if suffix not in _READERS:
-        raise DataError(
-            f"{path}: the suffix {suffix!r} names no known format. Expected one of {', '.join(_READERS)}, plain, "
-            "gzipped (.gz), or alone in a .zip."
-        )
+        raise DataError(f"{path}: {unknown_format(suffix)}.")
     return suffix
 
 

@@ -4,9 +4,9 @@ import functools
 import hashlib
 import shlex
 from collections.abc import Sequence
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from lib.core.errors import DataError
 from lib.core.inputs import repeated, resolve_paths
@@ -251,5 +251,5 @@ def _download_options(file: RemoteFile) -> list[str]:
 def _address(file: RemoteFile) -> str:
     """Return a path that no other file has: a digest of all that says which file it is, and the name in its URL."""
     digest = hashlib.sha256(shlex.join(_download_options(file)).encode()).hexdigest()
-    name = PurePosixPath(urlsplit(file.url).path).name.translate(_ESCAPES)
+    name = file.name.translate(_ESCAPES)
     return f"{digest[:12]}/{name[-_NAME_LENGTH:]}"

@@ -8,10 +8,16 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, field_validator
 
-from lib.core.inputs import expand_ranges, is_safe_address, repeated
+from lib.core.inputs import FORMATS, expand_ranges, format_of, is_safe_address, repeated, unknown_format
 from lib.core.sections import Repository, Revision, Section, Seed, Size, check
 
 Part = Annotated[str, Field(pattern=r"^[a-z_]+$", description="Name of a part as published: train, test, ...")]
+
+
+def _format_problem(name: str) -> str | None:
+    """Return why the name of a file says no format; None if it does. That of an archive is inside."""
+    suffix = format_of(name)
+    return None if suffix in (*FORMATS, ".zip") else unknown_format(suffix)
 
 
 class HubSource(Section):
@@ -36,8 +42,10 @@ class HubSource(Section):
     @check
     def _files_stay_in_their_folder(self) -> Iterator[str]:
         for path in [path for paths in self.files.values() for path in paths]:
-            if path.startswith("/") or not set(path.split("/")).isdisjoint({"", ".", ".."}):
+            if path.startswith("/") or not set(path.split("/")).isdisjoint({"", ".", ".."}) or not path.isprintable():
                 yield f"files: {path!r} is no place inside a repository. Name it as the repository shows it"
+            elif problem := _format_problem(path):
+                yield f"files: {path!r}: {problem}. Name other files"
 
     @check
     def _every_file_is_named_once(self) -> Iterator[str]:
@@ -60,10 +68,17 @@ class RemoteFile(Section):
 
     @check
     def _file_has_a_safe_address(self) -> Iterator[str]:
-        if not is_safe_address(self.url):
+        if not self.url.isprintable():
+            yield f"url: {self.url!r} has signs that no address has. Write them as %0A and the like, or leave them out"
+        elif not is_safe_address(self.url):
             yield f"url: {self.url!r} could be changed on its way. Give an https address, or fetch the file by hand"
-        elif PurePosixPath(urlsplit(self.url).path).name in ("", ".."):
+        elif self.name in ("", ".."):
             yield f"url: {self.url!r} names no file. Expected a name at the end of its path"
+
+    @property
+    def name(self) -> str:
+        """The last part of the URL's path."""
+        return PurePosixPath(urlsplit(self.url).path).name
 
     @check
     def _file_is_pinned(self) -> Iterator[str]:
@@ -84,6 +99,12 @@ class UrlSource(Section):
         for kind in ("files", "ground_truth"):
             if twice := repeated(file.url for part in getattr(self, kind).values() for file in part):
                 yield f"{kind}: {twice}"
+
+    @check
+    def _files_have_a_format(self) -> Iterator[str]:
+        for file in self.all_files:
+            if problem := _format_problem(file.name):
+                yield f"{file.url}: {problem}. Fetch the file by hand, and name it as a local source by such a name"
 
     @property
     def all_files(self) -> list[RemoteFile]:

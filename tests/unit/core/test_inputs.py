@@ -23,9 +23,9 @@ def test_ranges(pattern, names):
 
 def test_hub_files_are_expanded_and_backward_ranges_refused():
     pinned = {"repository": "owner/name", "revision": "0" * 40}
-    source = HubSource(**pinned, files={"train": ["x/{00000..00040}-of-00041.parquet", "y"]})
+    source = HubSource(**pinned, files={"train": ["x/{00000..00040}-of-00041.parquet", "y.csv"]})
     assert len(source.files["train"]) == 42
-    assert source.files["train"][40:] == ["x/00040-of-00041.parquet", "y"]
+    assert source.files["train"][40:] == ["x/00040-of-00041.parquet", "y.csv"]
     assert HubSource.model_validate(source.model_dump()) == source
     with pytest.raises(ValidationError, match="runs backwards"):
         HubSource(**pinned, files={"train": ["{3..1}"]})

@@ -6,7 +6,8 @@ import pytest
 from studies import SMALL, changed
 
 from lib.core.errors import ConfigError
-from lib.core.inputs import is_safe_address
+from lib.core.inputs import FORMATS, is_safe_address
+from lib.data.formats import _READERS
 from lib.study.configuration import load_study
 from lib.study.names import MEASURED
 
@@ -96,10 +97,22 @@ def test_a_repository_has_an_owner_and_a_name(repository):
     assert "expected owner/name" in refusal(("experiment/datasets/imdb/hub", hub))
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "../a.csv", "a/../../b.csv", "a//b.csv", "./a.csv"])
+@pytest.mark.parametrize(
+    "path", ["/etc/passwd", "../a.csv", "a/../../b.csv", "a//b.csv", "./a.csv", "a\nb.csv", "a\0.csv"]
+)
 def test_a_file_of_a_repository_stays_in_its_folder(path):
     hub = {"repository": "a/b", "revision": COMMIT, "files": {"train": [path]}}
     assert "is no place inside a repository" in refusal(("experiment/datasets/imdb/hub", hub))
+
+
+@pytest.mark.parametrize("path", ["a", "a.csv/b", "a.docx", "a.gz", ".csv"])
+def test_a_file_of_a_repository_has_a_format(path):
+    hub = {"repository": "a/b", "revision": COMMIT, "files": {"train": [path]}}
+    assert "names no known format" in refusal(("experiment/datasets/imdb/hub", hub))
+
+
+def test_every_format_has_a_reader():
+    assert FORMATS == tuple(_READERS)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +125,10 @@ def test_a_file_of_a_repository_stays_in_its_folder(path):
         ("https://[a.org/a.csv", "could be changed on its way"),
         ("https://a.org/", "names no file"),
         ("https://a.org/a/..", "names no file"),
+        ("https://a.org/download?file=a.csv", "the suffix '' names no known format"),
+        ("https://a.org/a.csv;v=2", "the suffix '.csv;v=2' names no known format"),
+        ("https://a.org/%2e%2e", "names no known format"),
+        ("https://a.org/a\nb.csv", "has signs that no address has"),
     ],
 )
 def test_a_download_has_a_safe_address(url, message):
