@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
+from lib.core.errors import DataError
 from lib.core.files import atomic_path
 
 STYLE = Path(__file__).with_suffix(".mplstyle")
@@ -75,7 +76,16 @@ def line_styles(families: Mapping[str, str], baseline: str | None = None) -> dic
 
 
 def panel_grid(number: int, inches: tuple[float, float]) -> tuple[Figure, list[Axes]]:
-    """Return a figure with `number` panels of that width and height, in rows of `PANELS` at most."""
+    """Return a figure with `number` panels of that width and height, in rows of `PANELS` at most.
+
+    Raises:
+        DataError: there is no panel.
+    """
+    if number == 0:
+        raise DataError(
+            "the figure has no panel: no run that it shows has what it draws, such as a training or an evaluation. "
+            "Name other stages, models or datasets in its settings."
+        )
     columns = min(number, PANELS)
     rows = math.ceil(number / columns)
     figure = Figure(figsize=(inches[0] * columns, inches[1] * rows), layout="constrained")

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from pydantic import Field
 
+from lib.core.errors import DataError
 from lib.results.costs import front
 from lib.results.parameters import FigureParameters
 from lib.results.quantities import Quantity
@@ -62,6 +63,11 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     points = scores.assign(minutes=minutes)  # of the baseline there are none
     shown = points[points["minutes"].notna()].index.unique("dataset")
     datasets = [dataset for dataset in scope.stages[settings.stage] if dataset in shown]
+    if not datasets:
+        raise DataError(
+            f"{settings.stage}: no model of {', '.join(scope.models)} has a training time at "
+            f"{', '.join(settings.time)}. Name other stages under `time`, or other models."
+        )
     with matplotlib.style.context(STYLE):
         size = PANEL_INCHES[0] * len(datasets), PANEL_INCHES[1]
         figure = Figure(figsize=size, layout="constrained")

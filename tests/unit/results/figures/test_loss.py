@@ -110,6 +110,11 @@ def test_a_line_breaks_where_a_seed_lacks_the_value(tmp_path):
     assert np.isnan(lines_of(axes)["sdpa"].get_ydata()).tolist() == [False, True, False]
 
 
+def test_a_figure_without_any_training_is_refused(tmp_path):
+    with pytest.raises(DataError, match="the figure has no panel"):
+        drawn([write_baseline(tmp_path, "imdb", 0.6)], ["tfidf"])
+
+
 def test_datasets_have_seeds_of_their_own(tmp_path):
     folders = [write(tmp_path, "sdpa", [4.0 + seed, 2.0 + seed], seed=seed) for seed in (0, 1, 2)]
     folders += [write(tmp_path, "sdpa", [3.0, 1.0], "arxiv", seed=7)]

@@ -84,6 +84,12 @@ def test_a_model_without_a_training_is_neither_a_point_nor_on_the_front(tmp_path
     assert all(np.isfinite(line.get_xydata()).all() for line in axes.lines)
 
 
+def test_a_figure_without_any_time_is_refused(tmp_path):
+    owners = {"tapt": {}, "finetune": {"tfidf": "tfidf"}}
+    with pytest.raises(DataError, match="finetune: no model of tfidf has a training time at tapt, finetune"):
+        figure_of([write_baseline(tmp_path, "imdb", 0.9)], ["imdb"], ["tfidf"], owners=owners, baseline=None)
+
+
 def test_a_shared_run_costs_each_of_its_models(tmp_path):
     folders = [write_run(tmp_path, "finetune", model, "imdb", seconds=300.0) for model in ("sdpa", "favor-m64")]
     folders.append(write_run(tmp_path, "tapt", "sdpa", "imdb", seconds=600.0))
