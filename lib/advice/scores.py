@@ -22,7 +22,7 @@ LEVEL, POWER = 0.05, 0.8
 """Two-sided level and power of the test for a difference between two models."""
 
 MACRO = "f1_macro"
-"""What the F1 of a classification is called in run records; that of characters in spans is another score."""
+"""Name of the F1 of a classification in run records; the F1 of characters in spans is another score."""
 
 NEAR = 2
 """Factor within which two limits count as the same length."""

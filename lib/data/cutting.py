@@ -75,7 +75,7 @@ def encode_cut_pairs(
 ) -> tuple[list[list[int]], list[list[int]]]:
     """Return the ids that a tokeniser keeps of each pair of texts, as one sequence, and the segment of each token.
 
-    Each text keeps as many tokens whatever the tokeniser's note says: with `head_tail`, its head and its tail.
+    The note does not change the number of tokens that each text keeps. With `head_tail`, they are its head and tail.
     Arguments and errors are those of `TextTokenizer.encode_pairs`.
     """
     ids, segments, texts = tokenizer.encode_pairs(pairs, max_tokens)

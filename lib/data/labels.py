@@ -5,7 +5,7 @@ import re
 IGNORED = -100
 """Label of a word or token that has none; cross-entropy leaves it out."""
 UNKNOWN = -1
-"""Label of a word or token that is predicted, although nothing says what is right: in a test split without labels."""
+"""Label of a word or token that is predicted in a test split without labels."""
 
 # White space as Unicode has it, and as the tokenisers split at it: Python counts U+001C to U+001F among it, too.
 _WORD = re.compile(r"[\S\x1c-\x1f]+")

@@ -112,7 +112,7 @@ def test_a_file_of_a_repository_has_a_format(path):
 
 
 def test_every_format_has_a_reader():
-    assert FORMATS == tuple(_READERS)
+    assert tuple(_READERS) == FORMATS
 
 
 @pytest.mark.parametrize(
