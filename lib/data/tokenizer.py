@@ -150,8 +150,8 @@ class TextTokenizer:
             max_tokens: ids to keep of each pair, special tokens included.
 
         Returns:
-            the ids of each pair; the segment of each token, 0 or 1, as the tokeniser has it (some give 0 to all tokens);
-            and the text of each token, 0 or 1, None for special tokens.
+            the ids of each pair; the segment of each token, 0 or 1, as the tokeniser has it (some give 0 to all); and
+            the text of each token, 0 or 1, None for special tokens.
 
         Raises:
             ConfigError: the tokeniser puts nothing between two texts, or `max_tokens` leaves no room for what it puts

@@ -132,7 +132,7 @@ class Paths:
         return self._published("models", repository, revision)
 
     def _published(self, kind: str, repository: str, revision: str) -> str:
-        """Return the folder of the downloads from a revision of a repository; a `/` in the revision makes no subfolder."""
+        """Return the folder of the downloads from a revision, in whose name a `/` makes no subfolder."""
         return f"{self.resources}/{kind}/{repository}/{revision.replace('/', '%2F')}"
 
     # What comes out
