@@ -89,7 +89,7 @@ class Scope:
         Args:
             column: as in the settings of tables.
             stage: name of the stage.
-            dataset: the only one whose runs count; None = all, of which F1 is that of classes if they differ.
+            dataset: the only one whose runs count; None = all. F1 is that of classes if they differ.
         """
         if "score" not in self.runs:
             return quantity(column)
