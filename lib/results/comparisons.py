@@ -99,7 +99,7 @@ def _pairs(settings: ComparisonParameters, scope: Scope) -> list[tuple[str, str]
     return [
         (model, other)
         for model in scope.models
-        for other in (scope.reference, scope.baseline)
+        for other in dict.fromkeys([scope.reference, scope.baseline])
         if other and other in passing and other != model and not (model == scope.baseline and other in scope.models)
     ]
 

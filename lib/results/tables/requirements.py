@@ -84,6 +84,8 @@ def make(settings: Parameters, scope: Scope) -> Table:
     if scope.baseline is None:
         frame = frame.drop(columns="above_baseline")
     against = {"baseline": f"against {scope.baseline}", "reference": f"against {scope.reference}"}
+    if scope.baseline == scope.reference:  # two models with the same runs
+        against["baseline"] += " (baseline)"
     columns = {
         "score": Column(score.label, score.decimals),
         "above_baseline": Column(score.difference_label(against["baseline"]), score.decimals, signed=True),

@@ -274,3 +274,9 @@ def test_pairs_name_models_that_share_the_runs_of_a_row(tmp_path):
     folders = write(tmp_path, TWICE)
     made = make(settings, scope_of(folders, {"finetune": ["imdb"]}, list(TWICE), row_of={"same": "sdpa"}))
     assert made.frame[["model", "against"]].to_numpy().tolist() == [["sdpa", "favor-m64"], ["lsh-h2-c64", "sdpa"]]
+
+
+def test_a_baseline_with_the_runs_of_the_reference_is_compared_once(tmp_path):
+    made = table(write(tmp_path, TWICE), ["favor-m64", "lsh-h2-c64"], baseline="sdpa")
+    assert made.frame["against"].tolist() == ["sdpa", "sdpa"]
+    assert made.note == table(write(tmp_path, TWICE), ["favor-m64", "lsh-h2-c64"], baseline=None).note
