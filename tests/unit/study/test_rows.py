@@ -209,9 +209,13 @@ def test_rows_with_the_name_of_a_tables_own_row_are_refused(changes, table, text
 
 def test_a_line_of_geometry_is_of_one_stage():
     geometry = {"every": 1, "documents": 0}
-    changes = [(f"experiment/stages/{stage}/geometry", geometry) for stage in ("pretrain", "tapt")]
-    figure = {"kind": "geometry", "stage": ["pretrain", "tapt"], "measure": "symmetry", "models": ["sdpa"]}
-    assert "sdpa passes pretrain and tapt, which one line cannot show" in refused(*changes, figures={"g": figure})
+    stages = ("pretrain", "tapt", "finetune")
+    changes = [(f"experiment/stages/{stage}/geometry", geometry) for stage in stages]
+    figure = {"kind": "geometry", "stage": ["tapt", "finetune"], "measure": "symmetry", "models": ["sdpa"]}
+    assert "sdpa passes tapt and finetune on imdb, but a line is of one stage" in refused(
+        *changes, figures={"g": figure}
+    )
+    plan(*changes, figures={"g": figure | {"stage": ["pretrain", "tapt"]}})
 
 
 def test_stages_that_are_taken_together_are_named_once():
