@@ -316,13 +316,9 @@ def _geometry(graph: Graph, report: Report, settings: ResultParameters) -> Itera
     experiment = graph.experiment
     if settings.needs_geometry and len(settings.stages_added()) > 1:
         for row in (rows := rows_of(graph, settings)).shown:
-            stages_on: dict[str, list[str]] = {}
-            for stage, entries in rows.owners[row].items():
-                for entry in entries:
-                    stages_on.setdefault(entry, []).append(stage)
-            for entry, stages in stages_on.items():
-                if len(stages) > 1:
-                    yield f".stage: {row} passes {' and '.join(stages)} on {entry}, but a line is of one stage. Name one"
+            counts = Counter(entry for entries in rows.owners[row].values() for entry in entries)
+            for entry in [entry for entry, count in counts.items() if count > 1]:
+                yield f".stage: {row} trains at several of them on {entry}, but a line is of one stage. Name one"
     for stage in [*settings.stages_passed(), *settings.stages_added()] if settings.needs_geometry else []:
         if experiment.stages[stage].geometry is None:
             yield f": shows geometry, but stages.{stage}.geometry is null. Set it, or take this out"

@@ -212,7 +212,7 @@ def test_a_line_of_geometry_is_of_one_stage():
     stages = ("pretrain", "tapt", "finetune")
     changes = [(f"experiment/stages/{stage}/geometry", geometry) for stage in stages]
     figure = {"kind": "geometry", "stage": ["tapt", "finetune"], "measure": "symmetry", "models": ["sdpa"]}
-    assert "sdpa passes tapt and finetune on imdb, but a line is of one stage" in refused(
+    assert "sdpa trains at several of them on imdb, but a line is of one stage" in refused(
         *changes, figures={"g": figure}
     )
     plan(*changes, figures={"g": figure | {"stage": ["pretrain", "tapt"]}})
