@@ -36,6 +36,8 @@ from lib.workflow.plan import Plan
 make_table: Callable[[Sequence[str]], None] = runpy.run_path(str(ROOT / "scripts" / "table.py"))["main"]
 """The program that makes a table."""
 
+SEEN: Counter[str] = Counter()
+"""How many results of each kind were compared, and how many studies had some that were refused."""
 RESULT = re.compile(r"report\.(tables|figures)\.(\w+)")
 ROUNDS = 5
 """Of taking refused results out, at most."""
@@ -87,7 +89,8 @@ def _plan(number: int, study: dict[str, Any], words: Words) -> tuple[Plan | None
     """Return the plan of a study without the results that are refused, and what is refused against expectation."""
     problems: list[Difference] = []
     report = study["report"]
-    for _ in range(ROUNDS):
+    SEEN["studies"] += 1
+    for attempt in range(ROUNDS):
         expected = refusals(words)
         try:
             plan = Plan(load_study([("study.yaml", study)]))
@@ -99,6 +102,7 @@ def _plan(number: int, study: dict[str, Any], words: Words) -> tuple[Plan | None
                     problems.append(Difference(number, "refusal", each.entry, each.section, "none", each.phrase))
                     report[each.section].pop(each.entry, None)
             return plan, problems
+        SEEN["studies with a refusal"] += attempt == 0
         named = [match.groups() for each in sentences if (match := RESULT.search(each))]
         for sentence in sentences:
             match = RESULT.search(sentence)
@@ -144,6 +148,7 @@ def _tables(number: int, words: Words, plan: Plan, root: Path) -> Iterator[Diffe
         if name not in plan.report.tables or names.count(name) > 1:
             continue
         shown = plan.report.tables[name]
+        SEEN[f"table {kind}"] += 1
         files = [root / "tables" / f"{name}.{suffix}" for suffix in ("csv", "md")]
         try:
             arguments = ["--table", json.dumps(shown), "--records", *plan.report.inputs(shown["scope"])]
@@ -165,6 +170,7 @@ def _figures(number: int, words: Words, plan: Plan) -> Iterator[Difference]:
         if name not in plan.report.figures or names.count(name) > 1:
             continue
         shown = plan.report.figures[name]
+        SEEN[f"figure {kind}"] += 1
         try:
             settings = FIGURES.parse(shown["settings"])
             figure = FIGURES.load(kind, "figure").draw(
@@ -224,7 +230,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             for difference in differences(number, Path(folder)):
                 print(difference, flush=True)
                 counts[difference.kind] += 1
-    print(f"{arguments.studies} studies; differences by kind: {dict(counts) or 'none'}")
+    print(f"compared: {dict(sorted(SEEN.items()))}")
+    print(f"differences by kind: {dict(counts) or 'none'}")
     return int(bool(counts))
 
 
