@@ -45,6 +45,8 @@ class ResultParameters(KindParameters):
     """Whether its stages may, or must, have tuning, whose runs leave trials and neither a history nor predictions."""
     beside: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ()
     """What it sets models beside: the report's reference, which there must be, or its baseline, if there is one."""
+    ranks_beside: ClassVar[bool] = False
+    """Whether it asks that the reference is better than the baseline, so that they must have different runs."""
     adds_costs: ClassVar[bool] = False
     """Whether it adds up what runs cost over several stages."""
     own_rows: ClassVar[Mapping[Literal["models", "datasets"], str]] = {}

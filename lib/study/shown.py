@@ -296,6 +296,12 @@ def _reference(graph: Graph, report: Report, settings: ResultParameters) -> Iter
                         f": compares models with {reference} on {entry}, which its datasets leave out. Name other "
                         "datasets here, or add it to them"
                     )
+        row_of = rows_of(graph, settings).row_of
+        if settings.ranks_beside and row_of.get(reference) == row_of.get(report.baseline or ""):
+            yield (
+                f": asks that {reference} is above report.baseline, which has the same runs. Name another reference or "
+                "baseline, or set report.baseline to null"
+            )
 
 
 def _training(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:

@@ -319,18 +319,21 @@ def _state_size(view: View) -> Drawn:
 
 
 def _geometry(view: View) -> Drawn:
-    drawn, stage, positions = Drawn(), view.stage, view.settings.get("positions", [0])
+    drawn, positions = Drawn(), view.settings.get("positions", [0])
     measure, random, of_weights = view.settings["measure"], "random matrices", False
-    for entry in _shown(view, view.rows):
-        others = []
+    if measure not in ("symmetry", "directionality"):
+        positions = [0]
+    for entry in dict.fromkeys(entry for entries in view.stages.values() for entry in entries):
+        stages, others = [stage for stage in view.stages if entry in view.stages[stage]], []
         for row in view.rows:
-            at = positions if measure in ("symmetry", "directionality") else [0]
-            layers = {step: geometry(view, row, entry, stage, measure, step=step, positions=at) for step in STEPS}
-            points = [(step, float(np.mean(values))) for step, values in layers.items() if values]
-            if points:
-                drawn.add(entry, row, points)
-            if measure in ("symmetry", "directionality"):
-                others += geometry(view, row, entry, stage, measure, step=0, positions=at, source="random")
+            for stage in stages:
+                layers = {
+                    step: geometry(view, row, entry, stage, measure, step=step, positions=positions) for step in STEPS
+                }
+                if points := [(step, float(np.mean(values))) for step, values in layers.items() if values]:
+                    drawn.add(entry, row, points)
+                if measure in ("symmetry", "directionality"):
+                    others += geometry(view, row, entry, stage, measure, step=0, positions=positions, source="random")
         if others:
             of_weights = True
             drawn.add(entry, random, [(0, float(np.mean(others))), (1, float(np.mean(others)))])

@@ -47,6 +47,13 @@ def _comparisons(words: Words) -> Iterator[Refusal]:
             groups = [str(group) for group in settings["stage"]] if settings.get("kind") == "relative" else []
             if len(set(groups)) < len(groups):
                 yield Refusal(section, entry, "Name each group once")
+            if settings.get("kind") == "requirements" and view.reference == view.baseline:
+                yield Refusal(section, entry, "which has the same runs")
+            if settings.get("kind") == "geometry":
+                places = [(row, at, stage) for row in view.rows for stage in view.stages for at in view.stages[stage]]
+                trained = Counter((row, at) for row, at, stage in places if view.runs(row, stage, at))
+                if any(count > 1 for (row, _), count in trained.items() if words.kind(row) != "tfidf"):
+                    yield Refusal(section, entry, "a line is of one stage")
             sides: list[tuple[set[str], set[str]]] = []
             if settings.get("pairs"):
                 sides += [({one}, {other}) for one, other in pairs_of(view)]
@@ -98,6 +105,7 @@ def _columns(words: Words) -> Iterator[Refusal]:
         if twice:
             yield Refusal("tables", entry, "two columns called")
             continue
+        of_model = {"search": "model" in columns, "history": "epoch" in view.rows}.get(view.settings.get("kind", ""))
         may_meet = any(name.endswith(ending) for name in columns for ending in endings)
-        if may_meet or ("model" in columns and view.settings.get("kind") == "search"):
+        if may_meet or of_model:  # also of a model that leaves no column
             yield Refusal("tables", entry, "two columns called", must=False)

@@ -107,7 +107,9 @@ def _plan(number: int, study: dict[str, Any], words: Words) -> tuple[Plan | None
         for sentence in sentences:
             match = RESULT.search(sentence)
             fitting = [each for each in expected if match and match.groups() == (each.section, each.entry)]
-            if not any(each.phrase in sentence for each in fitting):
+            reasons = [each.phrase for each in fitting if each.phrase in sentence]
+            SEEN[f"refused: {(reasons or ['?'])[0].partition(' called')[0]}"] += 1
+            if not reasons:
                 problems.append(Difference(number, "refusal", "study", "-", sentence, "no refusal"))
         if not named:
             return None, problems

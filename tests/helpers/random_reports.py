@@ -31,7 +31,8 @@ class Reporter:
         """Add models and datasets at times, as far as they fit; None if the settings fit nothing."""
         if settings is None:
             return None
-        words, stages = self.words, stages_passed(settings) or settings["time"]
+        words = self.words
+        stages = settings["time"] if "stage" not in settings else stages_passed(settings)
         entries = list(dict.fromkeys(entry for stage in stages for entry in words.entries(stage)))
         if self.draw.chance(0.25):
             settings["datasets"] = self.draw.some(entries)
@@ -114,6 +115,8 @@ class Reporter:
         if self.draw.chance(0.4):
             groups.insert(0, self.pick(self.plain))
         groups = [group if isinstance(group, str) or len(group) > 1 else group[0] for group in groups]
+        if len(groups) == 2 and groups[0] == groups[1]:
+            del groups[0]
         column = self.draw.choice(["memory", "total_minutes", "parameters"])
         return self.with_parts({"kind": "relative", "stage": groups, "column": column})
 
@@ -156,6 +159,10 @@ class Reporter:
         if parted is None:
             return None
         view = View(self.words, parted)
+        if self.draw.chance(0.9):  # else a pair of the same row is refused
+            rows = [[view.row_of.get(model) for model in pair] for pair in settings.get("pairs", [])]
+            if any(one == other for one, other in rows):
+                return None
         if not all(model in view.row_of for pair in parted.get("pairs", []) for model in pair):
             return None
         return parted if comparable(view) else None
@@ -223,6 +230,9 @@ class Reporter:
             return None
         shuffled = self.draw.sample(everywhere, len(everywhere))
         cut = self.draw.randint(1, len(shuffled) - 1)
+        rows = {tuple(words.identity(model, stage, at) for at in words.entries(stage)) for model in everywhere}
+        if len(rows) < 2:
+            return None
         curves = {"short": shuffled[:cut], "long": shuffled[cut:]}
         settings: Settings = {"kind": "scaling", "stage": stage, "curves": curves}
         if self.draw.chance(0.3):
@@ -233,7 +243,10 @@ class Reporter:
         stage = self.pick([name for name in self.learnt if "geometry" in self.words.stages[name]])
         if not stage:
             return None
+        measured = [name for name in self.learnt if "geometry" in self.words.stages[name]]
         settings: Settings = {"kind": "geometry", "stage": stage, "positions": self.draw.choice([[0], [1], [0, 1]])}
+        if len(measured) > 1 and self.draw.chance(0.5):
+            settings["stage"] = self.draw.sample(measured, len(measured))
         return self.with_parts(settings, trained=True)
 
     def correlation(self) -> Settings | None:
@@ -356,7 +369,7 @@ def add_report(draw: Draw, study: dict[str, Any]) -> None:
     report["reference"] = draw.choice(trained if draw.chance(0.9) else list(models))
     baseline = [name for name in models if name not in trained]
     if baseline and draw.chance(0.85):
-        report["baseline"] = baseline[0]
+        report["baseline"] = draw.choice(baseline if draw.chance(0.9) else list(models))
     reporter = Reporter(draw, study)
     names = draw.sample(NAMES, len(NAMES))
     report["tables"] = _some(draw, reporter, TABLES, names, draw.randint(5, 9))

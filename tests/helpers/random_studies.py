@@ -64,7 +64,7 @@ def random_study(number: int, results: str) -> dict[str, Any]:
 
 def _names(draw: Draw) -> dict[str, list[str]]:
     """Return names to take, most of them plain, in the order in which they are taken."""
-    alike = draw.chance(0.4)
+    alike = draw.chance(0.3)
     names: dict[str, list[str]] = {}
     taken: set[str] = set()
     for section, plain in PLAIN.items():
@@ -150,7 +150,9 @@ def _stages(draw: Draw, names: list[str], corpora: list[str], datasets: list[str
         stages[name]["geometry"] = {"every": 5, "positions": [0, 1]}
     if draw.chance(0.35):
         follows = name if draw.chance(0.6) else before
-        stages[left.pop(0)] = _stage(draw, stages, "sequence_classification", draw.some(datasets), follows)
+        last = stages[left.pop(0)] = _stage(draw, stages, "sequence_classification", draw.some(datasets), follows)
+        if draw.chance(0.4):
+            last["geometry"] = {"every": 5, "positions": [0, 1]}
     return stages
 
 
@@ -197,14 +199,15 @@ def _add_models(draw: Draw, study: dict[str, Any], names: list[str]) -> None:
             for name, stage in stages.items()
             if stage["task"]["kind"] == "masked_lm" or stage.get("variants") or stage.get("tuning")
         ]
-        place = draw.randint(0, len(models))
-        rows = list(models.items())
-        rows.insert(place, (left.pop(0), {"backbone": "tfidf", "skip": skipped}))
-        models.clear()
-        models.update(rows)
-        baseline = rows[place][0]
-        if not _fits(study, baseline):
-            del models[baseline]
+        for _ in range(2 if draw.chance(0.2) and len(left) > 1 else 1):
+            place = draw.randint(0, len(models))
+            rows = list(models.items())
+            only = {"datasets": draw.some(list(experiment["datasets"]))} if draw.chance(0.2) else {}
+            rows.insert(place, (left.pop(0), {"backbone": "tfidf", "skip": skipped, **only}))
+            models.clear()
+            models.update(rows)
+            if not _fits(study, rows[place][0]):
+                del models[rows[place][0]]
     _choose_searchers(draw, study)
 
 

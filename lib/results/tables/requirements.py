@@ -36,6 +36,7 @@ class Parameters(TableParameters):
 
     about: ClassVar[Topic] = "differences"
     beside: ClassVar[tuple[Literal["reference"], Literal["baseline"]]] = ("reference", "baseline")
+    ranks_beside: ClassVar[bool] = True
     adds_costs: ClassVar[bool] = True
     own_rows: ClassVar[Mapping[Literal["models", "datasets"], str]] = {"datasets": EVERYWHERE}
 

@@ -221,3 +221,11 @@ def test_a_line_of_geometry_is_of_one_stage():
 def test_stages_that_are_taken_together_are_named_once():
     table = {"kind": "relative", "stage": [["tapt", "finetune"], "tapt", ["finetune", "tapt"]], "column": "memory"}
     assert "names tapt + finetune twice. Name each group once" in refused(reference="sdpa", tables={"t": table})
+
+
+def test_requirements_need_a_reference_that_is_not_the_baseline():
+    table = {"kind": "requirements", "stage": "finetune", "time": ["finetune"]}
+    for baseline in ("sdpa", "twin"):
+        message = refused(*TWINS, reference="sdpa", baseline=baseline, tables={"table": table})
+        assert "report.tables.table: asks that sdpa is above report.baseline, which has the same runs" in message
+    assert plan(*TWINS, reference="sdpa", baseline="tfidf", tables={"table": table}).report.tables
