@@ -269,7 +269,10 @@ def _own_rows(graph: Graph, report: Report, settings: ResultParameters) -> Itera
     if not settings.own_rows:
         return
     rows = rows_of(graph, settings)
-    shown = {"models": rows.shown, "datasets": [name for names in rows.stages.values() for name in names]}
+    shown = {
+        "models": rows.shown,
+        "datasets": [name for stage in settings.stages_passed() for name in rows.stages[stage]],
+    }
     for kind, name in settings.own_rows.items():
         if name in shown[kind]:
             yield f": makes a row called '{name}', and so is one of the {kind} that it shows. Rename that one"

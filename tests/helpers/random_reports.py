@@ -373,7 +373,7 @@ def add_report(draw: Draw, study: dict[str, Any]) -> None:
     reporter = Reporter(draw, study)
     names = draw.sample(NAMES, len(NAMES))
     report["tables"] = _some(draw, reporter, TABLES, names, draw.randint(5, 9))
-    report["figures"] = _some(draw, reporter, FIGURES, draw.sample(NAMES, len(NAMES)), draw.randint(1, 3))
+    report["figures"] = _some(draw, reporter, FIGURES, draw.sample(NAMES, len(NAMES)), draw.randint(1, 2))
 
 
 def _some(
