@@ -120,7 +120,7 @@ def advise(question: Question, name: str = "config/texts.yaml", begun: float | N
             wording.machine(machine, documents, longest, turns.busy),
             *(wording.limit(limit, baseline) for limit in table),
             wording.advice(taken, table, question, baseline, beginning, encoder, test, price, before),
-            *wording.beside(taken.limit, {mechanism.kind for mechanism in graph.experiment.mechanisms.values()}),
+            *wording.other_costs(taken.limit, {mechanism.kind for mechanism in graph.experiment.mechanisms.values()}),
         ]
     )
     held_out, execution = sample.documents - documents, _execution(files[0], taken, machine)

@@ -132,7 +132,7 @@ def published_study(
     execution: Mapping[str, Any],
     precision: str,
 ) -> str:
-    """Return the file of a study as YAML: a published encoder beside TF-IDF, or only adapted to texts without labels.
+    """Return the file of a study as YAML: a published encoder and TF-IDF, or only adapted to texts without labels.
 
     Labelled documents longer than the encoder reads are read in segments, too, as one row more.
 

@@ -38,7 +38,7 @@ class OwnStudy:
 
     Args:
         question: what was asked about the texts. Without labels, texts are only adapted to.
-        model: the one that is trained, beside the baseline.
+        model: the one that is trained, in addition to the baseline.
         limit: tokens that documents are cut to.
         documents: number of documents.
         held_out: of those, how many texts without labels are held out.

@@ -121,7 +121,7 @@ def lost(lengths: np.ndarray, limit: int) -> tuple[float, float]:
 
 
 def find_tokenizer(plan: Plan, name: str, folder: Path, texts: Sequence[str], vocabulary: str | None) -> Path:
-    """Return the folder of a study's tokeniser, as the study left it, or else made anew.
+    """Return the folder of a study's tokeniser: the one that the study made, or else a new one.
 
     One that the study trains is trained on `texts`, if the study has not been made yet: lengths are nearly the same.
 

@@ -109,8 +109,8 @@ def limit(found: Limit, baseline: str | None) -> str:
         evidence = "No results at hand for documents like these."
     else:
         evidence = f"F1: on {found.scores.dataset}, cut to {found.scores.max_tokens:,} tokens ({found.scores.source})"
-        beside = found.scores.by_model.get(baseline or "")
-        evidence += "." if beside is None else f"; {baseline}, which reads whole texts, has {beside:.2f}."
+        score = found.scores.by_model.get(baseline or "")
+        evidence += "." if score is None else f"; {baseline}, which reads whole texts, has {score:.2f}."
         evidence += " That is another dataset than yours."
         if found.scores.seeds == 1:
             evidence += " What another seed would give is not known."
@@ -195,7 +195,7 @@ def advice(
     return "## Advice\n\n" + "\n\n".join(parts)
 
 
-def beside(limit: int, kinds: Collection[str]) -> list[str]:
+def other_costs(limit: int, kinds: Collection[str]) -> list[str]:
     """Return what to think of that is not among the models above, if there is something.
 
     Args:

@@ -63,7 +63,7 @@ class Subject(NamedTuple):
 
 
 class TextSubject(NamedTuple):
-    """A model that classifies texts, beside models that read tokens: it reads the words of their documents."""
+    """A model that classifies texts, compared with models that read tokens: it reads the words of their documents."""
 
     name: str
     """Row of the tables."""

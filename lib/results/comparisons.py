@@ -22,13 +22,13 @@ class ComparisonParameters(ResultParameters):
     """Base of the settings of what compares pairs of models, or each with reference and baseline."""
 
     needs_predictions: ClassVar[bool] = True
-    beside: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ("reference", "baseline")
+    compares_with: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ("reference", "baseline")
 
     stage: str = Field(description="Stage whose predictions are compared.")
     pairs: list[Annotated[tuple[str, str], Field(strict=False)]] | None = Field(
         None,
         min_length=1,
-        description="The comparisons, each a model and what it is set beside, in place of reference and baseline; "
+        description="The comparisons, each a model and the one to compare it with, instead of reference and baseline; "
         "`models` follows from them. Choose them before you see the scores: each one more makes the correction "
         "stricter.",
     )
@@ -53,7 +53,7 @@ class ComparisonParameters(ResultParameters):
     def _pairs_are_of_models(self) -> Iterator[str]:
         for model, other in self.pairs or ():
             if model == other:
-                yield f"pairs: {model} stands beside itself. Name another model"
+                yield f"pairs: {model} is compared with itself. Name another model"
         if missing := {name for pair in self.pairs or () for name in pair} - {*(self.models or ())}:
             yield f"models: lacks {', '.join(sorted(missing))} of the pairs. Leave `models` out"
 

@@ -38,7 +38,7 @@ def relative_cost(
     Means over the seeds are compared. Of several stages, times add up and the greatest memory counts.
 
     Args:
-        scope: of a table that sets models beside the reference.
+        scope: of a table that compares models with the reference.
         column: what is compared.
         stages: names of the stages.
         models: rows.
@@ -49,7 +49,7 @@ def relative_cost(
         the reference's cannot be compared: times on other hardware, memory of another kind.
 
     Raises:
-        DataError: a run is missing, incomplete or there twice.
+        DataError: a run is missing, incomplete or duplicated.
     """
     assert scope.reference is not None  # the study was checked
     cost, key = COSTS[column], ["dataset", "row"]

@@ -91,7 +91,7 @@ def import_runs(runs: str | Path, history: str | Path, out: str | Path, hardware
         Folders of the records.
 
     Raises:
-        DataError: a file cannot be read, or runs are incomplete, ambiguous or there twice (all of them are named), or
+        DataError: a file cannot be read, or runs are incomplete, ambiguous or duplicated (all of them are named), or
             `out` has runs already. Nothing is written then.
     """
     target = Path(out) / "runs"
@@ -167,7 +167,7 @@ def _metric(name: str) -> str:
 def _incomplete(table: pd.DataFrame, epochs: pd.DataFrame) -> Iterator[str]:
     """Yield what the records of runs lack."""
     for run in table.loc[table["run"].duplicated(), "run"]:
-        yield f"{run}: there twice"
+        yield f"{run}: duplicated"
     for run in _rows(table):
         name, needed = run["run"], [column for column in NEEDED if run[column] is None]
         if needed:

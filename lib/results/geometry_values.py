@@ -80,7 +80,7 @@ def geometry_values(
         source: models, or random projections of the same shapes.
 
     Raises:
-        DataError: runs are missing or there twice, did not measure at these positions, or a model has runs of several
+        DataError: runs are missing or duplicated, did not measure at these positions, or a model has runs of several
             of the stages on one dataset.
     """
     grid = pd.concat(scope.grid(stage) for stage in stages)

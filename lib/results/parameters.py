@@ -38,15 +38,15 @@ class ResultParameters(KindParameters):
     needs_groups: ClassVar[bool] = False
     """Whether the documents of its datasets must be in groups."""
     needs_texts: ClassVar[bool] = False
-    """Whether it reads descriptions of its datasets' texts beside the runs."""
+    """Whether it reads descriptions of its datasets' texts in addition to the runs."""
     takes_variants: ClassVar[Literal["none", "any", "needed"]] = "none"
     """Whether its stages may, or must, have variants, so that there are several runs of one model, dataset and seed."""
     takes_tuning: ClassVar[Literal["none", "any", "needed"]] = "none"
     """Whether its stages may, or must, have tuning, whose runs leave trials and neither a history nor predictions."""
-    beside: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ()
-    """What it sets models beside: the report's reference, which there must be, or its baseline, if there is one."""
-    ranks_beside: ClassVar[bool] = False
-    """Whether it asks that the reference is better than the baseline, so that they must have different runs."""
+    compares_with: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ()
+    """What it compares models with: the report's reference, which is then required, or its baseline, if any."""
+    needs_lead: ClassVar[bool] = False
+    """Whether it asks for a lead of the reference over the baseline, which then need different runs."""
     adds_costs: ClassVar[bool] = False
     """Whether it adds up what runs cost over several stages."""
     own_rows: ClassVar[Mapping[Literal["models", "datasets"], str]] = {}

@@ -223,6 +223,6 @@ def _alike(folders: Sequence[Path], read: Callable[[Path], pd.DataFrame]) -> lis
         if not run["label"].equals(runs[0]["label"]):
             raise DataError(
                 f"{folder / PREDICTIONS}: other test documents, or other labels, than those of {folders[0]}. "
-                "Expected the same, which alone can be compared. Run again whichever is older than its data."
+                "Expected the same ones. Repeat the run that is older than its data."
             )
     return runs

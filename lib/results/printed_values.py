@@ -1,4 +1,4 @@
-"""The values that reproduced studies printed, to stand beside ours: a file of `printed/` for each study."""
+"""The values that reproduced studies printed, to compare with ours: a file of `printed/` for each study."""
 
 import functools
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ IMPORTED = (
 
 
 class Notes(NamedTuple):
-    """What has to be known where values that a study printed stand beside ours."""
+    """Notes under tables that show printed values and ours."""
 
     printed: str
     """Sentence that is always shown."""
@@ -34,7 +34,7 @@ NOTES = {
             "machine": "It ran on one NVIDIA A100 (40 GB); other hardware gives other times and memory. Its minutes "
             "are the wall time of the whole run, evaluations included; ours leave them out.",
             "loss": "It pretrained in dataset order, the short part before the long one in every epoch; here the order "
-            "is drawn anew each epoch and grouped by length, so losses are comparable, not equal.",
+            "is drawn for each epoch and grouped by length, so losses are comparable, not equal.",
             "training": "In its code positions are no rotation, LSH sees padding, and FAVOR+ loses features of great "
             "norm; docs/fidelity.md has the sizes.",
         },
@@ -96,7 +96,7 @@ def published_runs(study: str) -> pd.DataFrame:
 def published_classes(study: str, stage: str, dataset: str, model: str) -> pd.DataFrame:
     """Return what a study printed of each class of a run, by class, a column per quantity; empty if nothing.
 
-    Beside classes there are `macro average` and `accuracy`, which is precision, recall and F1 over all documents.
+    Further rows are `macro average` and `accuracy`, which is precision, recall and F1 over all documents.
     """
     facts = published(study).query("stage == @stage and dataset == @dataset and model == @model")
     classes = facts.dropna(subset="item").pivot(index="item", columns="quantity", values="value")

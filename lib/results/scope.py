@@ -45,7 +45,7 @@ class Scope:
     baseline: str | None = None
     """Model without a training loop that all others should surpass, if it passes the stages that are shown."""
     published: str | None = None
-    """Study whose printed values are put beside ours."""
+    """Study whose printed values are compared with ours."""
     tokenised: Sequence[tuple[str, str]] = ()
     """Corpus and tokeniser of each of `files`, if these are statistics of tokenised texts."""
     documents: Sequence[tuple[str, Sequence[str]]] = ()

@@ -31,7 +31,7 @@ COLOURS = 7
 LINES = ("-", "--", "-.", ":")
 PANEL_INCHES = (3.5, 3.3)
 PANELS = 4
-"""Panels beside each other, at most."""
+"""Most panels in a row."""
 
 
 def colours_and_markers(families: Mapping[str, str]) -> dict[str, tuple[str, str]]:

@@ -36,7 +36,7 @@ def load_trials(scope: Scope, stage: str) -> list[Trials]:
     """Return the trials of every run of a stage, in the order of datasets and rows.
 
     Raises:
-        DataError: a run is missing, there twice, or lacks its best trial; a table of trials, or what it was drawn from,
+        DataError: a run is missing, duplicated, or lacks its best trial; a table of trials, or what it was drawn from,
             is missing or damaged.
     """
     runs = scope.grid(stage, ["best_trial"]).set_index(["dataset", "row"])

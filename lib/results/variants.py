@@ -23,7 +23,7 @@ def variant_scores(scope: Scope, stage: str, score: Quantity) -> pd.DataFrame:
         runs on a dataset.
 
     Raises:
-        DataError: a run is missing or there twice, or lacks the score.
+        DataError: a run is missing or duplicated, or lacks the score.
     """
     grid = scope.grid(stage, [score.source])
     if silent := sorted(set(grid.loc[grid[score.source].isna(), "row"])):
@@ -59,7 +59,7 @@ def best_settings(scope: Scope) -> dict[str, Setting]:
     """Return the settings of the best variant of the one stage, model and dataset of `scope`, by dotted name.
 
     Raises:
-        DataError: a run is missing or there twice, or has no macro-F1 on validation.
+        DataError: a run is missing or duplicated, or has no macro-F1 on validation.
     """
     (stage,) = scope.stages
     best = variant_scores(scope, stage, quantity("validation_f1"))["best"]

@@ -48,7 +48,7 @@ def read_run_as(
     )
     arguments.add_argument("--execution", help="in place of `execution` of the config: a path, or JSON")
     arguments.add_argument("--out", required=True, metavar="FOLDER", help="new folder of the results")
-    arguments.add_argument("--work", metavar="FOLDER", help="folder of working checkpoints; default beside OUT")
+    arguments.add_argument("--work", metavar="FOLDER", help="folder of working checkpoints; default: next to OUT")
     arguments.add_argument("--code", metavar="DIGEST", help="digest of the code that the run executes, for its record")
     options = arguments.parse_args(argv)
     settings = read_mapping(options.config)

@@ -62,7 +62,7 @@ class Training(Section):
     report_to: list[Literal["tensorboard", "wandb"]] = Field(
         default_factory=list,
         description="Trackers in addition to the CSV, which is always written. Their files are in the run's working "
-        "folder until it has finished, then beside its results.",
+        "folder until it has finished, then in its results.",
     )
     run_name: Annotated[str, Field(max_length=FEW)] = Field(
         "{stage}/{model}/{dataset}/seed-{seed}",

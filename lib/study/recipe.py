@@ -84,7 +84,7 @@ class Recipe(Section):
         if self.lora is None:
             return
         if self.freezes:
-            yield "freeze_layers and freeze_embeddings do nothing beside lora, which freezes it all. Leave them out"
+            yield "freeze_layers and freeze_embeddings do nothing with lora, which freezes the backbone. Leave them out"
         if self.backbone_lr_multiplier == 0:
             yield "backbone_lr_multiplier = 0 keeps the adapters of lora from training. Raise it, or leave lora out"
         if "state" in (self.keep or ()):

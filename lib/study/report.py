@@ -35,7 +35,7 @@ class Report(Section):
     )
     published: Literal["grid", "decoders", "hate_speech"] | None = Field(
         None,
-        description="Reproduced study whose printed values stand beside ours, where stages, datasets and models are "
+        description="Reproduced study whose printed values are shown with ours, where stages, datasets and models are "
         "called as in its own configuration.",
     )
 

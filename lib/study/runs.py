@@ -16,8 +16,8 @@ from lib.study.stages import Work
 from lib.study.tuning import Tuning
 
 
-class Beside(NamedTuple):
-    """A model that runs beside the one that trains, which learns its states."""
+class Imitated(NamedTuple):
+    """A model whose states another one learns; it runs in the same training."""
 
     weights: RunId | ForeignStart
     """The run that leaves its weights, or where they come from otherwise."""
@@ -52,7 +52,7 @@ class Run:
     """Weights that no run of the study makes, if it starts from such."""
     teacher: RunId | None
     """The run whose model teaches it."""
-    imitated: Beside | None
+    imitated: Imitated | None
     """The model whose states it learns."""
     settings_from: str | None
     """The stage whose search chooses some of its settings."""
@@ -157,14 +157,14 @@ def _parent(graph: Graph, run: RunId) -> RunId | None:
     return RunId(stage, graph.owner(run.model, stage, dataset), dataset, graph.seed_before(stage, dataset, run.seed))
 
 
-def _imitated(graph: Graph, run: RunId, work: Work) -> Beside | None:
+def _imitated(graph: Graph, run: RunId, work: Work) -> Imitated | None:
     """Return the model whose states a run learns, as it is before the stage."""
     name = work.task.imitates()
     if name is None:
         return None
     weights = _parent(graph, run._replace(model=name)) or graph.experiment.models[name].start
     assert isinstance(weights, RunId | ForeignStart)  # the study was checked
-    return Beside(weights, graph.backbone_before(name, run.stage, run.dataset))
+    return Imitated(weights, graph.backbone_before(name, run.stage, run.dataset))
 
 
 def as_json(value: Any) -> str:

@@ -55,7 +55,7 @@ def analysed_models(graph: Graph, analysis: AnalysisParameters) -> list[str]:
 
 
 def model_beside(graph: Graph, analysis: AnalysisParameters) -> str | None:
-    """Return the model that learns from texts and stands beside those analysed: the first that passes the stage."""
+    """Return the model that learns from texts and is shown with those analysed: the first that passes the stage."""
     place = (analysis.stage, analysed_dataset(graph, analysis))
     passing = (model for model, *where in graph.places if tuple(where) == place)
     return next((model for model in passing if graph.backbone_at(model, *place).kind == analysis.beside), None)
@@ -93,7 +93,7 @@ def _analyses(graph: Graph, report: Report) -> Iterator[str]:
         if search := graph.experiment.stages[stage].search:
             yield f"{place}.stage: {stage} has {search}, {SEARCHED[search]}. Name another stage"
         if analysis.needs_labels and dataset in graph.experiment.corpora:
-            yield f"{place}.dataset: {dataset} has no labels, by which states could be told apart. Name a dataset"
+            yield f"{place}.dataset: {dataset} has no labels, which the comparison of states needs. Name a dataset"
         if (section := graph.experiment.datasets.get(dataset)) and section.texts != "single":
             yield f"{place}.dataset: documents of {dataset} are pairs of texts, which no analysis reads. Name another"
         elif section and analysis.needs_labels and (section.label_range or not section.split.test_labels):
@@ -285,7 +285,7 @@ def _published(graph: Graph, report: Report, settings: ResultParameters) -> Iter
 
 def _reference(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
     reference = report.reference
-    if "reference" not in settings.beside:
+    if "reference" not in settings.compares_with:
         return
     if reference is None:
         yield ": compares models, but report.reference is null. Name the model to compare with there"
@@ -300,7 +300,7 @@ def _reference(graph: Graph, report: Report, settings: ResultParameters) -> Iter
                         "datasets here, or add it to them"
                     )
         row_of = rows_of(graph, settings).row_of
-        if settings.ranks_beside and row_of.get(reference) == row_of.get(report.baseline or ""):
+        if settings.needs_lead and row_of.get(reference) == row_of.get(report.baseline or ""):
             yield (
                 f": asks that {reference} is above report.baseline, which has the same runs. Name another reference or "
                 "baseline, or set report.baseline to null"
@@ -360,7 +360,7 @@ def _searches(graph: Graph, report: Report, settings: ResultParameters) -> Itera
             yield f".stage: {stage} has no variants. Name a stage that has"
         if section.variants and settings.takes_variants == "none":
             yield (
-                f".stage: {stage} has variants, which the kind {settings.kind} does not tell apart. "
+                f".stage: {stage} has variants, which the kind {settings.kind} would mix. "
                 "Name another stage, or choose the kind search"
             )
         if not section.tuning and settings.takes_tuning == "needed":

@@ -65,7 +65,7 @@ class Deviation(Section):
         """Return what the model does in place of `work`.
 
         Raises:
-            pydantic.ValidationError: a setting is unknown or its value wrong, by itself or beside the others.
+            pydantic.ValidationError: a setting is unknown or its value wrong, by itself or together with the others.
         """
         values = work.model_dump(exclude_unset=True)
         replaces = self.task.get("kind", work.task.kind) != work.task.kind
@@ -128,7 +128,7 @@ class Work(Section):
         """Return the same work with settings, given by dotted names, in the place of its own.
 
         Raises:
-            pydantic.ValidationError: a setting is unknown or its value wrong, by itself or beside the others.
+            pydantic.ValidationError: a setting is unknown or its value wrong, by itself or together with the others.
         """
         if not settings:
             return self
@@ -145,7 +145,7 @@ class Work(Section):
         if self.recipe is None:
             return "has no recipe and so leaves no model"
         if self.recipe.lora and not self.recipe.lora.merge:
-            return "leaves adapters without the weights beside them (recipe.lora.merge: false)"
+            return "leaves adapters without the full weights (recipe.lora.merge: false)"
         return None
 
 
@@ -235,7 +235,7 @@ class Stage(Section):
     @check
     def _searches_once(self) -> Iterator[str]:
         if self.variants and self.tuning:
-            yield "variants stand beside tuning. Leave one of them out"
+            yield "variants and tuning are both set. Leave one of them out"
         for section, places in (
             ("variants", self.variants),
             ("tuning.space", self.tuning.space if self.tuning else {}),
@@ -243,7 +243,7 @@ class Stage(Section):
             if "task.kind" in places:
                 yield f"{section}.task.kind: a stage has one kind of task. Make a stage for each"
             if len(set(map(short_name, places))) < len(places):
-                yield f"{section}: {', '.join(places)}: two have the same last name, by which they are told apart"
+                yield f"{section}: {', '.join(places)}: two have the same last name. Search one of them"
 
     @check
     def _tuning_finds_what_it_needs(self) -> Iterator[str]:

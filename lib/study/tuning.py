@@ -56,9 +56,9 @@ class Tuning(Section):
         first = {place: values[0] for place, values in examples.items() if values}
         alone = [first | {place: value} for place, values in examples.items() for value in values]
         pairs = [
-            first | {one: value, other: beside}
+            first | {one: value, other: another}
             for one, other in itertools.combinations(examples, 2)
-            for value, beside in itertools.product(examples[one], examples[other])
+            for value, another in itertools.product(examples[one], examples[other])
         ]
         return pairs or alone
 

@@ -206,7 +206,7 @@ labels and probabilities; no texts and no models). Unpack the archive at the roo
 
 ```
 make verify CONFIG={results}/{STUDY}    # every file is what was archived
-snakemake --configfile {results}/{STUDY} --cores all --forceall    # makes every table and figure anew
+snakemake --configfile {results}/{STUDY} --cores all --forceall    # makes every table and figure again
 make verify CONFIG={results}/{STUDY}    # and they are the same
 ```
 

@@ -1,6 +1,6 @@
 """The reference of every configuration key: config/README.md and config/schema.json, made from the typed settings.
 
-The prose is in `config_reference.md` beside this file.
+The prose is in `config_reference.md` in the same folder.
 """
 
 import json

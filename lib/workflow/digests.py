@@ -1,7 +1,7 @@
 """Digests of the code that a rule executes: an edit makes exactly the runs stale whose numbers it can change.
 
 A digest covers definitions: the top-level functions, classes and assignments that a program reaches by name, through
-imports and re-exports. With a definition that names files of data beside `__file__`, these count. Modules that are
+imports and re-exports. If a definition names data files next to `__file__`, these count. Modules that are
 imported by a name built at run time (mechanisms, tasks) are named explicitly. Other top-level statements act when their
 module is imported, so they count then. `lib.workflow.syntax` removes what cannot change numbers. Nothing that is
 analysed is imported.
@@ -64,7 +64,7 @@ STATEMENTS = "<statements>"
 """Stands for the top-level statements of a module that define nothing."""
 
 PLACES = {"__file__", "__name__", "__package__", "__spec__"}
-"""Names by which a definition tells where it stands; beside them, files of data count."""
+"""Names by which a definition finds its own file; data files next to it count."""
 
 KEPT_SECONDS = 7 * 24 * 3600
 """How long digests of files that have changed since are kept: an edit may be taken back."""
@@ -331,7 +331,7 @@ def _split(name: str) -> tuple[str, Chain]:
 
 
 def _kind_fields(statements: Iterable[ast.stmt]) -> list[ast.AnnAssign]:
-    """Return the fields of classes that name a kind: they tell settings apart of which nothing else counts."""
+    """Return the fields of classes that name a kind; of such settings nothing else counts."""
     return [
         each
         for statement in statements
@@ -381,7 +381,7 @@ def _quoted() -> frozenset[str]:
 
 
 def _data_files(module: str, nodes: Iterable[ast.AST]) -> list[tuple[str, str]]:
-    """Return the files that are no code and that a definition names beside `__file__`, with their digests."""
+    """Return the files without code that a definition names next to `__file__`, with their digests."""
     place = ROOT.joinpath(*module.split("."))
     own = place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
     texts = sorted({node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)})

@@ -12,7 +12,7 @@ def end_without_deadlock() -> None:
     """Let Snakemake, in this process, hear SIGTERM whatever it is doing.
 
     Its handler takes the locks of the scheduler. It runs in the main thread, which may hold them at that moment, and
-    then waits for itself for ever. A thread of its own waits until they are free. `threading` cannot start it, since
+    then waits for itself without end. A thread of its own waits until they are free. `threading` cannot start it, since
     that takes a lock, too.
     """
 

@@ -1,4 +1,4 @@
-"""New experiments by hand, beside a study: a folder with a ready `config.yaml` that `scripts/train.py` runs.
+"""New experiments by hand, in addition to a study: a folder with a ready `config.yaml` that `scripts/train.py` runs.
 
 The folder `<experiments>/<stage>/<name>` is also the run's output folder.
 """
@@ -89,9 +89,7 @@ def _run_like(plan: Plan, stage: str, model: str | None, dataset: str | None, st
     if dataset not in datasets:
         raise ConfigError(f"{dataset!r} is not a dataset of {stage}; known: {', '.join(datasets)}.")
     if model is not None and start is not None:
-        raise ConfigError(
-            f"model {model!r} beside start {start!r}: the backbone comes from the start. Give one of them."
-        )
+        raise ConfigError(f"model {model!r} and start {start!r}: the backbone comes from the start. Give one of them.")
     passing = [name for name in plan.experiment.models if plan.graph.passes(name, stage, dataset)]
     trained = [name for name in passing if plan.graph.trains(name, stage, dataset)]
     if not trained:
@@ -159,7 +157,9 @@ def resumed_experiment(experiments: str | Path, stage: str, name: str, resumed: 
         places = source.parent.glob(f".{source.name}.work/*/*/checkpoint-*")
         checkpoints = [path for path in places if _is_whole(path)]
         if not checkpoints:
-            raise ConfigError(f"{source}: neither a finished run nor a whole checkpoint. Run it first, or start anew.")
+            raise ConfigError(
+                f"{source}: neither a finished run nor a whole checkpoint. Run it first, or start without it."
+            )
         newest = max(checkpoints, key=lambda path: int(path.name.split("-")[-1]))
         start = Start(run=str(source), checkpoint=str(newest), load_only_model_state=False)
     return _write(folder, settings | {"model": name, "start": start.model_dump()})

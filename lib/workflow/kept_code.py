@@ -1,4 +1,4 @@
-"""The code that results were made with: the definitions behind each digest, stored beside the results.
+"""The code that results were made with: the definitions behind each digest, stored with the results.
 
 Snakemake's metadata and run records hold the digest alone. It cannot say which function differs, and git knows no code
 that was never committed. A file is called by its digest, so that it never changes, and results that are copied take
@@ -54,8 +54,8 @@ def code_since(folder: str | Path, digest: str, now: str | None = None) -> list[
 
     Args:
         folder: of the code that was kept.
-        digest: of the code of then.
-        now: digest of the code of now, computed in this process; None = of what the programs and modules of then reach.
+        digest: stored code digest.
+        now: current code digest, computed in this process; None = that of the stored programs and modules.
     """
     if digest == now:
         return []
@@ -64,7 +64,7 @@ def code_since(folder: str | Path, digest: str, now: str | None = None) -> list[
         return (
             [f"the code has changed; {folder}/{digest}.json, which would tell where, is not there"]
             if now
-            else [f"the code of then is not known: {folder}/{digest}.json is not there"]
+            else [f"the earlier code is unknown: {folder}/{digest}.json is missing"]
         )
     if before.version != VERSION:
         return ["the code cannot be compared: this version of the project makes digests in another way"]

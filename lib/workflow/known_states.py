@@ -1,8 +1,8 @@
-"""The parameters that a result is known to be valid for, beside those in Snakemake's metadata.
+"""The parameters that a result is known to be valid for, in addition to those in Snakemake's metadata.
 
 A change that is accepted overwrites the metadata of a result. What was there before stays true of it: going back to
 that state, settings and digest of code together, makes nothing stale. Only whole states count, and only of the very
-result that was accepted: a result that is made again starts anew.
+result that was accepted: a result that is made again starts without them.
 """
 
 import functools

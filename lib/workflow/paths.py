@@ -48,7 +48,7 @@ class Paths:
         return f"{self.folder(run)}/{BEST}"
 
     def taught(self, run: RunId) -> str:
-        """Return the folder of a run's training tokens with the scores of its teacher beside."""
+        """Return the folder of a run's training tokens with the scores of its teacher."""
         return f"{self.results}/taught/{run.path}"
 
     def best(self, stage: str, model: str, dataset: str) -> str:

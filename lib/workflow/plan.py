@@ -242,7 +242,7 @@ class Plan:
                 backbone=run.backbone,
                 recipe=work.recipe,
                 predicted_share=work.task.predicted_share(),
-                beside=run.imitated and run.imitated.backbone,
+                imitated=run.imitated and run.imitated.backbone,
                 max_tokens=run.max_tokens or run.corpus.max_tokens,
                 token_lengths=self.paths.token_lengths(run.id.dataset, str(run.reading)),
             )

@@ -25,7 +25,7 @@ FIRST_PAGE = (
     "div:has(> div > .prose) {flex-direction: column; min-width: 0} .prose.max-w-lg {max-width: none} "
     ".prose p {max-width: 48em} .prose svg {max-width: 100%; height: auto}"
 )
-"""Style of the first page of a report: as wide as the window beside the side bar, the graph of the rules below.
+"""Style of the first page of a report: as wide as the window without the side bar, the graph of the rules below.
 
 Snakemake centres the page, which puts the beginning of one that is higher than the window out of reach."""
 
@@ -141,10 +141,10 @@ class Report:
             return {"models": [], "stages": [], "owners": {}} | of_texts[settings.reads]
         graph, experiment, report = self.study.graph, self.study.experiment, self.study.report
         rows = rows_of(graph, settings, dataset)
-        beside: dict[str, Any] = {name: rows.row_of.get(getattr(report, name) or "") for name in settings.beside}
+        beside: dict[str, Any] = {name: rows.row_of.get(getattr(report, name) or "") for name in settings.compares_with}
         named = list(dict.fromkeys([*rows.shown, *filter(None, beside.values())]))
         asked = {*(settings.models or rows.row_of), *settings.models_compared()}
-        asked |= {getattr(report, name) for name in settings.beside}
+        asked |= {getattr(report, name) for name in settings.compares_with}
         row_of = {model: row for model, row in rows.row_of.items() if model in asked and model != row}
         shown = list(dict.fromkeys(name for names in rows.stages.values() for name in names))
         grouped = [
@@ -243,7 +243,7 @@ class Report:
         return [self.runs[RunId(settings.stage, model, dataset, seed)] for model in dict.fromkeys(models)]
 
     def beside(self, name: str) -> Run | None:
-        """Return the run of the model that learns from texts and stands beside those analysed, if there is one."""
+        """Return the run of the model that learns from texts and is shown with those analysed, if there is one."""
         settings, graph = self.study.report.analyses[name], self.study.graph
         if (model := model_beside(graph, settings)) is None:
             return None
@@ -252,7 +252,7 @@ class Report:
         return self.runs[RunId(settings.stage, owner, dataset, graph.seeds_of(settings.stage, dataset)[0])]
 
     def analysis_beside(self, name: str) -> list[str]:
-        """Return the arguments of the program that name the model beside: its folder, and what it is fitted to."""
+        """Return the arguments that name the model that learns from texts: its folder and its training texts."""
         if (run := self.beside(name)) is None:
             return []
         texts = self.corpora.documents(run.fitted_to, "train")

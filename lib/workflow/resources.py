@@ -21,7 +21,7 @@ def training_minutes(
     backbone: BackboneParameters,
     recipe: Recipe | None,
     predicted_share: float,
-    beside: BackboneParameters | None = None,
+    imitated: BackboneParameters | None = None,
     max_tokens: int,
     token_lengths: str | Path,
 ) -> int:
@@ -31,7 +31,7 @@ def training_minutes(
         backbone: what is trained.
         recipe: how it trains; None = it predicts other documents, which takes no longer than an epoch.
         predicted_share: share of the tokens for which scores over the vocabulary are computed.
-        beside: what runs beside it and does not train.
+        imitated: backbone of the model that it imitates, which does not train.
         max_tokens: longest document, in tokens.
         token_lengths: statistics of the tokenised splits; before they exist, `ASSUMED_DOCUMENTS` full-length
             documents are assumed.
@@ -45,6 +45,6 @@ def training_minutes(
     tokens = documents * length * (recipe.passes(documents) if recipe else 1)
     # Two operations per multiplication, forward once and backward twice.
     operations = 6 * tokens * backbone.products_per_token(max_tokens, predicted_share)
-    if beside:
-        operations += 2 * tokens * beside.products_per_token(max_tokens, 0)
+    if imitated:
+        operations += 2 * tokens * imitated.products_per_token(max_tokens, 0)
     return START_UP_MINUTES + round(SAFETY * operations / FLOPS_PER_SECOND / 60)

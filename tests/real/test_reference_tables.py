@@ -93,7 +93,7 @@ def test_printed_numbers_follow_from_the_records(made):
 
 def test_tables_of_a_stage_hold_the_printed_numbers(made):
     for name, scores in (("pretrain", "loss"), ("tapt", "loss"), ("finetune", "f1_macro_percent")):
-        frame = made[0][name].frame.query("model != 'lsh-h2-c64-masked'")
+        frame = made[0][name].frame.rename(columns=str).query("model != 'lsh-h2-c64-masked'")
         for dataset in ["wikipedia"] if name == "pretrain" else DATASETS:
             for quantity, decimals in (("peak_memory_gib", 2), ("minutes_per_epoch", 2), (scores, 3)):
                 decimals = 2 if quantity == "f1_macro_percent" else decimals
@@ -102,7 +102,7 @@ def test_tables_of_a_stage_hold_the_printed_numbers(made):
 
 
 def test_masked_hashing_learns_more_slowly(made):
-    frame = made[0]["lsh_mask"].frame
+    frame = made[0]["lsh_mask"].frame.rename(columns=str)
     assert frame["epoch"].tolist() == list(range(1, 11))
     assert (frame["lsh-h2-c64"] < frame["lsh-h2-c64-masked"]).all()
     assert frame["lsh-h2-c64"].iloc[-1] == pytest.approx(2.345, abs=5e-4)  # the loss that table 4.5 prints

@@ -1,1 +1,1 @@
-"""A word's contextual states beside its static embedding."""
+"""A word's contextual states compared with its static embedding."""

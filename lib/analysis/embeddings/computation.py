@@ -1,4 +1,4 @@
-"""A word's contextual states beside its static embedding: whether they separate the classes of the documents."""
+"""A word's contextual states compared with its static embedding: whether they separate the classes of the documents."""
 
 from collections.abc import Iterator, Sequence
 
@@ -42,7 +42,7 @@ def analyse(subject: Subject, *, documents: int, word: str, labels: Sequence[str
     """
     if "label" not in subject.tokens.column_names:
         raise DataError(
-            f"{subject.dataset}: its documents have no label each, by which states could be told apart. Choose "
+            f"{subject.dataset}: its documents have no labels, which the comparison of states needs. Choose "
             "another dataset."
         )
     tokenizer, model = subject.tokenizer, subject.trained()

@@ -9,7 +9,7 @@ from lib.core.sections import PositiveInt
 
 
 class Parameters(AnalysisParameters):
-    """A word's contextual states beside its static embedding, by the classes of the documents."""
+    """A word's contextual states compared with its static embedding, by the classes of the documents."""
 
     needs_labels: ClassVar[bool] = True
 

@@ -76,9 +76,9 @@ def rows_of(maps: np.ndarray, special: np.ndarray, window: int) -> dict[str, np.
     distance = np.abs(query - key)
     logarithms = np.log(maps, out=np.zeros_like(maps), where=maps > 0)
     entropy = -(maps * logarithms).sum(axis=2)
-    beside = np.full((2, heads, tokens), np.nan)
-    beside[0, :, 1:] = np.diagonal(maps, -1, axis1=1, axis2=2)
-    beside[1, :, :-1] = np.diagonal(maps, 1, axis1=1, axis2=2)
+    adjacent = np.full((2, heads, tokens), np.nan)
+    adjacent[0, :, 1:] = np.diagonal(maps, -1, axis1=1, axis2=2)
+    adjacent[1, :, :-1] = np.diagonal(maps, 1, axis1=1, axis2=2)
     near = (distance <= window) & ~special
     strongest, here, last = maps.argmax(axis=2), np.arange(tokens), tokens - 1
     return {
@@ -86,8 +86,8 @@ def rows_of(maps: np.ndarray, special: np.ndarray, window: int) -> dict[str, np.
         "entropy_share": entropy / np.log(tokens),
         "distance": (maps * distance).sum(axis=2),
         "uniform_distance": np.tile(distance.mean(axis=1), (heads, 1)),
-        "previous": beside[0],
-        "next": beside[1],
+        "previous": adjacent[0],
+        "next": adjacent[1],
         "first": maps[:, :, 0],
         "itself": np.diagonal(maps, axis1=1, axis2=2),
         "special": (maps * special).sum(axis=2),

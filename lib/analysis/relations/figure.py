@@ -62,7 +62,7 @@ def draw(frame: pd.DataFrame, families: Mapping[str, str]) -> Figure:
 
 
 def summarise(frame: pd.DataFrame) -> Table:
-    """Return one row per model, state of the training and relation: the chosen head beside the chosen offset."""
+    """Return one row per model, state of the training and relation: the chosen head and the chosen offset."""
     key = ["model", "when", "relation"]
     chosen = frame[frame["chosen"]]
     offsets = chosen[chosen["by"] == "offset"].set_index(key)

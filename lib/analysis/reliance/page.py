@@ -13,7 +13,7 @@ STYLE = (
     "h2 {font-size: 1.1em; margin-top: 2em} h3 {font-size: 1em; font-weight: normal; color: #444; margin: 1em 0 .2em}"
 )
 FOR, AGAINST = "0, 114, 178", "230, 159, 0"
-"""Blue and orange, which all kinds of colour vision tell apart (Okabe and Ito 2008), as red, green and blue."""
+"""Blue and orange as red, green and blue: distinct for all kinds of colour vision (Okabe and Ito 2008)."""
 DARKEST = 0.45
 """Opacity of the strongest word's shade, on which black text is legible."""
 MARKED, STRONG = 0.2, 0.6

@@ -1,5 +1,5 @@
 """One module per kind of figure: `Parameters`, its settings, and `draw(settings, scope)`, which returns the figure.
 
-`draw` raises `DataError` where a run or file that it shows is missing, damaged, there twice, or lacks what is shown;
+`draw` raises `DataError` where a run or file that it shows is missing, damaged or duplicated, or lacks what is shown;
 docstrings name other errors.
 """

@@ -23,7 +23,7 @@ class Parameters(FigureParameters):
     """Quantities of the runs of a stage as ordered bars, one panel per dataset and quantity."""
 
     about: ClassVar[Topic] = "cost"
-    beside: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
+    compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
 
     kind: Literal["bars"]
     stage: str = Field(description="Stage whose runs are drawn.")
@@ -43,7 +43,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     """Draw one bar per model, the least on top, a row of panels for each quantity and a panel for each dataset.
 
     Bars are means over the seeds, with a line of one standard deviation to either side where there is more than one
-    seed, and their figures beside them. What a model without a training loop does not have is a dash. The kind of
+    seed, and their figures next to them. What a model without a training loop does not have is a dash. The kind of
     memory is named: on the axis if all have the same, else at each bar.
     """
     grid = scope.grid(settings.stage, [quantity(column).source for column in settings.columns])

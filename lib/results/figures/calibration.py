@@ -26,7 +26,7 @@ class Parameters(FigureParameters):
 
     needs_predictions: ClassVar[bool] = True
     needs_probabilities: ClassVar[bool] = True
-    beside: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
+    compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
 
     kind: Literal["calibration"]
     stage: str = Field(description="Stage whose predictions are drawn.")

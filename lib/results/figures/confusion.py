@@ -47,7 +47,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
 
     Raises:
         ConfigError: the settings of a run cannot be read.
-        DataError: a run is missing or there twice, or has no predictions of classes.
+        DataError: a run is missing or duplicated, or has no predictions of classes.
     """
     runs = scope.grid(settings.stage).groupby("row")["folder"]
     names = class_names(runs.get_group(scope.models[0]).iloc[0])

@@ -70,7 +70,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     it. Below the figure of merged symmetry stands how far at most the models' updates could have moved it.
 
     Raises:
-        DataError: a run is missing, there twice or without its table of geometry, or nothing was measured of what is
+        DataError: a run is missing, duplicated or without its table of geometry, or nothing was measured of what is
             asked for.
     """
     chosen: dict[str, Any] = {name: getattr(settings, name) for name in ("weights", "positions", "per")}

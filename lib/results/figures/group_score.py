@@ -44,7 +44,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
 
     Lines are means over the seeds; a bar spans one standard deviation to either side where there is more than one seed.
     The axis of the number is logarithmic where its greatest is more than ten times its least. Groups with names stand
-    beside each other without lines between them.
+    next to each other without lines between them.
     """
     scores = accuracy_by_group(scope.grid(settings.stage))
     drawn = scores.index.unique("row")
@@ -75,7 +75,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
 def _draw_groups(
     axes: Axes, scores: pd.DataFrame, styles: Mapping[str, dict[str, Any]], names: Sequence[str] | None
 ) -> None:
-    """Draw a line for each model; its points stand a little beside their group, so that no bar covers another."""
+    """Draw a line for each model; its points are shifted a little, so that no bar covers another."""
     groups = scores.index.unique("group").sort_values().to_numpy()
     logarithmic = not names and groups[0] > 0 and groups[-1] > 10 * groups[0]
     places = np.log(groups) if logarithmic else groups

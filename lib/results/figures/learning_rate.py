@@ -36,7 +36,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     its number of steps. Seeds share a schedule: the first one is drawn. Models without a training loop are left out.
 
     Raises:
-        DataError: a run is missing or there twice, or its settings or its steps are not known, as of imported runs.
+        DataError: a run is missing or duplicated, or its settings or its steps are not known, as of imported runs.
     """
     runs = scope.grid(settings.stage)
     runs = runs[runs["epochs"] > 0].drop_duplicates(["dataset", "row"])

@@ -48,7 +48,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     least.
 
     Raises:
-        DataError: a run is missing or there twice, or its history lacks the column, or the seconds of an epoch.
+        DataError: a run is missing or duplicated, or its history lacks the column, or the seconds of an epoch.
     """
     label, factor = _shown(settings.column)
     curves = _curves(settings, scope)

@@ -23,7 +23,7 @@ class Parameters(FigureParameters):
     """F1 on test with its interval, best model first, one panel per dataset."""
 
     needs_predictions: ClassVar[bool] = True
-    beside: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
+    compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
 
     kind: Literal["score_intervals"]
     stage: str = Field(description="Stage whose predictions are scored.")
@@ -72,7 +72,7 @@ def _scores(grid: pd.DataFrame, settings: Parameters) -> pd.DataFrame:
 
 
 def _draw_models(axes: Axes, scores: pd.DataFrame, styles: Mapping[str, tuple[str, str]]) -> None:
-    """Draw a point with its interval for each model, the first one on top, and name it beside the axis."""
+    """Draw a point with its interval for each model, the first one on top, and name it at the axis."""
     for place, (model, (score, low, high)) in enumerate(scores.iterrows()):
         colour, marker = styles[model]
         axes.hlines(place, low, high, color=colour, linewidth=1.2)

@@ -35,7 +35,7 @@ RING = 3.0
 class Parameters(FigureParameters):
     """A score against the time of training, with the Pareto front of both, one panel per dataset."""
 
-    beside: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
+    compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
     adds_costs: ClassVar[bool] = True
 
     kind: Literal["score_time"]
@@ -88,10 +88,10 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
         figure.set_layout_engine("none")
         for axes, dataset in zip(panels, datasets, strict=True):
             here = points.loc[dataset]
-            made, beside = _made(styles, here), baseline if baseline in here.index else None
+            made, drawn_baseline = _made(styles, here), baseline if baseline in here.index else None
             _enlarge_what_coincides(axes, list(made))
             corners = _draw_front(axes, here["minutes"], here["mean"], list(made), score)
-            _label(axes, here["minutes"], here, made, beside, corners)
+            _label(axes, here["minutes"], here, made, drawn_baseline, corners)
     return figure
 
 

@@ -22,7 +22,7 @@ COLOURS = "cividis"
 """Even for colour-blind readers, and lighter with every step in grey, too."""
 CELL_INCHES = (0.85, 0.5)
 AROUND_INCHES = (1.1, 0.75)
-"""Room beside a map for its labels, and above it for its title."""
+"""Room for the labels of a map, and above it for its title."""
 LINE_INCHES = 0.15
 SCALE_INCHES = 0.8
 

@@ -46,7 +46,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     Args:
         settings: nothing to set.
         scope: its files are the statistics that tokenisation leaves; the tokenised splits, whose columns `length` are
-            drawn, stand beside them.
+            drawn, are in the same folder.
 
     Raises:
         DataError: statistics or a tokenised split are missing, damaged, or do not fit each other.
@@ -68,7 +68,7 @@ def _parts(file: Path) -> Iterator[Part]:
         statistics: Mapping[str, Mapping[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
         splits = [name for name in statistics if (file.parent / name).is_dir()]
         if not splits:
-            raise ValueError("no tokenised split beside it")
+            raise ValueError("no tokenised split in its folder")
         for split in splits:
             names = [name for name in statistics if name.startswith(f"{split}_")] or [split]
             ends = np.cumsum([statistics[name]["documents"] for name in names])

@@ -1,5 +1,5 @@
 """One module per kind of table: `Parameters`, its settings, and `make(settings, scope)`, which returns the table.
 
-`make` raises `DataError` where a run or file that it shows is missing, damaged, there twice, or lacks what is shown;
+`make` raises `DataError` where a run or file that it shows is missing, damaged or duplicated, or lacks what is shown;
 docstrings name other errors.
 """

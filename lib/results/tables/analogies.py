@@ -23,7 +23,7 @@ class Parameters(TableParameters):
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return questions, those of which all words have a vector, and the share of these that is answered correctly.
 
-    Shares are means over the seeds of the vectors, with the standard deviation beside if there are several. The last
+    Shares are means over the seeds of the vectors, with the standard deviation if there are several. The last
     row of each vectors is about all questions together.
 
     Args:

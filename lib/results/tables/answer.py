@@ -56,7 +56,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
 
 
 def _in_words(pairs: pd.DataFrame, chosen: pd.Series) -> str:
-    """Return the models of the pairs chosen, by what each is set beside; `all 9` where they are all of several."""
+    """Return the models of the chosen pairs, by the model compared with; `all 9` for all of several."""
     found = []
     for against, group in pairs.groupby("against", sort=False):
         models = group.loc[chosen[group.index], "model"]
@@ -74,6 +74,6 @@ def _note(compared: pd.DataFrame) -> str:
     seeds = f"Trained with one seed{on}, so this holds for these trained models. " if len(one_seed) else ""
     return (
         f"Shown: by a paired test over the test documents{'' if everywhere else ' and seeds'}, after Holm's correction "
-        f"for all {len(distinct(compared))} comparisons. {seeds}Models that are not told apart need not be equal: the "
-        "table of kind `significance` has each difference with its interval."
+        f"for all {len(distinct(compared))} comparisons. {seeds}Models without a significant difference need not be "
+        "equal: the table of kind `significance` has each difference with its interval."
     )

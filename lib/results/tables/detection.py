@@ -39,10 +39,10 @@ def make(settings: Parameters, scope: Scope) -> Table:
 
     F1 of the class at a probability of 0.5, and at the threshold with the highest F1 on validation, which stands
     beside; area under the ROC curve and average precision, which need no threshold; the expected calibration error of
-    the predicted class in ten bins. With more than one seed these are means, with a standard deviation beside them.
+    the predicted class in ten bins. With more than one seed these are means with a standard deviation.
 
     Raises:
-        DataError: a run is missing or there twice, has no probabilities, or no such class.
+        DataError: a run is missing or duplicated, has no probabilities, or no such class.
     """
     grid = scope.grid(settings.stage)
     scores = pd.DataFrame([_scores(folder, settings.positive) for folder in grid["folder"]], index=grid["row"])

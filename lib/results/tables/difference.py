@@ -17,7 +17,7 @@ class Parameters(TableParameters):
     """One row per model: its score, and that less the reference's and the baseline's, by dataset."""
 
     about: ClassVar[Topic] = "differences"
-    beside: ClassVar[tuple[Literal["reference"], Literal["baseline"]]] = ("reference", "baseline")
+    compares_with: ClassVar[tuple[Literal["reference"], Literal["baseline"]]] = ("reference", "baseline")
 
     kind: Literal["difference"]
     stage: str = Field(description="Stage whose runs it shows.")

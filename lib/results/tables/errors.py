@@ -36,11 +36,11 @@ class Parameters(TableParameters):
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return error rates on test in percent: one row per model, one column per part of the documents.
 
-    With more than one seed these are means, with a standard deviation beside them. A rate is the share of wrong ones
+    With more than one seed these are means with a standard deviation. A rate is the share of wrong ones
     among the labelled items of all documents of a part: the documents themselves, or their labelled words.
 
     Raises:
-        DataError: a run or a description is missing or there twice, or the two do not fit each other.
+        DataError: a run or a description is missing or duplicated, or the two do not fit each other.
     """
     ((dataset, file),) = scope.descriptions.items()
     texts = load_texts(file)

@@ -43,13 +43,13 @@ class Parameters(GeometryParameters, TableParameters):
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return symmetry and directionality at the first and the last measurement, as means over layers and seeds.
 
-    Standard deviations are over the layers. Beside them stands what random projections of the same shapes have, by how
+    Standard deviations are over the layers. They are compared with random projections of the same shapes, by how
     much at most a model's update could have moved the symmetry of its merged weights, and in the rows of merged weights
     the share of squared attention weights on later tokens. An update is zero at first, so that its first value is that
     of the first measurement after it.
 
     Raises:
-        DataError: a run is missing, there twice or without its table of geometry, or nothing was measured of what is
+        DataError: a run is missing, duplicated or without its table of geometry, or nothing was measured of what is
             asked for.
     """
     parts = {weights: _columns(settings, scope, weights) for weights in settings.weights}

@@ -40,7 +40,7 @@ class Parameters(TableParameters):
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return accuracy on test in percent: one row per model, one column per group of documents, ascending, or turned.
 
-    With more than one seed these are means, with a standard deviation beside them. Groups are called by what their
+    With more than one seed these are means with a standard deviation. Groups are called by what their
     number is, `distance_16`, `distance_32`, unless they have names.
     """
     (dataset,) = scope.stages[settings.stage]

@@ -35,11 +35,11 @@ class Parameters(TableParameters):
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return a column of the history by epoch and model, unscaled.
 
-    With more than one seed these are means, with a standard deviation beside them. An epoch at which a model was not
+    With more than one seed these are means with a standard deviation. An epoch at which a model was not
     evaluated, or has no value of, is a gap.
 
     Raises:
-        DataError: a run is missing or there twice, or no history has the column.
+        DataError: a run is missing or duplicated, or no history has the column.
     """
     grid = scope.grid(settings.stage)
     epochs = grid[["row", *KEY]].merge(scope.histories, on=KEY)

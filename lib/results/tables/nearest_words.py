@@ -21,7 +21,7 @@ class Parameters(TableParameters):
     kind: Literal["nearest_words"]
     word_vectors: list[str] | None = Field(None, description="Names of the word vectors, in order; null = all.")
     words: list[str] = Field(min_length=1, description="The words.")
-    neighbours: Few = Field(5, description="How many words are shown beside each.")
+    neighbours: Few = Field(5, description="How many words are shown for each.")
 
 
 def make(settings: Parameters, scope: Scope) -> Table:

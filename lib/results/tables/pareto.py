@@ -23,7 +23,7 @@ ENDS = ("low", "high")
 class Parameters(TableParameters):
     """Models with a training loop, by dataset: macro-F1 on test, time and memory, and which are on the Pareto front."""
 
-    beside: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
+    compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
     adds_costs: ClassVar[bool] = True
 
     kind: Literal["pareto"]

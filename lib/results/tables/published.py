@@ -30,9 +30,9 @@ NOTHING = pd.DataFrame(columns=[*PLACE, "value", "hardware"])
 
 
 class Parameters(TableParameters):
-    """One row per printed number: where it stands, ours beside it, difference and ratio."""
+    """One row per printed number: its place, our number, difference and ratio."""
 
-    beside: ClassVar[tuple[Literal["reference"], Literal["baseline"]]] = ("reference", "baseline")
+    compares_with: ClassVar[tuple[Literal["reference"], Literal["baseline"]]] = ("reference", "baseline")
     takes_variants: ClassVar[Literal["none", "any", "needed"]] = "any"
     needs_published: ClassVar[bool] = True
 

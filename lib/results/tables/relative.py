@@ -18,7 +18,7 @@ class Parameters(TableParameters):
     """One row per model but the reference: by how many per cent its cost differs, by stages and dataset."""
 
     about: ClassVar[Topic] = "cost"
-    beside: ClassVar[tuple[Literal["reference"]]] = ("reference",)
+    compares_with: ClassVar[tuple[Literal["reference"]]] = ("reference",)
     adds_costs: ClassVar[bool] = True
 
     kind: Literal["relative"]

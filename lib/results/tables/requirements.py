@@ -35,8 +35,8 @@ class Parameters(TableParameters):
     """One row per model and dataset: quality, cost and stability, each met, not met, or without a verdict."""
 
     about: ClassVar[Topic] = "differences"
-    beside: ClassVar[tuple[Literal["reference"], Literal["baseline"]]] = ("reference", "baseline")
-    ranks_beside: ClassVar[bool] = True
+    compares_with: ClassVar[tuple[Literal["reference"], Literal["baseline"]]] = ("reference", "baseline")
+    needs_lead: ClassVar[bool] = True
     adds_costs: ClassVar[bool] = True
     own_rows: ClassVar[Mapping[Literal["models", "datasets"], str]] = {"datasets": EVERYWHERE}
 
@@ -85,8 +85,6 @@ def make(settings: Parameters, scope: Scope) -> Table:
     if scope.baseline is None:
         frame = frame.drop(columns="above_baseline")
     against = {"baseline": f"against {scope.baseline}", "reference": f"against {scope.reference}"}
-    if scope.baseline == scope.reference:  # two models with the same runs
-        against["baseline"] += " (baseline)"
     columns = {
         "score": Column(score.label, score.decimals),
         "above_baseline": Column(score.difference_label(against["baseline"]), score.decimals, signed=True),

@@ -33,7 +33,7 @@ class Parameters(FrontierParameters, TableParameters):
     needs_training: ClassVar[bool] = True
 
     kind: Literal["scaling"]
-    against: str = Field(description="Curve that the others are set beside.")
+    against: str = Field(description="Curve that the others are compared with.")
 
     def compared(self) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
         """See the base."""
@@ -48,7 +48,7 @@ class Parameters(FrontierParameters, TableParameters):
 
 
 def make(settings: Parameters, scope: Scope) -> Table:
-    """Return for each dataset and curve: exponent with its interval, and the loss at the budget beside `against`.
+    """Return for each dataset and curve: exponent with interval, and loss at the budget compared with `against`.
 
     Each seed has its own frontier, over all sizes, and its own fit; intervals are Student's over seeds, of differences
     paired by seed. The budget is the time that all curves and seeds have used on the dataset. Without an interval of

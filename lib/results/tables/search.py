@@ -35,7 +35,7 @@ class Parameters(TableParameters):
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return one row per variant, and model if there are several: its settings, and its score on each dataset.
 
-    With more than one seed these are means, with a standard deviation beside them.
+    With more than one seed these are means with a standard deviation.
     """
     score = scope.quantity(settings.column, settings.stage)
     scores = variant_scores(scope, settings.stage, score)

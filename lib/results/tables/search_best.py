@@ -31,7 +31,7 @@ class Parameters(TableParameters):
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return one row per dataset, and model if there are several: the best settings, their score, lead and seeds.
 
-    With more than one seed the score is a mean, with a standard deviation beside it. The lead is missing where there is
+    With more than one seed the score is a mean with a standard deviation. The lead is missing where there is
     one variant only.
     """
     score, stage = scope.quantity(settings.column, settings.stage), settings.stage

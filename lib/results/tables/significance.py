@@ -1,4 +1,4 @@
-"""Which differences in F1 test documents show: a row per dataset, model, and model that it is set beside."""
+"""Which differences in F1 test documents show: a row per dataset and pair of models."""
 
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
@@ -17,7 +17,7 @@ POWER = 0.8
 
 
 class Parameters(ComparisonParameters, TableParameters):
-    """Pairs of models, or each beside reference and baseline: difference in F1 on test, interval, tests, result."""
+    """Pairs of models, or each model with reference and baseline: difference in F1 on test, interval, tests, result."""
 
     about: ClassVar[Topic] = "differences"
 
@@ -25,12 +25,12 @@ class Parameters(ComparisonParameters, TableParameters):
 
 
 def make(settings: Parameters, scope: Scope) -> Table:
-    """Return for each dataset, model, and what it is set beside: F1 difference in points, interval, tests, result.
+    """Return for each dataset and pair of models: F1 difference in points, interval, tests, result.
 
     Interval and p are of seeds and documents together (`lib.evaluation.statistics.Estimate`), p corrected by Holm's
     method over all rows. A model is `better` or `worse` if the corrected p is at most the level. With one seed this
     holds for the trained models as they are, and the result says so. McNemar's exact test of which documents the given
-    models get right stands beside it and decides nothing; spans, which are rarely right as a whole, have none.
+    models get right is shown, too, and decides nothing; spans, which are rarely right as a whole, have none.
     Reference and baseline are compared once. The note says how small a difference each test set can show.
 
     Raises:

@@ -75,8 +75,8 @@ class Parameters(TableParameters):
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return one row per model: for each stage and dataset the quantities asked for.
 
-    Figures are means over the seeds; scores have a standard deviation beside them when there is more than one seed.
-    Beside memory, `memory_kind` says what kind was measured, `gpu` or `resident`; beside what the study published
+    Figures are means over the seeds; scores have a standard deviation when there is more than one seed.
+    With memory, `memory_kind` says what kind was measured, `gpu` or `resident`; next to what the study published
     stands its value, if the report asks for it. Columns bear the names of datasets (one stage), of stages (several,
     each with one dataset) or of both; with several quantities, theirs as well.
     """

@@ -1,4 +1,4 @@
-"""Scores beside how much of a text models keep, each with the variant that validation chose."""
+"""Scores and how much of a text models keep, each with the variant that validation chose."""
 
 from typing import ClassVar, Literal
 
@@ -38,7 +38,7 @@ class Parameters(TableParameters):
 def make(settings: Parameters, scope: Scope) -> Table:
     """Return one row per dataset and model, with the state size, the chosen settings and both scores.
 
-    Scores are means over the seeds, with a standard deviation beside them when there is more than one seed.
+    Scores are means over the seeds, with a standard deviation when there is more than one seed.
     """
     stage = settings.stage
     score, by = (scope.quantity(column, stage) for column in (settings.column, settings.by))

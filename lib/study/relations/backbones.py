@@ -92,7 +92,7 @@ def _texts_are_cut_as_said(graph: Graph) -> Iterator[str]:
         room = graph.max_tokens(model, entry) - 2
         if dataset.window_stride > room:
             yield (
-                f"models.{model}.max_tokens: a window holds {room} tokens beside [CLS] and [SEP], but {entry} has "
+                f"models.{model}.max_tokens: a window holds {room} tokens and [CLS] and [SEP], but {entry} has "
                 f"window_stride = {dataset.window_stride}, so some would be in none. Raise it, or lower the stride"
             )
         if (cut := experiment.tokenizers[tokenizer].cut) != "head":

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from studies import SMALL, changed
 
-from lib.advice.wording import beside
+from lib.advice.wording import other_costs
 from lib.core.errors import RunError
 from lib.study.configuration import load_study, read_layers
 
@@ -127,8 +127,8 @@ def test_a_machine_that_is_too_small_is_told(folder, monkeypatch):
 
 
 def test_a_window_is_named_for_long_texts_where_no_model_has_one():
-    (sentence,) = beside(4096, {"sdpa", "favor"})
+    (sentence,) = other_costs(4096, {"sdpa", "favor"})
     assert "attention in a window" in sentence
     assert "published encoder, on papers of up to 2,048 tokens" in sentence
-    assert not beside(1024, {"sdpa", "favor"})
-    assert not beside(4096, {"sdpa", "window"})
+    assert not other_costs(1024, {"sdpa", "favor"})
+    assert not other_costs(4096, {"sdpa", "window"})

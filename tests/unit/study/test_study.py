@@ -1353,7 +1353,7 @@ def test_printed_values_need_the_study_that_printed_them():
 
 
 def test_a_comparison_needs_a_reference_that_passes_its_stages(monkeypatch):
-    monkeypatch.setattr(TABLES.load("stage", "parameters").Parameters, "beside", ("reference",))
+    monkeypatch.setattr(TABLES.load("stage", "parameters").Parameters, "compares_with", ("reference",))
     table = ("report/tables/f1", {"stage": "tapt", "columns": ["loss"]})
     assert "report.tables.f1: compares models, but report.reference is null" in message_of(table)
     skips = "report.tables.f1: compares models with tfidf, which skips tapt. Name other stages"

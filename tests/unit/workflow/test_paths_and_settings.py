@@ -745,7 +745,7 @@ def test_the_baseline_is_read_even_if_it_is_no_row_and_left_out_where_it_has_no_
 
 
 def test_the_reference_is_the_row_of_its_runs(monkeypatch):
-    monkeypatch.setattr(TABLES.load("stage", "parameters").Parameters, "beside", ("reference", "baseline"))
+    monkeypatch.setattr(TABLES.load("stage", "parameters").Parameters, "compares_with", ("reference", "baseline"))
     twin = ("models/twin", {"backbone": "encoder", "mechanism": "sdpa"})
     table = {"stage": "tapt", "columns": ["loss"], "models": ["favor-m64"]}
     scope = reported(twin, tables={"loss": table}, reference="twin").report.tables["loss"]["scope"]

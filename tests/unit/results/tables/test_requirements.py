@@ -1,7 +1,5 @@
 """Verdicts on figures that lie on, above and below each limit, worked out by hand."""
 
-import dataclasses
-
 import pytest
 from run_records import scope_of, write_baseline, write_run
 
@@ -170,10 +168,3 @@ def test_the_studys_own_figures_give_its_verdicts(results):
     found = verdicts(table)
     assert found["sdpa"][0] == "not met"  # 4.76 points above the baseline
     assert (found[cheap][:2], found[accurate][:2]) == (("not met", "not met"), ("met", "not met"))
-
-
-def test_a_baseline_with_the_runs_of_the_reference_has_columns_of_its_own(results):
-    shown = results({"sdpa": 0.85, "lsh": 0.84}, baseline=None)
-    table = make(parsed(), dataclasses.replace(shown, baseline="sdpa"))
-    assert "F1 against sdpa (baseline) [points]" in table.to_markdown()
-    assert table.frame["above_baseline"].tolist() == table.frame["above_reference"].tolist()
