@@ -157,7 +157,7 @@ REFUSED = {
             ("models/sdpa/deviations", {"pretrain": {"recipe": {"lora": {"merge": False}}}}),
             ("models/sdpa/start", FOLDER),
         ],
-        "sdpa, which comes from pretrain, which leaves adapters without the weights beside them",
+        "sdpa, which comes from pretrain, which leaves adapters without the full weights",
     ),
     "fields that follow": (
         [("stages/imitate/task/teacher_weights", "results/model")],

@@ -113,7 +113,7 @@ SPANS = [
         ),
         (
             [("datasets/imdb/window_stride", 100), ("models/sdpa/max_tokens", 64)],
-            "models.sdpa.max_tokens: a window holds 62 tokens beside",
+            "models.sdpa.max_tokens: a window holds 62 tokens and",
         ),
     ],
 )

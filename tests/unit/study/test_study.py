@@ -158,7 +158,7 @@ BAD = {
     "adapters in nothing": ([(LORA, {"targets": []})], "stages.pretrain.recipe.lora.targets.*at least 1"),
     "adapters beside frozen blocks": (
         [(LORA, {}), ("experiment/stages/pretrain/recipe/freeze_layers", 1)],
-        "stages.pretrain.*: freeze_layers and freeze_embeddings do nothing beside lora.*Leave them out",
+        "stages.pretrain.*: freeze_layers and freeze_embeddings do nothing with lora.*Leave them out",
     ),
     "adapters that stand still": (
         [(LORA, {}), ("experiment/stages/pretrain/recipe/backbone_lr_multiplier", 0)],
@@ -711,7 +711,7 @@ GRAPH = {
     ),
     "windows that leave tokens out": (
         [*SPANS, ("experiment/datasets/imdb/window_stride", 127)],
-        "datasets.imdb: window_stride = 127, but with max_tokens = 128 a window holds 126 tokens beside",
+        "datasets.imdb: window_stride = 127, but with max_tokens = 128 a window holds 126 tokens and",
     ),
     "windows of documents": (
         [("experiment/datasets/imdb/window_stride", 0.25)],
@@ -915,7 +915,7 @@ GRAPH = {
     ),
     "a start from adapters alone": (
         [("experiment/stages/pretrain/recipe/lora", {"merge": False})],
-        "stages.tapt.data.imdb: sdpa starts from pretrain, which leaves adapters without the weights beside them",
+        "stages.tapt.data.imdb: sdpa starts from pretrain, which leaves adapters without the full weights",
     ),
     "a start from what does not train": (
         [
@@ -1178,7 +1178,7 @@ GRAPH = {
             ("experiment/models/sdpa/deviations", {"finetune": {"task": TAUGHT}}),
             ("experiment/models/favor-m64/deviations", {"finetune": {"recipe": {"lora": {"merge": False}}}}),
         ],
-        "its teacher is favor-m64, where finetune leaves adapters without the weights beside them",
+        "its teacher is favor-m64, where finetune leaves adapters without the full weights",
     ),
     "a phrase too many": (
         [

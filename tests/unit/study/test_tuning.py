@@ -164,7 +164,7 @@ BAD = {
     ),
     "variants beside it": (
         [("stages/tune/variants", {"recipe.epochs": [1, 2]})],
-        "stages.tune: variants stand beside tuning. Leave one of them out",
+        "stages.tune: variants and tuning are both set. Leave one of them out",
     ),
     "several seeds": (
         [("stages/tune/seeds", [1, 2])],

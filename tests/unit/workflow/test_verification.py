@@ -185,7 +185,7 @@ def test_what_a_record_does_not_tell_is_said(tmp_path):
 def test_code_that_was_not_kept_is_no_proof(tmp_path):
     write_run(tmp_path, "pretrain", "sdpa", "wikipedia", parents={}, code="0123456789abcdef")
     ((found,),) = problems(tmp_path).values()
-    assert "0123456789abcdef.json is not there" in found
+    assert "0123456789abcdef.json is missing" in found
 
 
 def test_a_root_that_is_gone_is_named(tmp_path):

@@ -223,7 +223,7 @@ def test_spans_are_compared_without_mcnemar(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        ({"pairs": [["sdpa", "sdpa"]]}, "pairs: sdpa stands beside itself"),
+        ({"pairs": [["sdpa", "sdpa"]]}, "pairs: sdpa is compared with itself"),
         ({"pairs": [["sdpa", "tfidf"]], "models": ["sdpa"]}, "models: lacks tfidf of the pairs"),
         ({"pairs": [["sdpa", "gpt"]]}, "models: .*gpt"),
     ],
