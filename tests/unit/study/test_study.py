@@ -711,7 +711,7 @@ GRAPH = {
     ),
     "windows that leave tokens out": (
         [*SPANS, ("experiment/datasets/imdb/window_stride", 127)],
-        "datasets.imdb: window_stride = 127, but with max_tokens = 128 a window holds 126 tokens and",
+        "datasets.imdb: window_stride = 127, but with max_tokens = 128 a window holds 126 tokens",
     ),
     "windows of documents": (
         [("experiment/datasets/imdb/window_stride", 0.25)],
