@@ -42,6 +42,18 @@ class MechanismParameters(KindParameters):
         """
         return 0
 
+    def state_numbers(self, tokens: int, head_size: int) -> int | None:
+        """Return the numbers that a layer keeps of a text in each head of keys (`lib.backbones.state_size`).
+
+        Args:
+            tokens: N, real tokens of the text.
+            head_size: d, width of a head.
+
+        Returns:
+            The numbers; None = unknown.
+        """
+        return None
+
     def name(self) -> str:
         """Return the spelling of these parameters, used in configuration, paths and tables."""
         return self.kind

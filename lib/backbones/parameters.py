@@ -104,6 +104,17 @@ class BackboneParameters(KindParameters):
         """Return how many tokens a document may have to be read without an approximation; None = any number."""
         return self.held_mechanism.exact_up_to() if self.held_mechanism else None
 
+    def state_numbers(self, tokens: int) -> int | None:
+        """Return the numbers that a model keeps of a text, over all layers and heads (`lib.backbones.state_size`).
+
+        Args:
+            tokens: real tokens of the text.
+
+        Returns:
+            The numbers; None = unknown.
+        """
+        return None
+
     def blocks(self) -> int | None:
         """Return how many blocks there are to freeze; None = freezing is not available."""
         return None

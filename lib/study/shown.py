@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from lib.analysis.parameters import AnalysisParameters
-from lib.backbones.state_size import says_state_size
 from lib.core.search_space import short_name
 from lib.results.parameters import ColumnNames, ResultParameters, TableParameters
 from lib.results.quantities import OF_NUMBERS, quantity
@@ -345,11 +344,11 @@ def _state(graph: Graph, report: Report, settings: ResultParameters) -> Iterator
     for stage in settings.stages_passed() if settings.needs_state else []:
         for model in [each for each in settings.models or graph.experiment.models if graph.passes(each, stage)]:
             for backbone in [graph.backbone_at(model, stage, entry) for entry in graph.entries(model, stage)]:
-                if not says_state_size(backbone):
+                if backbone.state_numbers(1) is None:
                     yield (
                         f".models: shows how much of a text models keep, but the backbone of {model}, of kind "
-                        f"{backbone.kind}, does not say it. Name the other models, or add a module state_size to its "
-                        "folder"
+                        f"{backbone.kind}, does not say it. Name the other models, or give its parameters a method "
+                        "`state_numbers`"
                     )
 
 

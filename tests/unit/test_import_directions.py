@@ -74,7 +74,7 @@ WITHOUT_TORCH = {
     "results": ["*.py"],
     "workflow": ["*.py"],
     "analysis": ["parameters.py", "figure.py", "table.py", "__init__.py"],
-    "attention": ["parameters.py", "state_size.py"],
+    "attention": ["parameters.py"],
     "backbones": ["parameters.py", "state_size.py", "contract.py", "__init__.py"],
     "tasks": ["parameters.py", "contract.py", "__init__.py"],
     "word_vectors": ["*.py"],

@@ -47,3 +47,8 @@ class Parameters(MechanismParameters):
     def keys_per_query(self, tokens: int) -> int:
         """Return the tokens of the blocks that a block sees, unless it is a global one."""
         return min(tokens, self.block_size * (self.window_blocks + self.global_blocks + self.random_blocks))
+
+    def state_numbers(self, tokens: int, head_size: int) -> int:
+        """Return keys and values of the w + g + r blocks of b tokens that a block sees: 2 min(N, b (w + g + r)) d."""
+        blocks = self.window_blocks + self.global_blocks + self.random_blocks
+        return 2 * min(tokens, self.block_size * blocks) * head_size

@@ -22,3 +22,7 @@ class Parameters(MechanismParameters):
     def keys_per_query(self, tokens: int) -> int:
         """Return the features of a head 64 wide, two a dimension, met once to sum over keys and once to read."""
         return 2 * 2 * 64
+
+    def state_numbers(self, tokens: int, head_size: int) -> int:
+        """Return the sums over the keys of 2 d features, and of their products with values: 2 d (d + 1) numbers."""
+        return 2 * head_size * (head_size + 1)

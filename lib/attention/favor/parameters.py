@@ -83,3 +83,7 @@ class Parameters(MechanismParameters):
     def keys_per_query(self, tokens: int) -> int:
         """Return the features, met once to sum over keys and once to read; `elu` has as many as a head is wide."""
         return 2 * (self.nb_features or 64)
+
+    def state_numbers(self, tokens: int, head_size: int) -> int:
+        """Return the sums over keys of M features, and of their products with values: M (d + 1); `elu` has M = d."""
+        return (self.nb_features or head_size) * (head_size + 1)

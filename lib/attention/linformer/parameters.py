@@ -30,3 +30,7 @@ class Parameters(MechanismParameters):
     def keys_per_query(self, tokens: int) -> int:
         """Return the mixtures, met once to mix keys and values and once to attend."""
         return 2 * self.rank
+
+    def state_numbers(self, tokens: int, head_size: int) -> int:
+        """Return the mixtures of keys and of values: 2 k d numbers, whatever the length."""
+        return 2 * self.rank * head_size

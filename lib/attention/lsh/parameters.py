@@ -51,3 +51,7 @@ class Parameters(MechanismParameters):
     def keys_per_query(self, tokens: int) -> int:
         """Return the window of three chunks in each hash round."""
         return self.num_hashes * 3 * self.chunk_size
+
+    def state_numbers(self, tokens: int, head_size: int) -> int:
+        """Return keys and values of a query's windows, in R rounds three chunks of C tokens: 2 min(N, 3 R C) d."""
+        return 2 * min(tokens, self.num_hashes * 3 * self.chunk_size) * head_size

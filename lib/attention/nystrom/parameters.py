@@ -26,3 +26,7 @@ class Parameters(MechanismParameters):
     def keys_per_query(self, tokens: int) -> int:
         """Return the landmarks, once as queries to all keys and once as keys of all queries."""
         return 2 * self.landmarks
+
+    def state_numbers(self, tokens: int, head_size: int) -> int:
+        """Return the landmarks of keys, and for each what a query reads there: 2 min(M, N) d numbers."""
+        return 2 * min(self.landmarks, tokens) * head_size

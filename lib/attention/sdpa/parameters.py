@@ -24,3 +24,7 @@ class Parameters(MechanismParameters):
     def name(self) -> str:
         """Return the canonical name."""
         return "sdpa"
+
+    def state_numbers(self, tokens: int, head_size: int) -> int:
+        """Return the keys and values of all tokens: 2 N d numbers."""
+        return 2 * tokens * head_size

@@ -31,3 +31,8 @@ class Parameters(MechanismParameters):
     def keys_per_query(self, tokens: int) -> int:
         """Return the tokens nearby and every stride-th of all."""
         return min(tokens, 2 * self.stride - 1 + -(-tokens // self.stride))
+
+    def state_numbers(self, tokens: int, head_size: int) -> int:
+        """Return keys and values of 2 s - 1 tokens nearby and of every s-th other: 2 min(N, 2 s - 1 + N / s) d."""
+        beyond = (tokens - 1) // self.stride
+        return 2 * min(tokens, 2 * self.stride - 1 + beyond) * head_size

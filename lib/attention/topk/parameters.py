@@ -27,3 +27,7 @@ class Parameters(MechanismParameters):
     def keys_per_query(self, tokens: int) -> int:
         """Return the chosen keys, and half of all for their scores, without values."""
         return min(self.keys, tokens) + tokens // 2
+
+    def state_numbers(self, tokens: int, head_size: int) -> int:
+        """Return the keys and values of all tokens, since a query is scored against every key: 2 N d numbers."""
+        return 2 * tokens * head_size

@@ -30,3 +30,12 @@ class Parameters(MechanismParameters):
     def keys_per_query(self, tokens: int) -> int:
         """Return the tokens of the window and of the chosen blocks; the choice costs less than they do."""
         return min(tokens, (2 * self.window + 1 + self.blocks) * self.block_size)
+
+    def state_numbers(self, tokens: int, head_size: int) -> int:
+        """Return keys and values of 2 w + 1 + k blocks of b tokens, and if there are more blocks, the mean key of each.
+
+        That is 2 min(N, b (2 w + 1 + k)) d numbers, and d for each of ceil(N / b) blocks.
+        """
+        seen, blocks = 2 * self.window + 1 + self.blocks, -(-tokens // self.block_size)
+        means = blocks if blocks > seen else 0
+        return (2 * min(tokens, seen * self.block_size) + means) * head_size

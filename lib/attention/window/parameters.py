@@ -47,3 +47,7 @@ class Parameters(MechanismParameters):
     def keys_per_query(self, tokens: int) -> int:
         """Return the window, its middle and the global tokens."""
         return min(tokens, self.width + 1 + self.global_tokens)
+
+    def state_numbers(self, tokens: int, head_size: int) -> int:
+        """Return keys and values of the window of w + 1 tokens and of g global ones: 2 min(N, w + 1 + g) d numbers."""
+        return 2 * min(tokens, self.width + 1 + self.global_tokens) * head_size

@@ -215,3 +215,14 @@ class Parameters(BackboneParameters):
         keys = self.mechanism.keys_per_query(tokens) if self.mechanism else tokens
         block = projections + 2 * self.hidden_size * self.intermediate_size + 2 * width * keys
         return self.num_hidden_layers * block + predicted_share * self.hidden_size * VOCABULARY
+
+    def state_numbers(self, tokens: int) -> int | None:
+        """Return what the mechanism keeps in all layers and heads of keys.
+
+        Keys and values that are projected from a latent (`kv_rank`) count as such, and not as the latent.
+        """
+        if self.mechanism is None:
+            return None
+        numbers = self.mechanism.state_numbers(tokens, self.head_size)
+        heads = self.num_key_value_heads or self.num_attention_heads
+        return None if numbers is None else self.num_hidden_layers * heads * numbers

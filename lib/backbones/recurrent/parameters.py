@@ -70,3 +70,10 @@ class Parameters(BackboneParameters):
         width = self.hidden_size // directions
         layer = directions * gates * width * (self.hidden_size + width)
         return self.num_hidden_layers * layer + predicted_share * self.hidden_size * VOCABULARY
+
+    def state_numbers(self, tokens: int) -> int:
+        """Return the states of all layers, the same at every length; LSTM has a hidden and a cell state.
+
+        Both directions together have the hidden size.
+        """
+        return self.num_hidden_layers * self.hidden_size * (2 if self.cell == "lstm" else 1)

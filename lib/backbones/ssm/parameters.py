@@ -76,3 +76,13 @@ class Parameters(BackboneParameters):
         projections = width * (2 * inner + 4 * state + 2 * heads) + inner * (heads + width)
         mixing = self.convolution * (inner + 4 * state) + 2 * (chunk * (state + inner) + 2 * state * inner)
         return self.num_hidden_layers * (projections + mixing) + predicted_share * width * VOCABULARY
+
+    def state_numbers(self, tokens: int) -> int:
+        """Return the states of all layers, the same at every length, and what their convolutions see.
+
+        Each direction has a state for each channel of the inner size. The convolution sees other tokens, too, at the
+        width of inputs and of four directions (write and read, forwards and backwards).
+        """
+        states = 2 * self.inner_size * self.state_size
+        convolved = (self.convolution - 1) * (self.inner_size + 4 * self.state_size)
+        return self.num_hidden_layers * (states + convolved)

@@ -6,14 +6,13 @@ from mechanism_cases import EXAMPLES, WIDTH, build, draw
 from torch.nn import functional
 
 from lib.attention.parameters import MECHANISMS
-from lib.backbones.state_size import per_head
 
 SPARSE = ("sdpa", "lsh", "window", "strided", "bigbird", "topk_blocks")
 LENGTHS = (5, 24, 61)
 
 
 def sizes(tokens, head_size=64, **values):
-    return per_head(MECHANISMS.parse(values), tokens, head_size)
+    return MECHANISMS.parse(values).state_numbers(tokens, head_size)
 
 
 def reached(mechanism, length):
@@ -27,7 +26,7 @@ def reached(mechanism, length):
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_mechanism_says_it_and_keeps_no_more_than_all_tokens_if_it_keeps_tokens(name):
     settings = MECHANISMS.parse(EXAMPLES[name])
-    found = [per_head(settings, tokens, WIDTH) for tokens in (1, 16, 64, 256)]
+    found = [settings.state_numbers(tokens, WIDTH) for tokens in (1, 16, 64, 256)]
     assert all(isinstance(size, int) and size > 0 for size in found)
     assert found == sorted(found)
     if settings.kind in SPARSE:
@@ -42,7 +41,7 @@ def test_no_query_reaches_more_tokens_than_are_counted(name, length):
     reach = reached(mechanism, length)
     if getattr(mechanism.settings, "global_tokens", 0) or getattr(mechanism.settings, "global_blocks", 0):
         reach = reach[reach < length]  # global tokens see all
-    counted = per_head(mechanism.settings, length, WIDTH) / (2 * WIDTH)
+    counted = mechanism.settings.state_numbers(length, WIDTH) / (2 * WIDTH)
     assert reach.max() <= counted if len(reach) else counted <= length
 
 
@@ -60,7 +59,7 @@ def test_no_query_reaches_more_tokens_than_are_counted(name, length):
 )
 def test_some_query_reaches_as_many_tokens_as_are_counted(values, tokens):
     mechanism = build("", values=values)
-    assert per_head(mechanism.settings, 64, WIDTH) == 2 * tokens * WIDTH
+    assert mechanism.settings.state_numbers(64, WIDTH) == 2 * tokens * WIDTH
     reach = reached(mechanism, 64)
     if values["kind"] == "lsh":  # sees itself only where it sees nothing else
         assert reach.max() == tokens - 1
@@ -82,7 +81,7 @@ def test_top_k_scores_all_keys(monkeypatch):
     monkeypatch.setattr(type(mechanism), "_choose", lambda self, *rows: seen.append(rows[1]) or choose(self, *rows))
     mechanism(*draw(mechanism, 1, 40))
     (keys,) = seen
-    assert 2 * keys[0].numel() == per_head(mechanism.settings, 40, WIDTH)
+    assert 2 * keys[0].numel() == mechanism.settings.state_numbers(40, WIDTH)
 
 
 @pytest.mark.parametrize("values", [{"nb_features": 16}, {"nb_features": 6, "features": "saderf"}])
@@ -92,7 +91,7 @@ def test_the_sums_of_favor(values):
     sums, summaries = kept[-3:-1] if kept[-1] is None or kept[-1].dim() == 3 else kept[-2:]
     columns = values["nb_features"]
     assert (sums.shape[1:], summaries.shape[1:]) == ((1, columns), (columns, WIDTH))
-    assert sums[0].numel() + summaries[0].numel() == per_head(mechanism.settings, 40, WIDTH)
+    assert sums[0].numel() + summaries[0].numel() == mechanism.settings.state_numbers(40, WIDTH)
 
 
 @pytest.mark.parametrize(("values", "columns"), [({"phi": "relu", "nb_features": 8}, 8), ({"phi": "elu"}, WIDTH)])
@@ -100,13 +99,13 @@ def test_the_sums_of_other_features(values, columns):
     mechanism = build("", values={"kind": "favor", **values})
     rows = mechanism._map(draw(mechanism, 1, 40)[1])
     assert rows.shape[-1] == columns
-    assert per_head(mechanism.settings, 40, WIDTH) == columns * WIDTH + columns
+    assert mechanism.settings.state_numbers(40, WIDTH) == columns * WIDTH + columns
 
 
 def test_the_sums_of_cosformer():
     mechanism = build("", values={"kind": "cosformer"})
     sums, totals = mechanism(*draw(mechanism, 1, 40)).grad_fn.saved_tensors[-2:]
-    assert sums[0].numel() + totals[0].numel() == per_head(mechanism.settings, 40, WIDTH)
+    assert sums[0].numel() + totals[0].numel() == mechanism.settings.state_numbers(40, WIDTH)
 
 
 @pytest.mark.parametrize(
@@ -123,7 +122,7 @@ def test_what_queries_read_of_linformer_and_nystrom(values, monkeypatch):
     mechanism(*draw(mechanism, 1, 40))
     query, key, value = read[-1]
     assert query.shape[2] == 40
-    assert key[0, 0].numel() + value[0, 0].numel() == per_head(mechanism.settings, 40, WIDTH)
+    assert key[0, 0].numel() + value[0, 0].numel() == mechanism.settings.state_numbers(40, WIDTH)
 
 
 def test_what_the_documentation_says():

@@ -7,7 +7,7 @@ import torch
 
 from lib.attention.parameters import MECHANISMS
 from lib.backbones.parameters import BACKBONES
-from lib.backbones.state_size import says_state_size, state_bytes
+from lib.backbones.state_size import state_bytes
 
 WIDTH = 16
 
@@ -62,8 +62,8 @@ def test_a_state_space_encoder_keeps_the_states_of_both_scans_and_what_its_convo
 
 
 def test_backbones_that_do_not_say_it_are_known():
-    assert says_state_size(encoder())
-    assert not says_state_size(BACKBONES.parse({"kind": "tfidf"}))
+    assert encoder().state_numbers(1) is not None
+    assert BACKBONES.parse({"kind": "tfidf"}).state_numbers(1) is None
     published = {"model_type": "bert", "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
     published |= {"intermediate_size": 32, "max_position_embeddings": 64}
-    assert not says_state_size(BACKBONES.parse({"kind": "pretrained", "architecture": published}))
+    assert BACKBONES.parse({"kind": "pretrained", "architecture": published}).state_numbers(1) is None
