@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import yaml
 from text_descriptions import write_texts
 
 from lib.core.record import CONFIG, GEOMETRY, HISTORY, PREDICTIONS, TRIALS, Parent, RunRecord
@@ -28,6 +27,8 @@ from lib.study.runs import Run
 from lib.workflow.plan import Plan
 
 DOCUMENTS = 60
+MOST_CLASSES = 20
+"""Of a dataset with thousands of classes so many are named, which is faster to read."""
 GROUPS = (2, 4, 8, 16)
 SPLITS = ("validation", "test")
 SCORES = (
@@ -58,9 +59,9 @@ def write_run(folder: Path, run: Run, groups: Sequence[int]) -> None:
     folder.mkdir(parents=True)
     draw, task = draw_of(run.id.path), run.work.task
     of_model = draw_of(run.id.stage, run.id.model, run.id.dataset)
-    labels = getattr(run.corpus, "labels", [])
+    labels = getattr(run.corpus, "labels", [])[:MOST_CLASSES]
     settings = json.loads(run.settings)
-    (folder / CONFIG).write_text(yaml.safe_dump(settings | {"labels": list(labels)}, sort_keys=False))
+    (folder / CONFIG).write_text(json.dumps(settings | {"labels": list(labels)}))  # JSON is YAML, and quickly written
     metrics = {name: draw.uniform(1, 4) for name in ("train_loss", "eval_loss", "test_loss")} if run.trains else {}
     names = SCORES if task.label_per != "span" else ("f1", "precision", "recall")
     for split in ("eval", "test"):
