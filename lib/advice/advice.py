@@ -217,7 +217,7 @@ def _at_limit(
     documents: int,
     limit: int,
 ) -> Limit:
-    """Return what every model that reads so many tokens costs here, and what is known of its score."""
+    """Return cost and known score of every model that reads this number of tokens."""
     scores = scores_near(plan, stages.classification, limit)
     recipes = [recipe(plan.graph, stage, limit) for stage in (stages.adaptation, stages.classification)]
     cut = np.minimum(lengths, limit)

@@ -169,7 +169,7 @@ class Start:
 def start(documents: int, test: int, limit: int, language: Language, *, at_hand: bool = False) -> Start:
     """Return what the documents allow.
 
-    A published encoder is advised where there are few documents, where it reads as many tokens as the limit allows, or
+    A published encoder is advised where there are few documents, where it reads up to the limit, or
     where the texts are in another language than English, which the study's vocabulary and corpus are in. So it is if
     one is at hand.
 

@@ -44,9 +44,9 @@ class Scores(NamedTuple):
 
     @property
     def noise(self) -> float | None:
-        """Difference in points that so many test documents show, at least; None if their number is unknown.
+        """Smallest difference in points that this number of test documents shows; None if their number is unknown.
 
-        Two models are taken to disagree on as many documents as they get wrong on average. What another seed would
+        Two models are assumed to disagree on as large a share of documents as they get wrong. What another seed would
         give comes on top.
         """
         if self.documents is None or not self.by_model:
@@ -57,7 +57,7 @@ class Scores(NamedTuple):
 
 
 def difference_shown(documents: int, disagreement: float) -> float | None:
-    """Return the smallest difference in accuracy between two given models that so many test documents show.
+    """Return the smallest difference in accuracy between two given models that a number of test documents shows.
 
     Args:
         documents: of the test split.

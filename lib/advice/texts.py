@@ -89,7 +89,7 @@ class Language:
     tokens_per_word: float
     """A word being what white space separates."""
     unknown: float
-    """Share of the tokens that stand for what the vocabulary lacks."""
+    """Share of unknown tokens."""
 
     @property
     def english(self) -> bool:

@@ -221,7 +221,7 @@ def _mechanism(run: dict[str, Any]) -> MechanismParameters:
     """Return the parameters of a run's attention mechanism.
 
     Raises:
-        ValueError: it is unknown, or lacks a parameter, for which no default may stand in.
+        ValueError: it is unknown, or lacks a parameter that has no default.
     """
     if (kind := run["attention"]) not in ATTENTION:
         raise ValueError(f"'{kind}' is none of {', '.join(ATTENTION)}")

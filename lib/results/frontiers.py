@@ -102,7 +102,7 @@ def power_law(points: pd.DataFrame) -> PowerLaw | None:
 
 
 def loss_at(points: pd.DataFrame, seconds: float) -> float:
-    """Return the least loss of evaluations after at most so many seconds; NaN if there is none."""
+    """Return the lowest loss of evaluations within `seconds`; NaN if there is none."""
     return float(points.loc[points["seconds"] <= seconds, "loss"].min())
 
 

@@ -86,7 +86,7 @@ def conditions_note(files: Iterable[str | Path]) -> str | None:
     """Return sentences on how the conditions of runs differ: versions of packages, instruction sets, resumed runs.
 
     Args:
-        files: of a table; those that are no run records are passed over.
+        files: of a table; other files than run records are skipped.
 
     Returns:
         The sentences, with the models of each version and instruction set; None if the conditions are the same.
@@ -173,7 +173,7 @@ def select_grid(
         stage: name of the stage.
         models: models of the grid by dataset.
         columns: columns that each run needs a value in, unless it has no training loop.
-        variants: names of the variants of the grid; that of a run which is no part of a search is empty.
+        variants: names of the variants of the grid; that of a run without a search is empty.
 
     Raises:
         DataError: runs are missing, lack a value, or exist twice; all of them are named.

@@ -96,7 +96,7 @@ def panel_grid(number: int, inches: tuple[float, float]) -> tuple[Figure, list[A
 
 
 def name_above(axes: Axes, x: float, name: str) -> None:
-    """Write what stands at `x` above a panel."""
+    """Write the name of the line at `x` above a panel."""
     place: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "xytext": (0, 2), "textcoords": "offset points"}
     axes.annotate(name, (x, 1), **place, ha="center", fontsize=7, color=BASELINE_COLOUR)
 
@@ -142,7 +142,7 @@ def save_figure(figure: Figure, files: Iterable[str | Path], note: str | None = 
     Args:
         figure: to write.
         files: one per format.
-        note: what a reader has to know, which stands below the figure.
+        note: text below the figure.
     """
     if note:
         lines = textwrap.wrap(note, round(figure.get_figwidth() * NOTE_CHARACTERS_PER_INCH))

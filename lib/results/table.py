@@ -100,7 +100,7 @@ class Table:
         return f"{lines}\n" + (f"\n{self.note}\n" if self.note else "")
 
     def to_latex(self) -> str:
-        """Return the table as LaTeX, to be used with the package booktabs; its note stands below it."""
+        """Return the table as LaTeX, for the package booktabs, with its note below."""
         escaped = self._shown().map(_escaped).rename(columns=_escaped)
         lines = self._with_bold(escaped, r"\textbf{{{}}}").to_latex(
             index=False, column_format="".join(self._alignment("l", "r"))

@@ -11,7 +11,7 @@ from lib.results.records import SCORES
 from lib.results.scope import Scope
 
 EQUAL_DECIMALS = 9
-"""Means that agree to so many decimals are equal, since the order in which numbers are added changes the last ones."""
+"""Decimals to which equal means agree; the order of additions changes the last digits."""
 
 
 def variant_scores(scope: Scope, stage: str, score: Quantity) -> pd.DataFrame:

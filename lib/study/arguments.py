@@ -55,7 +55,7 @@ def read_run_as(
     if options.settings_from:
         settings = laid_over(settings, read_mapping(options.settings_from))
     if len(options.splits) != len(options.data):
-        arguments.error(f"{len(options.splits)} --splits for {len(options.data)} --data; expected as many")
+        arguments.error(f"{len(options.splits)} --splits for {len(options.data)} --data; expected the same number")
     if options.data:
         settings["data"] = dict(zip(options.splits, options.data, strict=True))
     if options.tokenizer:

@@ -1,4 +1,4 @@
-"""Configuration files: what they extend, how they are laid over each other, and which file a problem stands in."""
+"""Configuration files: which files they extend, how they are merged, and which file a problem is in."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -77,7 +77,7 @@ def load_study(layers: Sequence[Layer]) -> Study:
     """Return the checked configuration.
 
     Raises:
-        ConfigError: with every problem found, one per line, each with the file that the key stands in.
+        ConfigError: with every problem found, one per line, each with the file of the key.
     """
     try:
         return Study.model_validate(merged(layers))

@@ -1,4 +1,4 @@
-"""The graph of stages: which model passes which, from where its weights come, and what it is and does there."""
+"""The graph of stages: which model passes which, where its weights come from, its parts and its work there."""
 
 import functools
 import json
@@ -27,7 +27,7 @@ class Origin(NamedTuple):
 
 
 class Graph:
-    """What models are and do at the stages of an experiment.
+    """Parts and work of models at the stages of an experiment.
 
     Every question may be asked about whatever the experiment names. Where names lead nowhere, answers are KeyErrors:
     `lib.study.relations` reports such names before it asks.
@@ -78,10 +78,10 @@ class Graph:
         return [(model, stage, entry) for model, stage in self.passages for entry in self.entries(model, stage)]
 
     def work(self, model: str, stage: str, entry: str) -> Work:
-        """Return what a model does at a stage on an entry of its `data`.
+        """Return the work of a model at a stage on an entry of its `data`.
 
         Raises:
-            pydantic.ValidationError: what the model does otherwise than the stage says is wrong.
+            pydantic.ValidationError: the deviation of the model is wrong.
         """
         key = (model, stage, entry)
         if key not in self._works:
@@ -91,7 +91,7 @@ class Graph:
         return self._works[key]
 
     def works(self, model: str, stage: str) -> dict[str, Work]:
-        """Return what a model does at a stage, by entry of its `data`."""
+        """Return the work of a model at a stage, by entry of its `data`."""
         return {entry: self.work(model, stage, entry) for entry in self.entries(model, stage)}
 
     def parent_stage(self, model: str, stage: str) -> str | None:
@@ -202,7 +202,7 @@ class Graph:
         return own or self.corpus(entry).max_tokens
 
     def reading(self, model: str, entry: str) -> str:
-        """Return the name under which the tokens lie that a model reads: that of the tokeniser, and another length."""
+        """Return the name of the folder of a model's tokens: the tokeniser, and the length if it differs."""
         tokenizer, tokens = self.tokenizer_of(model, entry), self.max_tokens(model, entry)
         return tokenizer if tokens == self.corpus(entry).max_tokens else f"{tokenizer}{LENGTH}{tokens}"
 
@@ -259,12 +259,12 @@ class Graph:
         return model if model in searching else searching[0] if len(searching) == 1 else None
 
     def _meets(self, model: str, stage: str) -> bool:
-        """Whether a stage is on the way of a model's weights: neither skipped nor kept to other models."""
+        """Whether a model goes through a stage: it does not skip it, and the stage is not for other models only."""
         named = self.experiment.stages[stage].models
         return stage not in self.experiment.models[model].skip and (named is None or model in named)
 
     def _making_of(self, model: str, stage: str, dataset: str) -> str:
-        """Return all that makes the runs of a model at a stage, earlier stages and searches included, as text."""
+        """Return everything that determines the runs of a model at a stage, earlier ones included, as text."""
         key = (model, stage, dataset)
         if key not in self._makings:
             self._makings[key] = ""  # so that a circle of searches ends here; `lib.study.relations` reports it
@@ -284,7 +284,7 @@ class Graph:
         return self._makings[key]
 
     def _search_of(self, model: str, stage: str, dataset: str) -> str | None:
-        """Return what makes the search whose settings a run takes, as text; None = it takes none."""
+        """Return everything that determines the search whose settings a run takes, as text; None = it takes none."""
         source, searcher = self.experiment.stages[stage].settings_from, self.searcher(model, stage)
         if source is None or searcher is None or not self.passes(searcher, source, dataset):
             return None

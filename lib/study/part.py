@@ -1,4 +1,4 @@
-"""A part of a study: which of its runs are asked for."""
+"""A part of a study: a filter of its runs."""
 
 from collections.abc import Collection, Iterator, Sequence
 
@@ -56,4 +56,4 @@ class Part(Section):
         ]
         yield from problems
         if not problems and not self.of(runs, graph):
-            yield ": no run of the study is of all that is named. Name less"
+            yield ": no run of the study matches all of them. Remove one"

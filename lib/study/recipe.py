@@ -89,12 +89,12 @@ class Recipe(Section):
             yield "backbone_lr_multiplier = 0 keeps the adapters of lora from training. Raise it, or leave lora out"
         if "state" in (self.keep or ()):
             yield (
-                f"keep = {self.keep}: with lora there is no 'state' to go on from, since checkpoints lack the weights "
-                "that stand still. Leave it out, and start from the model"
+                f"keep = {self.keep}: with lora there is no 'state' to resume from, since checkpoints lack the weights "
+                "that are frozen. Leave it out, and start from the model"
             )
 
     def passes(self, documents: float) -> float:
-        """Return how often a training sees each of its `documents`: as many epochs as `steps` allows."""
+        """Return the number of epochs over `documents` that `steps` allows."""
         return self.epochs if self.steps is None else min(self.epochs, self.steps * self.batch_size / documents)
 
     @property

@@ -85,7 +85,7 @@ class RunSettings(Section):
             if self.start is not None and not self.start.load_only_model_state:
                 yield (
                     "start.load_only_model_state: false does not go with recipe.lora, since a checkpoint with adapters "
-                    "lacks the weights that stand still. Start from a model, and set it to true"
+                    "lacks the frozen weights. Start from a model, and set it to true"
                 )
         if self.backbone.quantized and (obstacle := obstacle_of_quantized(self.recipe)):
             yield f"the backbone {self.backbone.kind} {obstacle}"

@@ -1,4 +1,4 @@
-"""A study resolved into its runs. Everything after that (paths, rules, tables, status) takes runs."""
+"""A study resolved into its runs. All later steps (paths, rules, tables, status) take runs."""
 
 import json
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ class Imitated(NamedTuple):
 
 @dataclass(frozen=True)
 class Run:
-    """One run, with all that the study decided about it."""
+    """One run with everything that the study says about it."""
 
     id: RunId
     settings: str
@@ -93,7 +93,7 @@ def derive(graph: Graph, run: RunId, variant: Mapping[str, Setting]) -> Run:
     Args:
         graph: of the study.
         run: its name.
-        variant: the settings that tell it from others of a search; none for a run that is no part of one.
+        variant: the settings of its variant of a search; none for a run without a search.
     """
     stage, model, dataset = run.stage, run.model, run.dataset
     experiment, section = graph.experiment, graph.experiment.stages[stage]

@@ -102,7 +102,7 @@ def _analyses(graph: Graph, report: Report) -> Iterator[str]:
             yield from (f"{place}.models: {obstacle}. Leave it out" for obstacle in obstacles)
         elif len(obstacles) == len(passing):
             reasons = "; ".join(obstacles) or "none passes the stage"
-            yield f"{place}: there is no model to look at: {reasons}. Take it out"
+            yield f"{place}: no model can be analysed: {reasons}. Take it out"
 
 
 def not_kept(report: Report, runs: str) -> Iterator[str]:
@@ -120,7 +120,7 @@ def not_kept(report: Report, runs: str) -> Iterator[str]:
 
 
 def unsharable(graph: Graph, processes: int) -> Iterator[str]:
-    """Yield why so many processes cannot share the trainings of a study."""
+    """Yield why this number of processes cannot share the trainings of a study."""
     experiment = graph.experiment
     sizes = [
         (f"stages.{name}.data.{entry}.recipe.batch_size", work.recipe.batch_size)

@@ -34,14 +34,14 @@ def _start(values: Any) -> Any:
 
 
 class Parts(Section):
-    """Parts of a model that replace those it had; what is not named stays."""
+    """Overrides of parts of a model; omitted fields are inherited."""
 
     backbone: str | None = Field(None, description="Name of a backbone that can take over the weights.")
     mechanism: str | None = Field(None, description="Name of an attention mechanism that can take over the weights.")
 
 
 class Change(Parts):
-    """What becomes of a model from some stage on; what is not named stays."""
+    """Overrides of a model from a stage on; omitted fields are inherited."""
 
     data: dict[Name, Parts] = Field(
         default_factory=dict,
@@ -51,7 +51,7 @@ class Change(Parts):
 
 
 class Deviation(Section):
-    """What one model does otherwise than the others at a stage; what is not named is as the stage says."""
+    """Overrides of a stage for one model; omitted settings are those of the stage."""
 
     task: dict[str, Any] = Field(
         default_factory=dict,
@@ -224,7 +224,7 @@ class Stage(Section):
         return "tuning" if self.tuning else "variants" if self.variants else None
 
     def tried(self) -> list[dict[str, Setting]]:
-        """Return the settings that its search may choose: those of every variant, or some that stand for all trials."""
+        """Return the settings that its search may choose: those of every variant, or examples of those of trials."""
         return self.tuning.examples() if self.tuning else self.combinations()
 
     @check

@@ -45,7 +45,7 @@ class Tuning(Section):
         return self.startup or min(max(self.trials // 4, 2), 10)
 
     def examples(self) -> list[dict[str, Setting]]:
-        """Return settings that stand for all trials: every two settings in all pairs of their examples.
+        """Return examples of the settings of all trials: every two settings in all pairs of their examples.
 
         Raises:
             ConfigError: there are too many.

@@ -119,7 +119,7 @@ def _fields(section: type[BaseModel]) -> dict[str, FieldInfo]:
 
 
 def _kinds(section: type[BaseModel]) -> list[type[BaseModel]]:
-    """Return the sections that may stand for `section`: those of all kinds, if it is the base of an axis."""
+    """Return the possible sections for `section`: those of all kinds, if it is the base of an axis."""
     if section is GeneratorOptions:
         return [options for name in generators() if (options := options_class(name)) is not section]
     axis = AXES.get(section)
@@ -127,7 +127,7 @@ def _kinds(section: type[BaseModel]) -> list[type[BaseModel]]:
 
 
 def _nested(annotation: Any) -> list[tuple[type[BaseModel], str]]:
-    """Return the sections in a type, and what stands between the key and each: `.<>` for a name, `[]` for a list."""
+    """Return the sections in a type, each with the path between key and section: `.<>` for a name, `[]` for a list."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [(annotation, "")]

@@ -240,7 +240,7 @@ def _source(name: str) -> _Module:
 
 @functools.cache
 def _lookup(module: str, chain: Chain) -> dict[Definition, Chain]:
-    """Return the definitions that `chain` stands for in `module`, each with the attributes of it that are meant.
+    """Return the definitions that `chain` refers to in `module`, each with the attributes of it that are meant.
 
     All of the module if the chain is empty. Imports that were passed on the way stand as their modules' statements.
     """
@@ -283,9 +283,9 @@ def _imported_on_demand(package: str, name: str) -> set[Definition]:
 
 
 class _Meaning(NamedTuple):
-    text: str  # what it does, and what stands in its gaps and is not followed; empty if nothing counts
+    text: str  # its code, with references that are not followed; empty if nothing counts
     look: str  # digest of the text
-    gaps: list[list[Definition]]  # for each of its references, what that stands for
+    gaps: list[list[Definition]]  # definitions of each of its references
     uses: set[Definition]
 
 
@@ -373,7 +373,7 @@ def _public_name(module: str, name: str) -> str:
 
 @functools.cache
 def _quoted() -> frozenset[str]:
-    """Return the private names that stand in quotes in the project, perhaps for `getattr`."""
+    """Return the private names in quotes in the project, which `getattr` may use."""
     files = (path for folder in ("lib", "scripts") for path in files_in(ROOT / folder, "**/*.py"))
     return frozenset(
         name for path in files for name in re.findall(r"""["'.](_[A-Za-z]\w*)["']""", path.read_text(encoding="utf-8"))
@@ -396,7 +396,7 @@ def _data_files(module: str, nodes: Iterable[ast.AST]) -> list[tuple[str, str]]:
 
 
 def _resolve(module: str, trees: Iterable[ast.AST]) -> set[Definition]:
-    """Return what the names in `trees` stand for, those alone that `module` defines or imports."""
+    """Return the definitions of the names in `trees` that `module` defines or imports."""
     found: set[Definition] = set()
     source, waiting = _source(module), list(trees)
     while waiting:

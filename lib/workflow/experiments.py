@@ -103,7 +103,7 @@ def _from_start(plan: Plan, source: Path, run: Run, splits: Sequence[str]) -> di
     """Return the settings that a new experiment takes from the run in `source`, whose weights it starts from.
 
     Raises:
-        ConfigError: `source` is no run, or its tokeniser is none of the study's.
+        ConfigError: `source` is not a run, or its tokeniser is not one of the study's.
     """
     inherited = _read_config(source)
     tokenizers = {plan.paths.tokenizer(each): each for each in plan.experiment.tokenizers}
@@ -113,7 +113,7 @@ def _from_start(plan: Plan, source: Path, run: Run, splits: Sequence[str]) -> di
             f"read: {', '.join(tokenizers)}. Use the study that the run belongs to (--configfile)."
         )
     tokenizer = tokenizers[inherited["tokenizer"]]
-    reading = tokenizer + str(run.reading).removeprefix(str(run.tokenizer))  # as many tokens as the settings say
+    reading = tokenizer + str(run.reading).removeprefix(str(run.tokenizer))  # the number of tokens in the settings
     return {
         **{field: inherited[field] for field in INHERITED},
         "data": {split: plan.paths.tokens(run.id.dataset, reading, split) for split in splits},
@@ -122,9 +122,9 @@ def _from_start(plan: Plan, source: Path, run: Run, splits: Sequence[str]) -> di
 
 
 def resumed_experiment(experiments: str | Path, stage: str, name: str, resumed: str) -> Path:
-    """Write the configuration of a run that goes on from another one, whose configuration it takes over.
+    """Write the configuration of a run that continues another one, whose configuration it takes over.
 
-    An unfinished run is taken up at its newest whole checkpoint. A finished one is taken up with its optimiser's state
+    An unfinished run resumes at its newest whole checkpoint. A finished one resumes with its optimiser's state
     if it kept that (`keep: [last, state]`), else by its weights alone.
 
     Args:
@@ -137,7 +137,7 @@ def resumed_experiment(experiments: str | Path, stage: str, name: str, resumed: 
         The new `config.yaml`.
 
     Raises:
-        ConfigError: the name is taken, the run is of another stage, or there is nothing to go on from.
+        ConfigError: the name is taken, the run is of another stage, or there is nothing to resume.
     """
     folder = _new_folder(experiments, stage, name)
     source = _run_folder(experiments, resumed)
@@ -166,7 +166,7 @@ def resumed_experiment(experiments: str | Path, stage: str, name: str, resumed: 
 
 
 def _is_whole(checkpoint: Path) -> bool:
-    """Whether a checkpoint has all that a training goes on from; the training itself looks more closely."""
+    """Whether a checkpoint has all files that a training resumes from; the training checks their content."""
     files = ("model.safetensors", "optimizer.pt", "scheduler.pt", "state.json")
     if not all((checkpoint / name).is_file() and (checkpoint / name).stat().st_size for name in files):
         return False

@@ -20,7 +20,7 @@ SHOWN = 5
 
 
 class KeptCode(BaseModel):
-    """What a digest stands for."""
+    """The definitions behind a digest."""
 
     roots: list[str]
     """The arguments of `code_digest`."""
@@ -74,7 +74,7 @@ def code_since(folder: str | Path, digest: str, now: str | None = None) -> list[
         definitions = reached(*(roots(now) if now else before.roots))
     except FileNotFoundError as error:
         return [f"code is gone: {error}"]
-    return differing(before.definitions, definitions) or ["names in the code stand for other definitions"]
+    return differing(before.definitions, definitions) or ["names in the code refer to other definitions"]
 
 
 def differing(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:

@@ -147,7 +147,7 @@ class Paths:
 
     @property
     def code(self) -> str:
-        """Folder that says what the digests of code stand for."""
+        """Folder of the definitions behind the digests of code."""
         return f"{self.results}/code"
 
     def kept_code(self, digest: str) -> str:

@@ -116,7 +116,7 @@ class Report:
         }
 
     def _shown(self, entries: Mapping[str, ResultParameters]) -> dict[str, dict[str, Any]]:
-        """Return the tables or figures that entries of the report stand for, by name: their settings and scope."""
+        """Return the tables or figures that entries of the report make, by name: their settings and scope."""
         return {
             name: {"settings": settings.model_dump(mode="json"), "scope": self._scope(settings, dataset)}
             for entry, settings in entries.items()

@@ -26,7 +26,7 @@ Job = Any
 
 @contextlib.contextmanager
 def planned(configfiles: Sequence[str], targets: Sequence[str]) -> Iterator[Workflow]:
-    """Yield Snakemake's workflow of a study with its graph of jobs; each job that is to be made knows its reason.
+    """Yield Snakemake's workflow of a study with its graph of jobs; each job to run knows its reason.
 
     Args:
         configfiles: of the study, as with snakemake.
@@ -41,7 +41,7 @@ def planned(configfiles: Sequence[str], targets: Sequence[str]) -> Iterator[Work
             settings = ConfigSettings(configfiles=[Path(path) for path in configfiles])
             own = resolve_snakefile(None, allow_missing=True)  # in this folder, as snakemake finds it
             asked = api.workflow(ResourceSettings(cores=1), config_settings=settings, snakefile=own or SNAKEFILE)
-            # What was interrupted is to be made again, as the workflow's own profile has it.
+            # Interrupted jobs run again, as in the workflow's own profile.
             asked.dag(DAGSettings(targets=frozenset(targets), force_incomplete=True))
             workflow = asked._workflow
             workflow.execution_settings = ExecutionSettings()

@@ -22,7 +22,7 @@ _LOOK_AT_LOCALS = {"locals", "vars", "dir", "eval", "exec"}
 
 
 class Structure(NamedTuple):
-    """A text, and what stands in its gaps."""
+    """A text with gaps, and their contents."""
 
     text: str
     names: list[Chain]
@@ -140,7 +140,7 @@ class _Writer(ast.NodeVisitor):
     def _write_scope(
         self, names: dict[str, str | None], bindings: Iterable[tuple[str, ast.AST]], body: Iterable[object]
     ) -> None:
-        """Write what stands in a scope of its own; `names` are those that keep their spelling."""
+        """Write the code of a nested scope; `names` are those that keep their spelling."""
         depth, not_local, outer = len(self.scopes), set(), set()
         for name, node in bindings:
             if isinstance(node, ast.Import | ast.ImportFrom | ast.Global):

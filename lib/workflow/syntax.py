@@ -1,4 +1,4 @@
-"""What of a syntax tree can change numbers. Knows no files: `digests` says which names stand for what."""
+"""The parts of a syntax tree that can change numbers. Knows no files: `digests` resolves names."""
 
 import ast
 from collections.abc import Callable, Iterable

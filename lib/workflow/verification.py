@@ -192,7 +192,7 @@ def named(places: Sequence[str]) -> list[str]:
 
 
 def version_lines(found: Mapping[tuple[str, str], Sequence[str]], runs: int) -> list[str]:
-    """Return the lines that name runs made with other versions than are installed, of so many runs in all."""
+    """Return lines that name runs made with other versions than the installed ones, out of all runs."""
     lines = []
     for (package, then), folders in found.items():
         lines += [

@@ -1,4 +1,4 @@
-"""How far a study is, in a terminal, as it goes on. Touches no job."""
+"""Live progress of a study in a terminal. Touches no job."""
 
 import contextlib
 import time

@@ -162,7 +162,7 @@ def measured(
     Returns:
         By setting a number and what chance would give, [H, 2]. `favor_error`: relative error of the output of FAVOR+
         (Frobenius norms), and that of the plain mean of all values. `lsh_recall`: share of the exact attention weights
-        within the windows of LSH, and the share that is to be expected with tokens in random order. `own_error`: as
+        within the windows of LSH, and the share expected with tokens in random order. `own_error`: as
         `favor_error`, of the mechanism itself, with its own draws.
 
     Source:

@@ -115,7 +115,7 @@ def _setting_means(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _draw_norms(axes: Axes, layers: pd.DataFrame, place: int, models: int, style: dict[str, Any]) -> None:
-    """Draw the norms in each layer of the model that is number `place` of so many."""
+    """Draw the norms in each layer of the model with this number, `place`."""
     for quantity, shift in NORMS.items():
         norms = layers[layers["quantity"] == quantity].pivot(index="layer", columns="quantile", values="value")
         x = norms.index + 0.8 * ((place + 0.5 + shift) / models - 0.5)

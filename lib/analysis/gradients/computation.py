@@ -91,12 +91,12 @@ def _drawn(subject: Subject, count: int, length: int) -> Tensor:
 
 
 def _last_tokens(subject: Subject, count: int, length: int) -> Tensor:
-    """Return the last `length` ids of the first documents that have so many [<= count, length]."""
+    """Return the last `length` ids of the first documents that are long enough [<= count, length]."""
     lengths = subject.tokens["length"][:]
     places = [place for place, found in enumerate(lengths) if found >= length][:count]
     if not places:
         raise DataError(
-            f"length = {length}: no document has so many tokens; the longest has {max(lengths)}. Lower it, or choose "
+            f"length = {length}: no document is that long; the longest has {max(lengths)}. Lower it, or choose "
             "tokens: random."
         )
     return torch.tensor([ids[-length:] for ids in subject.tokens.select(places)["input_ids"][:]])

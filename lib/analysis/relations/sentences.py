@@ -151,7 +151,7 @@ class _Maker:
         self.noun_phrase(self.one(PLACES))
 
     def verb_of(self, subject: int) -> int:
-        """Write what may stand between a subject and its verb, then the verb; return its place."""
+        """Write optional words between a subject and its verb, then the verb; return the place of the verb."""
         between = int(self.generator.integers(3))
         if between == 1:
             self.place()

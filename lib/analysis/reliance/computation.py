@@ -27,7 +27,7 @@ from lib.evaluation.statistics import Estimate, PairedPredictions
 
 CONFIDENCE = 0.95
 TFIDF, RANDOM = "tfidf", "random"
-"""Orders of words that stand beside those by a model's own measures."""
+"""Orders of words to which those by a model's own measures are compared."""
 CHANGES = ("removed", "kept")
 DECIMALS = 6
 """Decimals to which strengths are compared; among equal words the first comes first."""
@@ -142,7 +142,7 @@ def strengths_by(measure: str, reader: Reader, document: Document, target: int) 
 
 
 def numbers_of(amounts: Sequence[float], words: int) -> list[int]:
-    """Return how many words each amount is, of a document with so many: at least one, and not more than all."""
+    """Return the number of words of each amount in a document: at least one, at most all."""
     return [min(words, max(1, math.ceil(amount * words - 1e-9) if amount < 1 else int(amount))) for amount in amounts]
 
 

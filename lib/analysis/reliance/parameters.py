@@ -33,7 +33,7 @@ class Parameters(AnalysisParameters):
         ["gradient", "words", "sentences"],
         description="How the strength of a word is measured: `gradient` times input; the change when the word is "
         "occluded (`words`), or its sentence (`sentences`). The weights of the study's TF-IDF row, if it has one, and "
-        "a random order stand beside them.",
+        "a random order are shown for comparison.",
     )
     occlude: Literal["mask", "remove"] = Field(
         "mask", description="Tokens of a word that is taken away become the mask token, or leave the document."

@@ -25,7 +25,7 @@ BATCH_TOKENS = 8192
 """Tokens that a model reads at once."""
 SENTENCE_ENDS = (".", "!", "?")
 LEAST = 1e-300
-"""Probability that stands for 0, which has no logarithm."""
+"""Probability used in place of 0, which has no logarithm."""
 
 
 class Document(NamedTuple):
@@ -51,7 +51,7 @@ def read_documents(subject: Subject | TextSubject, count: int, length: int) -> l
     They are drawn since a split may be sorted by class. The draw depends on the seed and the length of the split alone,
     so that all models read the same documents. What is longer than `length` tokens is cut as the tokeniser cuts: a
     [SEP] at the end stays there. A word is what the tokeniser takes for one: WordPiece separates punctuation, others
-    what stands between white space.
+    the text between white space.
 
     Raises:
         DataError: fewer than two documents have a word, or they have no label each.

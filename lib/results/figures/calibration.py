@@ -55,8 +55,8 @@ class Calibration(NamedTuple):
 def draw(settings: Parameters, scope: Scope) -> Figure:
     """Draw accuracy on test against confidence, above the share of the documents in each bin of confidence.
 
-    A point stands at the mean confidence of its bin; what is below the diagonal is overconfident. Points are of the
-    documents of all seeds together, each of `least_documents` at least if there are as many, and the figure says of how
+    A point is at the mean confidence of its bin; points below the diagonal are overconfident. Points are of the
+    documents of all seeds together, each of at least `least_documents` if the data allow it, and the figure says of how
     many. The legend has the expected calibration error: with several seeds its mean, and their standard deviation.
     """
     grid = scope.grid(settings.stage)

@@ -43,7 +43,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     datasets = [dataset for dataset in scope.stages[settings.stage] if dataset in shown]
     with matplotlib.style.context(STYLE):
         size = PANEL_WIDTH * len(datasets), MARGINS + ROW_HEIGHT * len(styles)
-        figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(wspace=0.04))  # names stand between the panels
+        figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(wspace=0.04))  # room for names between the panels
         panels = figure.subplots(1, len(datasets), squeeze=False)[0]
         for axes, dataset in zip(panels, datasets, strict=True):
             scores = _scores(grid[grid["dataset"] == dataset], settings)

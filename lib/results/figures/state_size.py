@@ -40,7 +40,7 @@ class Parameters(FigureParameters):
     chance: Fraction | Literal["group"] | None = Field(
         None,
         description="Accuracy of guessing, drawn as a dashed line; `group`: one over the number in the group, that of "
-        "guessing among as many answers.",
+        "guessing among that number of answers.",
     )
 
     @property

@@ -79,7 +79,7 @@ def _set_scale(axes: Axes, dimension: Dimension) -> None:
 
 
 def _reach(axes: Axes, low: float, high: float) -> None:
-    """Let a panel reach from `low` to `high` at least: what stands at its edge does not widen it."""
+    """Let a panel reach at least from `low` to `high`; markers at its edge do not widen it."""
     axes.update_datalim([(low, 0), (high, 0)], updatey=False)
 
 

@@ -26,7 +26,7 @@ class Parameters(TableParameters):
         None, description="Name of the number, such as `distance`; null = the name of its column."
     )
     rows: Literal["models", "groups"] = Field(
-        "models", description="What the rows stand for; the others are columns. Groups with long names suit rows."
+        "models", description="What the rows are; the others are columns. Groups with long names suit rows."
     )
 
     def columns_made(self, names: ColumnNames) -> Iterator[Hashable]:

@@ -102,7 +102,7 @@ def _counted(
 
 
 def _note(settings: Parameters, scope: Scope, models: Sequence[str]) -> str:
-    """Return what a dash stands for."""
+    """Return the note that explains dashes."""
     obstacle = COSTS[settings.column].obstacle
     reasons = [f"{obstacle} than that of {scope.reference}"] if obstacle else []
     if any(len(scope.made_for(stage, model)) < len(scope.stages[stage]) for stage in scope.stages for model in models):

@@ -21,7 +21,7 @@ def _teachers_fit(graph: Graph) -> Iterator[str]:
 def _problem_of_teacher(graph: Graph, teacher: str, stage: str, entry: str, head: str | None) -> str | None:
     """Return why a model cannot teach others at a stage, as the end of a sentence; None = it can."""
     if teacher not in graph.experiment.models:
-        return f"'{teacher}', which is no model. Known: {', '.join(graph.experiment.models)}"
+        return f"'{teacher}', which is not a model. Known: {', '.join(graph.experiment.models)}"
     if not graph.passes(teacher, stage, entry):
         return f"{teacher}, which does not pass {stage} there. Name one that does"
     if search := graph.experiment.stages[stage].search:
@@ -59,7 +59,7 @@ def _problem_of_imitated(graph: Graph, model: str, stage: str, entry: str, task:
     if teacher is None:
         return None
     if teacher not in models:
-        return f"'{teacher}', which is no model. Known: {', '.join(models)}"
+        return f"'{teacher}', which is not a model. Known: {', '.join(models)}"
     try:
         other, own = graph.backbone_before(teacher, stage, entry), graph.backbone_at(model, stage, entry)
     except ValidationError as error:

@@ -104,7 +104,7 @@ def test_a_job_asks_for_the_time_of_the_teacher_too():
 REFUSED = {
     "unknown": (
         [("stages/imitate/task/teacher", "nobody")],
-        "its teacher is 'nobody', which is no model. Known: tfidf",
+        "its teacher is 'nobody', which is not a model. Known: tfidf",
     ),
     "texts": (
         [("stages/imitate/task/teacher", "tfidf")],
@@ -172,7 +172,7 @@ REFUSED = {
     ),
     "a variant that fits nothing": (
         [("stages/imitate/variants", {"task.teacher": ["sdpa", "nobody"]}), ("stages/tapt/start", "pretrain")],
-        "models.swapped: at imitate on imdb its teacher is 'nobody', which is no model",
+        "models.swapped: at imitate on imdb its teacher is 'nobody', which is not a model",
     ),
     "a kind of layers": ([("stages/imitate/task/layers", "first")], "stages.imitate.task.layers: Input should"),
     "no teacher": ([("stages/imitate/task/teacher", DELETE)], "stages.imitate.data.imdb.task.teacher: missing"),

@@ -52,7 +52,7 @@ def test_a_whole_study_is_its_results():
         ({"stages": ["train"]}, "only.stages: there is no 'train'. Known: pretrain, tapt, finetune"),
         ({"datasets": ["yelp"]}, "only.datasets: there is no 'yelp'. Known: imdb, hyperpartisan, arxiv, wikipedia"),
         ({"seeds": [1]}, "only.seeds: there is no '1'. Known: 420"),
-        ({"models": ["tfidf"], "stages": ["pretrain"]}, "only: no run of the study is of all that is named. Name less"),
+        ({"models": ["tfidf"], "stages": ["pretrain"]}, "only: no run of the study matches all of them. Remove one"),
     ],
 )
 def test_what_a_study_does_not_have_cannot_be_asked_for(only, message):

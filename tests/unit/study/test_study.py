@@ -1111,7 +1111,7 @@ GRAPH = {
             ("experiment/stages/score", {"task": {"kind": "sequence_classification"}, "data": {"imdb": {}}}),
             *[(f"experiment/models/{model}/skip", ["score"]) for model in ("sdpa", "lsh-h2-c64", "favor-m64")],
         ],
-        "report.analyses.x: there is no model to look at: tfidf has a backbone of kind tfidf, which gives no states",
+        "report.analyses.x: no model can be analysed: tfidf has a backbone of kind tfidf, which gives no states",
     ),
     "a quantised backbone whose weights were to train": (
         [
@@ -1156,7 +1156,7 @@ GRAPH = {
     ),
     "a teacher that is no model": (
         [("experiment/models/sdpa/deviations", {"finetune": {"task": {"kind": "distillation", "teacher": "nobody"}}})],
-        "models.sdpa: at finetune on imdb its teacher is 'nobody', which is no model. Known: tfidf, sdpa, lsh-h2-c64",
+        "models.sdpa: at finetune on imdb its teacher is 'nobody', which is not a model. Known: tfidf, sdpa, lsh-h2-c64",
     ),
     "a teacher that skips the stage": (
         [
