@@ -45,6 +45,8 @@ class ResultParameters(KindParameters):
     """Whether its stages may, or must, have tuning, whose runs leave trials and neither a history nor predictions."""
     compares_with: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ()
     """What it compares models with: the report's reference, which is then required, or its baseline, if any."""
+    leaves_out_baseline: ClassVar[bool] = False
+    """Whether the baseline has no row in it, even if `models` names it."""
     needs_lead: ClassVar[bool] = False
     """Whether it asks for a lead of the reference over the baseline, which then need different runs."""
     adds_costs: ClassVar[bool] = False

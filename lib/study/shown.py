@@ -28,6 +28,7 @@ def unshowable(graph: Graph, report: Report) -> Iterator[str]:
             _costs,
             _columns,
             _own_rows,
+            _baseline,
             _published,
             _reference,
             _training,
@@ -262,6 +263,17 @@ def _columns(graph: Graph, report: Report, settings: ResultParameters) -> Iterat
                 f": would have two columns called {', '.join(twice)} (_sd is a standard deviation). Rename one of the "
                 "stages, datasets or models, or show them in different tables"
             )
+
+
+def _baseline(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+    if not settings.leaves_out_baseline or report.baseline is None:
+        return
+    rows = rows_of(graph, settings)
+    if rows.shown and set(rows.shown) == {rows.row_of.get(report.baseline)}:
+        yield (
+            f".models: shows only {report.baseline}, which is report.baseline and has no row in the kind "
+            f"{settings.kind}. Name other models"
+        )
 
 
 def _own_rows(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:

@@ -9,6 +9,9 @@ from expected_tables import expected_table, pairs_of, results
 MADE_OF_NAMES = {"stage", "difference", "relative", "history", "search", "groups"}
 """Kinds of tables whose columns are made of names of the study."""
 
+WITHOUT_BASELINE = {"pareto", "requirements", "score_time", "score_intervals"}
+"""Kinds in which the baseline has no row."""
+
 
 class Refusal:
     """A table or figure that validation must refuse, or may refuse.
@@ -49,6 +52,8 @@ def _comparisons(words: Words) -> Iterator[Refusal]:
                 yield Refusal(section, entry, "Name each group once")
             if settings.get("kind") == "requirements" and view.reference == view.baseline:
                 yield Refusal(section, entry, "which has the same runs")
+            if settings.get("kind") in WITHOUT_BASELINE and view.rows and not view.trained:
+                yield Refusal(section, entry, "and has no row")
             if settings.get("kind") == "geometry":
                 places = [(row, at, stage) for row in view.rows for stage in view.stages for at in view.stages[stage]]
                 trained = Counter((row, at) for row, at, stage in places if view.runs(row, stage, at))

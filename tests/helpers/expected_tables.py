@@ -158,7 +158,7 @@ class View:
             runs = []
             for stage in stages:
                 places = [place for place in seeds if place[0] == stage]
-                if not places and words.has_run(row, stage, entry):
+                if not places and self.shows(row, stage, entry):
                     places = [(stage, entry)]
                     seeds[stage, entry] = words.seed_before((stage, entry), seed)
                 runs += [words.made(row, *place, seeds[place]) for place in places]
@@ -167,7 +167,11 @@ class View:
 
     def counts(self, row: str, priced: str, entry: str, stage: str) -> bool:
         """Whether a stage is among those that make the costs of a row's runs."""
-        return stage in dict(self.words.way(row, priced, entry)) or self.words.has_run(row, stage, entry)
+        return stage in dict(self.words.way(row, priced, entry)) or self.shows(row, stage, entry)
+
+    def shows(self, row: str, stage: str, entry: str) -> bool:
+        """Whether a row has a run of a stage on an entry that the table shows of the stage."""
+        return entry in self.stages[stage] and self.words.has_run(row, stage, entry)
 
     @cached_property
     def paired(self) -> dict[str, PairedPredictions]:

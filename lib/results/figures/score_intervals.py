@@ -24,6 +24,7 @@ class Parameters(FigureParameters):
 
     needs_predictions: ClassVar[bool] = True
     compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
+    leaves_out_baseline: ClassVar[bool] = True
 
     kind: Literal["score_intervals"]
     stage: str = Field(description="Stage whose predictions are scored.")

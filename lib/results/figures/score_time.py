@@ -36,6 +36,7 @@ class Parameters(FigureParameters):
     """A score against the time of training, with the Pareto front of both, one panel per dataset."""
 
     compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
+    leaves_out_baseline: ClassVar[bool] = True
     adds_costs: ClassVar[bool] = True
 
     kind: Literal["score_time"]

@@ -24,6 +24,7 @@ class Parameters(TableParameters):
     """Models with a training loop, by dataset: macro-F1 on test, time and memory, and which are on the Pareto front."""
 
     compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
+    leaves_out_baseline: ClassVar[bool] = True
     adds_costs: ClassVar[bool] = True
 
     kind: Literal["pareto"]

@@ -36,6 +36,7 @@ class Parameters(TableParameters):
 
     about: ClassVar[Topic] = "differences"
     compares_with: ClassVar[tuple[Literal["reference"], Literal["baseline"]]] = ("reference", "baseline")
+    leaves_out_baseline: ClassVar[bool] = True
     needs_lead: ClassVar[bool] = True
     adds_costs: ClassVar[bool] = True
     own_rows: ClassVar[Mapping[Literal["models", "datasets"], str]] = {"datasets": EVERYWHERE}

@@ -242,3 +242,19 @@ def test_requirements_need_a_reference_that_is_not_the_baseline():
         message = refused(*TWINS, reference="sdpa", baseline=baseline, tables={"table": table})
         assert "report.tables.table: asks that sdpa is above report.baseline, which has the same runs" in message
     assert plan(*TWINS, reference="sdpa", baseline="tfidf", tables={"table": table}).report.tables
+
+
+@pytest.mark.parametrize(
+    ("section", "settings"),
+    [
+        ("tables", {"kind": "pareto", "time": ["finetune"]}),
+        ("tables", {"kind": "requirements", "time": ["finetune"]}),
+        ("figures", {"kind": "score_time", "time": ["finetune"]}),
+        ("figures", {"kind": "score_intervals"}),
+    ],
+)
+def test_kinds_without_a_row_for_the_baseline_need_another_model(section, settings):
+    shown = {"shown": settings | {"stage": "finetune", "models": ["twin"]}}
+    message = refused(*TWINS, reference="favor-m64", baseline="sdpa", **{section: shown})
+    assert f"report.{section}.shown.models: shows only sdpa, which is report.baseline and has no row" in message
+    assert plan(*TWINS, reference="favor-m64", baseline="tfidf", **{section: shown})
