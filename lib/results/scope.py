@@ -115,7 +115,7 @@ class Scope:
         """
         cells = [
             (row, dataset, owner)
-            for row in models or self.models
+            for row in (self.models if models is None else models)
             for dataset, owner in self.made_for(stage, row).items()
         ]
         rows = pd.DataFrame(cells, columns=["row", "dataset", "model"])
@@ -180,7 +180,7 @@ class Scope:
             DataError: see `grid`.
         """
         counted = []
-        for row in models or self.models:
+        for row in self.models if models is None else models:
             for dataset in dict.fromkeys(name for stage in ([of] if of else stages) for name in self.stages[stage]):
                 priced = of or self._last(stages, row, dataset)
                 if priced is not None and (owner := self.owner(priced, row, dataset)) is not None:
