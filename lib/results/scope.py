@@ -28,8 +28,8 @@ class Scope:
     row_of: Mapping[str, str] = field(default_factory=dict)
     """The row of each model that has the same runs as an earlier one: that model's row."""
     origins: Mapping[str, Mapping[str, Mapping[str, Mapping[str, Sequence[Any]]]]] = field(default_factory=dict)
-    """By stage, row and dataset the runs of shown stages that those of the row start from, directly or not: by their
-    stage, the model that names them, the entry of its `data`, and pairs of seeds, that of the later run first."""
+    """Runs of shown stages that those of a row start from, directly or not, by stage, row, dataset and their own stage:
+    the model that names them, the entry of its `data`, and pairs of the later seed and theirs where these differ."""
     families: Mapping[str, str] = field(default_factory=dict)
     """What colours each row in figures."""
     groups: Mapping[str, str] = field(default_factory=dict)
@@ -232,7 +232,7 @@ class Scope:
         """Return the runs of a stage behind those of a row at the stage that is priced.
 
         Returns:
-            Stage, model and entry of these runs; and by seed of the priced run their seed, where that is known.
+            Stage, model and entry of these runs; and by seed of the priced run their seed, where it is another one.
         """
         if origin := self.origins.get(priced, {}).get(row, {}).get(dataset, {}).get(stage):
             owner, entry, seeds = origin

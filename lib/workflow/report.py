@@ -182,7 +182,11 @@ class Report:
             stage: {
                 row: {
                     dataset: {
-                        earlier: [origin.owner, origin.dataset, list(map(list, origin.seeds.items()))]
+                        earlier: [
+                            origin.owner,
+                            origin.dataset,
+                            [[later, seed] for later, seed in origin.seeds.items() if later != seed],
+                        ]
                         for earlier, origin in graph.origins(row, stage, dataset).items()
                         if earlier in rows.stages
                     }

@@ -159,7 +159,7 @@ def test_contextual_states_tell_what_the_static_embedding_cannot(subject):
     ("kind", "options", "message"),
     [
         (attention_maps, {"document": 40}, "document = 40: there are 40 documents, counted from 0"),
-        (gradients, {"documents": 5, "tokens": "documents", "length": 99}, "no document has so many.*longest has 32"),
+        (gradients, {"documents": 5, "tokens": "documents", "length": 99}, "no document is that long.*longest has 32"),
         (embeddings, {"word": "xyzzy"}, r"word = 'xyzzy': is \[.*\] to the tokeniser, expected one token"),
         (embeddings, {"word": "bil"}, "word = 'bil': documents of toy with it by class: .*Expected at least 5"),
     ],

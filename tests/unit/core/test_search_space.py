@@ -173,11 +173,11 @@ BAD = {
     ),
     "a table that does not tell variants apart": (
         [("/report/tables/x", {"stage": "search", "columns": ["f1"]})],
-        "report.tables.x.stage: search has variants, which the kind stage does not tell apart",
+        "report.tables.x.stage: search has variants, which the kind stage would mix",
     ),
     "a figure whose time has variants": (
         [("/report/figures/x", {"kind": "score_time", "stage": "finetune", "time": ["search"]})],
-        "report.figures.x.stage: search has variants, which the kind score_time does not tell apart",
+        "report.figures.x.stage: search has variants, which the kind score_time would mix",
     ),
     "a table of variants that are not there": (
         [("/report/tables/x", {"kind": "search", "stage": "finetune"})],

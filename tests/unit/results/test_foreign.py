@@ -158,7 +158,7 @@ def test_a_search_whose_choice_nothing_tells_counts_as_nothing_else(bring):
     ("runs", "message"),
     [
         ([PRETRAINED | {"runtime_s": None}], "E1_pre_mha_aa: no value of runtime_s"),
-        ([PRETRAINED, PRETRAINED], "E1_pre_mha_aa: there twice"),
+        ([PRETRAINED, PRETRAINED], "E1_pre_mha_aa: duplicated"),
         ([PRETRAINED | {"stage": "warm"}], "stage 'warm' is none of pretrain, tapt, finetune"),
         ([PRETRAINED | {"attention": "linear"}], "E1_pre_mha_aa: no mechanism .'linear' is none of mha, lsh, favor"),
         ([PRETRAINED | {"attention": "favor"}], "E1_pre_mha_aa: no mechanism .no value of nb_features"),

@@ -1156,7 +1156,7 @@ GRAPH = {
     ),
     "a teacher that is no model": (
         [("experiment/models/sdpa/deviations", {"finetune": {"task": {"kind": "distillation", "teacher": "nobody"}}})],
-        "models.sdpa: at finetune on imdb its teacher is 'nobody', which is not a model. Known: tfidf, sdpa, lsh-h2-c64",
+        "models.sdpa: at finetune on imdb its teacher is 'nobody', which is not a model. Known: tfidf, sdpa",
     ),
     "a teacher that skips the stage": (
         [

@@ -165,7 +165,7 @@ def test_the_pretraining_that_a_model_starts_from_counts(tmp_path):
     folders += [write_run(tmp_path, "finetune", "sdpa", "imdb", seconds=60.0, peak_memory_mb=1024.0)]
     parameters = Parameters(kind="pareto", stage="finetune", time=["pretrain", "finetune"], intervals=False)
     stages = {"pretrain": ["wikipedia"], "finetune": ["imdb"]}
-    origins = {"finetune": {"sdpa": {"imdb": {"pretrain": ["sdpa", "wikipedia", [[0, 0]]]}}}}
+    origins = {"finetune": {"sdpa": {"imdb": {"pretrain": ["sdpa", "wikipedia", []]}}}}
     (row,) = make(parameters, scope_of(folders, stages, ["sdpa"], origins=origins)).frame.itertuples()
     assert (row.minutes, row.peak_memory_gib) == (11.0, 4.0)
 
