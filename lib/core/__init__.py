@@ -1,4 +1,4 @@
-"""What every room of the project shares: settings, paths, run records, errors, atomic writes, keyed seeds.
+"""Shared by all packages: settings, paths, run records, errors, atomic writes, keyed seeds.
 
 Standard library, pydantic and PyYAML only, so that the workflow can import it without torch.
 """

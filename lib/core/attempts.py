@@ -1,11 +1,11 @@
-"""Where runs are at work: a folder per run, in it one per process that has tried it, in each a heartbeat.
+"""Working folders: one per run, with a folder and a heartbeat for each process (attempt) that has executed it.
 
 In the folder `work` of a study's results:
 
     <stage>-<model>-<dataset>-seed-<n>-<key>/<number>-<host>-<random>/heartbeat.json
 
-An attempt of a search holds its trials' own runs and attempts, which are further down. No process writes to another
-one's folder, and folders are moved away before they are removed, so that nothing here needs a lock.
+An attempt at a search contains the runs and attempts of its trials. No process writes to the folder of another one, and
+folders are moved away before they are removed, so that nothing here needs a lock.
 """
 
 import contextlib
@@ -25,16 +25,16 @@ from lib.core.record import RUN
 
 HEARTBEAT = "heartbeat.json"
 NAME = re.compile(r"(\d{4,})-.+")
-"""Names of attempts begin with a number; a greater one is a later attempt."""
+"""Names of attempts begin with a number; a larger number is a later attempt."""
 SILENCE = timedelta(hours=1)
-"""After it, a process that has said nothing is held for dead."""
+"""A process without a heartbeat for this long is considered dead."""
 PARTS = 40
-"""Into so many equal parts the losses of a training are divided."""
+"""Number of equal parts that the losses of a training run are averaged over."""
 TRASH = ".trash-"
 
 
 class Heartbeat(NamesRun):
-    """What a process that trains says of itself every few seconds."""
+    """Progress of a training process, written every few seconds."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -47,19 +47,19 @@ class Heartbeat(NamesRun):
     """Start of this process. Earlier attempts of the run have their own heartbeats."""
     updated: AwareDatetime
     state: Literal["running", "finished", "failed"] = "running"
-    """`finished`: its results are in their place; `failed`: it has left with an error."""
+    """`finished`: its results are published; `failed`: it ended with an error."""
     error: str | None = None
-    """The error's first line."""
+    """First line of the error."""
     step: int = 0
-    """Optimiser steps of the run so far; of a search, trials. The run goes on where the attempt before it left off."""
+    """Optimiser steps of the run so far, earlier attempts included; for a search, trials."""
     steps: int | None = None
-    """Total number of steps; null = not known yet, or no training loop. The next fields likewise."""
+    """Total number of steps; null = not known yet, or no training loop, here and in the next fields."""
     epoch: float = 0.0
     epochs: float | None = None
     loss: float | None = None
-    """Mean in training since the last evaluation."""
+    """Mean training loss since the last evaluation."""
     losses: list[float | None] = Field(default_factory=list)
-    """Means over equal parts of the training, up to the one under way; null = of earlier attempts, or no number."""
+    """Means over equal parts of the training, up to the current one; null = in an earlier attempt, or not finite."""
     tokens_per_second: float | None = None
     ends: AwareDatetime | None = None
     """Estimated end of the training loop."""
@@ -68,7 +68,7 @@ class Heartbeat(NamesRun):
         """Write the heartbeat of `attempt` atomically.
 
         Raises:
-            OSError: the attempt's folder is gone, or cannot be written.
+            OSError: the folder of the attempt was removed, or cannot be written.
         """
         partial = attempt / f".{HEARTBEAT}"
         partial.write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
@@ -81,7 +81,7 @@ class Heartbeat(NamesRun):
 
 
 def read_heartbeat(attempt: Path) -> Heartbeat | None:
-    """Return the heartbeat of `attempt`, None if there is none that can be read."""
+    """Return the heartbeat of `attempt`; None if it is missing or unreadable."""
     try:
         return Heartbeat.model_validate_json((attempt / HEARTBEAT).read_bytes())
     except (OSError, ValueError):
@@ -91,14 +91,14 @@ def read_heartbeat(attempt: Path) -> Heartbeat | None:
 def attempts(run: Path) -> list[Path]:
     """Return the attempts in the working folder of a run, the oldest first.
 
-    Two processes that start at the same time may have the same number; all agree on which of them is the later one.
+    Two processes that start at the same time may have the same number; the order is the same for all processes.
     """
     found = [path for path in folders_in(run) if NAME.fullmatch(path.name)]
     return sorted(found, key=lambda path: (int(path.name.split("-")[0]), path.name))
 
 
 def is_alive(attempt: Path) -> bool:
-    """Whether a process may still be at work in `attempt`, or in that of a trial inside it."""
+    """Whether a process may still be at work in `attempt` or in an attempt of a trial inside it."""
     own = read_heartbeat(attempt)
     if own is None or own.state != "running":
         return False
@@ -107,7 +107,7 @@ def is_alive(attempt: Path) -> bool:
 
 
 def remove(folder: Path) -> None:
-    """Move `folder` out of every process's sight at once, then delete it, as far as that can be done."""
+    """Rename `folder` so that no process finds it, then delete it as far as possible."""
     trash = folder.parent / f"{TRASH}{uuid.uuid4().hex}"
     with contextlib.suppress(OSError):
         os.rename(folder, trash)
@@ -115,9 +115,9 @@ def remove(folder: Path) -> None:
 
 
 def sweep(work: Path, patience: timedelta = SILENCE) -> None:
-    """Remove the working folders of runs whose record has been in its place for a while.
+    """Remove the working folders of runs whose record was published some time ago.
 
-    Before that the workflow may still refuse the results and remove them, and the next attempt needs the checkpoints.
+    Until then the workflow may still reject and remove the results, and the next attempt needs the checkpoints.
 
     Args:
         work: folder of the working folders of a study.

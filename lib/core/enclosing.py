@@ -1,10 +1,10 @@
-"""The special tokens that a tokeniser puts around every text, such as [CLS] before and [SEP] behind it."""
+"""The special tokens that a tokeniser puts around every text, such as [CLS] before and [SEP] after it."""
 
 from typing import Any
 
 
 def enclosing(tokenizer: Any) -> tuple[int, int]:
-    """Return how many tokens a tokeniser puts before a text, and how many behind it.
+    """Return how many tokens a tokeniser puts before a text, and how many after it.
 
     Args:
         tokenizer: of transformers.

@@ -6,14 +6,14 @@ A message names the file or setting, the value found, what was expected and what
 import contextlib
 from collections.abc import Iterator
 
-# What torch raises in place of loading what could run code.
+# torch raises this instead of loading a pickle that could run code.
 from pickle import UnpicklingError as UnpicklingError  # noqa: TID251
 
 MOST_OF_VALUE = 100
-"""Characters of a value that a message shows."""
+"""Most characters of a value that a message shows."""
 MOST_OF_LINE = 2_000
 MOST_LINES = 100
-"""Length of a message at most: a named value may be as large as its file."""
+"""Most characters of a message: a value in it may be as large as its file."""
 
 
 def cut(text: str, most: int) -> str:
@@ -23,14 +23,14 @@ def cut(text: str, most: int) -> str:
 
 
 def printable(text: str) -> str:
-    """Return a text with halves of characters, which no file and no terminal can hold, as escapes."""
+    """Return a text with lone surrogates, which cannot be encoded, as escapes."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 class ProjectError(Exception):
-    """Base of every error whose cause lies in the user's input or surroundings.
+    """Base of every error whose cause is the user's input or environment.
 
-    Long lines of the message lose their middle, since its end says what to do; of many lines the first ones stay.
+    Long lines of the message lose their middle, since the end says what to do; only the first lines are kept.
     """
 
     def __init__(self, message: str = ""):
@@ -42,24 +42,24 @@ class ProjectError(Exception):
 class ConfigError(ProjectError, ValueError):
     """A setting is unknown, of the wrong type, or contradicts another one.
 
-    It is a ValueError, so that a section of the configuration reports it beside its other problems.
+    It is a ValueError, so that a section of the configuration reports it together with its other problems.
     """
 
 
 class DataError(ProjectError):
-    """A corpus cannot be read, or does not hold what its settings promise."""
+    """A corpus cannot be read, or differs from its settings."""
 
 
 class DownloadError(ProjectError):
-    """A file could not be fetched whole from its source."""
+    """A file could not be downloaded completely."""
 
 
 class RunError(ProjectError):
-    """A training cannot start from, or write to, what it was given, or its loss is no finite number.
+    """A training run cannot use its inputs or its folder, or its loss is NaN or inf.
 
     Args:
         message: what the user reads.
-        diverged: whether it is the loss, so that other settings may do.
+        diverged: whether the loss is NaN or inf, so that other settings may work.
     """
 
     def __init__(self, message: str, *, diverged: bool = False):
@@ -69,7 +69,7 @@ class RunError(ProjectError):
 
 @contextlib.contextmanager
 def panics_are_errors() -> Iterator[None]:
-    """Raise a RuntimeError in place of a panic of a library written in Rust, which is no Exception."""
+    """Raise a RuntimeError instead of a panic of a Rust library, which is not an Exception."""
     try:
         yield
     except BaseException as error:

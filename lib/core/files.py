@@ -1,4 +1,4 @@
-"""Files of settings, and atomic writes: an artifact appears under its name whole, or not at all."""
+"""Settings files and atomic writes: a file or folder appears complete or not at all."""
 
 import contextlib
 import hashlib
@@ -20,11 +20,11 @@ from lib.core.errors import MOST_OF_VALUE, ConfigError, ProjectError, cut
 
 @contextlib.contextmanager
 def atomic_path(target: str | Path) -> Iterator[Path]:
-    """Yield a temporary path beside `target`; on success it replaces `target`, on failure it is removed.
+    """Yield a temporary path in the folder of `target`; on success it replaces `target`, on failure it is removed.
 
     The body may create a file or a folder at the yielded path. The temporary path keeps the suffix of
-    `target`, since many writers choose the format by it. The file or folder gets the rights that the umask gives; some
-    writers choose others.
+    `target`, since many writers choose the format by it. The file or folder gets the permissions of the umask, also if
+    its writer set others.
 
     Args:
         target: file or folder to appear. Parent folders are made.
@@ -67,16 +67,16 @@ def write_json(target: str | Path, value: object) -> None:
 MOST_BYTES = 2**24
 MOST_LEVELS = 50
 MOST_VALUES = 100_000
-"""Bounds far above what any study needs; a file of a few lines can exceed those of levels and values by aliases."""
+"""Bounds far above the needs of any study; with aliases, a short file can exceed those of levels and values."""
 MOST_RUNS = 10_000
-"""Bound of work that is done once for each value of a short text, such as a training."""
+"""Most values that one short text may expand to where each costs much work, such as a training run."""
 
 
 class _Loader(yaml.SafeLoader):
-    """Reads numbers as JSON and YAML 1.2 have them.
+    """Reads numbers as JSON and YAML 1.2 define them.
 
-    PyYAML takes 1e-05, which JSON writes, for a text, and 1:30 (90), 017 (15) and dates for what they may not mean:
-    here they are texts, which a setting that expects a number refuses. Thousands may be set off, as in 10_000.
+    PyYAML reads 1e-05, which JSON writes, as a string, and converts 1:30 (to 90), 017 (to 15) and dates. Here those
+    three are strings, which a setting that expects a number refuses. 10_000 is a number.
     """
 
     yaml_implicit_resolvers: ClassVar = {
@@ -97,7 +97,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what `_Loader` reads as the same values: words that look like its numbers are quoted."""
+    """Writes values that `_Loader` reads back unchanged: strings that look like numbers are quoted."""
 
 
 _WHOLE = "(0|[1-9][0-9]*|[1-9][0-9]{0,2}(_[0-9]{3})+)"
@@ -120,10 +120,10 @@ def mapping_text(values: dict[str, Any]) -> str:
 
 
 def read_mapping(source: str | Path) -> dict[str, Any]:
-    """Return the settings in `source`: a mapping written in place (`{...}`, JSON), or the path of a YAML file.
+    """Return the settings in `source`: an inline mapping (`{...}`, JSON), or the path of a YAML file.
 
     Raises:
-        ConfigError: the file does not exist, cannot be read, names a key twice, is too deep or too large, or holds no
+        ConfigError: the file does not exist, cannot be read, has a key twice, is too deep or too large, or is not a
             mapping.
     """
     in_place = str(source).lstrip().startswith("{")
@@ -142,7 +142,7 @@ def read_value(text: str, source: str) -> Any:
         source: the name in messages.
 
     Raises:
-        ConfigError: it is not YAML, names a key twice, or is too deep or too large.
+        ConfigError: it is not YAML, has a key twice, or is too deep or too large.
     """
     try:
         loader = _Loader(text, source)
@@ -160,23 +160,23 @@ def read_value(text: str, source: str) -> Any:
 
 
 def check_expansion(what: str, number: int, noun: str = "names", most: int = MOST_VALUES) -> None:
-    """Refuse a short text with too many expansions, before they are written out.
+    """Refuse a short text with too many expansions before they are made.
 
     Args:
         what: the text, or a name for it.
-        number: of its expansions.
+        number: number of its expansions.
         noun: what an expansion is.
-        most: of them that are allowed.
+        most: largest number allowed.
 
     Raises:
-        ConfigError: there are more.
+        ConfigError: there are more than `most`.
     """
     if number > most:
         raise ConfigError(f"{cut(what, 2 * MOST_OF_VALUE)}: more than {most:,} {noun}. Name fewer.")
 
 
 def _text(path: str | Path) -> str:
-    """Return the text of a file of settings. A pipe or a device has no end, so only files are read."""
+    """Return the text of a settings file. Only regular files are read, since a pipe or a device may never end."""
     try:
         if Path(path).exists() and not Path(path).is_file():
             raise ConfigError(f"{path}: is a folder, a pipe or a device. Expected a file of settings, in YAML.")
@@ -205,18 +205,19 @@ def _too_many(source: str) -> str:
 
 
 def _count_values(node: yaml.Node, counts: dict[yaml.Node, int], source: str, level: int = 0) -> int:
-    """Return how many values a node of YAML stands for; what an alias repeats counts each time.
+    """Return how many values a YAML node expands to; an alias counts as much as its target.
 
     Args:
         node: of the tree.
-        counts: of the nodes that have been counted before, which this completes.
+        counts: counts of the nodes seen so far; updated in place.
         source: the name in messages.
-        level: nodes above it.
+        level: number of nodes above it.
 
     Raises:
-        ConfigError: a key comes twice in one mapping; the nodes are too many, too deep, or contain themselves.
+        ConfigError: a key is twice in one mapping; there are too many nodes, too many levels, or a node contains
+            itself.
     """
-    if level > MOST_LEVELS:  # an alias for what it stands in has no end, and is found here, too
+    if level > MOST_LEVELS:  # also catches an alias that contains itself
         raise ConfigError(_too_deep(source))
     if node in counts:
         return counts[node]
@@ -228,7 +229,7 @@ def _count_values(node: yaml.Node, counts: dict[yaml.Node, int], source: str, le
                 line = key.start_mark.line + 1
                 if before := lines.get((key.tag, key.value)):
                     raise ConfigError(
-                        f"{source}: the key '{key.value}' stands in line {before} and again in line {line}. Expected "
+                        f"{source}: the key '{key.value}' is in line {before} and again in line {line}. Expected "
                         "every key once in its section; remove or rename one of them."
                     )
                 lines[key.tag, key.value] = line
@@ -255,16 +256,16 @@ def file_digest(path: Path) -> str:
 
 
 LITTER = ("Thumbs.db", "ehthumbs.db", "desktop.ini")
-"""Files that file managers leave in any folder, besides hidden ones (`.DS_Store`, `._name`, `.nfs0001`)."""
+"""Files that file managers leave in any folder, in addition to hidden ones (`.DS_Store`, `._name`, `.nfs0001`)."""
 
 
 def litter(folder: str | Path, names: Iterable[str]) -> set[str]:
-    """Return the `names` in a folder that no program of the project gives a file; also for `shutil.copytree`."""
+    """Return the `names` in a folder that no program of the project creates; also for `shutil.copytree`."""
     return {name for name in names if name.startswith(".") or name in LITTER or not name.isprintable()}
 
 
 def files_in(folder: str | Path, pattern: str = "**/*") -> list[Path]:
-    """Return the files in `folder` that match `pattern`, sorted, without the litter of other programs."""
+    """Return the files in `folder` that match `pattern`, sorted, without litter."""
     found = Path(folder).glob(pattern)
     return sorted(path for path in found if os.path.isfile(path) and not litter(folder, path.relative_to(folder).parts))
 
@@ -278,7 +279,7 @@ def folders_in(folder: str | Path) -> list[Path]:
 
 
 def settle(folder: Path) -> None:
-    """Give all in `folder` the rights that the umask gives, and sync it to the disk, against a power cut."""
+    """Give everything in `folder` the permissions of the umask, and sync it to disk."""
     _give_usual_rights(folder)
     for path in reversed(_own(folder)):
         descriptor = os.open(path, os.O_RDONLY)
@@ -289,9 +290,9 @@ def settle(folder: Path) -> None:
 
 
 def _give_usual_rights(place: Path) -> None:
-    """Give a file, or a folder and all in it, the rights of a new one; writers such as safetensors give others.
+    """Give a file, or a folder and its content, default permissions; writers such as safetensors set others.
 
-    A new file and a new folder show them. To ask for the umask is to change it for all threads, and a folder with a
+    They are taken from a new file and a new folder: reading the umask changes it for all threads, and a folder with a
     default ACL ignores it.
     """
     with tempfile.TemporaryDirectory(prefix=".", dir=place.parent) as folder:
@@ -306,13 +307,13 @@ def _give_usual_rights(place: Path) -> None:
 
 
 def _own(place: Path) -> list[Path]:
-    """Return a file, or a folder with all in it but links and litter; every folder comes before its content."""
+    """Return a file, or a folder and its content without links and litter; every folder comes before its content."""
     below = [path for path in place.rglob("*") if not litter(place, [path.name])]
     return [path for path in [place, *below] if not path.is_symlink() and (path.is_file() or path.is_dir())]
 
 
 def explained(target: Path, error: OSError) -> str:
-    """Return the message for a user if `target` cannot be written, or its input cannot be read."""
+    """Return the error message for a `target` that cannot be written, or an input that cannot be read."""
     return unreadable(error) or (
         f"{target}: cannot be written ({error.strerror or error}). Expected a folder with write permission "
         "and free space; nothing was left half-written. Free some space or change the folder, and run again."
@@ -320,7 +321,7 @@ def explained(target: Path, error: OSError) -> str:
 
 
 def unreadable(error: Exception) -> str | None:
-    """Return the message for a user if an error is due to a file or folder without the right to read it, else None."""
+    """Return the error message if a file or folder may not be read, else None."""
     if not isinstance(error, PermissionError) or error.filename is None:
         return None
     place = Path(os.fsdecode(error.filename)).absolute()

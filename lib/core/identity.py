@@ -1,4 +1,4 @@
-"""What names a run, everywhere: in paths, records, heartbeats and tables."""
+"""The name of a run in paths, records, heartbeats and tables."""
 
 from typing import NamedTuple, Self
 
@@ -16,36 +16,36 @@ class RunId(NamedTuple):
     """Entry of the stage's `data`: a corpus or a dataset."""
     seed: int
     variant: str = ""
-    """Which of the settings that the stage searches; empty without a search."""
+    """The settings of the search that the run uses; empty without a search."""
 
     @property
     def place(self) -> str:
-        """The part of its paths that all seeds share: `finetune/sdpa/imdb`."""
+        """The part of the path that all seeds share: `finetune/sdpa/imdb`."""
         return "/".join(filter(None, (self.stage, self.model, self.dataset, self.variant)))
 
     @property
     def path(self) -> str:
-        """Its folder below those of all runs: `finetune/sdpa/imdb/seed-420`."""
+        """Folder of the run, relative to that of all runs: `finetune/sdpa/imdb/seed-420`."""
         return f"{self.place}/seed-{self.seed}"
 
 
 class NamesRun(BaseModel):
-    """Base of what is written about one run, its heartbeat and its record: the fields that name it come first."""
+    """Base of the heartbeat and the record of a run: the fields that name it."""
 
     stage: str
     model: str
     """Row of the tables."""
     dataset: str
     variant: dict[str, Setting] = {}
-    """Settings by dotted name that tell it from other runs of a search; they are no part of the model's name."""
+    """Settings by dotted name that distinguish it from other runs of a search; not part of the model's name."""
     seed: int
 
     @classmethod
     def of(cls, run: object) -> Self:
-        """Return the name that the settings of a run, an object with these attributes, give it."""
+        """Return the name of a run from its settings, an object with these attributes."""
         return cls.model_validate(run, from_attributes=True)
 
     @property
     def id(self) -> RunId:
-        """The run's name as one value."""
+        """The name of the run as one value."""
         return RunId(self.stage, self.model, self.dataset, self.seed, variant_name(self.variant))

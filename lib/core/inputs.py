@@ -1,4 +1,4 @@
-"""Where raw input files are: ranges of numbered files, patterns of the user's own, addresses."""
+"""Locations of raw input files: ranges of numbered files, glob patterns, URLs."""
 
 import contextlib
 import fnmatch
@@ -17,15 +17,15 @@ from lib.core.files import check_expansion
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 FORMATS = (".parquet", ".csv", ".tsv", ".jsonl", ".json", ".txt", ".xml")
-"""Suffixes of the files that documents are read from; `lib.data.formats` reads them."""
+"""File suffixes that `lib.data.formats` reads."""
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
 
 
 def expand_ranges(patterns: Sequence[str]) -> list[str]:
     """Return the names that `patterns` expand to: `shard-{08..10}` is `shard-08`, `shard-09`, `shard-10`.
 
-    Numbers are padded to the width of the first bound; both bounds are included; a name without a range is
-    itself; several ranges give all combinations, the last one running fastest.
+    Numbers are padded to the width of the first bound; both bounds are included; a name without a range stays
+    unchanged; several ranges give all combinations, in which the last one changes fastest.
 
     Raises:
         ConfigError: a range runs backwards, or there are too many names.
@@ -56,17 +56,17 @@ def _padded(bounds: tuple[str, str], numbers: range) -> list[str]:
 
 
 def resolve_paths(patterns: Sequence[str], place: str | None = None) -> list[Path]:
-    """Return the files that `patterns` name, in their order, the matches of one pattern sorted.
+    """Return the files that match `patterns`, in their order, the matches of one pattern sorted.
 
-    A path that exists is taken as it is, even with `*`, `?` or `[` in its name; `**` reaches into subfolders.
+    An existing path is used unchanged, even with `*`, `?` or `[` in its name; `**` reaches into subfolders.
 
     Args:
         patterns: paths or patterns.
         place: setting that holds them, for messages.
 
     Raises:
-        DataError: a pattern matches no file, or a file is named twice.
-        ConfigError: there are too many files, or too many entries of folders to look at.
+        DataError: a pattern matches no file, or a file appears twice.
+        ConfigError: there are too many files, or too many folder entries to search.
     """
     where = f"{place}: " if place else ""
     paths: list[Path] = []
@@ -85,13 +85,13 @@ def resolve_paths(patterns: Sequence[str], place: str | None = None) -> list[Pat
 
 
 def repeated(files: Iterable[str]) -> str | None:
-    """Return a sentence about the files that are named twice; None if there are none."""
+    """Return a sentence about files that appear twice; None if there are none."""
     twice = sorted(file for file, count in Counter(files).items() if count > 1)
     return f"{', '.join(twice)}: named twice. Expected every file once, or its documents would leak." if twice else None
 
 
 def _matches(pattern: str, where: str) -> list[Path]:
-    """Return the matches of a pattern. `glob.glob` does so, too, but has no bound on the folders that it looks at."""
+    """Return the matches of a pattern. Unlike `glob.glob`, it has a bound on the folders that it searches."""
     looked_at = itertools.count(1)
 
     def entries(folder: Path) -> list[str]:
@@ -126,13 +126,13 @@ def _matches(pattern: str, where: str) -> list[Path]:
 
 
 def format_of(name: str) -> str:
-    """Return the suffix that decides the format of a file: that before `.gz`, if the file is gzipped."""
+    """Return the suffix that decides the format of a file: the one before `.gz` for a gzipped file."""
     path = PurePosixPath(name)
     return (PurePosixPath(path.stem) if path.suffix.lower() == ".gz" else path).suffix.lower()
 
 
 def unknown_format(suffix: str) -> str:
-    """Return a sentence about a suffix that is none of `FORMATS`."""
+    """Return a sentence about a suffix that is not in `FORMATS`."""
     return (
         f"the suffix {suffix!r} names no known format. Expected one of {', '.join(FORMATS)}, plain, gzipped (.gz), or "
         "alone in a .zip"
@@ -140,7 +140,7 @@ def unknown_format(suffix: str) -> str:
 
 
 def is_safe_address(url: str) -> bool:
-    """Return whether nobody between here and there can change what is fetched: https, or this machine's own http."""
+    """Return whether a download cannot be altered on its way: https, or http on this machine."""
     try:
         parts = urlsplit(url)
         return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)

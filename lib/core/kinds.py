@@ -1,9 +1,9 @@
-"""Mechanisms, backbones, tasks, tables, figures and analyses: axes whose kinds are found by name in a folder.
+"""Mechanisms, backbones, tasks, tables, figures and analyses: axes whose kinds are found by name.
 
-A kind is a package of its axis' folder with one module per part (`lib/attention/lsh/parameters.py`, `mechanism.py`), or
-a single module that holds all parts (`lib/results/tables/stage.py`). Its part `parameters` defines `class Parameters`
-with a literal field `kind` and imports no torch, since the workflow reads it. Kinds are imported by a name made at run
-time, so that the digest of a rule's code holds the kinds that it uses and no others.
+A kind is a package in the folder of its axis with one module per part (`lib/attention/lsh/parameters.py`,
+`mechanism.py`), or a single module that holds all parts (`lib/results/tables/stage.py`). Its part `parameters` defines
+`class Parameters` with a literal field `kind` and imports no torch, since the workflow reads it. Kinds are imported by
+a name made at run time, so that the code digest of a rule covers only the kinds that it uses.
 """
 
 import functools
@@ -36,10 +36,10 @@ class Axis(Generic[Parameters]):
     """One of the axes.
 
     Args:
-        package: dotted name of its folder.
-        noun: what one of its kinds is called in messages.
-        base: base class of its kinds' parameters.
-        default: kind of parameters that name none.
+        package: dotted name of the folder.
+        noun: word for one of its kinds in messages.
+        base: base class of the parameters of its kinds.
+        default: kind of parameters without the key `kind`.
     """
 
     package: str
@@ -52,7 +52,7 @@ class Axis(Generic[Parameters]):
         return list(_kinds(tuple(importlib.import_module(self.package).__path__)))
 
     def module(self, kind: Any, part: str) -> str:
-        """Return the dotted name of the module that holds a part of `kind`.
+        """Return the dotted name of the module with a part of `kind`.
 
         Raises:
             ConfigError: the kind is unknown.
@@ -63,20 +63,20 @@ class Axis(Generic[Parameters]):
         return f"{name}.{part}" if self.is_folder(kind) else name
 
     def load(self, kind: Any, part: str) -> ModuleType:
-        """Return the module that holds a part of `kind`, imported.
+        """Import and return the module with a part of `kind`.
 
         Raises:
             ConfigError: the kind is unknown.
         """
         return importlib.import_module(self.module(kind, part))
 
-    @functools.cache  # noqa: B019 - there is one of each axis
+    @functools.cache  # noqa: B019 - one instance per axis
     def has(self, kind: str, part: str) -> bool:
-        """Whether a folder of `kind` has a module for a part."""
+        """Whether the folder of `kind` has a module for a part."""
         return self.is_folder(kind) and find_spec(f"{self.package}.{kind}.{part}") is not None
 
     def is_folder(self, kind: str) -> bool:
-        """Whether `kind` is a folder with modules, and not a single one."""
+        """Whether `kind` is a folder with modules rather than a single module."""
         return hasattr(importlib.import_module(f"{self.package}.{kind}"), "__path__")
 
     def parse(self, values: Mapping[str, Any] | Parameters) -> Parameters:

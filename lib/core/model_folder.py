@@ -1,6 +1,6 @@
-"""The configuration in a model folder, compared with its weights before anything is built of it.
+"""The configuration in a model folder, checked against its weights before the model is built.
 
-Loaders build all layers that a configuration asks for, even a billion.
+Loaders build as many layers as a configuration says, even a billion.
 """
 
 import json
@@ -12,27 +12,27 @@ from lib.core.errors import RunError
 
 FIELDS, WEIGHTS = "config.json", "model.safetensors"
 ALWAYS_ALLOWED = 1_000
-"""Layers or labels that a configuration may ask for whatever its weights are."""
+"""Number of layers or labels that is always accepted."""
 
 
 def read_fields(folder: Path) -> dict[str, Any]:
     """Return the fields of a model's configuration.
 
     Raises:
-        RunError: it cannot be read, or asks for more layers or labels than the weights in the folder can have.
+        RunError: it cannot be read, or has more layers or labels than the weights in the folder allow.
     """
     path = folder / FIELDS
     try:
         fields = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(fields, dict):
-            raise ValueError(f"it holds {type(fields).__name__}, no fields")
+            raise ValueError(f"it holds {type(fields).__name__}, expected a mapping")
     except (OSError, ValueError, RecursionError) as error:
         raise RunError(
             f"{path}: cannot be read ({error}). Expected the model folder of a finished run; let that run finish, or "
             "fix the path."
         ) from error
     shapes = _shapes(folder)
-    # Every layer has a tensor of its own, and every label a row of one.
+    # Every layer has a tensor, and every label a row of one.
     bounds = {"layer": len(shapes), "label": max((max(shape, default=0) for shape in shapes.values()), default=0)}
     for name, value in _whole_numbers(fields):
         for word, stored in bounds.items():
@@ -46,7 +46,7 @@ def read_fields(folder: Path) -> dict[str, Any]:
 
 
 def _whole_numbers(fields: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield the whole numbers in a configuration with their names, those of the models in it included."""
+    """Yield the integers in a configuration with their names, including those of nested models."""
     sections = [fields]
     while sections:
         for name, value in sections.pop().items():
@@ -62,7 +62,7 @@ def _shapes(folder: Path) -> dict[str, list[int]]:
     Raises:
         RunError: a header is damaged.
 
-    Source: https://huggingface.co/docs/safetensors; its library needs numpy, which nothing here may import.
+    Source: https://huggingface.co/docs/safetensors; its library needs numpy, which this package does not import.
     """
     shapes: dict[str, list[int]] = {}
     for path in folder.glob("[!.]*.safetensors"):
@@ -77,7 +77,7 @@ def _shapes(folder: Path) -> dict[str, list[int]]:
 
 
 def unreadable(path: Path, error: Exception) -> RunError:
-    """Return the error that says that a file of weights is damaged or missing."""
+    """Return the error for a file of weights that is damaged or missing."""
     return RunError(
         f"{path}: cannot be read ({error}). Expected the weights of a model; run its stage again, or download it again."
     )

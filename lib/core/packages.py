@@ -6,11 +6,11 @@ from lib.core.errors import RunError
 
 
 def require(package: str, setting: str) -> None:
-    """Make sure that a package is there.
+    """Raise an error if a package is not installed.
 
     Args:
         package: its name.
-        setting: what needs it, as the configuration spells it.
+        setting: setting that needs it, as in the configuration.
 
     Raises:
         RunError: it is not installed.

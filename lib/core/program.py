@@ -1,7 +1,7 @@
-"""What every command-line program of `scripts/` does around its one call into `lib`.
+"""Common frame of every command-line program in `scripts/`: arguments, logging, errors, exit status.
 
-This module, and the top of a program of the workflow, import only what costs no time; a program imports the rest when
-its `main` is called. So `--help` and wrong arguments are answered at once.
+This module and the top level of each program import only fast modules; a program imports the rest in its `main`. So
+`--help` and wrong arguments are answered at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 DISK = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
-"""Numbers of errors of a disk that cannot be written."""
+"""Error numbers of a disk that cannot be written."""
 
 Settings = TypeVar("Settings", bound="BaseModel")
 
@@ -38,14 +38,14 @@ FINISHED = ".py finished in "
 
 
 def parser(documentation: str | None) -> argparse.ArgumentParser:
-    """Return an argument parser that shows the script's own documentation; `@FILE` adds arguments, one per line."""
+    """Return an argument parser that shows the docstring of the script; `@FILE` adds arguments, one per line."""
     return argparse.ArgumentParser(
         description=documentation, formatter_class=argparse.RawDescriptionHelpFormatter, fromfile_prefix_chars="@"
     )
 
 
 def study_parser(documentation: str | None) -> argparse.ArgumentParser:
-    """Return the same with the option that names the study."""
+    """Return such a parser with the option that names the study."""
     result = parser(documentation)
     result.add_argument(
         "--configfile", nargs="+", default=["config/config.yaml"], metavar="FILE", help="the study, as with snakemake"
@@ -58,19 +58,19 @@ def run(
 ) -> int:
     """Run `main(argv)` with logging to standard error.
 
-    An error that the user can fix (a `ProjectError`, a full disk, a missing permission) ends it with a message and
-    the status `trouble`, any other with its traceback.
+    An error that the user can fix (a `ProjectError`, a full disk, a missing permission) ends it with a message and the
+    status `trouble`, any other error with its traceback.
 
     Args:
         main: the program.
         argv: its arguments; None = those of the command line.
-        trouble: status after such an error; of a program that answers a question, 1 is an answer.
+        trouble: status after such an error; a program that answers a question uses 1 as an answer.
 
     Returns:
         The exit status: what `main` returns, 0 for None.
     """
     logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    # Request-level chatter of these libraries says nothing about the project's own progress.
+    # These libraries log every request, which hides the progress of the program.
     for library in ("httpx", "httpcore", "urllib3", "filelock", "datasets", "gensim"):
         logging.getLogger(library).setLevel(logging.WARNING)
     if argv is None and (job := os.environ.get("SLURM_JOB_ID")):  # the terminal shows the logs of several attempts
@@ -86,9 +86,9 @@ def run(
             raise
         logging.getLogger("lib").error("%s", message)
         return trouble
-    if argv is None and not status and stat.S_ISREG(os.fstat(2).st_mode):  # a log, and no terminal
+    if argv is None and not status and stat.S_ISREG(os.fstat(2).st_mode):  # a log file, not a terminal
         _log_usage(time.monotonic() - begin)
-    gc.freeze()  # or the interpreter would look through every module for garbage before it ends: 1.5 s after torch
+    gc.freeze()  # else garbage collection at exit searches every module: 1.5 s after importing torch
     return status or 0
 
 
@@ -108,9 +108,9 @@ def _log_usage(seconds: float) -> None:
 
 
 def _explained(error: Exception) -> str | None:
-    """Return the message for a user if the disk or a permission is at fault, else None.
+    """Return the error message if the disk or a permission is the cause, else None.
 
-    Libraries in other languages only say so in words, and not whether they were reading or writing.
+    Libraries in other languages report it only as text, without saying whether they were reading or writing.
     """
     from lib.core.files import unreadable
 
@@ -129,7 +129,7 @@ def _explained(error: Exception) -> str | None:
 
 
 def json_value(source: str) -> Any:
-    """Return the value that `source` gives as JSON in place, or in the file of that name.
+    """Return the value of `source`: JSON text, or the name of a JSON file.
 
     Raises:
         ConfigError: the file cannot be read.
@@ -142,7 +142,7 @@ def json_value(source: str) -> Any:
 
 
 def read_settings(kind: type[Settings], source: str | dict[str, Any]) -> Settings:
-    """Return `source` (see `read_mapping`, or a mapping itself) as checked settings of `kind`.
+    """Return `source` (as in `read_mapping`, or a mapping) as validated settings of `kind`.
 
     Raises:
         ConfigError: with every problem found, one per line.

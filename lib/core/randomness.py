@@ -1,7 +1,7 @@
-"""Keyed seeds: every random draw of the project is a pure function of what it belongs to.
+"""Keyed seeds: every random draw of the project is a pure function of a key.
 
-A draw names its key, for instance `derive_seed("mlm", seed, epoch, example)`, and feeds the result to a
-generator of its own. No code draws from, or seeds, a global generator (dropout uses torch's own).
+A draw gives its key, for instance `derive_seed("mlm", seed, epoch, example)`, and seeds its own generator with the
+result. No code draws from, or seeds, a global generator (dropout uses torch's own).
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""The run record: what a finished run leaves, and all that tables and figures read."""
+"""The run record: written by every finished run, read by tables and figures."""
 
 import hashlib
 import json
@@ -22,10 +22,10 @@ PREDICTIONS = "predictions.parquet"
 TRIALS = "trials.csv"
 BEST = "best.json"
 ADAPTER = "adapter"
-"""Folder inside that of a model: low-rank adapters and the head alone, as peft reads them."""
+"""Subfolder of a model folder: only low-rank adapters and the head, in the format of peft."""
 
 NUMERICAL = ("torch", "transformers", "tokenizers")
-"""Packages of which another version may give other numbers."""
+"""Packages whose version may change the numbers."""
 
 
 class Parent(BaseModel):
@@ -35,16 +35,16 @@ class Parent(BaseModel):
 
     path: str
     digest: str | None
-    """None = unknown, of an imported run."""
+    """None = unknown (imported run)."""
 
 
 class Stretch(BaseModel):
-    """A part of a training under conditions that stayed the same. A training resumed under other ones has several."""
+    """A part of a training run under constant conditions. A run resumed under other conditions has several."""
 
     model_config = ConfigDict(extra="forbid")
 
     step: int
-    """Optimiser steps that had been done when it began."""
+    """Optimiser steps done when it began."""
     device: str
     hardware: str
     instruction_set: str | None
@@ -57,96 +57,93 @@ class Stretch(BaseModel):
 
 
 def with_stretch(before: Sequence[Stretch], new: Stretch) -> list[Stretch]:
-    """Return stretches of a training with a new one, which continues the last one if the conditions are the same."""
+    """Append a stretch of a training run, or extend the last one if the conditions are the same."""
     continues = before and before[-1].model_copy(update={"step": new.step}) == new
     return [*before] if continues else [*before, new]
 
 
 class Accepted(BaseModel):
-    """A change after the run that was judged harmless, so that the run was not made again."""
+    """A change after the run that the user judged harmless, so that the run was not repeated."""
 
     model_config = ConfigDict(extra="forbid")
 
     when: str
     """ISO 8601, UTC."""
     reason: str | None
-    """Why it is harmless, in the user's words."""
+    """Reason given by the user."""
     settings: dict[str, tuple[Any, Any]]
     """Old and new values, by dotted name."""
     code: tuple[str, str] | None
-    """Digests of the code before and now, if they differ."""
+    """Stored and current code digests, if they differ."""
     changes: list[str]
-    """All changes, in words."""
+    """Description of all changes."""
 
 
 class RunRecord(NamesRun):
-    """The content of `run.json`. What the records of other people's code do not tell is null in an imported one."""
+    """The content of `run.json`. In an imported record, fields that the foreign records lack are null."""
 
     model_config = ConfigDict(extra="forbid")
 
     task: str
     parents: dict[str, Parent]
-    """`start` (the run whose weights it starts from), `tokenizer`, `teacher` (the weights of the model whose states it
-    learns), and the data by split."""
+    """`start` (the run that gives the initial weights), `tokenizer`, `teacher` (the model whose states are learnt), and
+    the data by split."""
     parameters: dict[str, int]
-    """Numbers of weights: `total` and, of a model with a head, `backbone` and `head`; also those of the backbone's
-    parts, see `lib.training.record.count_parameters`. `trainable`, of a run with adapters: those of adapters and head.
+    """Numbers of weights: `total` and, with a head, `backbone` and `head`; also those of the parts of the backbone, see
+    `lib.training.record.count_parameters`. With adapters also `trainable`: those of adapters and head.
     Empty = unknown."""
     epochs: int | float
-    """Passes over the training documents, the last one as far as it came; 0 without a training loop. So are the next
+    """Passes over the training documents, the last one perhaps partial; 0 without a training loop, as in the next
     two."""
     steps: int | None
     """Optimiser steps."""
     tokens: int | None
-    """Real tokens seen in training, over all epochs."""
+    """Tokens without padding seen in training, over all epochs."""
     seconds: float
-    """Wall time of the training loop, evaluations left out; without one, of the evaluation, a fit included. Of an
-    imported run, of the whole run, evaluations included."""
+    """Wall time of the training loop without evaluations; without a loop, of the evaluation and the fit; of an imported
+    run, of the whole run, evaluations included."""
     seconds_per_epoch: float | None
     tokens_per_second: float | None
     peak_memory_mb: float
     """MiB."""
     peak_memory_kind: Literal["gpu", "resident"]
-    """GPU memory that torch allocated, or resident memory of the process on a CPU."""
+    """GPU memory allocated by torch, or resident memory of the process on a CPU."""
     precision: Literal["fp32", "bf16", "fp16"] | None
     device: str
     hardware: str | None
     instruction_set: str | None = None
-    """CPU instructions that torch reports; last digits may depend on them. None = unknown, or torch was not used."""
+    """CPU instruction set that torch reports; last digits may depend on it. None = unknown, or torch was not used."""
     kernels: Literal["torch", "triton"] | None = None
-    """What a mechanism that has Triton kernels of its own computed with; None = it has none, or unknown."""
+    """Implementation that a mechanism with Triton kernels used; None = it has no kernels, or unknown."""
     approximated: float | None = None
-    """Share of the training documents that are longer than the attention mechanism reads exactly
-    (`MechanismParameters.exact_up_to`), of LSH those that were hashed at all; 0 without a mechanism. None = no training
+    """Share of the training documents longer than the attention mechanism computes exactly
+    (`MechanismParameters.exact_up_to`), for LSH of those that were hashed; 0 without a mechanism. None = no training
     loop, or unknown."""
     processes: int = 1
-    """Processes that trained together, each on a device of its own. Time is that on the clock, memory that of the one
-    which took most."""
+    """Processes that trained together, each on its own device. Time is wall time, memory the maximum over them."""
     versions: dict[str, str]
     git_commit: str | None
     code: str | None = None
-    """Digest of the code that the run executed; None = it was run by hand, or imported."""
+    """Digest of the code that the run executed; None = run by hand, or imported."""
     stretches: list[Stretch] = Field(default_factory=list)
-    """Parts of the training under different conditions, in their order; device, versions and the like above are those
-    of the last one. One = it ran, or was resumed, under the same conditions throughout. Empty = unknown, or no training
-    loop."""
+    """Parts of the training under different conditions, in order; device, versions and the like above are those of the
+    last one. One entry = the same conditions throughout. Empty = unknown, or no training loop."""
     files: dict[str, str] = Field(default_factory=dict)
-    """SHA-256 of every other file that the run left, by its path in the run's folder. Empty = unknown."""
+    """SHA-256 of every other file of the run, by its path in the run's folder. Empty = unknown."""
     accepted: list[Accepted] = Field(default_factory=list)
     """Changes since then."""
     imported: str | None = None
-    """What a run of other people's code is called in its own records; None = it is a run of this project."""
+    """Name of an imported run in its original records; None = a run of this project."""
     digest: str | None = None
-    """SHA-256 of all other fields, so that a change of them is seen; None = unknown."""
+    """SHA-256 of all other fields, to detect edits; None = unknown."""
     metrics: dict[str, float | None]
-    """`train_loss` (lowest mean of a row of the history); `eval_*` (validation) and `test_*` of the model kept, as far
-    as its task scores them; `best_epoch` where the best one is kept, a fraction if that was within an epoch. Of a run
-    that tunes, those of its best trial, whose number is `best_trial`; epochs, steps, tokens and time are those of all
-    trials together."""
+    """`train_loss` (lowest mean of a history row); `eval_*` (validation) and `test_*` of the model kept, as far as its
+    task scores them; `best_epoch` if the best model is kept, a fraction within an epoch. A search records those of its
+    best trial, whose number is `best_trial`; epochs, steps, tokens and time are summed over all trials."""
 
     @property
     def mixed(self) -> str | None:
-        """The conditions of each stretch that differ, in words; None if there is one stretch, or none is known."""
+        """Description of the conditions that differ between stretches; None if there is at most one stretch."""
         first = self.stretches[0].step if self.stretches else 0
         if len(self.stretches) < 2 and not first:
             return None
@@ -200,12 +197,12 @@ def _digest_of_fields(values: dict[str, Any]) -> str:
 
 
 def missing_files(folder: str | Path, record: RunRecord) -> list[str]:
-    """Return which of the files that a run left in `folder` are gone, by their path there; all leave their settings."""
+    """Return the files of a run that are missing from `folder`; every run must have its settings file."""
     return [name for name in dict.fromkeys([CONFIG, *record.files]) if not Path(folder, name).is_file()]
 
 
 def differing_files(folder: str | Path, record: RunRecord) -> list[str]:
-    """Return which of the files that a run left in `folder` are gone, differ or are not in its record, in words."""
+    """Describe the files of a run in `folder` that are missing, differ or are not in its record."""
     gone = missing_files(folder, record)
     unnamed = record.imported is None and CONFIG not in record.files
     return (

@@ -1,4 +1,4 @@
-"""Settings that a stage searches, by dotted names (`recipe.freeze_layers`): how they are written and laid over."""
+"""Settings that a stage searches, by dotted names (`recipe.freeze_layers`): spelling and application."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from lib.core.sections import MOST, BoundedFloat, Section, WholeNumber, check
 
 
 def _bounded(value: Any) -> Any:
-    """Return a number; anything else is refused."""
+    """Return a finite number within the bounds; refuse anything else."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not -MOST <= value <= MOST:
         raise ValueError(f"expected a finite number from {-MOST} to {MOST}, without quotes")
     return value
@@ -24,9 +24,9 @@ VariedSetting = Annotated[str, Field(pattern=r"^(task|recipe)\.\w+$")]
 
 
 def variant_name(settings: Mapping[str, Setting]) -> str:
-    """Return what a variant is called in paths, whatever the order of its settings: `freeze_layers-2+epochs-4`.
+    """Return the name of a variant in paths, independent of the order of its settings: `freeze_layers-2+epochs-4`.
 
-    Settings go by their dotted names; without any the name is empty.
+    Settings are sorted by their dotted names; without settings the name is empty.
     """
     parts = (f"{short_name(place)}-{spelled(value)}" for place, value in sorted(settings.items()))
     return "+".join(parts)
@@ -38,12 +38,12 @@ def short_name(place: str) -> str:
 
 
 def spelled(value: Setting) -> str:
-    """Return a value as YAML has it."""
+    """Return a value as YAML spells it."""
     return value if isinstance(value, str) else json.dumps(value)
 
 
 def laid_over(values: Mapping[str, Any], settings: Mapping[str, Setting]) -> dict[str, Any]:
-    """Return `values` with settings in the place of their own: `recipe.epochs` is `values["recipe"]["epochs"]`."""
+    """Return `values` with the settings applied: `recipe.epochs` replaces `values["recipe"]["epochs"]`."""
     result = dict(values)
     for place, value in settings.items():
         section, _, name = place.partition(".")
@@ -52,27 +52,27 @@ def laid_over(values: Mapping[str, Any], settings: Mapping[str, Setting]) -> dic
 
 
 UNROUND = (5**0.5 - 1) / 2
-"""Where between two bounds a number is looked at that is no rounder than most."""
+"""Position between two bounds of an example value that is not a round number."""
 
 
 class Dimension(Section):
-    """What a setting may be: one of `values`, or a number from `low` to `high`."""
+    """Values of a searched setting: one of `values`, or a number from `low` to `high`."""
 
-    values: list[Setting] | None = Field(None, min_length=1, description="Values to choose from, in no order.")
+    values: list[Setting] | None = Field(None, min_length=1, description="Values to choose from, in any order.")
     low: Number | None = Field(None, description="Lowest value. Without a decimal point, values are whole numbers.")
     high: Number | None = Field(None, description="Highest value.")
     step: Number | None = Field(
         None, description="Step between the values, counted from `low`; null = any value, or every whole number."
     )
-    log: bool = Field(False, description="Draw on a logarithmic scale, so that every decade is as likely.")
+    log: bool = Field(False, description="Draw on a logarithmic scale, so that every decade is equally likely.")
 
     @property
     def whole(self) -> bool:
-        """Whether its numbers are whole ones."""
+        """Whether its numbers are integers."""
         return all(isinstance(number, int) for number in (self.low, self.high, self.step or 1))
 
     def examples(self) -> list[Setting]:
-        """Return values that stand for all: those listed, or the bounds and one between them."""
+        """Return representative values: those listed, or the bounds and one between them."""
         if self.low is None or self.high is None:
             return list(self.values or [])
         step = self.step or (1 if self.whole else None)
@@ -86,9 +86,9 @@ class Dimension(Section):
         bounds = [self.low, self.high, self.step]
         if self.values is not None:
             if self.log or bounds != [None] * 3:
-                yield "values stand beside low, high, step or log. Give either values, or bounds"
+                yield "values are combined with low, high, step or log. Give either values, or bounds"
             if len(set(map(spelled, self.values))) < len(self.values):
-                yield f"values = {self.values} names a value twice. Name each once"
+                yield f"values = {self.values} has a value twice. Give each once"
         elif None in bounds[:2]:
             yield "expected values, or both low and high. Give either of them"
 
@@ -103,4 +103,4 @@ class Dimension(Section):
         if self.log and self.low <= 0:
             yield f"low = {self.low} has no logarithm. Raise it above 0, or leave log out"
         if self.log and self.step is not None:
-            yield f"step = {self.step} stands beside log: true. Leave one of them out, or list values"
+            yield f"step = {self.step} is combined with log: true. Leave one of them out, or list values"

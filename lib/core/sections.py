@@ -14,11 +14,11 @@ Fraction = Annotated[float, Field(ge=0, le=1)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
 MOST = 10**9
-"""Bound of numbers without one of their own. It is above any use; beyond it, libraries overflow or never end."""
+"""Default bound of numbers, above any use; with larger ones, libraries overflow or never end."""
 LARGE = 10**6
-"""Bound of widths and other sizes, which cost memory: below it, one of them alone takes no more than a machine has."""
+"""Bound of widths and other sizes, which cost memory: below it, a single one fits a machine."""
 FEW = 1_000
-"""Bound of layers, heads, processes and copies, each of which costs as much as a whole one."""
+"""Bound of layers, heads, processes and copies, whose cost is proportional to their number."""
 Size = Annotated[int, Field(gt=0, le=LARGE)]
 SizeOrZero = Annotated[int, Field(ge=0, le=LARGE)]
 Few = Annotated[int, Field(gt=0, le=FEW)]
@@ -30,18 +30,18 @@ PositiveFloat = Annotated[float, Field(gt=0, le=MOST)]
 NonNegativeFloat = Annotated[float, Field(ge=0, le=MOST)]
 BoundedFloat = Annotated[float, Field(ge=-MOST, le=MOST)]
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
-"""NumPy takes no larger one."""
+"""The largest seed that NumPy accepts."""
 
 
 def _distinct(seeds: list[int]) -> list[int]:
     if len(set(seeds)) < len(seeds):
-        raise ValueError(f"seeds {seeds} repeat one, but a seed names one run. Name each once")
+        raise ValueError(f"seeds {seeds} repeat one, but a seed names one run. Give each once")
     return seeds
 
 
 Seeds = Annotated[list[Seed], Field(min_length=1), AfterValidator(_distinct)]
 
-# Names and folders become parts of paths and of commands.
+# Names and folders become parts of paths and commands.
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 FOLDER = r"^[\w./][\w./+@=,:%-]*$"
 REPOSITORY = r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$"
@@ -53,14 +53,14 @@ MESSAGES = {
     "bool_type": "expected true or false",
     "string_type": "expected a text; put it in quotes if YAML takes it for something else",
 }
-"""Our words for a problem, by the library's type of it."""
+"""Messages for problems, by pydantic's error type."""
 PATTERNS = {
     NAME: "expected letters, digits, '.', '_' and '-', the first one a letter or digit",
     FOLDER: "expected a path of letters, digits and the signs . / _ + @ = , : % -, without spaces, quotes or braces",
     REPOSITORY: "expected owner/name, each of letters, digits, '.', '_' and '-'",
     REVISION: "expected a commit, tag or branch: letters, digits, '.', '_', '/' and '-'",
 }
-"""What a text that does not match is told."""
+"""Error message per pattern."""
 Name = Annotated[str, Field(pattern=NAME, description="Letters, digits, '.', '_' and '-'.")]
 Folder = Annotated[str, Field(pattern=FOLDER)]
 Repository = Annotated[str, Field(pattern=REPOSITORY)]
@@ -70,32 +70,32 @@ _PLACE = re.compile(r"([\w-]+(?:\.[\w-]+)*): ")
 
 
 def check(method: Callable[[Any], Iterator[str]]) -> Callable[[Any], Iterator[str]]:
-    """Mark a method of a section that yields what is wrong across its fields, one sentence per problem.
+    """Mark a method of a section that checks its fields together and yields one sentence per problem.
 
-    A sentence may begin with the place that it is about, as seen from the section: `models.sdpa: ...`.
+    A sentence may begin with its key, relative to the section: `models.sdpa: ...`.
     """
     method.is_check = True  # type: ignore[attr-defined]
     return method
 
 
 def unset(value: Any) -> bool:
-    """Whether a value is left out of settings, so that those of runs that do not use its field stay as they were."""
+    """Whether a value is omitted from stored settings, so that runs without the field keep their settings."""
     return value is None
 
 
 class Section(BaseModel):
-    """Base of every section of the configuration: unknown keys are errors, values do not change.
+    """Base of every section of the configuration: unknown keys are errors, and values are immutable.
 
-    No value is converted into another type: `true` does not count as a number, and neither do `"5"` and infinity.
+    Values are not converted: `true`, `"5"` and infinity are not numbers.
 
-    Methods marked with `check` run when all fields are right, and report all their problems together.
+    Methods marked with `check` run when all fields are valid, and report all their problems together.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     @classmethod
     def prepared(cls, values: Any) -> Any:
-        """Return the values that are validated in place of `values`."""
+        """Return the values that are validated instead of `values`."""
         return values
 
     @model_validator(mode="wrap")
@@ -122,18 +122,18 @@ def without_null(values: Any, *sections: str) -> Any:
 
 
 def describe(error: ValidationError, origin: Callable[[tuple[str, ...]], str] = ".".join) -> str:
-    """Return every problem that validation found, one per line: the key, what is wrong, what to do.
+    """Describe all validation problems, one per line: the key, the problem, the remedy.
 
     Args:
-        error: what validation raised.
-        origin: returns how the place of a problem is written, for instance with the file that the key stands in.
+        error: the validation error.
+        origin: returns the displayed place of a problem, for instance with the file of the key.
     """
     lines = [f"{origin(place) or 'settings'}: {sentence}." for place, sentence in sentences(error)]
     return "the configuration has problems:\n- " + "\n- ".join(dict.fromkeys(lines))
 
 
 def sentences(error: ValidationError) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the place of every problem that validation found, and what is wrong there, without the last full stop."""
+    """Yield the key and the message of every validation problem, without the final full stop."""
     for problem in error.errors():
         place, message = tuple(str(part) for part in problem["loc"]), problem["msg"]
         if problem["type"] == "problem" and (match := _PLACE.match(message)):
@@ -158,5 +158,5 @@ def _checks(section: type[Section]) -> list[str]:
 
 
 def _problem(text: str, values: Any) -> InitErrorDetails:
-    # As an argument, so that braces in the text are not taken for a template's.
+    # As an argument, so that braces in the text are not read as placeholders.
     return InitErrorDetails(type=PydanticCustomError("problem", "{text}", {"text": printable(text)}), input=values)

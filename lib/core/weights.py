@@ -1,4 +1,4 @@
-"""Where weights come from that no stage of a study makes."""
+"""Initial weights that do not come from a stage of the study."""
 
 import re
 from collections.abc import Iterator
@@ -9,16 +9,16 @@ from lib.core.sections import Repository, Revision, Section, check
 
 
 class WordVectorsStart(Section):
-    """First embeddings that are word vectors; all other weights are drawn."""
+    """Initial embeddings from word vectors; all other weights are drawn."""
 
     word_vectors: str = Field(
         description="Name of the word vectors, of as many dimensions as the embeddings; those of the run's seed. "
-        "Tokens that are no word with a vector keep drawn embeddings."
+        "Tokens without a vector keep drawn embeddings."
     )
 
 
 class ForeignStart(Section):
-    """First weights that no stage of this study makes."""
+    """Initial weights that do not come from a stage of this study."""
 
     folder: str | None = Field(
         None, description="Folder with the weights: the `model` of a run of another study, or any local folder."
@@ -33,7 +33,7 @@ class ForeignStart(Section):
     def _revision_is_pinned(self) -> Iterator[str]:
         if self.revision is not None and not self.unpinned and not re.fullmatch("[0-9a-f]{40}", self.revision):
             yield (
-                f"revision = '{self.revision}' is no commit, so the weights may change from one download to the next. "
+                f"revision = '{self.revision}' is not a commit, so the weights may change between downloads. "
                 "Give the commit (40 hexadecimal digits), or set unpinned: true"
             )
 

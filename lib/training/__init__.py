@@ -1,1 +1,1 @@
-"""A run from its settings to its record: the training loop, evaluation, checkpoints, searches."""
+"""Execution of a run: the training loop, evaluation, checkpoints, searches."""

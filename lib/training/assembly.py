@@ -1,4 +1,4 @@
-"""From the settings of a run to its task, backbone, tokeniser and model with first weights."""
+"""Build task, backbone, tokeniser and initial model from the settings of a run."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from lib.training.interruptions import explained_size
 
 
 class Parts(NamedTuple):
-    """What a run on tokens is made of."""
+    """The components of a run on tokens."""
 
     task: Task
     backbone: TokenBackbone
@@ -29,13 +29,13 @@ class Parts(NamedTuple):
 
 @explained_size()
 def assemble(run: RunSettings) -> Parts:
-    """Return the parts of a run on tokens; the same run gives the same first weights.
+    """Build the components of a run on tokens; the same run gives the same initial weights.
 
     Raises:
-        ProjectError: a part cannot be made as the settings say.
+        ProjectError: a component cannot be built from the settings.
     """
     if run.tokenizer is None:
-        raise RunError("tokenizer: missing. Expected the folder of one, since the run reads tokens.")
+        raise RunError("tokenizer: missing. Expected the folder of a tokeniser, since the run reads tokens.")
     task = TASKS.load(run.task.kind, "task").Task(run.task, labels=run.labels, seed=run.seed)
     backbone = BACKBONES.load(run.backbone.kind, "backbone").Backbone(run.backbone, seed=run.seed)
     tokenizer = TextTokenizer.load(run.tokenizer).backend
@@ -48,14 +48,14 @@ def assemble(run: RunSettings) -> Parts:
 
 
 def check_vocabulary(tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> None:
-    """Refuse weights whose embeddings belong to other tokens than those of the run.
+    """Refuse weights whose embeddings belong to another vocabulary than that of the run.
 
     Args:
-        tokenizer: of the run. It may have more tokens.
-        folder: of the weights; if no tokeniser stands beside them, nothing is known.
+        tokenizer: tokeniser of the run; may have additional tokens.
+        folder: folder of the weights; without a tokeniser in it, nothing is checked.
 
     Raises:
-        RunError: a number stands for another token there.
+        RunError: a token id has another token there.
     """
     if not (Path(folder) / PUBLISHED).is_file():
         return
@@ -65,7 +65,7 @@ def check_vocabulary(tokenizer: PreTrainedTokenizerBase, folder: str | Path) -> 
     if differing:
         first = differing[0]
         raise RunError(
-            f"{folder}: its embeddings belong to other tokens than the run's: number {first} is {theirs[first]!r} "
+            f"{folder}: its embeddings belong to another vocabulary than the run's: token {first} is {theirs[first]!r} "
             f"there and {ours[first]!r} here, and so are {len(differing):,} of {len(theirs):,}. Give the model the "
-            "tokeniser that stands beside its weights, or start from scratch."
+            "tokeniser in the folder of its weights, or start from scratch."
         )

@@ -1,8 +1,8 @@
-"""Working checkpoints: written whole, recognised when damaged, taken over from the attempts before.
+"""Working checkpoints: atomic writes, detection of damage, takeover from earlier attempts.
 
-Every checkpoint holds a manifest of its files, written last, and a training reads none but its own: those that it
-wrote, and copies that agree with their manifest. Besides `model.safetensors` it holds the states of optimiser, schedule
-and random numbers, and `state.json`: progress and history.
+Every checkpoint has a manifest of its files, which is written last. A training run reads only its own checkpoints:
+those that it wrote, and copies that agree with their manifest. In addition to `model.safetensors`, a checkpoint has the
+states of optimiser, schedule and random numbers, and `state.json`: progress and history.
 """
 
 import contextlib
@@ -37,27 +37,27 @@ NAME = re.compile(r"checkpoint-(\d+)")
 MANIFEST = "manifest.json"
 """File in a checkpoint: the SHA-256 of every other file in it, by name."""
 BESIDE = ".partial"
-"""Folder, in that of the checkpoints, in which one is being written."""
+"""Subfolder of the checkpoint folder in which a checkpoint is being written."""
 KEPT = 2
-"""The last checkpoints that stay, besides that of the best model."""
+"""Number of last checkpoints kept, in addition to that of the best model."""
 
 
 @dataclass
 class Progress:
-    """How far a training is."""
+    """Progress of a training run."""
 
     step: int = 0
     """Optimiser steps done."""
     epoch: float = 0.0
     """Passes over the training documents."""
     tokens: int = 0
-    """Real tokens seen."""
+    """Tokens seen, without padding."""
     best_score: float | None = None
     """Score of the best evaluation so far, if the best model is kept."""
     best_step: int | None = None
 
     def note(self, score: float, greater_is_better: bool) -> None:
-        """Remember an evaluation of this step if it is the best one; what is no finite number never is."""
+        """Remember an evaluation of this step if it is the best one; NaN or inf never is."""
         worst = -math.inf if greater_is_better else math.inf
         best = worst if self.best_score is None else self.best_score
         if score > best if greater_is_better else score < best:
@@ -65,22 +65,22 @@ class Progress:
 
 
 class DamagedError(RunError):
-    """A checkpoint is not whole."""
+    """A checkpoint is incomplete or damaged."""
 
 
 def checkpoint_folder(work: str | Path, step: int | None) -> Path:
-    """Return where the checkpoint of `step` is, in the folder of an attempt."""
+    """Return the path of the checkpoint of `step` in the folder of an attempt."""
     return Path(work) / f"checkpoint-{step}"
 
 
 def last_checkpoint(work: str | Path) -> Path | None:
-    """Return the newest checkpoint in the folder of this process's own attempt."""
+    """Return the newest checkpoint in the folder of this process's attempt."""
     return max(_sealed(Path(work)), key=_step, default=None)
 
 
 @contextlib.contextmanager
 def writing(work: Path, progress: Progress) -> Iterator[Path]:
-    """Let a checkpoint be written in the folder yielded; then put it in its place, and remove those it supersedes.
+    """Yield a folder to write a checkpoint to; then move it into place, and remove those it supersedes.
 
     Args:
         work: folder of the checkpoints.
@@ -92,7 +92,7 @@ def writing(work: Path, progress: Progress) -> Iterator[Path]:
     place = checkpoint_folder(work, progress.step)
     beside = work / BESIDE / place.name
     try:
-        for folder in (beside.parent, beside):  # never the attempt's own: whoever has taken the run over removed it
+        for folder in (beside.parent, beside):  # never recreates the attempt's folder, which a takeover removes
             folder.mkdir(exist_ok=True)
         yield beside
         ranks.wait()
@@ -102,11 +102,11 @@ def writing(work: Path, progress: Progress) -> Iterator[Path]:
             beside.rename(place)
             rotate(work, progress.best_step)
     except (OSError, RuntimeError, SafetensorError) as error:
-        if died_of_worker(error):  # says so whatever is under way
+        if died_of_worker(error):  # this error can come from any call
             raise
         raise RunError(
             f"{place}: cannot be written ({error}). Expected a folder with write permission and free space. The "
-            "next start of this run goes on from the checkpoint before."
+            "next start of this run resumes from the checkpoint before."
         ) from error
     finally:
         if not ranks.index():
@@ -115,7 +115,7 @@ def writing(work: Path, progress: Progress) -> Iterator[Path]:
 
 
 def save_random_states(checkpoint: Path) -> None:
-    """Save torch's global random state, from which this process draws dropout."""
+    """Save torch's global random state, which gives the dropout of this process."""
     states = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         states["cuda"] = torch.cuda.get_rng_state()
@@ -123,7 +123,7 @@ def save_random_states(checkpoint: Path) -> None:
 
 
 def load_random_states(checkpoint: Path) -> None:
-    """Take up the random state of this process."""
+    """Restore the random state of this process."""
     states = load_tensors(checkpoint / _random_states_file())
     torch.set_rng_state(states["cpu"])
     if "cuda" in states and torch.cuda.is_available():
@@ -138,20 +138,20 @@ def load_tensors(path: Path) -> Any:
     """Return tensors and numbers that `torch.save` has written.
 
     Raises:
-        UnpicklingError: there is something else, which could run code.
+        UnpicklingError: the file holds other objects, which could run code.
     """
     return torch.load(path, map_location="cpu", weights_only=True)  # noqa: TID251
 
 
 def seal(checkpoint: Path) -> None:
-    """Write the manifest of a checkpoint whose other files are all there, and bring them to the disk."""
+    """Write the manifest of a checkpoint whose other files are complete, and sync all to disk."""
     files = [path for path in files_in(checkpoint) if path.name != MANIFEST]
     write_json(checkpoint / MANIFEST, {str(path.relative_to(checkpoint)): file_digest(path) for path in files})
     settle(checkpoint)
 
 
 def fault(checkpoint: Path) -> str | None:
-    """Return what is wrong with a checkpoint, None if it is whole."""
+    """Return what is wrong with a checkpoint, None if it is valid."""
     try:
         manifest = _manifest(checkpoint)
         differing = [name for name, digest in manifest.items() if file_digest(checkpoint / name) != digest]
@@ -165,10 +165,10 @@ def fault(checkpoint: Path) -> str | None:
 
 
 def take_over(folders: RunFolders) -> None:
-    """Copy the newest whole checkpoint of the earlier attempts, and that of its best model, and remove those attempts.
+    """Copy the newest valid checkpoint of the earlier attempts, and that of its best model, and remove those attempts.
 
-    While this process copies, an earlier one may rotate its checkpoints, and a third may take them over itself: so
-    they are looked for again until one has been copied whole, or none is left.
+    Meanwhile an earlier process may rotate its checkpoints, and a third one may take them over: so the search repeats
+    until a checkpoint has been copied completely, or none is left.
 
     Args:
         folders: of the run.
@@ -189,23 +189,23 @@ def take_over(folders: RunFolders) -> None:
                 copy_checkpoint(checkpoint_folder(newest.parent, best), checkpoint_folder(folders.work, best))
             copy_checkpoint(newest, checkpoint_folder(folders.work, _step(newest)))
         except (DamagedError, FileNotFoundError, IsADirectoryError, ValueError, KeyError, TypeError) as error:
-            logger.warning("%s: passed over (%s)", newest, error)
+            logger.warning("%s: skipped (%s)", newest, error)
         else:
             logger.info("%s: taken over", newest)
             break
     folders.refuse_later()
     for attempt in folders.earlier():
-        with contextlib.suppress(OSError):  # shutil's own error is one
+        with contextlib.suppress(OSError):  # shutil.Error is an OSError
             shutil.copytree(attempt / TRACKERS, folders.trackers, symlinks=True, dirs_exist_ok=True)
         remove(attempt)
     ranks.wait()
 
 
 def copy_checkpoint(source: Path, target: Path) -> None:
-    """Copy a checkpoint into the folder of this process's own attempt.
+    """Copy a checkpoint into the folder of this process's attempt.
 
     Raises:
-        DamagedError: the copy is not whole, or holds more than tensors and numbers.
+        DamagedError: the copy is incomplete, or holds more than tensors and numbers.
         ProjectError: it cannot be written.
     """
     with atomic_path(target) as partial:
@@ -221,10 +221,10 @@ def copy_checkpoint(source: Path, target: Path) -> None:
 
 
 def _refuse_code(checkpoint: Path) -> None:
-    """Refuse a checkpoint with a pickle of more than tensors and numbers, before half of it has been loaded.
+    """Refuse a checkpoint with a pickle of more than tensors and numbers before any of it is loaded.
 
     Raises:
-        DamagedError: there is one.
+        DamagedError: such a pickle is in it.
     """
     for path in files_in(checkpoint, "*.pt*"):
         try:
@@ -238,26 +238,26 @@ def _refuse_code(checkpoint: Path) -> None:
 
 
 def rotate(work: Path, best: int | None) -> None:
-    """Remove all checkpoints in `work` but the last ones and that of the step `best`."""
+    """Remove all checkpoints in `work` except the last ones and that of the step `best`."""
     for checkpoint in sorted(_sealed(work), key=_step)[:-KEPT]:
         if _step(checkpoint) != best:
             remove(checkpoint)
 
 
 def check_start(checkpoint: Path, recipe: Recipe) -> None:
-    """Refuse a start from the training state of another run that is not whole, or has had all steps.
+    """Refuse to start from the training state of another run if it is damaged or has no steps left.
 
     Args:
-        checkpoint: folder given as the start.
+        checkpoint: folder set as the start.
         recipe: of the run.
 
     Raises:
-        RunError: the checkpoint is not whole, or there is nothing left to train.
+        RunError: the checkpoint is damaged, or no steps are left.
     """
     if found := fault(checkpoint):
         raise RunError(
-            f"{checkpoint}: {found}. Expected a whole working checkpoint, since start.load_only_model_state is false; "
-            "set it to true to take the weights alone, or give another checkpoint."
+            f"{checkpoint}: {found}. Expected a valid working checkpoint, since start.load_only_model_state is false; "
+            "set it to true to load only the weights, or give another checkpoint."
         )
     _refuse_code(checkpoint)
     refuse_other_number(checkpoint, "set start.load_only_model_state to true to take the weights alone")
@@ -268,21 +268,21 @@ def check_start(checkpoint: Path, recipe: Recipe) -> None:
     ):
         if trained >= limit:
             raise RunError(
-                f"{checkpoint}: has been trained for {trained:g} {unit}, so that recipe.{unit} = {limit:g} leaves "
+                f"{checkpoint}: was trained for {trained:g} {unit}, so that recipe.{unit} = {limit:g} leaves "
                 f"nothing to do. Expected more, since the {unit} before count; raise recipe.{unit}, or set "
                 "start.load_only_model_state to true to count from 1."
             )
 
 
 def refuse_other_number(checkpoint: Path, remedy: str) -> None:
-    """Refuse to go on from a checkpoint that as many processes as train now did not write.
+    """Refuse to resume from a checkpoint written by a different number of processes.
 
     Args:
-        checkpoint: whole.
-        remedy: what else can be done.
+        checkpoint: a valid checkpoint.
+        remedy: another remedy, for the message.
 
     Raises:
-        RunError: they could not go on exactly.
+        RunError: the numbers differ, so the training could not resume exactly.
     """
     written, processes = len(fnmatch.filter(_manifest(checkpoint), RANDOM_STATES)), ranks.count()
     if written != processes:
@@ -294,18 +294,18 @@ def refuse_other_number(checkpoint: Path, remedy: str) -> None:
 
 
 def write_state(checkpoint: Path, progress: Progress, others: dict[str, Any]) -> None:
-    """Write the progress of a training, and what `others` say by name, to a checkpoint."""
+    """Write the progress of a training run and the `others` values by name to a checkpoint."""
     state = {"progress": asdict(progress)} | others
     (checkpoint / STATE).write_text(json.dumps(state), encoding="utf-8")
 
 
 def read_state(checkpoint: Path) -> dict[str, Any]:
-    """Return what `write_state` has written."""
+    """Return the values that `write_state` wrote."""
     return json.loads((checkpoint / STATE).read_text(encoding="utf-8"))
 
 
 def forget_best(checkpoint: Path) -> None:
-    """Let whoever goes on from a checkpoint compare with no earlier evaluations, and seal it again."""
+    """Remove the best score from a checkpoint, so that a later run ignores it, and seal it again."""
     state = read_state(checkpoint)
     progress = Progress(**state.pop("progress"))
     progress.best_score = progress.best_step = None
@@ -314,7 +314,7 @@ def forget_best(checkpoint: Path) -> None:
 
 
 def _sealed(attempt: Path) -> list[Path]:
-    """Return the checkpoints in an attempt that have a manifest; those without were never finished."""
+    """Return the checkpoints in an attempt that have a manifest; others are unfinished."""
     return [path.parent for path in files_in(attempt, f"*/{MANIFEST}") if NAME.fullmatch(path.parent.name)]
 
 

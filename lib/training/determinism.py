@@ -1,4 +1,4 @@
-"""Trainings on a GPU that repeat bit for bit."""
+"""Bitwise reproducible training on a GPU."""
 
 import os
 from collections.abc import Iterator
@@ -10,17 +10,18 @@ import torch
 
 @contextmanager
 def repeatable(*, wanted: bool) -> Iterator[None]:
-    """Let torch use only operations that repeat bit for bit, if that is `wanted`.
+    """Restrict torch to bitwise deterministic operations, if `wanted`.
 
     Without it, the gradients of exact attention differ in their last digits from one run to the next on a GPU: fused
-    kernels add up those of the queries in any order. Everything else repeats anyway, as does all of it on a CPU.
+    kernels add up those of the queries in any order. All other operations are deterministic anyway, and on a CPU all
+    are.
     """
-    memory: Any = torch.utils.deterministic  # its attributes are made at run time
+    memory: Any = torch.utils.deterministic  # its attributes are created at run time
     before = torch.are_deterministic_algorithms_enabled(), memory.fill_uninitialized_memory
     if wanted:
-        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # torch refuses matrix products on a GPU without
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # required by torch for matrix products on a GPU
         torch.use_deterministic_algorithms(True)
-        memory.fill_uninitialized_memory = False  # finds faults of programs, and takes time
+        memory.fill_uninitialized_memory = False  # a debugging aid that takes time
     try:
         yield
     finally:

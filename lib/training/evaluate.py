@@ -1,4 +1,4 @@
-"""A run without a training loop: a trained model as it is, or a backbone that does its task by itself."""
+"""A run without a training loop: evaluates a trained model, or a backbone that solves the task by itself."""
 
 import logging
 from pathlib import Path
@@ -13,19 +13,19 @@ logger = logging.getLogger(__name__)
 
 
 def evaluate(run: RunSettings, out: str | Path, work: str | Path | None = None, code: str | None = None) -> None:
-    """Do `run` and leave its record, with predictions for validation and test, in `out`.
+    """Execute `run` and write its record and its predictions for validation and test to `out`.
 
     Args:
         run: the run's settings.
         out: new folder of the results.
-        work: folder under which the run works; None = beside `out`.
+        work: parent of the working folders; None = next to `out`.
         code: digest of the code that the run executes, for its record.
 
     Raises:
         ProjectError: the data, the start or the folders do not allow the run.
     """
     if run.recipe is not None:
-        raise RunError("recipe: expected none, since nothing is trained here; scripts/train.py runs what trains.")
+        raise RunError("recipe: expected none, since this program does not train. Use scripts/train.py.")
     if run.reads_tokens:
         from lib.training.evaluate_tokens import evaluate as evaluated  # a baseline needs no torch
     else:

@@ -1,4 +1,4 @@
-"""Evaluation of a backbone that reads texts and does its task by itself, after one fit at most."""
+"""Evaluation of a backbone that reads texts and solves the task by itself, after at most one fit."""
 
 import platform
 import time
@@ -17,10 +17,10 @@ from lib.training.record import Machine, run_record
 
 
 def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataFrame]:
-    """Return the record of `run` and its predictions, a row per validation and test document; no folder is worked in.
+    """Return the record of `run` and its predictions, one row per validation and test document; writes no files.
 
     Raises:
-        DataError: the documents cannot be read, or nothing can be learnt from them.
+        DataError: the documents cannot be read, or are not enough to fit.
     """
     start = time.perf_counter()
     task = TASKS.load(run.task.kind, "task").Task(run.task, labels=run.labels, seed=run.seed)
@@ -38,12 +38,12 @@ def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataF
 
 
 def _read(path: str, classes: int, *, labelled: bool) -> pd.DataFrame:
-    """Return the documents of a split, which all have labels, or perhaps none if it need not be `labelled`."""
+    """Return the documents of a split. All have labels, or none if `labelled` is false."""
     try:
         present = set(pq.read_schema(path).names)
         further = [name for name in ("group", "text_pair") if name in present]
         documents = pd.read_parquet(path, columns=["id", "text", "label", *further])
-    except (OSError, ValueError) as error:  # pyarrow's own errors derive from these two
+    except (OSError, ValueError) as error:  # pyarrow's errors derive from these two
         raise DataError(
             f"{path}: cannot be read ({error}). Expected a Parquet file with the columns id, text and label. "
             "Prepare the dataset again."

@@ -1,4 +1,4 @@
-"""Evaluation of a model as it is: weights of another run, its head included if there is one, on validation and test."""
+"""Evaluation of the model of another run, with its head if it has one, on validation and test."""
 
 import time
 
@@ -15,13 +15,13 @@ from lib.training.scoring import load_split, predict_splits
 
 
 def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataFrame]:
-    """Return the record of `run` and its predictions, a row per validation and test document.
+    """Return the record of `run` and its predictions, one row per validation and test document.
 
     Raises:
         ProjectError: the tokens, the weights or the device do not allow the run.
     """
     if run.start is None:
-        raise RunError("start: missing. Expected the folder of a model, with a head if the task has one that trains.")
+        raise RunError("start: missing. Expected the folder of a model, with a head if the task has a trained one.")
     task, backbone, tokenizer, model = assemble(run)
     check_vocabulary(tokenizer, run.start.checkpoint)
     backbone.load_weights(model, run.start.checkpoint, with_head=run.task.trains_on is not None)

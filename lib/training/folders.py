@@ -1,8 +1,8 @@
-"""Where a run works and where its results go.
+"""Working folders and result folders of runs.
 
-Every process works in a folder of its own, an attempt, outside what the workflow declares: whatever else is at work on
-the same run, neither reads what the other writes. A later attempt goes on from what the earlier ones left, and these,
-if they still live, leave. Results come to their place whole, by one renaming, and a finished run is never replaced.
+Every process works in its own folder, an attempt, which is not an output of the workflow: two processes on the same run
+never share files. A later attempt resumes from the earlier ones, and earlier processes that are still alive stop.
+Results are published by one renaming, and a finished run is never replaced.
 """
 
 import contextlib
@@ -38,22 +38,22 @@ TRACKERS = "trackers"
 
 
 class RunFolders:
-    """Folders of one run; a context in which one process does it.
+    """Folders of one run; a context manager for one process that executes it.
 
     Args:
         run: the run's settings.
         out: folder of the results; without `work`, refused if it holds a finished run.
-        work: folder under which runs work. Theirs stay there until the workflow has taken the results, see
-            `lib.core.attempts.sweep`. None = beside `out`, and removed at the end.
+        work: parent of the working folders, which stay until the workflow has accepted the results, see
+            `lib.core.attempts.sweep`. None = next to `out`, and removed at the end.
         code: digest of the code that the run executes; None = unknown.
 
     Attributes:
-        home: folder of all attempts at the run with these settings, this code and these inputs.
-        work: folder of this attempt, while the context lasts; no other process writes to it.
-        parents: what the run starts from, by name.
+        home: folder of all attempts with these settings, code and inputs.
+        work: folder of this attempt inside the context; no other process writes to it.
+        parents: inputs of the run, by name.
 
     Raises:
-        ProjectError: there is a finished run, an input cannot be read, or a folder cannot be made.
+        ProjectError: a finished run exists, an input cannot be read, or a folder cannot be created.
     """
 
     def __init__(self, run: RunSettings, out: str | Path, work: str | Path | None, code: str | None = None):
@@ -61,7 +61,7 @@ class RunFolders:
         self.is_by_hand = work is None
         if self.is_by_hand and (self.out / RUN).is_file():
             raise RunError(
-                f"{self.out / RUN}: there is a finished run. Expected a new folder, since nothing is overwritten; "
+                f"{self.out / RUN}: holds a finished run. Expected a new folder, since nothing is overwritten; "
                 "give --out another one, or delete this one."
             )
         self.parents = parents_of(run)
@@ -69,7 +69,7 @@ class RunFolders:
         settings = run.model_dump_json(exclude={"execution"})
         key = hashlib.sha256(f"{settings}{code}{digests}".encode()).hexdigest()[:12]
         named = NamesRun.of(run)
-        folder = named.id._replace(variant="").path.replace("/", "-")  # the key stands for the variant, too
+        folder = named.id._replace(variant="").path.replace("/", "-")  # the key includes the variant
         self.home = Path(work or self.out.parent / f".{self.out.name}.work") / f"{folder}-{key}"
         self.work = self.home  # until an attempt begins
         self._staged: int | None = None
@@ -85,10 +85,10 @@ class RunFolders:
         )
 
     def __enter__(self) -> Self:
-        """Begin an attempt, which the processes of a training share.
+        """Begin an attempt, shared by all processes of a training run.
 
         Raises:
-            RunError: a folder cannot be made, or another process has just begun a later attempt.
+            RunError: a folder cannot be created, or another process has just begun a later attempt.
         """
         if ranks.index() == 0:
             self._begin()
@@ -113,10 +113,10 @@ class RunFolders:
         self._sweep_copies()
 
     def _sweep_copies(self) -> None:
-        """Remove copies of this run's results, and folders under removal, that killed processes have left.
+        """Remove copies of results and folders under removal that killed processes of this run left.
 
-        The name of a copy ends as that of its attempt. Earlier attempts at this run are superseded; one with other
-        settings, whose results go to the same place, may be alive.
+        The name of a copy ends like that of its attempt. Earlier attempts at this run are superseded; one with other
+        settings but the same result folder may be alive.
         """
         named = re.compile(rf"{re.escape(f'.{self.out.name}.')}({KEY})|{re.escape(TRASH)}{KEY}")
         for folder in folders_in(self.out.parent):
@@ -126,10 +126,10 @@ class RunFolders:
                     shutil.rmtree(folder, ignore_errors=True)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None):
-        """Say how the attempt ended, and remove what nobody needs any more.
+        """Record how the attempt ended, and remove files that are no longer needed.
 
         Raises:
-            RunError: it failed since another process has taken the run over.
+            RunError: it failed because another process has taken the run over.
         """
         if ranks.index():
             return
@@ -161,7 +161,7 @@ class RunFolders:
         """Raise an error if there is an attempt after this one.
 
         Args:
-            cause: what failed meanwhile.
+            cause: the error that this explains, if any.
 
         Raises:
             RunError: another process has begun a later attempt.
@@ -186,7 +186,7 @@ class RunFolders:
             self._write(**news)
         except FileNotFoundError as error:
             self.refuse_later(error)
-        except OSError as error:  # a checkpoint that cannot be written ends the run, not a heartbeat
+        except OSError as error:  # only a checkpoint that cannot be written ends the run
             logger.warning("%s", explained(self.work, error))
 
     def _write(self, **news: object) -> None:
@@ -194,12 +194,12 @@ class RunFolders:
         self.heartbeat.write(self.work)
 
     def stage(self) -> Path:
-        """Return an empty folder for the results, with the run's own configuration in it."""
+        """Return a folder for the results that contains only the configuration of the run."""
         staged = self.work / RESULTS
         remove(staged)
         staged.mkdir()
         self._let_go()
-        # Held open: as long as it is, no other folder can be taken for it.
+        # Held open, so that no other folder can be mistaken for it.
         self._staged = os.open(staged, os.O_RDONLY)
         settings = self.run.model_dump(mode="json")
         write_text(staged / CONFIG, yaml.safe_dump(settings, sort_keys=False, allow_unicode=True))
@@ -211,12 +211,12 @@ class RunFolders:
             self._staged = None
 
     def _check(self, staged: Path) -> None:
-        """Raise an error unless `staged` is the folder that was staged, with all that its record names.
+        """Raise an error unless `staged` is the folder that was staged, with all files in its record.
 
-        Who takes a run over moves the folders of earlier attempts away. What still writes there makes new ones.
+        A takeover moves the folders of earlier attempts away; a process that still writes there creates new ones.
 
         Raises:
-            ProjectError: it is another folder, or not whole.
+            ProjectError: it is another folder, or incomplete.
         """
         try:
             is_own = self._staged is not None and os.path.samestat(os.fstat(self._staged), staged.stat())
@@ -228,28 +228,28 @@ class RunFolders:
         if not is_own:
             self.refuse_later()
             raise RunError(
-                f"{staged}: another folder than the one that the results were written to, which something has removed "
+                f"{staged}: not the folder that the results were written to, which something has removed "
                 "meanwhile. Nothing was published; start this run again."
             )
         if problems := differing_files(staged, read_record(staged)):
             raise RunError(
-                f"{staged}: not whole ({', '.join(problems)}). Expected all files that its record names. Nothing was "
+                f"{staged}: incomplete ({', '.join(problems)}). Expected all files that its record names. Nothing was "
                 "published; start this run again."
             )
 
     @property
     def trackers(self) -> Path:
-        """Folder that trackers write to meanwhile."""
+        """Folder that trackers write to during the run."""
         return self.work / TRACKERS
 
     def publish(self, staged: Path) -> None:
-        """Move the finished results to their place, in one step.
+        """Move the finished results to `out` by one renaming.
 
-        A finished run of the same settings, code and inputs that is there already stays, since it has the same
-        results. What an unfinished one has left there goes.
+        A finished run with the same settings, code and inputs stays, since its results are the same. Files of an
+        unfinished one are removed.
 
         Raises:
-            ProjectError: there is a finished run of others, the results are not whole, or the place cannot be written.
+            ProjectError: another finished run is in `out`, the results are incomplete, or `out` cannot be written.
         """
         self._check(staged)
         try:
@@ -287,22 +287,22 @@ class RunFolders:
             shutil.rmtree(beside, ignore_errors=True)
 
     def _clear(self) -> None:
-        """Remove what an unfinished run has left where the results go."""
+        """Remove files that an unfinished run left in the result folder."""
         if _is_finished(self.out):
             return
         aside = self.out.parent / f"{TRASH}{uuid.uuid4().hex}"
         with contextlib.suppress(FileNotFoundError):
             os.rename(self.out, aside)
-            if _is_finished(aside):  # another process has published at this very moment
+            if _is_finished(aside):  # another process published in the meantime
                 with contextlib.suppress(OSError):
                     os.rename(aside, self.out)
             shutil.rmtree(aside, ignore_errors=True)
 
     def is_published(self) -> bool:
-        """Whether the run's results are in their place already, by another process.
+        """Whether another process has published the results of this run.
 
         Raises:
-            RunError: there are finished results of other settings, other code or other inputs.
+            RunError: finished results of other settings, code or inputs are there.
         """
         if not _is_finished(self.out):
             return False
@@ -314,24 +314,24 @@ class RunFolders:
         differing += ["code"] * (record.code != self.code) + ["inputs"] * (record.parents != self.parents)
         if differing:
             raise RunError(
-                f"{self.out}: there is a finished run with other {', '.join(sorted(differing))}. Expected none, or the "
+                f"{self.out}: holds a finished run with other {', '.join(sorted(differing))}. Expected none, or the "
                 "same; nothing is overwritten. Delete it, or give another folder."
             )
-        logger.info("%s: another process has finished this run, with the same results; nothing is left to do", self.out)
+        logger.info("%s: another process has finished this run, with the same results", self.out)
         return True
 
 
 def _is_finished(folder: Path) -> bool:
-    """Whether a finished run is there with all of its files; what lacks some is made again, and a warning says so."""
+    """Whether a folder has a finished run with all its files; warn about missing ones, since the run is repeated."""
     if not (folder / RUN).is_file():
         return False
     if gone := missing_files(folder, read_record(folder)):
-        logger.warning("%s: no finished run, since it has lost %s; it is made again", folder, ", ".join(gone))
+        logger.warning("%s: not a finished run, since it lacks %s; the run is repeated", folder, ", ".join(gone))
     return not gone
 
 
 def parents_of(run: RunSettings) -> dict[str, Parent]:
-    """Return what `run` starts from: data by split, tokeniser, weights, what else its task and backbone read.
+    """Return the inputs of `run`: data by split, tokeniser, weights, other inputs of its task and backbone.
 
     Raises:
         DataError: one of them cannot be read.
@@ -346,6 +346,6 @@ def parents_of(run: RunSettings) -> dict[str, Parent]:
         return {name: Parent(path=str(path), digest=digest_of(path)) for name, path in places.items()}
     except OSError as error:
         raise DataError(
-            f"{error.filename}: cannot be read ({error.strerror}). Expected an input of this run; make it again, or "
+            f"{error.filename}: cannot be read ({error.strerror}). Expected an input of this run; create it again, or "
             "correct the path in the settings."
         ) from error

@@ -1,6 +1,6 @@
-"""Measure the geometry of attention while a model trains; changes no number of the training.
+"""Measure the geometry of attention during training; changes no number of the training.
 
-It counts in the digests of runs that measure, and of no others: see `OPTIONAL` in `lib.workflow.digests`.
+It is part of the code digests of runs that measure only: see `OPTIONAL` in `lib.workflow.digests`.
 """
 
 import logging
@@ -28,9 +28,9 @@ from lib.training.trainer import Trainer
 logger = logging.getLogger(__name__)
 
 DRAWS = 32
-"""Random layers, of the shapes of the model's layers in turns."""
+"""Number of random layers; their shapes cycle through those of the model's layers."""
 WHOLE = "all"
-"""Value of `head` for a whole layer: the sum of its forms, or the mean of its maps."""
+"""Value of `head` for a layer: the sum of its forms, or the mean of its maps."""
 COLUMNS = (
     "step", "source", "weights", "position", "layer", "head", "symmetry", "directionality", "norm", "bound",
     "upper_triangle", "gradient_norm",
@@ -44,12 +44,12 @@ the layer's projections at the last step, as the optimiser gets it: clipped."""
 
 
 class GeometryRecorder(Observer):
-    """Keep rows of measurements, through interruptions.
+    """Records measurements as rows, which survive interruptions.
 
     Args:
-        settings: what is measured.
+        settings: the measurements.
         backbone: kind of the backbone.
-        seed: of the run, for random projections.
+        seed: seed of the run, for random projections.
         documents: token ids of the documents whose maps are measured.
     """
 
@@ -64,16 +64,16 @@ class GeometryRecorder(Observer):
         return self.rows
 
     def restore(self, state: list[list[Any]]) -> None:
-        """Go on behind the rows of a checkpoint."""
+        """Continue after the rows of a checkpoint."""
         self.rows = state
 
     def began(self, trainer: Trainer) -> None:
-        """Measure first weights."""
+        """Measure the initial weights."""
         if not (ranks.index() or self.rows):
             self._measure(trainer)
 
     def has_gradients(self, trainer: Trainer) -> None:
-        """Measure the gradients of a step after which the weights are measured; the optimiser drops them."""
+        """Measure the gradients of a step whose weights are measured; the optimiser clears them."""
         if not ranks.index() and self._is_due(trainer.progress.step + 1, trainer.steps):
             self._gradients = [gradient_norm(layer) for layer in self._layers(trainer.model)]
 
@@ -131,7 +131,7 @@ class GeometryRecorder(Observer):
                         yield weights, position, WHOLE if whole else str(head), values
 
     def _upper_triangles(self, trainer: Trainer) -> list[torch.Tensor]:
-        """Return by layer the mean share of each head over the documents [H]; nothing without documents."""
+        """Return per layer the mean share of each head over the documents [H]; empty without documents."""
         if not self.documents:
             return []
         model, device = trainer.model, trainer.device
@@ -154,7 +154,7 @@ class GeometryRecorder(Observer):
 def geometry_recorder(run: RunSettings) -> GeometryRecorder:
     """Return the observer that measures during a run whose settings ask for it."""
     settings = run.geometry
-    assert settings is not None  # or nobody would ask
+    assert settings is not None  # the caller checks this
     texts: list[list[int]] = []
     if settings.documents:
         tokens = load_split(run.data["validation"])
@@ -164,5 +164,5 @@ def geometry_recorder(run: RunSettings) -> GeometryRecorder:
 
 
 def write_geometry(recorder: GeometryRecorder, file: str | Path) -> None:
-    """Write what was measured during a training as a table with `COLUMNS`."""
+    """Write the measurements of a training run as a table with `COLUMNS`."""
     pd.DataFrame(recorder.rows, columns=list(COLUMNS)).to_csv(file, index=False)

@@ -1,4 +1,4 @@
-"""What a training says of itself while it is under way. Changes no number."""
+"""Progress heartbeat of a training run. Changes no number."""
 
 import math
 import time
@@ -11,14 +11,14 @@ from lib.training.observers import Observer
 from lib.training.trainer import Trainer
 
 SECONDS = 5.0
-"""At most every so often, besides evaluations and checkpoints."""
+"""Shortest time between heartbeats, except at evaluations and checkpoints."""
 
 
 class Heartbeats(Observer):
-    """Write the heartbeat of a training, and end it where another process has taken its run over.
+    """Writes the heartbeat of a training run, and stops it if another process has taken the run over.
 
     Args:
-        folders: of the run.
+        folders: folders of the run.
     """
 
     def __init__(self, folders: RunFolders):

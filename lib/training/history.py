@@ -1,4 +1,4 @@
-"""The history of a training: one row of figures per evaluation, kept through interruptions."""
+"""The history of a training run: one row of numbers per evaluation; survives interruptions."""
 
 import logging
 import math
@@ -17,11 +17,11 @@ logger = logging.getLogger(__name__)
 
 
 class History:
-    """Rows of figures of the training since the evaluation before, each completed by its evaluation.
+    """Rows of training numbers since the previous evaluation, each completed by its evaluation.
 
     Args:
-        multipliers: factor on the learning rate by part of the model, as the optimiser's groups name it. Each part has
-            a column of its own if any factor is not 1.
+        multipliers: factor on the learning rate by part of the model, named as the optimiser's groups. Each part has
+            its own column if any factor is not 1.
     """
 
     def __init__(self, multipliers: Mapping[str, float]) -> None:
@@ -35,7 +35,7 @@ class History:
         self._running_since: float | None = None
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint must hold."""
+        """Return the state for a checkpoint."""
         return {
             "rows": self.rows,
             "seconds": self._elapsed(),
@@ -46,19 +46,19 @@ class History:
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take up what `state` returned."""
+        """Restore the result of `state`."""
         for name, value in state.items():
             setattr(self, name, value)
 
     def add_loss(self, loss: torch.Tensor) -> None:
-        """Add a micro-batch's share of an optimiser step's loss; stays on the device, without waiting for it."""
+        """Add a micro-batch's share of an optimiser step's loss, without a transfer from the device."""
         self.loss = self.loss + loss
 
     def under_way(self, tokens: int) -> dict[str, float | None]:
-        """Return the mean loss and the speed since the last row; of that row before the first step after it.
+        """Return mean loss and speed since the last row, or those of that row before the next step.
 
         Args:
-            tokens: seen in training so far.
+            tokens: tokens seen in training so far.
         """
         if self.steps:
             speed = (tokens - self.tokens_before) / self._elapsed()
@@ -67,26 +67,26 @@ class History:
         return {"loss": row.get("train_loss"), "tokens_per_second": row.get("tokens_per_second")}
 
     def measured_peak(self) -> float:
-        """Return the highest memory so far, in MiB, of the training and the attempts before, see `peak_memory_mb`."""
+        """Return the peak memory so far in MiB, earlier attempts included, see `peak_memory_mb`."""
         self.peak_memory_mb = max(self.peak_memory_mb, peak_memory_mb())
         return self.peak_memory_mb
 
     def start_clock(self) -> None:
-        """Count the time from now on, if it is not counted already."""
+        """Start the clock unless it is running."""
         if self._running_since is None:
             self._running_since = time.perf_counter()
 
     def add_row(self, step: int, epoch: float, tokens: int, rates: Mapping[str, float]) -> None:
-        """Begin a row, which an evaluation is to complete, and stop the clock.
+        """Begin a row, to be completed by an evaluation, and stop the clock.
 
         Args:
             step: optimiser steps done.
             epoch: passes over the training documents.
-            tokens: seen in training.
+            tokens: tokens seen in training.
             rates: learning rate by part of the model.
 
         Raises:
-            RunError: the mean loss since the last row is no finite number.
+            RunError: the mean loss since the last row is NaN or inf.
         """
         loss = float(self.loss) / max(self.steps, 1)
         if not math.isfinite(loss):
@@ -97,7 +97,7 @@ class History:
             )
         seconds = self._elapsed()
         self.peak_memory_mb = ranks.largest(self.measured_peak())
-        # The recipe's own rate: that of a part with the multiplier 1, or what a part's would be with it.
+        # The rate of the recipe: that of a part with multiplier 1, or computed from another part.
         part = max(rates, key=lambda name: (self.multipliers[name] == 1, self.multipliers[name]))
         rate = rates[part] / self.multipliers[part] if self.multipliers[part] else 0.0
         row = {
@@ -125,7 +125,7 @@ class History:
         return next(row for row in self.rows if row["step"] == step)
 
     def table(self) -> pd.DataFrame:
-        """Return one row per evaluation, the columns in one order, whether the training was resumed or not."""
+        """Return one row per evaluation; the order of columns does not depend on interruptions."""
         history = pd.DataFrame(self.rows)
         names = ("epoch", "step", "seconds", "tokens_per_second", "peak_memory_mb", "train_loss")
         first = [*names, *sorted(name for name in history if name.startswith("learning_rate"))]
@@ -137,5 +137,5 @@ class History:
 
 
 def peak_memory_mb() -> float:
-    """Return the highest memory of this process, in MiB: GPU memory on a GPU, resident memory on a CPU."""
+    """Return the peak memory of this process in MiB: GPU memory on a GPU, resident memory on a CPU."""
     return torch.cuda.max_memory_allocated() / 2**20 if torch.cuda.is_initialized() else resident_peak_mb()

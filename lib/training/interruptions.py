@@ -1,4 +1,4 @@
-"""What ends a training from outside: signals, lack of memory, workers that die. Changes no number."""
+"""External ends of a training run: signals, lack of memory, dead workers. Changes no number."""
 
 import contextlib
 import os
@@ -15,14 +15,14 @@ from lib.study.execution import Training
 from lib.training import ranks
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
-"""What Slurm and Snakemake end a job with, and what Slurm can warn with before (`--signal`)."""
+"""Signals that Slurm and Snakemake end a job with, and that Slurm can warn with before (`--signal`)."""
 
 
 class Interruption:
-    """A context in which SIGTERM and SIGUSR1 end the run by an error, so that it is started again.
+    """A context in which SIGTERM and SIGUSR1 end the run with an error, so that it is started again.
 
     Attributes:
-        waits: whether a signal only leaves a note, because the training loop looks for it after every optimiser step.
+        waits: whether a signal is only noted, because the training loop checks for it after every optimiser step.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Interruption:
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        if threading.current_thread() is threading.main_thread():  # no other may set handlers
+        if threading.current_thread() is threading.main_thread():  # only this thread may set handlers
             self._before = {number: signal.signal(number, self._hear) for number in SIGNALS}
         return self
 
@@ -42,14 +42,14 @@ class Interruption:
 
     def _hear(self, number: int, frame: FrameType | None) -> None:
         if os.getpid() != self._process:
-            return  # in a worker that prepares batches, which ends with its training
+            return  # in a data loader worker, which ends with the training process
         self._heard = number
         if not self.waits:
             self.leave()
 
     @property
     def is_wanted(self) -> bool:
-        """Whether a signal has come."""
+        """Whether a signal was received."""
         return self._heard is not None
 
     def leave(self) -> None:
@@ -59,7 +59,7 @@ class Interruption:
             RunError: always.
         """
         name = signal.Signals(self._heard).name if self._heard else "a signal to another process of it"
-        raise RunError(f"ended by {name}. The last checkpoint is whole: the next start of this run goes on from there.")
+        raise RunError(f"ended by {name}. The next start of this run resumes from the last checkpoint.")
 
 
 class OutOfMemoryError(RunError):
@@ -67,7 +67,7 @@ class OutOfMemoryError(RunError):
 
     Args:
         message: what the user reads.
-        fitting: `micro_batch_tokens` that halve what is held at once; None = that cannot be done here.
+        fitting: `micro_batch_tokens` that halve the micro-batch; None = it cannot be halved.
     """
 
     def __init__(self, message: str, *, fitting: int | None):
@@ -76,16 +76,16 @@ class OutOfMemoryError(RunError):
 
 
 def died_of_worker(error: Exception) -> bool:
-    """Whether an error of torch says that a process that prepares batches has died; it may come from any call."""
+    """Whether an error of torch reports a dead data loader worker; it may come from any call."""
     return "DataLoader worker" in str(error)
 
 
 @contextlib.contextmanager
 def explained_size() -> Iterator[None]:
-    """Turn a lack of memory for the weights of a model alone into an error that says what a user can do.
+    """Turn a lack of memory for the weights of a model into an error with a remedy.
 
     Raises:
-        RunError: it did not.
+        RunError: the weights do not fit in memory.
     """
     try:
         yield
@@ -103,17 +103,17 @@ def explained_size() -> Iterator[None]:
 def explained_failures(
     execution: Training, micro_batch: int, longest: int, interruption: Interruption
 ) -> Iterator[None]:
-    """Turn failures of the training in this context into errors that say what a user can do.
+    """Turn failures of the training in this context into errors with a remedy.
 
     Args:
-        execution: how the run is executed.
-        micro_batch: documents that a process takes at once.
-        longest: the longest training document, in tokens.
-        interruption: a signal that has come.
+        execution: execution settings of the run.
+        micro_batch: documents per process and micro-batch.
+        longest: tokens of the longest training document.
+        interruption: a signal that was received.
 
     Raises:
         OutOfMemoryError: the device's memory ran out.
-        RunError: a process that prepares batches died.
+        RunError: a data loader worker died.
     """
     try:
         yield
@@ -131,16 +131,16 @@ def explained_failures(
             fitting = micro_batch // 2 * longest
             raise OutOfMemoryError(
                 f"out of memory ({first}), with {now}: {execution.micro_batch_tokens}). Lower it to {fitting}, or set "
-                "execution.training.auto_micro_batch to true, which does so by itself. The batch that is learnt from "
-                "stays the same. The next start goes on from the last checkpoint.",
+                "execution.training.auto_micro_batch to true, which does this by itself. The batch that is learnt from "
+                "stays the same. The next start resumes from the last checkpoint.",
                 fitting=fitting if ranks.count() == 1 else None,
             ) from error
         if died_of_worker(error):
-            if interruption.is_wanted:  # which the workers heard, too
+            if interruption.is_wanted:  # the workers received it, too
                 interruption.leave()
             raise RunError(
-                f"a process that prepares batches died ({str(error).splitlines()[0]}). Expected "
+                f"a data loader worker died ({str(error).splitlines()[0]}). Expected "
                 f"execution.training.workers = {execution.workers} to stay alive; usually memory ran out. "
-                "Raise execution.job.mem_mb, or lower the workers. The next start goes on from the last checkpoint."
+                "Raise execution.job.mem_mb, or lower the workers. The next start resumes from the last checkpoint."
             ) from error
         raise

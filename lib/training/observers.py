@@ -1,32 +1,32 @@
-"""The moments of a training that observers are called at: heartbeats, measurements, searches. They change no number."""
+"""Callbacks of a training run, for heartbeats, measurements and searches. They change no number."""
 
 from typing import Any
 
 
 class Observer:
-    """Base of what watches a `lib.training.trainer.Trainer`; methods are called at its moments, and do nothing here."""
+    """Base class of callbacks of a `lib.training.trainer.Trainer`; these methods do nothing."""
 
     def began(self, trainer: Any) -> None:
-        """Hear that the training begins, or goes on, with the weights and the progress that it has now."""
+        """Handle the beginning or resumption of the training, after its weights and progress are loaded."""
 
     def has_gradients(self, trainer: Any) -> None:
-        """Hear that the gradients of a step are there, clipped, and the optimiser is about to use them."""
+        """Handle the clipped gradients of a step, before the optimiser uses them."""
 
     def stepped(self, trainer: Any) -> None:
-        """Hear that an optimiser step has been done."""
+        """Handle the end of an optimiser step."""
 
     def predicted_batch(self, trainer: Any) -> None:
-        """Hear that a batch of an evaluation has been predicted."""
+        """Handle a predicted batch of an evaluation."""
 
     def evaluated(self, trainer: Any) -> None:
-        """Hear that an evaluation has completed the last row of the history."""
+        """Handle an evaluation, which has completed the last row of the history."""
 
     def saved(self, trainer: Any) -> None:
-        """Hear that a checkpoint has been written."""
+        """Handle a written checkpoint."""
 
     def state(self) -> Any:
-        """Return what a checkpoint must hold, as JSON has it; None = nothing."""
+        """Return the state for a checkpoint, as JSON values; None = no state."""
         return None
 
     def restore(self, state: Any) -> None:
-        """Take up what `state` returned."""
+        """Restore the result of `state`."""

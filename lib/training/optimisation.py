@@ -1,4 +1,4 @@
-"""The optimiser of a recipe, the schedule of its learning rate, and the weights that stand still at first."""
+"""The optimiser of a recipe, the schedule of its learning rate, and initially frozen weights."""
 
 import importlib
 import math
@@ -23,7 +23,7 @@ ONE_CYCLE_RISE = 25.0
 
 
 def trained(model: nn.Module) -> dict[str, nn.Parameter]:
-    """Return the weights of `model` that train, by name."""
+    """Return the trainable weights of `model`, by name."""
     return {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
 
 
@@ -33,10 +33,10 @@ def multipliers(recipe: Recipe) -> dict[str, float]:
 
 
 def make_optimizer(model: PreTrainedModel, recipe: Recipe) -> Optimizer:
-    """Return AdamW over all weights that train, with weight decay where it belongs and each one's learning rate.
+    """Return AdamW over all trainable weights, with the weight decay and learning rate of each.
 
     Raises:
-        RunError: a part that has a learning rate of its own has no weights that train, or a package is missing.
+        RunError: a part with its own learning rate has no trainable weights, or a package is missing.
     """
     decayed = set(get_parameter_names(model, [nn.LayerNorm], UNDECAYED))
     backbone = f"{model.base_model_prefix}."
@@ -48,8 +48,8 @@ def make_optimizer(model: PreTrainedModel, recipe: Recipe) -> Optimizer:
     for part, multiplier in factors.items():
         if multiplier != 1 and part not in {found for found, _ in groups}:
             raise RunError(
-                f"recipe.{part}_lr_multiplier: {multiplier:g} does nothing, since the {part} has no weights of "
-                "its own that train. Leave it out."
+                f"recipe.{part}_lr_multiplier: {multiplier:g} does nothing, since the {part} has no trainable "
+                "weights of its own. Leave it out."
             )
     parts = [
         {"params": parameters, "weight_decay": decay, "lr": recipe.learning_rate * factors[part], "part": part}
@@ -67,7 +67,7 @@ def make_optimizer(model: PreTrainedModel, recipe: Recipe) -> Optimizer:
 
 
 def warmup_steps(recipe: Recipe, steps: int) -> int:
-    """Return in how many of its optimiser steps a training warms up."""
+    """Return the number of warm-up steps of a training run."""
     return math.ceil(steps * recipe.warmup_ratio)
 
 
@@ -75,7 +75,7 @@ def make_schedule(optimizer: Optimizer, recipe: Recipe, steps: int) -> LRSchedul
     """Return the schedule of the learning rate.
 
     Args:
-        optimizer: with the peak of each group's rate.
+        optimizer: optimiser with the peak rate of each group.
         recipe: of the run.
         steps: optimiser steps of the whole training.
 
@@ -86,7 +86,7 @@ def make_schedule(optimizer: Optimizer, recipe: Recipe, steps: int) -> LRSchedul
         return get_cosine_with_min_lr_schedule_with_warmup(
             optimizer, warmup_steps(recipe, steps), steps, min_lr_rate=recipe.min_lr_ratio
         )
-    lowest = recipe.min_lr_ratio * ONE_CYCLE_RISE  # as a share of the first rate
+    lowest = recipe.min_lr_ratio * ONE_CYCLE_RISE  # as a share of the initial rate
     return OneCycleLR(
         optimizer,
         max_lr=[group["lr"] for group in optimizer.param_groups],
@@ -98,14 +98,14 @@ def make_schedule(optimizer: Optimizer, recipe: Recipe, steps: int) -> LRSchedul
 
 
 def learning_rates(settings: Mapping[str, Any], steps: int) -> list[float]:
-    """Return the learning rate of every optimiser step of a training: the recipe's, without the factors of parts.
+    """Return the learning rate of every optimiser step by the recipe, without the factors of parts.
 
     Args:
         settings: the section `recipe` of the run.
         steps: optimiser steps of the whole training.
 
     Raises:
-        pydantic.ValidationError: `settings` are no complete recipe.
+        pydantic.ValidationError: `settings` are not a complete recipe.
     """
     recipe = Recipe.model_validate(settings)
     optimizer = AdamW([nn.Parameter(torch.zeros(1))], lr=recipe.learning_rate)
@@ -119,14 +119,14 @@ def learning_rates(settings: Mapping[str, Any], steps: int) -> list[float]:
 
 
 def freeze(model: PreTrainedModel, recipe: Recipe, epoch: int) -> None:
-    """Keep the lowest blocks, the embeddings, or both, from training in the first epochs.
+    """Freeze the lowest blocks, the embeddings, or both, in the first epochs.
 
-    The optimiser has to hold all weights before: it is built of those that train.
+    Call it after the optimiser is made, which contains only weights that are trainable then.
 
     Args:
         model: of the run.
-        recipe: which parts stand still, and for how many epochs.
-        epoch: that begins, counted from 0.
+        recipe: frozen parts and number of epochs.
+        epoch: epoch that begins, counted from 0.
     """
     if not recipe.frozen_epochs:
         return

@@ -1,4 +1,4 @@
-"""Classify the documents of a file, or tell their numbers, with a fine-tuned model."""
+"""Predict the class, or the number, of each document in a file with a fine-tuned model."""
 
 import logging
 import math
@@ -26,14 +26,14 @@ from lib.data.tokenizer import TextTokenizer
 logger = logging.getLogger(__name__)
 
 PREFIX = "probability_"
-"""Start of the columns of all classes if a class is called like another column."""
+"""Prefix of the columns of all classes if a class has the name of another column."""
 
 
 class _Classification(TextClassificationPipeline):
-    """Cuts texts as the model's own run did."""
+    """Truncates texts as the run of the model did."""
 
     def preprocess(self, inputs: Record, max_length: int) -> dict[str, Tensor]:
-        """Return the tokens of a document [1, N], at most `max_length`; of a pair read separately also its second's."""
+        """Return the tokens of a document, or of the texts of a pair read separately, each [1, N]."""
         tokenizer = TextTokenizer(self.tokenizer)
         if inputs.text_pair is None:
             return encode([inputs.text], tokenizer, max_length)
@@ -55,7 +55,7 @@ def _has(head: type[TaskModel], config: PretrainedConfig) -> bool:
 
 
 def _columns(labels: Iterable[str]) -> dict[str, str]:
-    """Return the columns of the classes: their names, or none of them by its name if one is that of another column."""
+    """Return the columns of the classes: their names, all with `PREFIX` if one is the name of another column."""
     labels = list(labels)
     prefix = PREFIX if {"id", "label"} & set(labels) else ""
     return {label: f"{prefix}{label}" for label in labels}
@@ -76,18 +76,18 @@ def predict(
 
     Args:
         model: model folder of a fine-tuning run.
-        source: documents, in any format of `lib.data.formats`; a text file holds one a line.
+        source: documents, in any format of `lib.data.formats`; a text file has one per line.
         target: CSV to appear, in the order of `source`: `id`, `label` and a column for each class, or, of a regression,
             `id` and `prediction`. Columns of classes begin with `PREFIX` if a class is called `id` or `label`.
         column: column of the text, where the format has columns.
-        pair_column: column of the second texts, if documents are pairs; read as in the model's own run.
+        pair_column: column of the second texts, if documents are pairs; read as in the run of the model.
         max_tokens: tokens that a document is cut to, or each text of a pair that is read separately; None = as in the
-            model's own run.
+            run of the model.
         batch_size: documents at once.
-        device: `cpu`, `cuda`, ...; None takes a GPU if there is one.
+        device: `cpu`, `cuda`, ...; None = a GPU if there is one.
 
     Raises:
-        RunError: the folder holds no whole fine-tuned model, or one that reads pairs separately, and no pairs are
+        RunError: the folder has no complete fine-tuned model; or the model reads pairs separately, and no pairs are
             given; or a prediction is NaN or inf.
         ConfigError: pairs leave no room for their tokens.
         DataError: the documents or the tokeniser cannot be read.
@@ -114,7 +114,7 @@ def predict(
         pipeline_class=_Classification,
     )
     limit = max_tokens or classify.tokenizer.model_max_length
-    # Documents of like length share a batch; most characters first, so that memory that does not suffice shows at once.
+    # Documents of similar length share a batch; the longest come first, so that a lack of memory shows at once.
     order = sorted(
         range(len(records)), key=lambda index: -len(records[index].text) - len(records[index].text_pair or "")
     )

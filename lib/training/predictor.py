@@ -1,4 +1,4 @@
-"""A model on its device, in the precision of its run, and what it predicts for a split, batch by batch."""
+"""A model on its device, in the precision of its run, that predicts a split batch by batch."""
 
 import functools
 import inspect
@@ -34,22 +34,22 @@ Batch = dict[str, torch.Tensor]
 
 PACKAGES = ("torch", "transformers", "datasets", "tokenizers", "accelerate")
 SPLITS = {"eval": "validation", "test": "test"}
-"""Splits by what their scores begin with."""
+"""Splits by the prefix of their scores."""
 
 
 class Predictor:
-    """A model that predicts. The processes of one training share its batches.
+    """A model that predicts. The processes of one training run share its batches.
 
     Args:
         run: settings of the run.
-        task: what is learnt; it scores what the model predicts.
+        task: task of the run, which scores the predictions.
         model: with its task's head.
         tokenizer: of the run.
         longest: tokens of the longest document that is evaluated.
-        observers: are told of every batch.
+        observers: callbacks.
 
     Raises:
-        RunError: the device or the precision is not to be had here.
+        RunError: the device or the precision is not available.
     """
 
     def __init__(
@@ -68,15 +68,15 @@ class Predictor:
         scored = "scored" in inspect.signature(model.forward).parameters
         typed = getattr(model.config, "token_types", 0) > 1
         self._collator = functools.partial(_collated, task.collator(tokenizer), scored, typed)
-        # The precision of the run before in this process, whose state accelerate keeps, may have been another one.
+        # accelerate keeps its state within a process, where the run before may have had another precision.
         AcceleratorState._reset_state(reset_partial_state=True)
         self.accelerator = Accelerator(
             cpu=run.execution.device == "cpu" or not torch.accelerator.is_available(),
             mixed_precision=run.precision if run.precision in ("bf16", "fp16") else "no",
         )
         self.model: PreTrainedModel = self.accelerator.prepare_model(model)
-        self.model.config.use_cache = False  # nothing is generated while it trains
-        # Dropout draws from torch's global state; that of every process is another.
+        self.model.config.use_cache = False  # only generation needs the cache
+        # Dropout draws from torch's global state, which differs between processes.
         set_seed(derive_seed("dropout", run.seed, ranks.index()) % 2**32 if ranks.index() else run.seed)
 
     @property
@@ -86,12 +86,12 @@ class Predictor:
 
     @property
     def peak_memory_mb(self) -> float:
-        """The highest memory so far, in MiB."""
+        """The peak memory so far, in MiB."""
         return peak_memory_mb()
 
     @property
     def machine(self) -> Machine:
-        """What the run is computed by."""
+        """Hardware and packages of the run."""
         gpu = torch.cuda.get_device_name() if self.device.type == "cuda" else None
         kernels = next((mechanism.computed_by for mechanism in mechanisms(self.model)), None)
         return Machine(
@@ -115,7 +115,7 @@ class Predictor:
         Args:
             tokens: the split.
             batch_size: documents at once.
-            order: keys of the documents.
+            order: keys of the documents, in order.
         """
         return DataLoader(
             tokens,
@@ -127,13 +127,13 @@ class Predictor:
         )
 
     def predict(self, tokens: TokenDataset, prefix: str) -> PredictionOutput:
-        """Return predictions and labels of all documents of a split, and its scores; without labels there are none.
+        """Return predictions and labels of all documents of a split, and its scores if there are labels.
 
-        Each process predicts every so many-th batch, and all of them score all documents.
+        With P processes, each predicts every P-th batch, and all of them score all documents.
 
         Args:
             tokens: the split.
-            prefix: what the names of its scores begin with: `eval` (validation) or `test`.
+            prefix: prefix of the names of its scores: `eval` (validation) or `test`.
         """
         self.task.begin(SPLITS[prefix], tokens.tokens)
         self.model.eval()
@@ -162,7 +162,7 @@ class Predictor:
 
     @torch.no_grad()
     def prediction_step(self, batch: Batch) -> tuple[torch.Tensor | None, Any, torch.Tensor]:
-        """Return the loss of a batch, what is kept of the outputs, and of the labels, as the task says."""
+        """Return the loss of a batch, and the outputs and labels that its task keeps."""
         found = self.task.prediction_step(self.model, batch)
         if found is not None:
             return found
@@ -173,14 +173,14 @@ class Predictor:
 def items(batches: Iterable[Batch]) -> torch.Tensor | int:
     """Return the number of labels in batches over which their loss is a mean."""
     found = [batch["labels"] for batch in batches]
-    # A label that is a number may be any number.
+    # Regression labels may have any value.
     return sum(each.numel() if each.is_floating_point() else each.ne(IGNORED).sum() for each in found)
 
 
 def _collated(collator: Collator, scored: bool, typed: bool, examples: Sequence[Mapping[str, Any]]) -> Batch:
-    """Return the batch of a process's examples, of which there may be none, see `known_beforehand`.
+    """Return the batch of a process's examples; there may be none, see `known_beforehand`.
 
-    Only a model with such embeddings (`typed`) is given the segments of pairs.
+    Only a model with segment embeddings (`typed`) gets the segments of pairs.
     """
     if not examples:
         return {}
@@ -191,19 +191,19 @@ def _collated(collator: Collator, scored: bool, typed: bool, examples: Sequence[
 
 
 def longest_document(splits: Iterable[Dataset]) -> int:
-    """Return the tokens of the longest document in `splits`."""
+    """Return the number of tokens of the longest document in `splits`."""
     return max(max(split["length"][:]) for split in splits)
 
 
 def check_device(device: str, precision: Precision | None) -> None:
-    """Raise an error if this machine lacks the device or the precision.
+    """Raise an error if the device or the precision is not available.
 
     Args:
         device: `cpu`, `cuda` or `auto`.
-        precision: of the run.
+        precision: precision of the run.
 
     Raises:
-        RunError: the device or the precision is not to be had here.
+        RunError: the device or the precision is not available.
     """
     has_gpu = torch.cuda.is_available()
     if device == "cuda" and not has_gpu:

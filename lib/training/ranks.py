@@ -1,9 +1,8 @@
-"""Processes that share one training, each on a device of its own: what they sum, gather and agree on.
+"""Distributed training, one process per device: sums, gathers and agreements between processes.
 
-`torchrun` starts them, and each runs the whole program on its share of every batch. The Trainer of each works as if it
-were alone, but for what it writes; before every optimiser step all get the sum of their gradients. So they may have
-unequal numbers of documents, or none, and weights may freeze and thaw.
-In a process that is alone every function returns what it is given.
+`torchrun` starts the processes, and each runs the whole program on its share of every batch. Only the first writes
+files; before every optimiser step all get the sum of their gradients. So they may have unequal numbers of documents, or
+none, and weights may be frozen and unfrozen. With a single process every function returns its argument.
 """
 
 import logging
@@ -21,16 +20,16 @@ from torch import Tensor
 from lib.core.errors import RunError
 
 GIVEN = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")
-"""Environment variables by which torchrun tells a process its number; other libraries would act on them."""
+"""Environment variables in which torchrun gives a process its number; other libraries would act on them."""
 
 Value = TypeVar("Value")
 
 
 @contextmanager
 def joined() -> Iterator[None]:
-    """Join the processes that torchrun has started, if it has; each sees one of the GPUs, if there are any.
+    """Join the processes started by torchrun, if any; each sees one of the GPUs, if there are any.
 
-    Call it before anything asks for a GPU.
+    Call it before anything uses a GPU.
 
     Raises:
         RunError: there are fewer GPUs than processes.
@@ -39,8 +38,8 @@ def joined() -> Iterator[None]:
         yield
         return
     _take_gpu(int(os.environ["LOCAL_RANK"]), int(os.environ["LOCAL_WORLD_SIZE"]))
-    # Processes that prepare batches are not forked from here: a thread of the process group may hold a lock of Python's
-    # own at that moment, for which the new process would wait for ever.
+    # Data loader workers are not forked from here: a thread of the process group may hold a lock of Python at that
+    # moment, on which the new process would wait without end.
     multiprocessing.set_start_method("forkserver")
     multiprocessing.set_forkserver_preload(["lib.training.run"])
     dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
@@ -48,20 +47,20 @@ def joined() -> Iterator[None]:
         del os.environ[name]
     torch.set_num_threads(max(1, torch.get_num_threads() // count()))
     if index():
-        logging.disable(logging.INFO)  # the first one tells the same
+        logging.disable(logging.INFO)  # the first one logs the same
     yield
     dist.destroy_process_group()
 
 
 def _take_gpu(number: int, processes: int) -> None:
-    """Let this process see its own GPU alone."""
+    """Restrict this process to its own GPU."""
     gpus = torch.cuda.device_count()
     if not gpus:
         return
     if gpus < processes:
         raise RunError(
-            f"{processes} processes share the training, but there are {gpus} GPUs. Expected one for each: ask for as "
-            "many as execution.gpus_per_run, or lower that; CUDA_VISIBLE_DEVICES='' trains on the CPU."
+            f"{processes} processes share the training, but there are {gpus} GPUs. Expected one for each: ask for "
+            "execution.gpus_per_run GPUs, or lower it; CUDA_VISIBLE_DEVICES='' trains on the CPU."
         )
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[number] if visible else str(number)
@@ -73,7 +72,7 @@ def count() -> int:
 
 
 def index() -> int:
-    """Return the number of this process; the first, 0, writes what they leave."""
+    """Return the number of this process; the first, 0, writes the files."""
     return dist.get_rank() if dist.is_initialized() else 0
 
 
@@ -104,7 +103,7 @@ def first(value: Value) -> Value:
 
 
 def in_turns(values: Sequence[Value]) -> list[Value]:
-    """Return the values of all processes: the first of each, then the second of each, and so on."""
+    """Return the values of all processes, interleaved: the first of each, then the second of each, and so on."""
     if not dist.is_initialized():
         return list(values)
     everyone: list[list[tuple[Value]]] = [[]] * count()
@@ -113,7 +112,7 @@ def in_turns(values: Sequence[Value]) -> list[Value]:
 
 
 def add_gradients(parameters: Iterable[torch.nn.Parameter]) -> None:
-    """Give the weights of every process the sum of their gradients; one without a gradient anywhere keeps none."""
+    """Sum the gradients of the weights over all processes; a weight without a gradient in any process keeps none."""
     if not dist.is_initialized():
         return
     weights = list(parameters)
@@ -129,6 +128,6 @@ def add_gradients(parameters: Iterable[torch.nn.Parameter]) -> None:
 
 
 def wait() -> None:
-    """Wait until all processes are here."""
+    """Wait until all processes have reached this call."""
     if dist.is_initialized():
         dist.barrier()

@@ -1,4 +1,4 @@
-"""What the record of a run says about it beside its scores: parents, weights, hardware, versions. Changes no number."""
+"""Fields of a run record other than scores: parents, weights, hardware, versions. Changes no number."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from lib.core.record import Parent, RunRecord, Stretch, write_run
 from lib.study.run import RunSettings
 from lib.training import ranks
 
-if TYPE_CHECKING:  # a run that reads texts needs neither
+if TYPE_CHECKING:  # a run that reads texts needs neither of them
     from torch import nn
     from transformers import PreTrainedModel
 
 
 NUMERICAL = {"micro_batch_tokens", "kernels", "deterministic"}
-"""Settings of the execution that can change a number, in its last digits; the device is recorded by itself."""
+"""Execution settings that can change the last digits of a number; the device has its own field."""
 
 
 class Machine(NamedTuple):
-    """What a run was computed by, and with how much memory."""
+    """Hardware, packages and peak memory of a run."""
 
     device: str
     hardware: str
@@ -40,7 +40,7 @@ class Machine(NamedTuple):
     gpu: str | None = None
     """Name of the GPU; None = a CPU."""
     kernels: Literal["torch", "triton"] | None = None
-    """What its mechanism computed with, if it has a choice."""
+    """Implementation that its mechanism used, if it has several."""
 
 
 def run_record(
@@ -61,14 +61,14 @@ def run_record(
 
     Args:
         run: the run's settings.
-        parents: what it started from.
-        machine: what it was computed by.
+        parents: inputs of the run.
+        machine: hardware and packages of the run.
         parameters: numbers of weights.
-        metrics: scores of the model kept.
+        metrics: scores of the model that was kept.
         seconds: wall time of the training loop, or of the evaluation if there was none.
         epochs: passes over the training documents; 0 = there was no training loop.
         steps: optimiser steps.
-        tokens: seen in training.
+        tokens: tokens seen in training.
         approximated: share of the training documents that the attention mechanism approximates.
         stretches: parts of the training under different conditions.
     """
@@ -100,12 +100,12 @@ def run_record(
 
 
 def stretch(run: RunSettings, machine: Machine, step: int, threads: int) -> Stretch:
-    """Return a part of a training that begins now.
+    """Return a new stretch of a training run.
 
     Args:
         run: the run's settings.
-        machine: its hardware and packages.
-        step: optimiser steps that have been done.
+        machine: hardware and packages of the run.
+        step: optimiser steps done.
         threads: CPU threads of each process.
     """
     return Stretch(
@@ -125,11 +125,11 @@ def _versions(machine: Machine) -> dict[str, str]:
 
 
 def write_record(record: RunRecord, folder: Path, code: str | None) -> None:
-    """Write a record to the folder that holds the other files that the run leaves.
+    """Write a record to the folder of the run's other files.
 
     Args:
-        record: of the run.
-        folder: with all other files, whose digests the record takes in.
+        record: record of the run.
+        folder: folder with all other files, whose digests are added to the record.
         code: digest of the code that the run executed, if it is known.
     """
     files = {str(path.relative_to(folder)): file_digest(path) for path in files_in(folder)}
@@ -137,16 +137,16 @@ def write_record(record: RunRecord, folder: Path, code: str | None) -> None:
 
 
 def count_parameters(model: PreTrainedModel) -> dict[str, int]:
-    """Return the numbers of weights of `model`, frozen ones and adapters included, buffers not.
+    """Return the numbers of weights of `model`, including frozen ones and adapters, but not buffers.
 
-    Each backbone declares which of its modules make which part, in its module `weight_parts`; a module counts to the
-    part of the innermost declared module around it.
+    Each backbone declares the part of its modules in `weight_parts`; a module belongs to the part of the innermost
+    declared module around it.
 
     Args:
-        model: with or without a head, on any device (also `meta`).
+        model: model with or without a head, on any device (also `meta`).
 
     Returns:
-        `total`; `backbone`, and those of its parts that it has: `embeddings`, `attention` (with its projections),
+        `total`; `backbone`, and those of its parts: `embeddings`, `attention` (with its projections),
         `feed_forward`, `recurrence`, `norms` (also that of the embeddings), `other` (undeclared); `head` (what is not
         the backbone). The parts and the head add up to the total. A tied decoder's weight counts once, among the
         embeddings.
@@ -167,19 +167,19 @@ def count_parameters(model: PreTrainedModel) -> dict[str, int]:
 
 
 def _weights(module: nn.Module, part: str, declared: Mapping[nn.Module, str]) -> Iterator[tuple[nn.Parameter, str]]:
-    """Yield the weights of a module that lies in `part`, each with its own part."""
+    """Yield the weights of a module inside `part`, each with its part."""
     part = declared.get(module, part)
     own = list(module.parameters(recurse=False))
-    is_norm = own and not list(module.children()) and all(weight.dim() == 1 for weight in own)  # gains and biases alone
+    is_norm = own and not list(module.children()) and all(weight.dim() == 1 for weight in own)  # only gains and biases
     yield from ((weight, "norms" if is_norm else part) for weight in own)
     for child in module.children():
         yield from _weights(child, part, declared)
 
 
 def _git_commit() -> str | None:
-    """Return the commit of the code, with a mark if files differ from it; None outside a git checkout.
+    """Return the commit of the code, marked if files differ from it; None outside a git checkout.
 
-    The cluster profile does not count: everybody sets an account and a partition there.
+    The cluster profile does not count: every user sets an account and a partition there.
     """
     changed_files = ["status", "--porcelain", "--untracked-files=no", "--", ":/", ":(top,exclude)slurm"]
     try:

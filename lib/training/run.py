@@ -1,4 +1,4 @@
-"""A run with a training loop, whatever its stage, task and backbone: from its settings to its record."""
+"""Execution of a run with a training loop, for all stages, tasks and backbones."""
 
 import gc
 import logging
@@ -51,22 +51,21 @@ def train(
     code: str | None = None,
     observers: Sequence[Observer] = (),
 ) -> None:
-    """Train `run` and leave its record, with predictions if its task makes any, in `out`.
+    """Train `run` and write its record, with predictions if its task makes any, to `out`.
 
     Args:
         run: the run's settings.
         out: new folder of the results.
-        work: folder under which working checkpoints are kept, until some time after the run; None = beside `out`, and
-            removed with it.
+        work: parent of the folders of working checkpoints, which stay for some time after the run; None = next to
+            `out`, and removed at the end.
         code: digest of the code that the run executes, for its record.
-        observers: are told of what happens.
+        observers: callbacks.
 
     Raises:
-        ProjectError: the data, the start or the folders do not allow the run, a signal has come, or memory did not
-            suffice.
+        ProjectError: the data, the start or the folders do not allow the run, a signal was received, or memory ran out.
     """
     if run.recipe is None:
-        raise RunError("recipe: missing. Expected one to train by; scripts/evaluate.py runs what does not train.")
+        raise RunError("recipe: missing. Expected a training recipe; without one, use scripts/evaluate.py.")
     repeating = repeatable(wanted=run.execution.deterministic)
     with RunFolders(run, out, work, code) as folders, Interruption() as interruption, repeating:
         if ranks.first(folders.is_published()):
@@ -82,7 +81,7 @@ def train(
 def _try(
     run: RunSettings, folders: RunFolders, interruption: Interruption, observers: Sequence[Observer], fitting: int
 ) -> int | None:
-    """Train with `fitting` tokens at once; return how many to try next, None if they fitted."""
+    """Train with `fitting` tokens per micro-batch; return the number to try next, None if they fitted."""
     execution = run.execution.model_copy(update={"micro_batch_tokens": fitting})
     try:
         _train(run.model_copy(update={"execution": execution}), folders, interruption, observers)
@@ -98,13 +97,13 @@ def _try(
 def _train(run: RunSettings, folders: RunFolders, interruption: Interruption, observers: Sequence[Observer]) -> None:
     """Train, predict and publish."""
     recipe = run.recipe
-    assert recipe is not None  # its caller has looked
+    assert recipe is not None  # the caller checks this
     parts = assemble(run)
     _, backbone, tokenizer, model = parts
     if recipe.lora is not None:
         from lib.backbones.adapters import Adapters, targets  # peft takes seconds to import
 
-        targets(model, recipe.lora)  # refuses names of no layer before weights and documents are read
+        targets(model, recipe.lora)  # refuses unknown layer names before weights and documents are read
     splits: dict[str, Dataset] = {
         split: load_split(folder, sort=split != "train") for split, folder in run.data.items()
     }
@@ -125,13 +124,13 @@ def _train(run: RunSettings, folders: RunFolders, interruption: Interruption, ob
     trainer = Trainer(run, parts, splits, folders.work, interruption, [*observers, *watching, Heartbeats(folders)])
     with explained_failures(run.execution, trainer.micro_batch, max(lengths), interruption):
         _fit(trainer)
-        # All processes of a training predict; one of them writes.
+        # All processes of a training run predict; one of them writes.
         staged = None if ranks.index() else folders.stage()
         row = _keep(trainer, staged and staged / MODEL, adapters.save if adapters else model.save_pretrained)
         if adapters:
             adapters.merge()
         metrics, predictions = _scores(trainer, splits, row)
-    ranks.wait()  # until none reads the working folder any more
+    ranks.wait()  # until no process reads the working folder
     if staged is None or trackers is None:
         return
     _save_tokenizer(tokenizer, run, staged / MODEL, longest=max(lengths))
@@ -160,7 +159,7 @@ def _train(run: RunSettings, folders: RunFolders, interruption: Interruption, ob
 
 
 def _fit(trainer: Trainer) -> None:
-    """Train from the last working checkpoint if there is one, else from the run's start."""
+    """Train from the last working checkpoint if there is one, else from the start of the run."""
     start = trainer.run.start
     checkpoint = last_checkpoint(trainer.work)
     if checkpoint is not None:
@@ -174,18 +173,18 @@ def _fit(trainer: Trainer) -> None:
         disable_progress_bar()
     trainer.train(checkpoint)
     if checkpoint is not None and checkpoint.name == checkpoint_folder("", trainer.progress.step).name:
-        # No step was left, and not every task evaluates after training; but the record says what computes a pass.
+        # No step was left, and not every task evaluates after training; but the record needs the implementation.
         batch = next(iter(trainer.loader(trainer.validation, trainer.eval_batch_size, range(len(trainer.validation)))))
         trainer.prediction_step(send_to_device(batch, trainer.device))
 
 
 def _keep(trainer: Trainer, folder: Path | None, save: Callable[[Path], object]) -> dict[str, Any]:
-    """Save what is kept of a training, leave the first model of it in the trainer, and return its row of the history.
+    """Save the models that are kept, load the first of them into the trainer, and return its row of the history.
 
     Args:
-        trainer: after training; its model is the best one if that is kept, else the last.
-        folder: of the run's model; what comes second lies in folders of their names inside it. None saves nothing.
-        save: saves the trainer's model to a folder.
+        trainer: trainer after training; its model is the best one if that is kept, else the last.
+        folder: folder of the first model; others are saved in subfolders with their names. None saves nothing.
+        save: function that saves the trainer's model to a folder.
     """
     keep = trainer.recipe.keep or [trainer.run.task.keeps]
     models = [name for name in keep if name != "state"]
@@ -197,7 +196,7 @@ def _keep(trainer: Trainer, folder: Path | None, save: Callable[[Path], object])
             save(folder if name == models[0] else folder / name)
     if "state" in keep and folder is not None:
         shutil.copytree(checkpoint_folder(trainer.work, steps["last"]), folder / "state")
-        # Whoever goes on from here compares with no earlier evaluations: their models are not kept.
+        # A run that starts from here ignores earlier evaluations: their models are not kept.
         forget_best(folder / "state")
     return trainer.history.row_of(steps[models[0]])
 
@@ -205,7 +204,7 @@ def _keep(trainer: Trainer, folder: Path | None, save: Callable[[Path], object])
 def _scores(
     trainer: Trainer, splits: Mapping[str, Dataset], row: dict[str, Any]
 ) -> tuple[dict[str, float | None], pd.DataFrame | None]:
-    """Return the figures of the record, and the predictions if the task makes any; the `row` kept gets its test."""
+    """Return the scores of the record, and the predictions if the task makes any; adds the test scores to `row`."""
     metrics: dict[str, float | None] = {"train_loss": min(each["train_loss"] for each in trainer.history.rows)}
     if trainer.keeps_best:
         metrics["best_epoch"] = trainer.history.row_of(trainer.progress.best_step)["epoch"]
@@ -221,8 +220,8 @@ def _named(figures: Mapping[str, Any], prefix: str) -> dict[str, Any]:
 
 
 def _save_tokenizer(tokenizer: PreTrainedTokenizerBase, run: RunSettings, folder: Path, longest: int) -> None:
-    """Put the tokeniser beside each model that is kept in `folder`."""
-    # Whoever uses the model later cuts documents as the run did, unless told otherwise.
+    """Save the tokeniser with each model that is kept in `folder`."""
+    # Later users of the model truncate documents as the run did by default.
     tokenizer.model_max_length = run.max_tokens or longest
     for place in (folder, folder / "best", folder / "last"):
         if place.is_dir():

@@ -13,7 +13,7 @@ from lib.training.predictor import Predictor
 
 
 def load_split(folder: str, *, sort: bool = False) -> Dataset:
-    """Return a tokenised split; `sort` puts the longest documents first, which saves padding in evaluation."""
+    """Return a tokenised split; `sort` puts the longest documents first, which reduces padding in evaluation."""
     tokens = load_tokens(folder)
     if sort:
         order = np.argsort(-np.asarray(tokens["length"]), kind="stable")
@@ -25,7 +25,7 @@ def predict_splits(predictor: Predictor, splits: Mapping[str, Dataset]) -> tuple
     """Return the scores (`eval_*` of validation, `test_*`) and the predictions, one row per document.
 
     Args:
-        predictor: with the model and its task.
+        predictor: predictor with the model and its task.
         splits: `validation` and `test`.
 
     Raises:
@@ -42,7 +42,7 @@ def predict_splits(predictor: Predictor, splits: Mapping[str, Dataset]) -> tuple
 
 
 def _require_finite(output: PredictionOutput, documents: Dataset, split: str) -> None:
-    """Refuse predictions that are NaN or inf: the largest of them would name a class."""
+    """Refuse predictions that are NaN or inf, whose maximum would still be a class."""
     arrays = output.predictions if isinstance(output.predictions, tuple) else (output.predictions,)
     for array in arrays:
         rows = np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))

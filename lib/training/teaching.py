@@ -1,4 +1,4 @@
-"""A teacher's scores of the training documents, stored beside the tokens that its student reads."""
+"""A teacher's scores of the training documents, stored with the tokens that the student reads."""
 
 import logging
 from collections.abc import Sequence
@@ -24,10 +24,10 @@ def teach(run: RunSettings, model: str | Path, tokens: str | Path, target: str |
     """Write the tokens of a student's training documents with the teacher's scores of each, `teacher_logits` [C].
 
     Args:
-        run: the teacher's settings; its `data.train` are the documents as it reads them.
+        run: settings of the teacher; its `data.train` has the documents in the teacher's tokens.
         model: folder of the teacher's model.
-        tokens: the same documents as the student reads them.
-        target: folder to appear, a tokenised split.
+        tokens: the same documents in the student's tokens.
+        target: new folder of a tokenised split.
 
     Raises:
         ProjectError: the teacher's model does not fit its settings, or lacks documents of the student.
@@ -38,7 +38,7 @@ def teach(run: RunSettings, model: str | Path, tokens: str | Path, target: str |
     predictor = Predictor(run, task, teacher, tokenizer, max(documents["length"]))
     logits = predictor.predict(TokenDataset(documents), "test").predictions
     if not np.isfinite(logits).all():
-        raise RunError(f"{model}: scores that are not finite numbers. Train the teacher anew, in fp32 or bf16.")
+        raise RunError(f"{model}: scores are NaN or inf. Train the teacher again, in fp32 or bf16.")
     taught = with_logits(load_tokens(tokens), documents["id"][:], logits)
     with atomic_path(target) as partial:
         taught.save_to_disk(partial)
@@ -49,9 +49,9 @@ def with_logits(tokens: Dataset, ids: Sequence[str], logits: np.ndarray) -> Data
     """Return `tokens` with the column `teacher_logits`.
 
     Args:
-        tokens: with `id` [n].
-        ids: of the documents that were scored [m].
-        logits: their scores [m, C].
+        tokens: dataset with `id` [n].
+        ids: ids of the documents that were scored [m].
+        logits: scores of these documents [m, C].
 
     Raises:
         DataError: a document was not scored.

@@ -13,17 +13,17 @@ from lib.training.observers import Observer
 from lib.training.trainer import Trainer
 
 PARTS = {"eval_": "eval/", "test_": "test/", "train_": "train/"}
-"""Sections that trackers show figures in, by what the figures' names begin with."""
+"""Sections of trackers, by the prefix of a metric's name."""
 
 
 class Trackers(Observer):
-    """Tell the trackers that the settings name every row of the history, and the figures of the end.
+    """Logs every row of the history and the final metrics to the trackers in the settings.
 
-    What the user's environment says about Weights & Biases already, stands.
+    Weights & Biases settings in the user's environment take precedence.
 
     Args:
         run: settings of the run.
-        folder: in which they keep their files, beside the results.
+        folder: folder for their files, published with the results.
     """
 
     def __init__(self, run: RunSettings, folder: Path) -> None:
@@ -32,7 +32,7 @@ class Trackers(Observer):
         self.wandb: Any = None
 
     def began(self, trainer: Trainer) -> None:
-        """Open the trackers, and tell them the settings of the run."""
+        """Open the trackers and log the settings of the run."""
         execution, settings = self.run.execution, self.run.model_dump(mode="json")
         if execution.report_to:
             self.folder.mkdir(exist_ok=True)
@@ -53,12 +53,12 @@ class Trackers(Observer):
             self.wandb.define_metric("*", step_metric="train/global_step", step_sync=True)
 
     def evaluated(self, trainer: Trainer) -> None:
-        """Tell them the last row of the history."""
+        """Log the last row of the history."""
         extra = {"grad_norm": trainer.grad_norm, "tokens": trainer.progress.tokens}
         self.tell(trainer.history.rows[-1] | extra, trainer.progress.step)
 
     def tell(self, figures: Mapping[str, Any], step: int) -> None:
-        """Tell them figures of an optimiser step."""
+        """Log the metrics of an optimiser step."""
         named = {_place(name): value for name, value in figures.items() if name != "step" and value is not None}
         if self.writer is not None:
             for name, value in named.items():
@@ -68,11 +68,11 @@ class Trackers(Observer):
             self.wandb.log(named | {"train/global_step": step})
 
     def close(self, trainer: Trainer, record: RunRecord) -> None:
-        """Tell what is known only at the end: test, speed, memory; write all, before the results are published.
+        """Log test scores, speed and memory, and flush, before the results are published.
 
         Args:
-            trainer: after training.
-            record: of the run.
+            trainer: trainer after training.
+            record: record of the run.
         """
         tested = {name: value for name, value in record.metrics.items() if name.startswith("test_")}
         speed = {
@@ -88,11 +88,11 @@ class Trackers(Observer):
 
 
 def _place(name: str) -> str:
-    """Return where a tracker shows a figure."""
+    """Return the name of a metric in trackers, with its section."""
     prefix = next((prefix for prefix in PARTS if name.startswith(prefix)), "")
     return PARTS.get(prefix, "train/") + name.removeprefix(prefix)
 
 
 def run_name(run: RunSettings) -> str:
-    """Return the name under which trackers show `run`."""
+    """Return the name of `run` in trackers."""
     return run.execution.run_name.format_map(NamesRun.of(run).id._asdict())

@@ -1,8 +1,8 @@
-"""The training loop: epochs, steps, evaluations and checkpoints, in the order in which they happen.
+"""The training loop: epochs, steps, evaluations and checkpoints, in the order of execution.
 
-Order, masks and random features depend on their keys alone, and what else is random is in every checkpoint; so a
-training that was interrupted goes on as if nothing had happened. Several processes may share one, see
-`lib.training.ranks`: each takes its part of every batch, and of the batches that are evaluated.
+Order, masks and random features depend only on their keys, and all other random state is in every checkpoint; so an
+interrupted training run resumes exactly. Several processes may share one, see `lib.training.ranks`: each takes its
+share of every batch, in training and in evaluation.
 """
 
 import itertools
@@ -42,32 +42,32 @@ from lib.training.record import stretch
 logger = logging.getLogger(__name__)
 
 NON_FINITE_STEPS = 20
-"""Steps in a row whose loss or gradients are no finite numbers, after which a training stops: more than the scale of
-fp16 takes from its first value, 2^16, to 1."""
+"""Consecutive steps with NaN or inf in loss or gradients after which training stops: more than the loss scale of fp16
+needs to fall from its initial value, 2^16, to 1."""
 LEAVE = 2
-"""A process's wish to end the training after a checkpoint; one to write a checkpoint alone is 1."""
+"""Request to stop training after a checkpoint; a request for only a checkpoint is 1."""
 
 
 class Trainer(Predictor):
     """Trains a model by the recipe of its run.
 
     Args:
-        run: settings of the run, with a recipe.
+        run: settings of a run with a recipe.
         parts: task, backbone, tokeniser and model.
         splits: tokens of `train` and `validation`, and perhaps of others.
         work: folder of the checkpoints.
-        interruption: a signal that has come; after a checkpoint it ends the training.
-        observers: are told of what happens.
+        interruption: a signal that was received; it stops training after a checkpoint.
+        observers: callbacks.
 
     Attributes:
-        progress: how far the training is.
+        progress: progress of the training.
         history: one row per evaluation.
         stretches: parts of the training so far under different conditions.
-        loss: of the last step.
+        loss: loss of the last step.
         grad_norm: norm of the gradients of the last step, before they were clipped.
 
     Raises:
-        RunError: the device or the precision is not to be had here, or a batch has too few documents for all processes.
+        RunError: the device or the precision is not available, or a batch has too few documents for all processes.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Trainer(Predictor):
         interruption: Interruption,
         observers: list[Observer],
     ) -> None:
-        assert run.recipe is not None  # its caller has looked
+        assert run.recipe is not None  # the caller checks this
         evaluated = longest_document(split for name, split in splits.items() if name != "train")
         super().__init__(run, parts.task, parts.model, parts.tokenizer, evaluated, observers)
         self.recipe, self.backbone, self.work, self.interruption = run.recipe, parts.backbone, work, interruption
@@ -107,17 +107,17 @@ class Trainer(Predictor):
 
     @property
     def peak_memory_mb(self) -> float:
-        """The highest memory so far, in MiB, also of the attempts before."""
+        """The peak memory so far in MiB, earlier attempts included."""
         return self.history.measured_peak()
 
     def train(self, checkpoint: Path | None = None) -> None:
-        """Train until all steps are done, and take up the best model's weights if that one is kept.
+        """Train until all steps are done, then load the best model if it is kept.
 
         Args:
-            checkpoint: whole working checkpoint to go on from; None = from the beginning.
+            checkpoint: valid working checkpoint to resume from; None = from the beginning.
 
         Raises:
-            RunError: no evaluation was the best, or the loss is no finite number.
+            RunError: no evaluation had a finite score, or the loss is NaN or inf.
         """
         self.optimizer = self.accelerator.prepare(make_optimizer(self.model, self.recipe))
         self.schedule = make_schedule(self.optimizer, self.recipe, self.steps)
@@ -155,10 +155,10 @@ class Trainer(Predictor):
         self.interruption.waits = False
 
     def _steps_of_epoch(self, epoch: int, begun: int, checkpoint: Path | None) -> Iterator[list[Batch]]:
-        """Yield the micro-batches of each optimiser step of an epoch that is left, on the device.
+        """Yield the micro-batches of each remaining optimiser step of an epoch, on the device.
 
-        A loader draws from torch's global state when its iteration begins. In the midst of an epoch that has been done
-        before the checkpoint was written, at the beginning of one it has not.
+        A loader draws from torch's global state when its iteration begins. Within an epoch, that draw came before the
+        checkpoint; at the beginning of an epoch, it comes after.
         """
         order = LengthGroupedSampler(self.lengths, batch_size=self.recipe.batch_size, seed=self.run.seed)
         order.set_epoch(epoch)
@@ -173,7 +173,7 @@ class Trainer(Predictor):
             yield [send_to_device(batch, self.accelerator.device) for batch in found]
 
     def _step(self, batches: list[Batch]) -> None:
-        """Do one optimiser step on the micro-batches of this process, of which some may be empty."""
+        """Do one optimiser step on the micro-batches of this process; some may be empty."""
         progress = self.progress
         filled = [batch for batch in batches if batch]
         number = torch.as_tensor(items(filled), device=self.accelerator.device)
@@ -206,8 +206,8 @@ class Trainer(Predictor):
         """Add the gradients of a micro-batch, and return its loss.
 
         Args:
-            batch: of this process; may be empty.
-            number: labels in the micro-batches of all, over which the loss of the step is a mean.
+            batch: micro-batch of this process; may be empty.
+            number: number of labels in the micro-batches of all processes; the loss of the step is a mean over them.
         """
         if not batch:
             return torch.zeros((), device=self.accelerator.device)
@@ -222,7 +222,7 @@ class Trainer(Predictor):
         return loss.detach()
 
     def _wish(self) -> int:
-        """Return whether any process wants a checkpoint, since it is time, or to leave, since a signal has come."""
+        """Return whether any process requests a checkpoint (it is time) or a stop (a signal was received)."""
         is_time = time.monotonic() - self.saved_at >= 60 * self.run.execution.checkpoint_minutes
         return int(ranks.largest(LEAVE if self.interruption.is_wanted else int(is_time)))
 
@@ -242,17 +242,17 @@ class Trainer(Predictor):
             progress.note(metrics[f"eval_{self.task.best}"], self.task.greater_is_better)
 
     def _check_finite(self, norm_and_loss: float) -> None:
-        """Stop where gradients or loss have been no numbers for long.
+        """Stop if gradients or loss have been NaN or inf for many steps.
 
         Raises:
-            RunError: they have not in the last steps.
+            RunError: they were NaN or inf in the last steps.
         """
         self.non_finite = 0 if math.isfinite(norm_and_loss) else self.non_finite + 1
         if self.non_finite == NON_FINITE_STEPS:
             self._refuse_non_finite(last=self.progress.step + 1)
 
     def _refuse_non_finite(self, last: int) -> None:
-        """Raise an error that says since which step loss or gradients are no finite numbers, and on which documents."""
+        """Raise an error with the step since when loss or gradients are NaN or inf, and its documents."""
         first = last - self.non_finite + 1
         order = LengthGroupedSampler(self.lengths, batch_size=self.recipe.batch_size, seed=self.run.seed)
         epoch, step = divmod(first - 1, self.steps_per_epoch)
@@ -261,7 +261,7 @@ class Trainer(Predictor):
         rows = [row for _, row in itertools.islice(order, start, start + self.recipe.batch_size)]
         names = ", ".join(map(str, self.tokens.tokens.select(rows)["id"]))
         raise RunError(
-            f"loss or gradients are no finite numbers since step {first}, {self.non_finite} in a row. Expected finite "
+            f"loss or gradients have been NaN or inf since step {first}, {self.non_finite} in a row. Expected finite "
             "ones: lower recipe.learning_rate or recipe.max_grad_norm, or use precision bf16 or fp32. The last "
             f"checkpoint is older than that. If nothing helps, look at the documents of step {first}: {names}",
             diverged=True,
@@ -271,13 +271,13 @@ class Trainer(Predictor):
         """Write a checkpoint.
 
         Raises:
-            RunError: it cannot be written, or the weights are no finite numbers.
+            RunError: it cannot be written, or the weights are NaN or inf.
         """
-        if self.non_finite and self.run.precision != "fp16":  # there, such a step is skipped; else no weights are left
+        if self.non_finite and self.run.precision != "fp16":  # fp16 skips such a step; otherwise the weights are NaN
             self._refuse_non_finite(last=self.progress.step)
         with checkpoints.writing(self.work, self.progress) as folder:
             if not ranks.index():
-                # With adapters, the weights beside them stand still: the start of the run has them.
+                # With adapters, all other weights are frozen: the start of the run has them.
                 weights = {name: each.detach() for name, each in trained(self.model).items()}
                 self.model.save_pretrained(folder, state_dict=weights if self.recipe.lora else None)
                 for name, part in self._stateful().items():
@@ -302,7 +302,7 @@ class Trainer(Predictor):
                 observer.restore(found)
 
     def _stateful(self) -> dict[str, Any]:
-        """Return what has a state of tensors, by file."""
+        """Return the objects with a state of tensors, by file."""
         parts = {"optimizer.pt": self.optimizer, "scheduler.pt": self.schedule}
         return parts | ({"scaler.pt": self.accelerator.scaler} if self.accelerator.scaler else {})
 
@@ -311,29 +311,29 @@ class Trainer(Predictor):
         return {name: state for name, state in states.items() if state is not None}
 
     def load_weights(self, checkpoint: Path) -> None:
-        """Load the weights of a checkpoint; one with adapters holds the weights that train, and no others.
+        """Load the weights of a checkpoint; one with adapters holds only the trainable weights.
 
         Raises:
-            RunError: it lacks one of them.
+            RunError: a weight is missing.
         """
         missing, _ = load_model(self.model, checkpoint / SAFE_WEIGHTS_NAME, strict=not self.recipe.lora)
         refuse(trained(self.model).keys() & set(missing), checkpoint, "missing")
 
     def load_best(self) -> None:
-        """Take up the weights of the best evaluation.
+        """Load the weights of the best evaluation.
 
         Raises:
-            RunError: no evaluation was the best.
+            RunError: no evaluation had a finite score.
         """
         if self.progress.best_step is None:
             raise RunError(
-                f"{self.work}: no evaluation had a finite {self.task.best}. Expected one, whose model is to be kept; "
+                f"{self.work}: no evaluation had a finite {self.task.best}. Expected one, since its model is kept; "
                 "lower recipe.learning_rate, or use precision bf16 or fp32."
             )
         self.load_weights(checkpoint_folder(self.work, self.progress.best_step))
 
 
 def _real_tokens(batch: Mapping[str, torch.Tensor]) -> torch.Tensor | int:
-    """Return the tokens of a batch that are no padding, those of second texts included."""
+    """Return the number of tokens of a batch without padding, second texts included."""
     sequences = (("attention_mask", "input_ids"), ("pair_mask", "pair_ids"))
     return sum(batch[mask].sum() if mask in batch else batch[ids].numel() for mask, ids in sequences if ids in batch)

@@ -1,8 +1,8 @@
-"""A search by optuna: trainings one after the other, with settings that follow from the scores of those before.
+"""A search by optuna: consecutive trials, with settings that depend on the scores of earlier ones.
 
-Trial n is a function of (seed, n, the trials before it): its sampler has a seed of its own. A search that was killed
-goes on with the trials in its journal; the one that was cut off is drawn again, with the same settings, and resumes
-from its working checkpoint.
+Trial n is a function of (seed, n, the trials before it): its sampler has its own seed. A search that was killed
+continues with the trials in its journal; the interrupted trial is drawn again, with the same settings, and resumes from
+its working checkpoint.
 """
 
 import logging
@@ -44,29 +44,28 @@ logger = logging.getLogger(__name__)
 JOURNAL = "trials.journal"
 NAME = "trials"
 TRIAL = "trial-"
-"""Folders of trials, in that of the attempt, begin so."""
+"""Prefix of the folders of trials in that of the attempt."""
 EFFORT = ("epochs", "steps", "tokens", "seconds", "peak_memory_mb")
-"""Fields of a record that every trial has, also one that did not come to its end."""
+"""Record fields of every trial, also of an unfinished one."""
 
 
 def tune(run: TunedRun, out: str | Path, work: str | Path | None = None, code: str | None = None) -> None:
-    """Search the settings of `run` and leave trials, best settings and record in `out`; no trial's model is kept.
+    """Search the settings of `run` and write trials, best settings and record to `out`; keep no model.
 
-    A score is that of the model which a trial would keep, on validation, by the metric that the task chooses its best
-    epoch by; of a pruned trial, that of its last evaluation. A trial has diverged, and has no score, if its loss is no
-    finite number. Trials report to no tracker, and run in one process.
+    A score is the validation score of the model that a trial would keep, by the metric that selects the task's best
+    epoch; for a pruned trial, that of its last evaluation. A trial whose loss is NaN or inf has diverged and has no
+    score. Trials report to no tracker, and run in one process.
 
     Args:
-        run: the settings of the search; those of a trial are laid over them.
+        run: the settings of the search; those of a trial override them.
         out: new folder of the results.
-        work: folder under which journal and working checkpoints are kept while the search is under way; None = beside
-            `out`.
+        work: parent of the folders of journal and working checkpoints during the search; None = next to `out`.
         code: digest of the code that the run executes, for its record.
 
     Raises:
         ProjectError: the data, the start or the folders do not allow the trials, or all of them diverged.
     """
-    optuna.logging.set_verbosity(optuna.logging.WARNING)  # said here, with more of it
+    optuna.logging.set_verbosity(optuna.logging.WARNING)  # logged here in more detail
     with RunFolders(run, out, work, code) as folders:
         if folders.is_published():
             return
@@ -80,7 +79,7 @@ def _search(run: TunedRun, folders: RunFolders) -> None:
     score = f"eval_{task.best}"
     direction = StudyDirection.MAXIMIZE if task.greater_is_better else StudyDirection.MINIMIZE
     journal = _journal(folders.work / JOURNAL, direction)
-    # In memory, so that the journal has whole trials only.
+    # In memory, so that the journal has only complete trials.
     study = optuna.create_study(direction=direction, pruner=_pruner(tuning))
     study.add_trials(journal.trials)
     distributions = {place: _distribution(dimension) for place, dimension in tuning.space.items()}
@@ -99,7 +98,7 @@ def _search(run: TunedRun, folders: RunFolders) -> None:
 
 
 def _take_over(folders: RunFolders) -> None:
-    """Copy the longest journal of the earlier attempts and the trial that is under way, and remove those attempts."""
+    """Copy the longest journal of the earlier attempts and the current trial, and remove those attempts."""
     journals = [path for attempt in folders.earlier() if (path := attempt / JOURNAL).is_file()]
     if journals:
         longest = max(journals, key=lambda path: path.stat().st_size)
@@ -108,8 +107,8 @@ def _take_over(folders: RunFolders) -> None:
         for trial in longest.parent.glob(f"{TRIAL}*"):
             try:
                 shutil.copytree(trial, folders.work / trial.name, symlinks=True)
-            except OSError as error:  # its process lives, and writes there
-                logger.warning("%s: begun anew (%s)", trial, error)
+            except OSError as error:  # its process is alive and writes there
+                logger.warning("%s: started again (%s)", trial, error)
                 shutil.rmtree(folders.work / trial.name, ignore_errors=True)
     folders.refuse_later()
     for attempt in folders.earlier():
@@ -122,8 +121,8 @@ def _journal(path: Path, direction: StudyDirection) -> optuna.Study:
         return optuna.create_study(study_name=NAME, storage=storage, direction=direction, load_if_exists=True)
     except (ValueError, KeyError) as error:
         raise RunError(
-            f"{path}: no journal of trials ({error}). Expected what an earlier start of this search wrote. Delete it: "
-            "the search begins anew."
+            f"{path}: not a journal of trials ({error}). Expected that of an earlier start of this search. Delete it: "
+            "the search starts again."
         ) from error
 
 
@@ -155,10 +154,9 @@ def _is_spent(study: optuna.Study, minutes: float | None) -> bool:
 
 
 def _run_trial(run: TunedRun, trial: optuna.Trial, score: str, scratch: Path) -> None:
-    """Train with the settings of a trial, and tell its study what came of it.
+    """Train with the settings of a trial, and report the outcome to its study.
 
-    Attributes of the trial: the `state` that it ended with, its `effort` and its `stretches`; of a complete one, also
-    its `record`.
+    Attributes of the trial: its final `state`, its `effort` and its `stretches`; if complete, also its `record`.
     """
     values = laid_over(run.model_dump(exclude={"tuning"}), trial.params)
     settings = read_settings(RunSettings, values | {"execution": run.execution.model_copy(update={"report_to": []})})
@@ -180,7 +178,7 @@ def _run_trial(run: TunedRun, trial: optuna.Trial, score: str, scratch: Path) ->
     trial.set_user_attr("state", state)
     trial.set_user_attr("effort", effort)
     trial.set_user_attr("stretches", [each.model_dump(mode="json") for each in stretches])
-    # To the sampler a diverged trial is a pruned one, and without an evaluation the worst; failed ones it ignores.
+    # The sampler ignores failed trials; so a diverged trial is reported as pruned, without an evaluation as the worst.
     if state == "complete":
         trial.study.tell(trial, record.metrics[score])
     else:
@@ -188,12 +186,12 @@ def _run_trial(run: TunedRun, trial: optuna.Trial, score: str, scratch: Path) ->
 
 
 class Reports(Observer):
-    """Tell a trial its score at every evaluation, and end it where its study's pruner says so.
+    """Reports the score of a trial at every evaluation, and ends the trial if the pruner of its study says so.
 
-    Evaluations count, not steps, which batches of another size make fewer.
+    Reports are numbered by evaluation, not by step, since the number of steps depends on the batch size.
 
     Args:
-        trial: of a study with a pruner.
+        trial: trial of a study with a pruner.
         score: name of the score among the metrics of an evaluation.
     """
 
@@ -203,17 +201,17 @@ class Reports(Observer):
         self.trainer: Trainer | None = None
 
     def report(self, scores: Iterable[float]) -> None:
-        """Report those of the scores, one per evaluation, that have not been reported yet."""
+        """Report the scores, one per evaluation, that have not been reported yet."""
         for value in list(scores)[self.reported :]:
             self.reported += 1
             self.trial.report(value, self.reported)
 
     def stretches(self) -> list[Stretch]:
-        """Return the parts under different conditions of a training that was ended."""
+        """Return the stretches of a training run that was ended."""
         return self.trainer.stretches if self.trainer else []
 
     def effort(self) -> dict[str, float]:
-        """Return what a training that was ended took, as a record has it; time and memory up to its last evaluation."""
+        """Return the effort of a training run that was ended; time and memory up to its last evaluation."""
         if self.trainer is None:
             return dict.fromkeys(EFFORT, 0)
         progress, rows = self.trainer.progress, self.trainer.history.rows
@@ -227,29 +225,29 @@ class Reports(Observer):
         }
 
     def began(self, trainer: Trainer) -> None:
-        """Keep the training, which knows its effort."""
+        """Keep the trainer, which knows the effort."""
         self.trainer = trainer
 
     def evaluated(self, trainer: Trainer) -> None:
-        """Report the score, of a resumed training also those before.
+        """Report the score, after resuming also the earlier ones.
 
         Raises:
-            optuna.TrialPruned: the trial need not go on.
-            RunError: it has diverged in the last steps, after which the training's own loss was not looked at.
+            optuna.TrialPruned: the pruner ends the trial.
+            RunError: it diverged in the last steps, whose loss the training did not check.
         """
         rows = trainer.history.rows
         if not all(math.isfinite(value) for value in rows[-1].values() if isinstance(value, float)):
-            raise RunError(f"the evaluation at step {trainer.progress.step} is no finite number.", diverged=True)
+            raise RunError(f"the evaluation at step {trainer.progress.step} is NaN or inf.", diverged=True)
         self.report(row[self.score] for row in rows)
         if trainer.progress.step < trainer.steps and self.trial.should_prune():
             raise optuna.TrialPruned
 
 
 def _publish(folders: RunFolders, study: optuna.Study, score: str) -> None:
-    """Write trials, best settings and record, and move them to their place."""
+    """Write trials, best settings and record, and publish them."""
     if not study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,)):
         raise RunError(
-            f"all {len(study.trials)} trials of {folders.run.stage} diverged: no loss was a finite number. Expected at "
+            f"all {len(study.trials)} trials of {folders.run.stage} diverged: every loss was NaN or inf. Expected at "
             "least one; narrow tuning.space, for instance to lower learning rates."
         )
     staged = folders.stage()
@@ -272,7 +270,7 @@ def _row(trial: optuna.trial.FrozenTrial, score: str) -> dict[str, Any]:
 
 
 def _record(study: optuna.Study) -> RunRecord:
-    """Return the record of the best trial, with the effort of all."""
+    """Return the record of the best trial, with the total effort of all trials."""
     best = study.best_trial
     record = RunRecord.model_validate(best.user_attrs["record"])
     efforts: list[Mapping[str, Any]] = [trial.user_attrs["effort"] for trial in study.trials]
@@ -287,7 +285,7 @@ def _record(study: optuna.Study) -> RunRecord:
 
 
 def _stretches(study: optuna.Study) -> list[Stretch]:
-    """Return the stretches of all trials, one after the other; steps count over all of them, as in the record."""
+    """Return the stretches of all trials in order; steps count over all of them, as in the record."""
     found: list[Stretch] = []
     before = 0
     for trial in study.trials:

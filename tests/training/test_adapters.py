@@ -170,7 +170,9 @@ def test_without_a_start_what_is_drawn_is_kept(run_of, tmp_path):
 
 def test_a_multiplier_of_a_head_without_weights_is_refused_before_training(with_adapters, tmp_path):
     run = with_adapters("tapt", recipe={"head_lr_multiplier": 2.0})
-    with pytest.raises(RunError, match="recipe.head_lr_multiplier: 2 does nothing, since the head has no weights"):
+    with pytest.raises(
+        RunError, match="recipe.head_lr_multiplier: 2 does nothing, since the head has no trainable weights"
+    ):
         train(run, tmp_path / "out")
 
 

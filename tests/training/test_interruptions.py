@@ -69,7 +69,7 @@ def test_a_damaged_checkpoint_is_passed_over_for_the_one_before(part, killed, ta
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
     assert taken_over() == "checkpoint-8"
-    assert f"{killed / 'checkpoint-9'}: passed over" in caplog.text
+    assert f"{killed / 'checkpoint-9'}: skipped" in caplog.text
 
 
 @pytest.mark.parametrize("part", FILES)
@@ -93,7 +93,7 @@ def test_a_checkpoint_of_another_format_is_passed_over(killed, taken_over, caplo
     (killed / "checkpoint-9" / "state.json").rename(killed / "checkpoint-9" / "trainer_state.json")
     seal(killed / "checkpoint-9")
     assert taken_over() == "checkpoint-8"
-    assert f"{killed / 'checkpoint-9'}: passed over" in caplog.text
+    assert f"{killed / 'checkpoint-9'}: skipped" in caplog.text
 
 
 def test_a_run_whose_last_checkpoint_is_damaged_goes_on_from_the_one_before(run, killed, undisturbed, tmp_path, caplog):

@@ -49,7 +49,7 @@ def test_a_checkpoint_with_code_is_passed_over(name, killed, tmp_path, caplog):
     torch.save({"state": Touch(tmp_path / "code_ran")}, checkpoint / name)
     seal(checkpoint)  # as whoever makes such a file would
     train(run, tmp_path / "out")
-    assert re.search(rf"checkpoint-{STEP}: passed over \({name} holds more than tensors and numbers", caplog.text)
+    assert re.search(rf"checkpoint-{STEP}: skipped \({name} holds more than tensors and numbers", caplog.text)
     assert f"checkpoint-{STEP - 1}: taken over" in caplog.text
     assert not (tmp_path / "code_ran").exists()
 

@@ -229,7 +229,7 @@ def test_a_journal_that_is_none_is_named(tuned_run, tmp_path, monkeypatch):
         tune(run, tmp_path / "out")
     (journal,) = tmp_path.rglob(tuning.JOURNAL)
     journal.write_text("{\n{\n")
-    with pytest.raises(RunError, match=f"{tuning.JOURNAL}: no journal of trials .*Delete it"):
+    with pytest.raises(RunError, match=f"{tuning.JOURNAL}: not a journal of trials .*Delete it"):
         tune(run, tmp_path / "out")
 
 
@@ -245,5 +245,5 @@ def test_trials_report_to_no_tracker(tuned_run, tmp_path, monkeypatch):
 def test_a_finished_search_is_not_overwritten(tuned_run, tmp_path):
     run = tuned_run(trials=1)
     tune(run, tmp_path / "out")
-    with pytest.raises(RunError, match="there is a finished run"):
+    with pytest.raises(RunError, match="holds a finished run"):
         tune(run, tmp_path / "out")

@@ -35,7 +35,7 @@ class HubSource(Section):
     def _revision_is_pinned(self) -> Iterator[str]:
         if not self.unpinned and not re.fullmatch("[0-9a-f]{40}", self.revision):
             yield (
-                f"revision = '{self.revision}' is no commit, so the files may change from one download to the next. "
+                f"revision = '{self.revision}' is not a commit, so the files may change between downloads. "
                 "Give the commit (40 hexadecimal digits), or set unpinned: true"
             )
 

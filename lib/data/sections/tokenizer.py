@@ -94,7 +94,7 @@ class Tokenizer(Section):
             yield f"source is 'local', but 'path' is missing. Give the path of {wanted}"
         if self.source == "hub" and not self.unpinned and not re.fullmatch("[0-9a-f]{40}", self.revision):
             yield (
-                f"revision = '{self.revision}' is no commit, so the vocabulary may change. Give the commit, or set "
+                f"revision = '{self.revision}' is not a commit, so the vocabulary may change. Give the commit, or set "
                 "unpinned: true"
             )
 

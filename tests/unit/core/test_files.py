@@ -281,7 +281,7 @@ def test_words_that_look_like_numbers_stay_words():
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"seeds: [1]\nmodels:\n  a: {}\n  b: {}\n  a: {}\n", "the key 'a' stands in line 3 and again in line 5"),
+        (b"seeds: [1]\nmodels:\n  a: {}\n  b: {}\n  a: {}\n", "the key 'a' is in line 3 and again in line 5"),
         (b"a: &a\n  b: *a\n", "is nested .*or holds an alias .* for what it stands in"),
         (b"a: &a [*a]\n", "is nested .*or holds an alias .* for what it stands in"),
         (b"a: " + b"[" * 100 + b"]" * 100, "is nested in more than 50 levels"),

@@ -98,7 +98,7 @@ def test_without_a_network_the_message_says_what_to_give(monkeypatch):
 
 
 def test_an_unpinned_revision_is_refused_in_its_place(folder):
-    with pytest.raises(ConfigError, match=r"test\.yaml: experiment\.published\.bert: .*no commit"):
+    with pytest.raises(ConfigError, match=r"test\.yaml: experiment\.published\.bert: .*not a commit"):
         study({"repository": "owner/bert", "revision": "main"})
 
 

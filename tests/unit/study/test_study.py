@@ -263,7 +263,7 @@ BAD = {
     "no seed": ([("experiment/seeds", [])], "experiment.seeds"),
     "a seed twice": (
         [("experiment/seeds", [1, 2, 1])],
-        r"experiment.seeds: seeds \[1, 2, 1\] repeat one.*Name each once",
+        r"experiment.seeds: seeds \[1, 2, 1\] repeat one.*Give each once",
     ),
     "a stage's seed twice": ([("experiment/stages/tapt/seeds", [1, 1])], "stages.tapt.seeds: .*repeat one"),
     "an entry's seed twice": ([("experiment/stages/tapt/data/imdb", {"seeds": [1, 1]})], "imdb.seeds: .*repeat one"),
@@ -307,7 +307,7 @@ BAD = {
     ),
     "weights that may move": (
         [("experiment/models/sdpa/start", {"repository": "b/c", "revision": "main"})],
-        "models.sdpa.start: revision = 'main' is no commit.*unpinned: true",
+        "models.sdpa.start: revision = 'main' is not a commit.*unpinned: true",
     ),
     "a document of [CLS] only": (
         [("experiment/datasets/imdb/max_tokens", 1)],
@@ -332,11 +332,11 @@ BAD = {
     ),
     "a revision that may move": (
         [("experiment/datasets/imdb/hub", {"repository": "a/b", "revision": "main", "files": {"train": ["x.csv"]}})],
-        "datasets.imdb.hub: revision = 'main' is no commit.*unpinned: true",
+        "datasets.imdb.hub: revision = 'main' is not a commit.*unpinned: true",
     ),
     "a vocabulary that may move": (
         [("experiment/tokenizers/wordpiece", {"source": "hub"})],
-        "tokenizers.wordpiece: revision = 'main' is no commit.*unpinned: true",
+        "tokenizers.wordpiece: revision = 'main' is not a commit.*unpinned: true",
     ),
     "a file without its checksum": (
         [("experiment/datasets/imdb/url", {"files": {"train": [{"url": "https://a.org/x.csv", "size": 3}]}})],
@@ -376,7 +376,7 @@ BAD = {
     ),
     "a published tokeniser that may move": (
         [("experiment/tokenizers/wordpiece", {"source": "hub", "repository": "a/b", "algorithm": "published"})],
-        "tokenizers.wordpiece: revision = 'main' is no commit",
+        "tokenizers.wordpiece: revision = 'main' is not a commit",
     ),
     "a table of an unknown kind": (
         [("report/tables/f1", {"kind": "pivot", "stage": "finetune"})],

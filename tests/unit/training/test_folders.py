@@ -48,7 +48,7 @@ def test_a_run_by_hand_leaves_nothing_but_its_results_and_does_not_overwrite(beg
     with begin(work=None) as folders:
         folders.publish(finish(folders))
     assert [path.name for path in folders.out.parent.iterdir()] == ["out"]
-    with pytest.raises(RunError, match="there is a finished run. Expected a new folder"):
+    with pytest.raises(RunError, match="holds a finished run. Expected a new folder"):
         begin(work=None)
     assert scores(folders.out) == "1.0"
 
@@ -92,10 +92,10 @@ def test_a_finished_run_found_at_the_start_is_left(begin):
 def test_a_finished_run_of_others_is_an_error_and_stays(change, message, begin, run, tmp_path):
     with begin() as folders:
         folders.publish(finish(folders))
-    with pytest.raises(RunError, match=f"there is a finished run with {message}"):
+    with pytest.raises(RunError, match=f"holds a finished run with {message}"):
         begin(**change(run, tmp_path)).is_published()
     with (
-        pytest.raises(RunError, match=f"there is a finished run with {message}"),
+        pytest.raises(RunError, match=f"holds a finished run with {message}"),
         begin(**change(run, tmp_path)) as others,
     ):
         others.publish(finish(others, 2.0))
@@ -405,7 +405,7 @@ def test_a_record_without_its_files_is_no_finished_run(begin, caplog):
     (folders.out / "config.yaml").unlink()
     with begin() as again:
         assert not again.is_published()
-        assert "no finished run, since it has lost config.yaml, model/weights" in caplog.text
+        assert "not a finished run, since it lacks config.yaml, model/weights" in caplog.text
         again.publish(finish(again, 2.0))
     assert scores(folders.out) == "2.0"
     assert [path.name for path in folders.out.parent.iterdir()] == ["out"]
