@@ -1,4 +1,4 @@
-"""Measure the cost of adapting an opened decoder: a step of MNTP with LoRA, beside transformers and peft.
+"""Measure the cost of adapting an opened decoder, compared with transformers and peft: a step of MNTP with LoRA.
 
 All inputs are random ids.
 

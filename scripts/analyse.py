@@ -1,11 +1,11 @@
-"""Analyse what the models of finished runs do inside, and write it as a table.
+"""Analyse the internals of the models of finished runs, and write a table.
 
 python scripts/analyse.py --analysis '{"kind": "heads", "options": {"documents": 200}}' --runs FOLDER ...
     --tokenizers FOLDER ... --tokens FOLDER ... [--beside FOLDER --beside-texts FILE] --out FILE
 
-Runs, their tokenisers and the tokens of the documents that their models read are in the same order. A run beside them
-leaves no model, but a classifier that is fitted again to its texts; it reads the documents of the first run. The table
-has a column `model`, then those of `lib.analysis.<kind>.computation`.
+Runs, their tokenisers and their tokenised documents are in the same order. --beside adds a run without a model, whose
+text classifier is fitted again to its texts; it reads the documents of the first run. The table has a column `model`,
+then those of `lib.analysis.<kind>.computation`.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ def load_beside(folder: str, texts: str, tokenizer: str, tokens: str) -> TextSub
     """Return the classifier of a run that reads texts, fitted again, with the documents of a tokenised split.
 
     Args:
-        folder: of the run.
-        texts: prepared documents that it is fitted to.
-        tokenizer: of the documents.
+        folder: folder of the run.
+        texts: prepared documents to fit it to.
+        tokenizer: tokeniser of the documents.
         tokens: the tokenised split.
     """
     import pandas as pd

@@ -1,4 +1,4 @@
-"""Show what an analysis found, from its table alone: a figure, and its main numbers as Markdown, LaTeX and HTML.
+"""Show the result of an analysis from its table: a figure, and its main numbers as Markdown, LaTeX and HTML.
 
 python scripts/analysis_figure.py --analysis '{"kind": "heads", "families": [["sdpa", "sdpa"], ...]}' --table FILE
     --summary FILE ... --out FILE ...

@@ -1,4 +1,4 @@
-"""Measure the cost of a forward and backward pass of every attention mechanism, beside other implementations.
+"""Measure a forward and backward pass of every attention mechanism, compared with other implementations.
 
 Without further options it measures all mechanisms of config/config.yaml, and those of lib/measure/beside.py. On a GPU
 it needs only torch, transformers, pydantic and pandas, and also measures the Triton kernels of mechanisms that have

@@ -1,4 +1,4 @@
-"""Add copies with other words to the training documents of a prepared dataset.
+"""Add copies with replaced words to the training documents of a prepared dataset.
 
 In: prepared Parquet files (id, text, label), and the sources of new words: a WordNet database, a masked language model.
 Out: a folder with train.parquet, validation.parquet, test.parquet and summary.json.

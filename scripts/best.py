@@ -3,7 +3,7 @@
 python scripts/best.py --scope JSON --records FILE ... --out FILE
 
 JSON has the fields of `lib.results.scope.Scope` except its files. Writes the settings by dotted name, as JSON;
-`scripts/train.py --settings-from` puts them into those of a run.
+`scripts/train.py --settings-from` applies them to a run.
 """
 
 import sys

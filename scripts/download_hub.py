@@ -1,4 +1,4 @@
-"""Fetch one file of a Hugging Face repository to a path of the project."""
+"""Download one file of a Hugging Face repository to a path of the project."""
 
 import sys
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from lib.data.sources import download_hub
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Parse the options and fetch the file."""
+    """Parse the options and download the file."""
     parser = program.parser(__doc__)
     parser.add_argument("--repository", required=True, help="owner/name")
     parser.add_argument("--revision", default="main", help="commit, tag or branch")

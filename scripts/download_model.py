@@ -1,4 +1,4 @@
-"""Fetch configuration and weights of a model from the Hugging Face hub, or its tokeniser."""
+"""Download configuration and weights of a model from the Hugging Face hub, or its tokeniser."""
 
 import sys
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from lib.data.published import download_model, download_tokenizer
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Parse the options and fetch the files."""
+    """Parse the options and download the files."""
     parser = program.parser(__doc__)
     parser.add_argument("--repository", required=True, help="owner/name")
     parser.add_argument("--revision", default="main", help="commit, tag or branch")

@@ -1,4 +1,4 @@
-"""Fetch the file behind a URL, resumed if the transfer breaks, and check its size and sha256."""
+"""Download a file from a URL, resuming broken transfers, and check its size and sha256."""
 
 import sys
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from lib.data.sources import download_url
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Parse the options and fetch the file."""
+    """Parse the options and download the file."""
     parser = program.parser(__doc__)
     parser.add_argument("--url", required=True)
     parser.add_argument("--size", type=int, help="expected bytes")

@@ -1,6 +1,6 @@
-"""Evaluate a model without a training loop: a trained model as it is, or a baseline.
+"""Evaluate a trained model, or a baseline without a training loop.
 
-Reads the run's settings (a `config.yaml`, or the same as JSON in place) and the inputs that they name: tokenised
+Reads the run's settings (a `config.yaml`, or JSON) and the inputs named there: tokenised
 splits, tokeniser and trained weights of a model, or the prepared documents for a baseline.
 Writes config.yaml, run.json and predictions.parquet to a new folder.
 To repeat a run by hand: python scripts/evaluate.py --config results/runs/.../config.yaml --out FOLDER

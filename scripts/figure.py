@@ -2,8 +2,8 @@
 
 python scripts/figure.py --figure JSON --records FILE ... --out FILE ...
 
-JSON has the figure's `settings`, as in `report.figures`, and its `scope`: the fields of `lib.results.scope.Scope`, but
-for its files. Files are .svg, .png or .pdf.
+JSON has the figure's `settings`, as in `report.figures`, and its `scope`: the fields of `lib.results.scope.Scope`
+except its files. Files are .svg, .png or .pdf.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Keep the articles of one raw file of the corpus that have enough keywords.
+"""Filter one raw file of the corpus: keep the articles with enough keywords.
 
 In: a raw file (Parquet, CSV, JSONL, text). Out: a prepared Parquet part with `id`, `text` and an empty `label`.
 Settings: `text`, `id`, `keywords` and `min_keywords` of the corpus.

@@ -1,6 +1,6 @@
-"""Measure the share of exact attention that the windows of LSH catch, on generated inputs.
+"""Measure the share of exact attention within the windows of LSH, on generated inputs.
 
-Out: a CSV file, one row per input, chunk size, number of hashes, way to sort (by LSH or at random) and seed.
+Out: a CSV file, one row per input, chunk size, number of hashes, order (LSH or random) and seed.
 """
 
 import sys

@@ -1,4 +1,4 @@
-"""Draw a figure of measurements, from their table alone.
+"""Draw a figure of measurements from their table.
 
 python scripts/measure_figure.py attention_time|sequence_time|... --table FILE --out FILE ...
 """
@@ -21,7 +21,7 @@ FIGURES = {
     "favor_error": (favor_error_figure, "favor_error"),
     "lsh_recall": (lsh_recall_figure, "lsh_recall"),
 }
-"""How each figure is drawn, and from which table."""
+"""Function of each figure, and its table."""
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -1,4 +1,4 @@
-"""Sum up measurements as Markdown, from their table alone.
+"""Summarise measurements as Markdown from their table.
 
 python scripts/measure_summary.py training_cost --table FILE --out FILE
 """

@@ -1,4 +1,4 @@
-"""Measure the memory of attention over one sequence, beside the size of its N x N matrices.
+"""Measure the memory of attention over one sequence, compared with the size of its N x N matrices.
 
 python scripts/memory_cost.py --mechanisms '{"sdpa": {"kind": "sdpa"}, ...}' --heads 8 --head-size 64 --out FILE
 """

@@ -2,7 +2,7 @@
 
 python scripts/preloaded.py COMMAND ...
 
-Exits with the command's status. A program that cannot share the process runs in its own, as without this command.
+Exits with the command's status. A program that cannot share the process runs in its own.
 """
 
 import os
@@ -29,7 +29,7 @@ MODULES = (
     "lib.training.run",
     "textalloc",
 )
-"""What the programs of the workflow import, besides all kinds of the axes."""
+"""Modules that the programs of the workflow import, in addition to all kinds of the axes."""
 PARTS = ((MECHANISMS, "mechanism"), (BACKBONES, "backbone"), (TASKS, "task"), (TABLES, "table"), (FIGURES, "figure"))
 
 

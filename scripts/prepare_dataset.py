@@ -1,7 +1,7 @@
 """Clean, balance and split one labelled dataset.
 
 In: the raw files of each part. Out: a folder with train.parquet, validation.parquet, test.parquet and summary.json.
-Settings: those of `Preparation`, which are all of a dataset except its source and max_tokens.
+Settings: those of `Preparation`, all settings of a dataset except its source and max_tokens.
 
 Example: prepare_dataset.py --settings imdb.yaml --part test test.parquet --part train train.parquet --out FOLDER
 """

@@ -1,4 +1,4 @@
-"""Measure the cost of a layer per token of one sequence, recurrent layers beside attention.
+"""Measure the cost of a layer per token of one sequence: recurrent layers compared with attention.
 
 python scripts/sequence_cost.py --mechanisms '{"sdpa": {"kind": "sdpa"}, ...}' --encoder '{...}' --out FILE
 """

@@ -2,8 +2,8 @@
 
 python scripts/table.py --table JSON --records FILE ... --out FILE ...
 
-JSON has the table's `settings`, as in `report.tables`, and its `scope`: the fields of `lib.results.scope.Scope`, but
-for its files. Files are .csv, .md, .tex or .html.
+JSON has the table's `settings`, as in `report.tables`, and its `scope`: the fields of `lib.results.scope.Scope` except
+its files. Files are .csv, .md, .tex or .html.
 """
 
 import dataclasses

@@ -1,10 +1,10 @@
-"""Train a model: one run of one stage, whatever its task and backbone.
+"""Train a model: one run of one stage, for any task and backbone.
 
-Reads the run's settings (a `config.yaml`, or the same as JSON in place), the tokenised splits and the tokeniser they
-name, and the weights it starts from. Writes config.yaml, model/, history.csv and run.json to a new folder; also
-predictions.parquet if the task predicts, and geometry.csv if the stage measures geometry.
-To repeat a run by hand: python scripts/train.py --config results/runs/.../config.yaml --out FOLDER
-On several GPUs of a machine: python -m torch.distributed.run --standalone --nproc-per-node 2 -- scripts/train.py ...
+Reads the run's settings (a `config.yaml`, or JSON), its tokenised splits, tokeniser and initial weights. Writes
+config.yaml, model/, history.csv and run.json to a new folder; also predictions.parquet if the task predicts, and
+geometry.csv if the stage measures geometry. To repeat a run by hand: python scripts/train.py --config
+results/runs/.../config.yaml --out FOLDER On several GPUs of a machine: python -m torch.distributed.run --standalone
+--nproc-per-node 2 -- scripts/train.py ...
 """
 
 import sys

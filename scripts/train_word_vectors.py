@@ -1,6 +1,6 @@
 """Make the folder of word vectors: by training them on prepared texts, or from a file of vectors.
 
-In: Parquet files with a column `text`, or one file of vectors, whichever the settings say. Out: a folder with
+In: Parquet files with a column `text`, or one file of vectors, depending on the settings. Out: a folder with
 vectors.safetensors and words.json.
 """
 

@@ -1,4 +1,4 @@
-"""Measure the cost of training: a step of masked language modelling, and an epoch of fine-tuning, beside BERT's.
+"""Measure training, compared with BERT: a step of masked language modelling, and an epoch of fine-tuning.
 
 All inputs are random ids; those of the epoch are as long as IMDb's reviews.
 

@@ -1,9 +1,9 @@
 """Tune a model by a sequence of trainings, each with settings chosen from the scores of earlier ones.
 
-Reads the settings of the search (a `config.yaml`, or the same as JSON in place) and the inputs of scripts/train.py.
+Reads the settings of the search (a `config.yaml`, or JSON) and the inputs of scripts/train.py.
 Writes config.yaml, trials.csv, best.json and run.json to a new folder; best.json has the settings of the best trial by
-dotted name; `scripts/train.py --settings-from` puts them into those of a run.
-To repeat a search by hand: python scripts/tune.py --config results/runs/.../config.yaml --out FOLDER
+dotted name; `scripts/train.py --settings-from` applies them to a run. To repeat a search by hand: python
+scripts/tune.py --config results/runs/.../config.yaml --out FOLDER
 """
 
 import sys

@@ -1,1 +1,1 @@
-"""How well a classifier or a language model does: metrics, and the classical baseline. Never imports torch."""
+"""Metrics of classifiers and language models, and the statistics of their differences. Never imports torch."""

@@ -1,4 +1,4 @@
-"""How far the states of one model agree with those of another, for the same tokens.
+"""Agreement of the states of two models for the same tokens.
 
 Shapes: B batch, N tokens, D width of the states.
 """
@@ -9,16 +9,16 @@ from torch import Tensor
 from torch.nn import functional
 
 SCALARS = ("tokens", "documents", "squared_error", "squares", "token_cosines", "document_cosines")
-"""What `agreement_sums` sums up, before the D sums of the target's states."""
+"""Scalar sums of `agreement_sums`, before the D sums of the target's states."""
 
 
 def agreement_sums(states: Tensor, targets: Tensor, real: Tensor) -> Tensor:
-    """Return sums over the tokens and documents of a batch, from which `agreement` makes scores.
+    """Return sums over the tokens and documents of a batch for `agreement`.
 
     Args:
-        states: of one model [B, N, D].
-        targets: of the other one [B, N, D].
-        real: [B, N], true = real token; each document has one at least. What stands elsewhere takes no part.
+        states: states of one model [B, N, D].
+        targets: states of the other model [B, N, D].
+        real: [B, N], true = real token, at least one per document; other positions are ignored.
 
     Returns:
         `SCALARS`, and the sum of the target's states [6 + D], in float64.
@@ -30,13 +30,13 @@ def agreement_sums(states: Tensor, targets: Tensor, real: Tensor) -> Tensor:
         (found - expected).square().sum(),
         expected.square().sum(),
         functional.cosine_similarity(found, expected, dim=-1).sum(),  # 0 at padding
-        functional.cosine_similarity(found.sum(dim=1), expected.sum(dim=1), dim=-1).sum(),  # of sums as of means
+        functional.cosine_similarity(found.sum(dim=1), expected.sum(dim=1), dim=-1).sum(),  # as of means
     ]
     return torch.cat([torch.stack([scalar.double() for scalar in scalars]), expected.sum(dim=(0, 1))])
 
 
 def agreement(sums: np.ndarray) -> dict[str, float]:
-    """Return scores of all batches together.
+    """Return the scores over all batches.
 
     Args:
         sums: one row of `agreement_sums` per batch [n, 6 + D].

@@ -1,9 +1,9 @@
-"""What attention is like as a geometry: how symmetric, led by queries or by keys, looking back or ahead.
+"""Geometry of attention: symmetry, dominance of queries or keys, weight on later tokens.
 
-The score of a state x as a query and a state y as a key is x' W y, a form with W [D, D] = left' right. All that is
-measured here follows from the factors; W itself is formed only where the factors are the larger of the two.
+The score of a state x as a query and a state y as a key is x' W y, a form with W [D, D] = left' right. All measures are
+computed from the factors; W itself is formed only if the factors are larger.
 
-Shapes: F forms at once, such as those of heads, k their rank, D width of a state, N tokens.
+Shapes: F forms (such as those of heads), k their rank, D width of a state, N tokens.
 """
 
 import math
@@ -13,35 +13,35 @@ import torch
 from torch import Tensor
 
 HEAVY = 2.0
-"""Standard deviations above the mean from which on the norm of a row or column is heavy."""
+"""Standard deviations above the mean from which the norm of a row or column counts as heavy."""
 
 
 class Form(NamedTuple):
     """Forms W = left' right."""
 
     left: Tensor
-    """[F, k, D]; what meets the query's state."""
+    """[F, k, D]; factor of the query's state."""
     right: Tensor
-    """[F, k, D]; what meets the key's state."""
+    """[F, k, D]; factor of the key's state."""
 
 
 class Measures(NamedTuple):
-    """What forms are like; NaN of forms that are zero."""
+    """Measures of forms; NaN for a form that is zero."""
 
     symmetry: Tensor
     """From -1, antisymmetric, to 1, symmetric [F]."""
     directionality: Tensor
     """From -1, columns (keys) dominate, to 1, rows (queries) dominate; 0 if no row or column is heavy [F]."""
     norm: Tensor
-    """Frobenius norm; beside a mirrored form, the root of the mean of both squares [F]."""
+    """Frobenius norm; with a mirrored form, the root of the mean of both squares [F]."""
 
 
 def measure(form: Form, mirrored: Form | None = None) -> Measures:
     """Return symmetry, directionality and norm of forms.
 
     Symmetry is (|S|^2 - |A|^2) / |W|^2 = tr(W W) / |W|^2, with S and A the symmetric and the antisymmetric part. With
-    rotary positions two tokens meet in two forms, W as the earlier one sees the later one and M the other way about.
-    Their scores are equal if W = M', so that what is measured is the symmetry of the block matrix [[0, W], [M, 0]],
+    rotary positions two tokens meet in two forms, W for the earlier one as the query and M for the later one. Their
+    scores are equal if W = M', so the measure is the symmetry of the block matrix [[0, W], [M, 0]],
     2 tr(W M) / (|W|^2 + |M|^2).
 
     Directionality is (R - C) / (R + C), with R the sum of the heavy rows' norms and C that of the heavy columns'.
@@ -52,7 +52,7 @@ def measure(form: Form, mirrored: Form | None = None) -> Measures:
 
     Source:
         Saponati et al. 2025 (https://arxiv.org/abs/2502.10927), definitions of both scores, with thresholds two
-        standard deviations above the mean. The mirrored form is ours.
+        standard deviations above the mean. The mirrored form is an addition.
     """
     rank, width = form.left.shape[-2:]
     if rank < width:
@@ -71,7 +71,7 @@ def measure(form: Form, mirrored: Form | None = None) -> Measures:
 
 
 def _by_factors(form: Form) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the squared norm of forms [F], of their rows [F, D] and of their columns [F, D], by traces alone."""
+    """Return the squared norm of forms [F], of their rows [F, D] and of their columns [F, D], by traces."""
     left, right = form
     of_left, of_right = left @ left.mT, right @ right.mT
     return (of_left * of_right).sum((-2, -1)), (left * (of_right @ left)).sum(-2), (right * (of_left @ right)).sum(-2)
@@ -94,7 +94,7 @@ def _directionality(rows: Tensor, columns: Tensor) -> Tensor:
 
 
 def largest_move(symmetry: Tensor, ratio: Tensor) -> Tensor:
-    """Return by how much at most an update moves the symmetry of a form, whatever the update is.
+    """Return an upper bound on how much any update changes the symmetry of a form.
 
     Transposing mirrors the space of forms at that of the symmetric ones, and symmetry is cos(2 a), with a the angle
     between W and that space. An update of norm e |W| turns W by at most asin(e), hence changes a by as much at most. It
@@ -102,7 +102,7 @@ def largest_move(symmetry: Tensor, ratio: Tensor) -> Tensor:
     rank 2 where W has rank 1. The rank of an update alone bounds nothing, since its norm is free.
 
     Args:
-        symmetry: of the form, with the update or without it.
+        symmetry: symmetry of the form, with or without the update.
         ratio: norm of the update over that of the same form.
     """
     angle, turn = torch.acos(symmetry.clamp(-1, 1)), 2 * torch.asin(ratio.clamp(max=1))

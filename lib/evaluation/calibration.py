@@ -1,4 +1,4 @@
-"""Whether a model is right as often as it is confident. Confidence is the probability of the predicted class.
+"""Calibration: accuracy compared with confidence, the probability of the predicted class.
 
 n documents.
 """
@@ -10,18 +10,18 @@ from sklearn.calibration import calibration_curve
 
 
 def reliability(right: ArrayLike, confidence: ArrayLike, bins: int) -> pd.DataFrame:
-    """Return how often predictions are right, by how confident they are.
+    """Return the accuracy of predictions by confidence.
 
     Args:
         right: whether each prediction is right [n].
-        confidence: probability that the model gave to it, between 0 and 1 [n].
+        confidence: probability of each prediction, between 0 and 1 [n].
         bins: number of equally wide intervals of confidence, each without its lower end.
 
     Returns:
-        One row per bin that holds documents: `confidence` (mean) and `accuracy` as fractions, and `documents`.
+        One row per non-empty bin: `confidence` (mean) and `accuracy` as fractions, and `documents`.
 
     Raises:
-        ValueError: a confidence is not a number between 0 and 1, or there are none.
+        ValueError: a confidence is not between 0 and 1, or there are no predictions.
     """
     right, confidence = np.asarray(right, dtype=int), np.asarray(confidence, dtype=float)
     confidence = np.where(confidence > 1, confidence.round(6), confidence)  # sums of probabilities miss 1 by rounding
@@ -33,14 +33,13 @@ def reliability(right: ArrayLike, confidence: ArrayLike, bins: int) -> pd.DataFr
 
 
 def joined(table: pd.DataFrame, least: int) -> pd.DataFrame:
-    """Return the bins of `reliability`, neighbours joined until each holds enough documents.
+    """Return the bins of `reliability`, joined with their neighbours until each has enough documents.
 
     An accuracy of n documents has a standard error of up to 50 / root n points, so single documents say nothing.
 
     Args:
-        table: of `reliability`.
-        least: documents that a bin holds at least, if there are as many; those left over at the upper end join the last
-            bin.
+        table: result of `reliability`.
+        least: minimum number of documents per bin; a remainder at the upper end joins the last bin.
     """
     numbers: list[int] = []
     number = held = 0
@@ -60,7 +59,7 @@ def expected_calibration_error(table: pd.DataFrame) -> float:
     """Return the mean distance between confidence and accuracy, weighted by the documents of each bin, as a fraction.
 
     Args:
-        table: of `reliability`.
+        table: result of `reliability`.
 
     Source:
         Guo et al. 2017, "On Calibration of Modern Neural Networks", equation 3.

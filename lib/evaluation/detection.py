@@ -1,4 +1,4 @@
-"""How well probabilities separate one class, the positive one, from all others: at one threshold and at all.
+"""Separation of one class, the positive one, from all others by probabilities: at one threshold and over all.
 
 n documents.
 """
@@ -9,11 +9,11 @@ from sklearn.metrics import average_precision_score, f1_score, precision_recall_
 
 
 def best_threshold(positive: ArrayLike, probabilities: ArrayLike) -> float:
-    """Return the threshold with the highest F1 of the positive class, the highest one among equals.
+    """Return the threshold with the highest F1 of the positive class; among equal ones the highest.
 
     Args:
         positive: whether each document is of the class [n].
-        probabilities: of the class [n]; at the threshold and above it a document counts as of the class.
+        probabilities: probability of the class [n]; at or above the threshold, the class is predicted.
 
     Raises:
         ValueError: no document is of the class.
@@ -27,12 +27,12 @@ def best_threshold(positive: ArrayLike, probabilities: ArrayLike) -> float:
 
 
 def detection_scores(positive: ArrayLike, probabilities: ArrayLike, threshold: float) -> dict[str, float]:
-    """Return F1 of the positive class at 0.5 and at a threshold, and what holds at all thresholds, as fractions.
+    """Return F1 of the positive class at 0.5 and at a threshold, and threshold-free scores, as fractions.
 
     Args:
         positive: whether each document is of the class [n].
-        probabilities: of the class [n].
-        threshold: chosen on other documents.
+        probabilities: probability of the class [n].
+        threshold: threshold chosen on other documents.
 
     Returns:
         `f1_half`, `f1_threshold`, `roc_auc`, `average_precision`.

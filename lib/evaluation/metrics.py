@@ -1,4 +1,4 @@
-"""Metrics of finished predictions, the same for encoders and the baseline.
+"""Metrics of predictions, the same for encoders and baselines.
 
 n documents, or labelled tokens of documents; C classes.
 """
@@ -21,14 +21,14 @@ from sklearn.metrics import (
 from lib.core.errors import DataError, RunError
 
 PER_CLASS_UP_TO = 10
-"""Classes; with more, per-class figures stay out of the metrics (predictions still hold them)."""
+"""Most classes with metrics per class."""
 
 
 def classification_metrics(labels: ArrayLike, probabilities: ArrayLike, label_names: Sequence[str]) -> dict[str, float]:
     """Return the metrics of a classification: fractions, a correlation between -1 and 1, the entropy in nats.
 
-    Averages run over the full set of labels: a class that neither occurs nor is predicted counts as 0. Balanced
-    accuracy alone is the mean recall of the classes that occur. Among equal probabilities the lower class goes first.
+    Averages run over the full set of labels: a class that neither occurs nor is predicted counts as 0. Only balanced
+    accuracy is the mean recall of the classes that occur. Among equal probabilities the lower class is first.
 
     Args:
         labels: true classes [n], numbered from 0.
@@ -43,7 +43,7 @@ def classification_metrics(labels: ArrayLike, probabilities: ArrayLike, label_na
 
     Raises:
         DataError: no documents, or labels that do not fit probabilities and names.
-        RunError: a probability is not a finite number.
+        RunError: a probability is NaN or inf.
     """
     labels, probabilities = np.asarray(labels), np.asarray(probabilities, dtype=np.float64)
     _check(labels, probabilities, len(label_names))
@@ -61,15 +61,15 @@ def classification_metrics(labels: ArrayLike, probabilities: ArrayLike, label_na
 
 
 def decision_metrics(labels: ArrayLike, predictions: ArrayLike, label_names: Sequence[str]) -> dict[str, float]:
-    """Return those of `classification_metrics` that the predicted classes decide, as fractions.
+    """Return the `classification_metrics` that depend only on the predicted classes, as fractions.
 
     Args:
         labels: true classes [n], numbered from 0.
-        predictions: predicted classes [n]; -1 = none, which is wrong whatever the true one is.
+        predictions: predicted classes [n]; -1 = none, which is always wrong.
         label_names: names of the classes [C].
 
     Returns:
-        `accuracy`, `balanced_accuracy`, `matthews` (the correlation; 0 where all labels or all predictions are alike),
+        `accuracy`, `balanced_accuracy`, `matthews` (the correlation; 0 if all labels or all predictions are equal),
         `{precision,recall,f1}_{macro,micro}`; up to 10 classes also `{precision,recall,f1}_class_<name>`.
     """
     labels, classes, names = np.asarray(labels), range(len(label_names)), ("precision", "recall", "f1")
@@ -78,7 +78,7 @@ def decision_metrics(labels: ArrayLike, predictions: ArrayLike, label_names: Seq
         "balanced_accuracy": recall_score(
             labels, predictions, labels=np.unique(labels), average="macro", zero_division=0
         ),
-        # scikit-learn gives 0 there, too, but warns.
+        # scikit-learn also gives 0 there, but warns.
         "matthews": matthews_corrcoef(labels, predictions) if min(map(_values, (labels, predictions))) > 1 else 0.0,
     }
     for average in ("macro", "micro"):
@@ -98,12 +98,12 @@ def regression_metrics(labels: ArrayLike, predictions: ArrayLike) -> dict[str, f
         predictions: predicted numbers [n].
 
     Returns:
-        `pearson` and `spearman`, correlations between -1 and 1, 0 where all labels or all predictions are alike; `mse`
+        `pearson` and `spearman`, correlations between -1 and 1, 0 if all labels or all predictions are equal; `mse`
         and `mae`, the mean squared and the mean absolute error.
 
     Raises:
-        DataError: no documents, or not as many labels as predictions.
-        RunError: a prediction is not a finite number.
+        DataError: no documents, or different numbers of labels and predictions.
+        RunError: a prediction is NaN or inf.
     """
     labels, predictions = (np.asarray(each, dtype=np.float64) for each in (labels, predictions))
     if labels.ndim != 1 or not len(labels) or predictions.shape != labels.shape:
@@ -151,14 +151,14 @@ def _check(labels: np.ndarray, probabilities: np.ndarray, classes: int) -> None:
 
 
 def _values(numbers: ArrayLike) -> int:
-    """Return how many different numbers there are."""
+    """Return the number of different values."""
     return len(np.unique(numbers))
 
 
 def _check_finite(predictions: np.ndarray) -> None:
-    """Refuse predictions [n, C] that are no finite numbers."""
+    """Refuse predictions [n, C] that are NaN or inf."""
     if not np.isfinite(predictions).all():
         raise RunError(
-            f"{(~np.isfinite(predictions)).any(axis=1).sum()} of {len(predictions)} predictions are not finite "
-            "numbers: the training has diverged. Lower the learning rate, or train in fp32 or bf16."
+            f"{(~np.isfinite(predictions)).any(axis=1).sum()} of {len(predictions)} predictions are NaN or "
+            "inf: the training has diverged. Lower the learning rate, or train in fp32 or bf16."
         )

@@ -1,10 +1,10 @@
-"""The usual reading of a language-model loss; apart from classification metrics, which pretraining never runs."""
+"""Perplexity, separate from classification metrics, which pretraining does not run."""
 
 import math
 
 
 def perplexity(loss: float) -> float:
-    """Return the perplexity that belongs to a mean cross-entropy in nats; infinite where it overflows."""
+    """Return the perplexity for a mean cross-entropy in nats; infinite if it overflows."""
     try:
         return math.exp(loss)
     except OverflowError:

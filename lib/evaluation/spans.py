@@ -1,4 +1,4 @@
-"""How well spans are found, by the characters that they hold.
+"""Scores of detected spans, by character.
 
 n characters, of all documents of a split together.
 """
@@ -9,16 +9,16 @@ from typing import NamedTuple
 import numpy as np
 
 SEARCHED = np.arange(10, 51) / 100
-"""Thresholds among which the best is searched."""
+"""Thresholds to search."""
 
 
 class Counts(NamedTuple):
-    """Characters, of one document or of many."""
+    """Numbers of characters, in one document or several."""
 
     true_positives: int
     """Characters in a true span that were predicted."""
     false_positives: int
-    """Found, but in none."""
+    """Predicted characters outside all true spans."""
     false_negatives: int
     """Characters in a true span that were not predicted."""
 
@@ -27,18 +27,18 @@ def character_counts(found: np.ndarray, inside: np.ndarray) -> Counts:
     """Return how many characters are right and wrong.
 
     Args:
-        found: which are predicted to lie in a span [n].
-        inside: which do [n].
+        found: whether each character is predicted to be in a span [n].
+        inside: whether each character is in a span [n].
     """
     hits = int((found & inside).sum())
     return Counts(hits, int(found.sum()) - hits, int(inside.sum()) - hits)
 
 
 def span_metrics(counts: Counts) -> Mapping[str, float]:
-    """Return `precision`, `recall` and `f1` of characters as fractions; 0 where nothing is found or to be found.
+    """Return `precision`, `recall` and `f1` of characters as fractions; 0 instead of 0 / 0.
 
-    Counts are those of all documents together (micro average), so long documents weigh more than short ones, and one
-    without spans counts by what is wrongly found in it.
+    Counts are those of all documents together (micro average), so long documents have more weight than short ones, and
+    a document without spans contributes its false positives.
 
     Source: the metric of the UNLP 2025 shared task on span identification.
     """
@@ -48,25 +48,25 @@ def span_metrics(counts: Counts) -> Mapping[str, float]:
 
 
 def searched_threshold(probabilities: np.ndarray, inside: np.ndarray) -> float:
-    """Return the threshold among `SEARCHED` with the highest F1; the highest of several.
+    """Return the threshold in `SEARCHED` with the highest F1; among equal ones the highest.
 
     Args:
-        probabilities: how likely each character lies in a span [n].
-        inside: which do [n].
+        probabilities: probability of each character to be in a span [n].
+        inside: whether each character is in a span [n].
     """
     scores = [span_metrics(character_counts(probabilities >= each, inside))["f1"] for each in SEARCHED]
     return float(SEARCHED[len(scores) - 1 - int(np.argmax(scores[::-1]))])
 
 
 def balanced_threshold(probabilities: np.ndarray, inside: np.ndarray) -> float:
-    """Return the probability from which as many characters are found as lie in spans, or nearly so.
+    """Return the threshold at which the number of predicted characters is nearest to the true number.
 
-    Characters that are equally likely are found together, so the number may be missed; then the nearest one counts, and
-    of two the smaller.
+    Equally likely characters are predicted together, so the numbers may differ; among two nearest ones the smaller is
+    taken.
 
     Args:
-        probabilities: how likely each character lies in a span [n].
-        inside: which do [n], one at least.
+        probabilities: probability of each character to be in a span [n].
+        inside: whether each character is in a span [n], at least one.
     """
     values, counts = np.unique(probabilities, return_counts=True)
     found = counts[::-1].cumsum()[::-1]  # from each value on

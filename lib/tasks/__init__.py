@@ -1,1 +1,1 @@
-"""Tasks: what is learnt and how it is scored. `contract.py` says what a task owes; each task has a folder or a file."""
+"""Tasks: objectives, batches and scores. `contract.py` is their interface; each task has a folder or a file."""

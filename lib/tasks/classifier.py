@@ -1,4 +1,4 @@
-"""Parameters of all tasks with a classifier of whole documents. Read by the workflow, so it imports no torch."""
+"""Parameters of all tasks with a document classifier. The workflow reads them, so it imports no torch."""
 
 from collections.abc import Iterator
 from typing import ClassVar, Literal
@@ -10,7 +10,7 @@ from lib.tasks.parameters import TaskParameters
 
 
 class ClassifierParameters(TaskParameters):
-    """From hidden states to class scores."""
+    """Parameters of the head that maps hidden states to class scores."""
 
     labelled: ClassVar[bool] = True
     head: ClassVar[str | None] = "sequence_classification"

@@ -1,6 +1,6 @@
-"""What a task owes: a model with its head, batches, scores and predictions.
+"""Interface of a task: model with head, batches, scores and predictions.
 
-A task of one file is read by the workflow, which must not import torch; so this module imports none either.
+The workflow, which must not import torch, reads tasks of one file; so this module does not import torch either.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
 
 
 class Task(ABC):
-    """Base of every task: the part `task` of a kind defines `class Task`, derived from this one.
+    """Base of every task: the part `task` of a kind defines a subclass, `class Task`.
 
     Args:
         parameters: typed parameters of the task's kind.
         labels: names of the classes in the order of their numbers; None for a task without labels.
-        seed: of the run, for the task's own draws.
+        seed: seed of the run, for the random draws of the task.
     """
 
     auto_model: ClassVar[str]
-    """The class of transformers that makes a model with the task's head from a configuration."""
+    """Class of transformers that builds a model with the task's head from a configuration."""
     best: ClassVar[str]
-    """Metric on validation by which the best epoch is chosen."""
+    """Validation metric that selects the best epoch."""
     greater_is_better: ClassVar[bool] = True
     beside: ClassVar[str | None] = None
-    """What training batches hold beside what the model takes, for `loss`; None = nothing."""
+    """Key of training batches that `loss` gets in addition to the inputs of the model; None = no such key."""
 
     def __init__(self, parameters: TaskParameters, *, labels: Sequence[str] | None, seed: int) -> None:
         self.parameters = parameters
@@ -43,76 +43,76 @@ class Task(ABC):
         self.seed = seed
 
     def model_options(self) -> dict[str, Any]:
-        """Return the fields of the model's configuration that the task decides."""
+        """Return the fields of the model's configuration that depend on the task."""
         return {}
 
     def class_names(self) -> dict[str, dict[Any, Any]]:
-        """Return the fields of a model's configuration that name the classes."""
+        """Return the fields of a model's configuration with the names of the classes."""
         names = dict(enumerate(self.labels))
         return {"id2label": names, "label2id": {name: label for label, name in names.items()}}
 
     def model(self, config: PretrainedConfig) -> PreTrainedModel:
-        """Return a model with the task's head and first weights; its `base_model` maps tokens to states."""
+        """Return a model with the task's head and initial weights; its `base_model` maps tokens to states."""
         return getattr(importlib.import_module("transformers"), self.auto_model).from_config(config)
 
     @abstractmethod
     def collator(
         self, tokenizer: PreTrainedTokenizerBase
     ) -> Callable[[Sequence[Mapping[str, Any]]], dict[str, Tensor]]:
-        """Return the function that makes a batch of examples of `lib.data.tokens.TokenDataset`."""
+        """Return the function that builds a batch from examples of `lib.data.tokens.TokenDataset`."""
 
-    def begin(self, split: str, tokens: Dataset) -> None:  # noqa: B027 most tasks need no more than batches hold
-        """Hear which split is predicted next: `validation`, or `test`, always after validation.
+    def begin(self, split: str, tokens: Dataset) -> None:  # noqa: B027 most tasks need only the batches
+        """Prepare for the predictions of a split: `validation`, or `test`, always after validation.
 
         Args:
-            split: its name.
-            tokens: the split, in the order in which it is predicted.
+            split: name of the split.
+            tokens: the split, in the order of prediction.
         """
 
     @abstractmethod
     def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
-        """Return the scores of a split from what `prediction_step` returned for its batches."""
+        """Return the scores of a split from the results of `prediction_step` for its batches."""
 
     def prediction_step(
         self, model: PreTrainedModel, inputs: Mapping[str, Tensor]
     ) -> tuple[Tensor | None, Tensor | tuple[Tensor, ...], Tensor] | None:
-        """Return loss, what is kept of the outputs, and of the labels, of a batch; None = logits and labels whole."""
+        """Return loss, outputs and labels to keep of a batch; None = all logits and labels."""
         return None
 
     def loss(self, loss: Tensor, logits: Tensor, beside: Tensor, items: Tensor | int | None) -> Tensor:
-        """Return the loss of a training batch that has something `beside`.
+        """Return the loss of a training batch with an additional input, `beside`.
 
         Args:
-            loss: that of the model.
-            logits: its scores.
-            beside: what the batch has beside.
-            items: number of items over all parts of an accumulated batch; None = those at hand.
+            loss: loss of the model.
+            logits: scores of the model.
+            beside: value of that key in the batch.
+            items: number of items over all parts of an accumulated batch; None = those of this part.
         """
-        raise TypeError(f"{type(self).__name__} has no loss of its own, yet says that there is something beside")
+        raise TypeError(f"{type(self).__name__} has no method `loss`, but sets `beside`")
 
     def predictions(self, tokens: Dataset, output: PredictionOutput) -> pd.DataFrame:
-        """Return one row per document: `id`, `label`, `prediction`, what else is predicted, and its `group`.
+        """Return one row per document: `id`, `label`, `prediction`, other predicted columns, and `group`.
 
-        Labels are missing where a test split has none.
+        Labels are missing if a test split has none.
 
         Args:
             tokens: the split, in the order of `output`.
-            output: what was predicted.
+            output: predictions of the model.
         """
-        raise TypeError(f"{type(self).__name__} predicts nothing, yet its parameters say `predicts`")
+        raise TypeError(f"{type(self).__name__} has no method `predictions`, but its parameters set `predicts`")
 
     def evaluate(self, classifier: Any, documents: Mapping[str, pd.DataFrame]) -> Evaluation:
-        """Do the task by a backbone that needs no training loop.
+        """Evaluate a backbone that needs no training loop.
 
         Args:
-            classifier: the backbone, a `TextClassifier` or a `SpanFinder`, as the task's parameters ask for.
+            classifier: the backbone, a `TextClassifier` or a `SpanFinder`, depending on the task's parameters.
             documents: `id`, `text`, `label` (of spans, an array of pairs; in test perhaps missing throughout) and
                 perhaps `text_pair` and `group` of the documents by split.
 
         Returns:
             Predictions with a column `split`, and metrics (`eval_*` of validation, `test_*`).
         """
-        raise TypeError(f"{type(self).__name__} cannot be evaluated without training, yet its parameters say so")
+        raise TypeError(f"{type(self).__name__} has no method `evaluate`, but its parameters declare it")
 
 
 Evaluation = tuple["pd.DataFrame", dict[str, float]]

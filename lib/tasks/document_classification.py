@@ -1,4 +1,4 @@
-"""Classification of whole documents, however a model comes to the scores of their classes."""
+"""Classification of whole documents, common to all ways to compute class scores."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class DocumentClassification(contract.Task):
-    """Base of the tasks that score the classes of a document. The best epoch has the highest macro-F1 on validation."""
+    """Base of document classification tasks. The best epoch has the highest macro-F1 on validation."""
 
     best: ClassVar[str] = "f1_macro"
 
@@ -73,10 +73,10 @@ def class_predictions(
     """Return one row per document: `id`, `label`, `prediction`, `probabilities`, and `group` if there are groups.
 
     Args:
-        ids: of the documents [n].
-        labels: their classes [n]; missing throughout where they are not known.
-        probabilities: of the classes [n, C].
-        groups: of the documents [n].
+        ids: ids of the documents [n].
+        labels: classes of the documents [n]; all missing if unknown.
+        probabilities: probabilities of the classes [n, C].
+        groups: groups of the documents [n].
     """
     known = pd.Series(list(labels))
     columns = {

@@ -1,4 +1,4 @@
-"""What tasks that predict tokens have in common."""
+"""Common base of tasks that predict tokens."""
 
 from collections.abc import Mapping
 from typing import ClassVar
@@ -16,20 +16,20 @@ from lib.tasks import contract
 class LanguageModelTask(contract.Task):
     """Predict tokens. The best epoch has the lowest loss on validation."""
 
-    auto_model: ClassVar[str] = MaskedLM.auto_model  # whose scores stand where the collator put the labels
+    auto_model: ClassVar[str] = MaskedLM.auto_model  # its scores are at the positions of the labels
     best: ClassVar[str] = "loss"
     greater_is_better: ClassVar[bool] = False
 
     def prediction_step(
         self, model: PreTrainedModel, inputs: Mapping[str, Tensor]
     ) -> tuple[Tensor | None, Tensor, Tensor]:
-        """Return, in place of logits and labels, the batch's summed loss and number of predicted tokens."""
+        """Return, instead of logits and labels, the batch's summed loss and number of predicted tokens."""
         predicted = inputs["labels"].ne(IGNORED).sum().view(1)
         with torch.no_grad():
             loss = model(**inputs).loss
         return None, loss.float().view(1) * predicted, predicted
 
     def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
-        """Return the mean loss of a predicted token, not the mean over batches of unequal size, and the perplexity."""
+        """Return the mean loss over predicted tokens (not over batches of unequal size), and the perplexity."""
         loss = float(prediction.predictions.sum() / max(prediction.label_ids.sum(), 1))
         return {"loss": loss, "perplexity": perplexity(loss)}

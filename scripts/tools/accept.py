@@ -3,8 +3,8 @@
 python scripts/tools/accept.py results/tables/f1.csv --reason "only renamed a function"
 python scripts/tools/accept.py results/demo/runs/pretrain/sdpa/wikipedia/seed-420/run.json --configfile config/demo.yaml
 
-Makes nothing. Accepts the target and everything that it is made from; scripts/tools/why.py shows this before. Refuses
-missing and incomplete results, because they must be made: the exit status is then 2.
+Runs nothing. Accepts the target and everything that it is made from; scripts/tools/why.py lists this first. Refuses
+missing and incomplete results with exit status 2, because they must be made.
 """
 
 import sys

@@ -3,9 +3,9 @@
 python scripts/tools/advise.py --texts my_documents.parquet --column text
 python scripts/tools/advise.py --texts reviews.csv --column review --label sentiment --labels negative positive
 
-Prints what the texts are like and what may be wrong with them (few documents, another language), then, for each length
-limit and model, the share of the text that is lost, the time of adaptation and fine-tuning beside exact attention, with
-its interval, the memory, and the scores of finished runs; then the advice, and the study that follows it, which --out
+Prints a summary of the texts and possible problems (few documents, another language). Then it prints, for each length
+limit and model, the share of the text that is lost, the time of adaptation and fine-tuning relative to exact attention,
+with its interval, the memory, and the scores of finished runs; then the advice, and the recommended study, which --out
 writes to a file. Training steps of all models are measured in turns, within the time of --seconds.
 """
 
@@ -21,7 +21,7 @@ from lib.core.files import write_text
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program with the arguments `argv`."""
     begun = time.monotonic()
-    # Threads that wait for each other give their core away. Otherwise a busy machine slows two threads down tenfold.
+    # Waiting threads yield their core. Otherwise a busy machine slows two threads down tenfold.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from lib.advice.advice import LIMITS, advise
     from lib.advice.question import Question
@@ -39,14 +39,14 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--study", default="config/config.yaml", metavar="FILE", help="study whose encoder and recipes are estimated"
     )
-    parser.add_argument("--vocabulary", metavar="FILE", help="a vocab.txt in place of the study's vocabulary")
+    parser.add_argument("--vocabulary", metavar="FILE", help="a vocab.txt instead of the study's vocabulary")
     parser.add_argument("--limits", nargs="+", type=int, metavar="N", help=f"tokens to cut documents to {LIMITS}")
     parser.add_argument("--sample", type=int, default=1000, metavar="D", help="documents to count tokens of (1000)")
     parser.add_argument(
-        "--points", type=float, default=1.0, metavar="P", help="points of F1 that speed may cost, at most (1)"
+        "--points", type=float, default=1.0, metavar="P", help="most points of F1 to lose for speed (1)"
     )
     parser.add_argument("--seconds", type=float, default=90.0, metavar="S", help="time of the whole answer (90)")
-    parser.add_argument("--encoder", metavar="FOLDER", help="a published encoder to start from, in place of the hub's")
+    parser.add_argument("--encoder", metavar="FOLDER", help="a published encoder to start from, instead of the hub's")
     parser.add_argument(
         "--weights",
         metavar="FOLDER",
@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", metavar="FILE", help="write the study there, for instance to config/texts.yaml")
     arguments = vars(parser.parse_args(argv))
     if bool(arguments["label"]) != bool(arguments["labels"]):
-        parser.error("--label and --labels belong together: the column, and the classes that it names")
+        parser.error("--label needs --labels, and the reverse: the column, and its classes")
     out = arguments.pop("out")
     advice, study = advise(Question(**arguments), out or "config/texts.yaml", begun)
     print(f"{advice}\n\n```yaml\n{study}```")

@@ -1,8 +1,8 @@
-"""Pack a finished study as data: records, tables, figures and settings in one file, without models and texts.
+"""Archive a finished study: records, tables, figures and settings in one file, without models and texts.
 
 python scripts/tools/archive.py --configfile config/demo.yaml --out demo.tar.gz
 
-Unpacked at the root of another checkout, every table and figure is made from it without training; docs/results.md has
+Unpacked at the root of another checkout, it gives every table and figure without training; docs/results.md has
 the commands.
 """
 

@@ -1,4 +1,4 @@
-"""Measure what a busy machine costs threads that wait for each other: ours beside another implementation, in turns.
+"""Measure how a busy machine slows waiting threads down: our implementation and another one, in turns.
 
 python scripts/tools/busy_cost.py --busy 0 8 --spins 300000 1000 --out FILE
 """

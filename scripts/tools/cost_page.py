@@ -17,7 +17,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = program.parser(__doc__)
     parser.add_argument("--page", required=True, metavar="FILE", help="Markdown file to refresh")
     parser.add_argument(
-        "--summaries", required=True, nargs="+", metavar="FILE", help="Markdown files, each named as its place"
+        "--summaries", required=True, nargs="+", metavar="FILE", help="Markdown files, named as their places"
     )
     arguments = parser.parse_args(argv)
     summaries = {Path(path).stem: Path(path).read_text(encoding="utf-8") for path in arguments.summaries}

@@ -3,7 +3,7 @@
 python scripts/tools/grid_hours.py
 python scripts/tools/grid_hours.py --device cuda --kernels triton --out results/tables/grid_hours.csv
 
-Prints hours per stage beside the published ones; --out writes the hours of every run.
+Prints hours per stage and the published ones; --out writes the hours of every run.
 """
 
 import json
@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--study", default="config/config.yaml", metavar="FILE", help="the grid (config/config.yaml)")
     parser.add_argument("--device", choices=["auto", "cpu", "cuda"], default="auto", help="the GPU if any (auto)")
     parser.add_argument(
-        "--kernels", choices=get_args(Kernels), default="auto", help="what attention computes with (auto)"
+        "--kernels", choices=get_args(Kernels), default="auto", help="implementation of attention (auto)"
     )
     parser.add_argument("--models", nargs="+", metavar="NAME", help="models of the grid (all)")
     seconds = 60.0 if torch.cuda.is_available() else 300.0
@@ -35,7 +35,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         type=float,
         default=seconds,
         metavar="S",
-        help="time of the measurement, roughly (300; on a GPU 60)",
+        help="approximate time of the measurement (300; on a GPU 60)",
     )
     parser.add_argument(
         "--encoder", type=json.loads, default={}, metavar="JSON", help="other sizes of the encoder, for a trial"

@@ -19,7 +19,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = program.parser(__doc__)
     parser.add_argument("--runs", required=True, metavar="FILE", help="Parquet file, one row per run")
     parser.add_argument("--history", required=True, metavar="FILE", help="Parquet file, rows per run and epoch")
-    parser.add_argument("--hardware", metavar="TEXT", help="what they were made on, such as 'NVIDIA A100 (40 GB)'")
+    parser.add_argument("--hardware", metavar="TEXT", help="their hardware, such as 'NVIDIA A100 (40 GB)'")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="folder of the study's results")
     arguments = parser.parse_args(argv)
     folders = import_runs(arguments.runs, arguments.history, arguments.out, arguments.hardware)

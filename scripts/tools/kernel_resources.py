@@ -1,7 +1,7 @@
-"""Compile the Triton kernels for GPUs, on a machine with or without one, and list the resources that they need.
+"""Compile the Triton kernels, on a machine with or without a GPU, and list the resources that they need.
 
-Out: a CSV file, one row per mechanism, kernel, variant of the kernel and architecture. If registers do not suffice,
-values spill to slow memory; shared memory limits how many programs a processor of the GPU runs at once.
+Out: a CSV file, one row per mechanism, kernel, variant of the kernel and architecture. With too few registers, values
+spill to slow memory; shared memory limits how many programs a processor of the GPU runs at once.
 
 python scripts/tools/kernel_resources.py --out FILE
 """

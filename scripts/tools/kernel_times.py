@@ -3,8 +3,8 @@
 python scripts/tools/kernel_times.py --out FILE
 python scripts/tools/kernel_times.py --sweep --out FILE
 
-With --once, every case runs once without measurement, for a checker of memory accesses. Prints a short table; the file
-has all rows. On a GPU, mechanisms use their Triton kernels if they have them.
+With --once, every case runs once without measurement, for a memory checker. Prints a short table; the file has all
+rows. On a GPU, mechanisms use their Triton kernels if they have them.
 """
 
 import sys
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         workers=1,
         seconds=120.0,
     )
-    parser.add_argument("--names", nargs="+", metavar="NAME", help="which of the mechanisms (all)")
+    parser.add_argument("--names", nargs="+", metavar="NAME", help="mechanisms (all)")
     parser.add_argument("--padding", choices=["none", "ragged"], default="none", help="none")
     arguments = vars(parser.parse_args(argv))
     out, names = arguments.pop("out"), arguments.pop("names")

@@ -1,8 +1,8 @@
-"""Ask Snakemake's linter about the workflow; CONTRIBUTING.md says which of its findings are refused, and why.
+"""Run Snakemake's linter on the workflow; CONTRIBUTING.md lists the findings that are ignored, and why.
 
 python scripts/tools/lint_workflow.py --configfile config/demo.yaml
 
-Exits with 1 if there is another finding, or if a refused one is found no more.
+Exits with 1 if there is another finding, or if an ignored one has disappeared.
 """
 
 import re
@@ -31,9 +31,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     refused = set(re.findall(r"^\| `([^`]+)` \|", _section(), re.MULTILINE))
     for title in sorted(found.keys() - refused):
-        print(f"{title}: {found[title]} times. Mend it, or refuse it by name in CONTRIBUTING.md.")
+        print(f"{title}: {found[title]} times. Fix it, or add it to the ignored ones in CONTRIBUTING.md.")
     for title in sorted(refused - found.keys()):
-        print(f"{title}: not found any more. Take it out of CONTRIBUTING.md.")
+        print(f"{title}: no longer found. Remove it from CONTRIBUTING.md.")
     return int(found.keys() != refused)
 
 

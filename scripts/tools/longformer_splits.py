@@ -1,10 +1,10 @@
-"""Write Hyperpartisan's labelled articles by the published split of Longformer, and by one without its leak.
+"""Split the labelled articles of Hyperpartisan as published for Longformer, and without the leak of that split.
 
 python scripts/tools/longformer_splits.py --splits hp-splits.json --data data/hyperpartisan --out data/longformer_splits
 snakemake --configfile config/longformer_splits.yaml --cores 2
 
-`hp-splits.json` is in `scripts/` of github.com/allenai/longformer. It puts most test articles into training, too
-(docs/fidelity.md). `clean` has the same test articles; all others train or validate.
+`hp-splits.json` is in `scripts/` of github.com/allenai/longformer. Its training articles include most test articles
+(docs/fidelity.md). `clean` has the same test articles; all others are for training or validation.
 """
 
 import json
@@ -30,7 +30,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = program.parser(__doc__)
     parser.add_argument("--splits", required=True, metavar="FILE", help="hp-splits.json")
     parser.add_argument("--data", required=True, metavar="FOLDER", help=f"with {ARTICLES} and {TRUTH}")
-    parser.add_argument("--out", required=True, metavar="FOLDER", help="gets published/ and clean/, three files each")
+    parser.add_argument("--out", required=True, metavar="FOLDER", help="folder of published/ and clean/")
     arguments = parser.parse_args(argv)
     folder = Path(arguments.data)
     records = read_records(
@@ -61,7 +61,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def _read(file: str, known: set[int]) -> Mapping[str, list[int]]:
-    """Return the articles' numbers by split."""
+    """Return the article numbers by split."""
     try:
         splits = {
             ours: [int(number) for number in json.loads(Path(file).read_text())[name]] for name, ours in NAMES.items()

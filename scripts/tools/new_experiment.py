@@ -1,4 +1,4 @@
-"""Write the configuration of a new run by hand.
+"""Write the configuration of a new run that is started by hand.
 
 python scripts/tools/new_experiment.py pretrain first --model lsh-h2-c64
 python scripts/tools/new_experiment.py finetune first-imdb --dataset imdb --start pretrain/first
@@ -26,15 +26,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("name", help="name of the new experiment; its folder is EXPERIMENTS/STAGE/NAME")
     source = parser.add_mutually_exclusive_group()
     source.add_argument("--model", help="model of the study, as in its configuration")
-    source.add_argument("--start", metavar="RUN", help="take the weights of this run: STAGE/NAME, or a run's folder")
-    source.add_argument("--resume", metavar="RUN", help="go on from this run, finished or not, with its configuration")
-    parser.add_argument("--dataset", help="dataset of the stage; needed where it has several")
+    source.add_argument("--start", metavar="RUN", help="start from the weights of this run: STAGE/NAME or a folder")
+    source.add_argument("--resume", metavar="RUN", help="resume this run, finished or not, with its configuration")
+    parser.add_argument("--dataset", help="dataset of the stage; needed if it has several")
     parser.add_argument("--experiments", default="experiments", metavar="FOLDER", help="folder of all experiments")
     arguments = parser.parse_args(argv)
     stage, name = arguments.stage, arguments.name
     if arguments.resume:
         if arguments.dataset:
-            parser.error("--dataset beside --resume: the dataset comes from the run resumed. Leave it out.")
+            parser.error("--dataset with --resume: the dataset comes from the resumed run. Leave it out.")
         path = resumed_experiment(arguments.experiments, stage, name, arguments.resume)
     else:
         path = new_experiment(

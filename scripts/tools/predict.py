@@ -1,4 +1,4 @@
-"""Classify documents, or tell their numbers, with a fine-tuned model.
+"""Predict classes or numbers of documents with a fine-tuned model.
 
 python scripts/tools/predict.py --model results/runs/finetune/.../model --input texts.txt --out labels.csv
 python scripts/tools/predict.py --model results/runs/finetune/.../model --input table.csv --column review
@@ -23,7 +23,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--pair-column", metavar="COLUMN", help="column of the second text, if documents are pairs")
     parser.add_argument("--out", default="predictions.csv", metavar="FILE", help="CSV of labels and probabilities")
     parser.add_argument(
-        "--max-tokens", type=int, help="tokens that a document is cut to; default as in the run of the model"
+        "--max-tokens", type=int, help="tokens that a document is truncated to; default as in the run of the model"
     )
     parser.add_argument("--batch-size", type=int, default=8, help="documents at once")
     parser.add_argument("--device", help="cpu, cuda, ...; default a GPU if there is one")

@@ -1,9 +1,9 @@
-"""Which heads of a published encoder point from a word to the word that it belongs to: the analysis `relations`.
+"""Find heads of a published encoder that point from a word to a syntactically related one: the analysis `relations`.
 
 python scripts/tools/relations.py --model FOLDER --out FOLDER
 
-`--model` is a local folder as the hub has it, with a fast tokeniser and weights in safetensors. Writes relations.csv,
-.md, .svg and .png. For models of a study, write the analysis `relations` into its configuration.
+`--model` is a local copy of a hub model, with a fast tokeniser and weights in safetensors. Writes relations.csv,
+.md, .svg and .png. For models of a study, add the analysis `relations` to its configuration.
 """
 
 import sys
@@ -33,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--sentences", type=int, default=Parameters.model_fields["sentences"].default, help="generated (%(default)s)"
     )
-    parser.add_argument("--seed", type=int, default=1, help="of sentences and of drawn weights (%(default)s)")
+    parser.add_argument("--seed", type=int, default=1, help="seed of sentences and drawn weights (%(default)s)")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="folder to write to")
     arguments = parser.parse_args(argv)
     transformers.set_seed(arguments.seed)

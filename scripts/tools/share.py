@@ -1,4 +1,4 @@
-"""Copy the model of a finished run into a folder of its own, with a model card, ready for a hub or a colleague.
+"""Copy the model of a finished run to a new folder with a model card, ready to publish.
 
 python scripts/tools/share.py --run finetune/favor-m64/imdb/seed-420 --out favor-imdb --license apache-2.0
 """
@@ -17,7 +17,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = program.study_parser(__doc__)
     parser.add_argument("--run", required=True, metavar="PLACE", help="<stage>/<model>/<dataset>/seed-<n>")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="the new folder")
-    parser.add_argument("--license", metavar="NAME", help="of the weights, as the hub names it, such as apache-2.0")
+    parser.add_argument("--license", metavar="NAME", help="license of the weights, as on the hub, such as apache-2.0")
     arguments = parser.parse_args(argv)
     plan = Plan(load_study(read_layers(arguments.configfile)))
     files = share(plan, arguments.run, arguments.out, arguments.license)

@@ -4,7 +4,7 @@ python scripts/tools/status.py
 python scripts/tools/status.py --configfile config/demo.yaml
 python scripts/tools/status.py --watch
 
-Reads what runs leave on disk, so it works on a login node, on a laptop, and while snakemake runs. Exits with 1 if a run
+Reads only files of runs, so it works on a login node, on a laptop, and while snakemake runs. Exits with 1 if a run
 failed or lacks results, and with 2 if the study cannot be read.
 """
 

@@ -1,17 +1,17 @@
-"""Train a T5 that starts from single parts of a pretraining, and measure whether its decoder reads.
+"""Train a T5 that starts from single parts of a pretrained one, and measure whether its decoder uses the encoder.
 
 python scripts/tools/t5_parts.py --pretrained RUN --finetuned RUN --out FOLDER
 
-RUN is the folder of a finished run: the first of span corruption, the second of text_to_text. Settings and data of the
-second are used again. The parts named in TAKEN start from the pretraining, the other weights are drawn. Writes
-parts.csv, and one run per choice and seed; runs that are already there are kept.
+RUN is the folder of a finished run: the first of span corruption, the second of text_to_text. Settings and data are
+those of the second. The parts in TAKEN start from the pretrained weights, the other weights are drawn. Writes
+parts.csv, and one run per choice and seed; existing runs are kept.
 
 Columns of parts.csv, all but the test's F1 measured on validation:
 loss              per written token
 loss_other        the same, if the decoder gets the encoder's states of another text
 common_states     share of the energy of the encoder's states that is in their mean over all tokens of all texts
 common_attention  the same share of the output of the decoder's last cross-attention, for the first written token
-A decoder that does not read has equal losses and a last share of 1.
+A decoder that ignores the encoder has equal losses and a last share of 1.
 """
 
 import sys
@@ -45,7 +45,7 @@ def part_of(weight: str) -> str:
 
 
 def save_start(run: "RunSettings", pretrained: Path, taken: Sequence[str], folder: Path) -> None:
-    """Save a model of `run` whose parts `taken` are pretrained and whose other weights are those that the run draws."""
+    """Save a model of `run` with pretrained weights in the parts `taken` and the run's drawn weights elsewhere."""
     from lib.training.assembly import assemble
 
     _, backbone, _, model = assemble(run)
@@ -56,7 +56,7 @@ def save_start(run: "RunSettings", pretrained: Path, taken: Sequence[str], folde
 
 
 def reading(run: "RunSettings", weights: Path | None) -> dict[str, float]:
-    """Return the measured columns of parts.csv for a model of `run`; without `weights`, for one that is drawn."""
+    """Return the measured columns of parts.csv for a model of `run`; without `weights`, for one with drawn weights."""
     import numpy as np
     import torch
 

@@ -1,4 +1,4 @@
-"""Measure the cost of tokenising: texts that are cut first, beside texts that are tokenised completely.
+"""Measure the cost of tokenising: texts that are cut first, compared with complete texts.
 
 python scripts/tools/tokenizer_cost.py --texts FILE.parquet --vocabulary vocab.txt --out FILE
 """

@@ -1,8 +1,8 @@
-"""Kill trainings with `kill -9` at random instants, start them again, and compare them with undisturbed ones.
+"""Kill training runs with `kill -9` at random times, start them again, and compare them with undisturbed ones.
 
 python scripts/tools/torture.py --out FOLDER CONFIG [CONFIG ...]
 
-CONFIG names the `config.yaml` of finished runs whose inputs still exist; runs that do not train are left out. Each run
+CONFIG names the `config.yaml` of finished runs whose inputs still exist; runs without training are skipped. Each run
 trains once undisturbed. Then it is killed --kills times, with a checkpoint after every step, and compared each time it
 finishes: weights, predictions and history must be the same bit for bit. Prints the counts and writes them to
 counts.json; exits with 1 if anything differs. To test three stages, three mechanisms and two further backbones:
@@ -28,12 +28,12 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     parser = program.parser(__doc__)
     parser.add_argument("configs", nargs="+", type=Path, metavar="CONFIG", help="settings of a run")
-    parser.add_argument("--kills", type=int, default=20, metavar="N", help="of each run; default 20")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the instants; default 0")
+    parser.add_argument("--kills", type=int, default=20, metavar="N", help="kills of each run; default 20")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the random times; default 0")
     parser.add_argument("--out", required=True, type=Path, metavar="FOLDER", help="folder to appear")
     options = parser.parse_args(argv)
     if options.out.exists():
-        raise RunError(f"{options.out}: is there already. Expected a new folder; give another one.")
+        raise RunError(f"{options.out}: exists already. Expected a new folder; give another one.")
     counts = []
     for number, config in enumerate(path for path in options.configs if read_mapping(path).get("recipe")):
         counts.append(survive(config, options.out / str(number), options.kills, options.seed + number))

@@ -1,10 +1,10 @@
-"""Compare finished results with their records: files read and made, the settings of the plan, and the code.
+"""Compare finished results with their records: input and output files, the settings of the plan, and the code.
 
 python scripts/tools/verify.py
 python scripts/tools/verify.py --configfile config/demo.yaml
 
 Hashes every file again, which takes long for large files. Exits with 1 if something differs or is missing, and with 2
-if a record cannot be read. Also names runs made with other versions of torch, transformers or tokenizers than are
+if a record cannot be read. Also lists runs made with other versions of torch, transformers or tokenizers than
 installed; their results still match their records, so they do not change the exit status.
 """
 
@@ -27,7 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     print(verification_report(found, plan.paths.results))
     if found.damaged:
         command = forcing([f"{folder}/{RUN}" for folder in found.damaged], arguments.configfile)
-        print(f"\nThis makes the runs again whose own files differ, and all that is made from them:\n    {command}")
+        print(f"\nThis repeats the runs with changed files, and everything made from them:\n    {command}")
     return int(bool(found.differing or found.missing))
 
 

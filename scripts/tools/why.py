@@ -1,12 +1,12 @@
-"""Name what would be made again for a target, and why: which setting, function, input or command changed.
+"""List what would be made again for a target, and why: which setting, function, input or command changed.
 
 python scripts/tools/why.py results/tables/f1.csv
 python scripts/tools/why.py results/demo/tables/f1.csv --configfile config/demo.yaml
 
-Makes nothing. Also names finished steps that lack results, which Snakemake does not notice while newer results exist
-that were made from them, runs whose own records differ from the plan, and runs made with another torch,
-transformers or tokenizers than is installed. Exits with 0 if there is nothing to do, with 1 if there is something, and
-with 2 if there is no plan.
+Runs nothing. Also lists finished steps that lack results, which Snakemake does not notice while newer results made from
+them exist, runs whose records differ from the plan, and runs made with other versions of torch, transformers or
+tokenizers than installed. Exits with 0 if there is nothing to do, with 1 if there is something, and with 2 if there is
+no plan.
 """
 
 import sys
@@ -40,7 +40,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if unknown := unknown_steps(workflow):
             print(
                 f"\n{unknown} finished steps are not in .snakemake/metadata, so that no change of their settings or "
-                "code is seen. scripts/tools/accept.py takes them as they are."
+                "code is detected. scripts/tools/accept.py accepts them unchanged."
             )
         runs = [Path(file).parent for job in in_order(workflow) for file in job.output if Path(file).name == RUN]
         records = {folder: read_record(folder) for folder in runs if (folder / RUN).is_file()}
@@ -51,11 +51,11 @@ def main(argv: Sequence[str] | None = None) -> int:
             if folder not in made_again and (problems := unlike_plan(plan, folder, record))
         }
         if unlike:
-            print("\nFinished runs that are not those of the plan, though Snakemake takes them as up to date:")
+            print("\nFinished runs that differ from the plan, though Snakemake considers them up to date:")
             for folder, problems in unlike.items():
                 print(f"\n{folder}", *(f"    {problem}" for problem in problems), sep="\n")
             command = forcing([f"{folder}/{RUN}" for folder in unlike], arguments.configfile)
-            print(f"\nThis makes them again, and all that is made from them:\n    {command}")
+            print(f"\nThis repeats them, and everything made from them:\n    {command}")
         for line in version_lines(other_versions(records), len(records)):
             print(line)
     return int(bool(stale or missing or unlike))

@@ -1,4 +1,4 @@
-"""Analyses of trained models: each is computed once, and drawn from its table alone."""
+"""Analyses of trained models: each is computed once, and drawn from its table."""
 
 from lib.analysis.parameters import ANALYSES
 

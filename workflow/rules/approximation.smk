@@ -1,4 +1,4 @@
-"""How near FAVOR+ and LSH come to exact attention: measured on made inputs, without a model."""
+"""Accuracy of FAVOR+ and LSH relative to exact attention, on generated inputs, without a model."""
 
 
 rule favor_error:

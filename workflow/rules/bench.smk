@@ -1,4 +1,4 @@
-"""What attention and training cost on the machine at hand, and what was measured as figures. Run with: make bench
+"""Cost of attention and training on this machine, as tables and figures. Run with: make bench
 
 What one sequence costs, from short to very long, is apart: snakemake bench_length
 So is what it costs to adapt an opened decoder: snakemake bench_adaptation
@@ -9,18 +9,18 @@ import os
 
 from lib.measure.beside import BESIDE
 
-# All that is read from the plan but paths.
+# Everything that is read from the plan, except paths.
 MECHANISMS = {name: parameters.model_dump() for name, parameters in plan.experiment.mechanisms.items()}
 ENCODER = next(backbone for backbone in plan.experiment.backbones.values() if backbone.kind == "encoder")
 
 FIRST_OF_KIND = {mechanism["kind"]: name for name, mechanism in reversed(MECHANISMS.items())}
-# The one of each kind that one sequence is measured with.
+# The mechanism of each kind that is measured with one sequence.
 ONE_OF_KIND = FIRST_OF_KIND | ({"favor": "favor-m128"} if "favor-m128" in MECHANISMS else {})
 ONE_SEQUENCE = json.dumps({name: MECHANISMS[name] for name in MECHANISMS if name in ONE_OF_KIND.values()})
 
 
 def modules_of(mechanisms):
-    """Return the modules of the kinds of `mechanisms`, by which a measurement is stale."""
+    """Return the modules of the kinds of `mechanisms`, whose changes make a measurement stale."""
     kinds = {mechanism["kind"] for mechanism in mechanisms.values()}
     return sorted(f"lib.attention.{kind}.{part}" for kind in kinds for part in ("mechanism", "parameters"))
 
@@ -29,7 +29,7 @@ COST_MODULES = modules_of(MECHANISMS)
 MEASURED = ["attention_cost", "training_cost", "favor_error", "lsh_recall"]
 SUMMARIES = ["attention_cost", "training_cost"]
 LENGTH_MEASURED = ["sequence_cost", "memory_cost"]
-# The table that each figure shows.
+# Table of each figure.
 MEASURE_FIGURES = {
     "attention_time": "attention_cost",
     "attention_memory": "attention_cost",
@@ -75,7 +75,7 @@ rule attention_cost:
         head_size=ENCODER.head_size,
         program=program("attention_cost", *modules_of(MECHANISMS | BESIDE)),
     message:
-        "what attention costs, beside other implementations"
+        "cost of attention, compared with other implementations"
     shell:
         "{params.program} --mechanisms {params.mechanisms:q} --heads {params.heads}"
         " --head-size {params.head_size} --out {output} > {log} 2>&1"
@@ -98,7 +98,7 @@ rule training_cost:
         encoder=constant(planned(ENCODER.model_dump())),
         program=program("training_cost", *COST_MODULES),
     message:
-        "what training costs, beside BERT"
+        "cost of training, compared with BERT"
     shell:
         "{params.program} --mechanisms {params.mechanisms:q} --encoder {params.encoder:q}"
         " --out {output} > {log} 2>&1"
@@ -120,7 +120,7 @@ rule adaptation_cost:
     params:
         program=program("adaptation_cost"),
     message:
-        "what it costs to adapt an opened decoder, beside transformers and peft"
+        "cost of adapting an opened decoder, compared with transformers and peft"
     shell:
         "{params.program} --out {output} > {log} 2>&1"
 
@@ -141,7 +141,7 @@ rule sequence_cost:
         encoder=constant(planned(ENCODER.model_dump())),
         program=program("sequence_cost", *COST_MODULES),
     message:
-        "what a layer costs per token, recurrent or attention"
+        "cost of a layer per token, recurrent or attention"
     shell:
         "{params.program} --mechanisms {params.mechanisms:q} --encoder {params.encoder:q}"
         " --out {output} > {log} 2>&1"
@@ -164,7 +164,7 @@ rule memory_cost:
         head_size=ENCODER.head_size,
         program=program("memory_cost", *COST_MODULES),
     message:
-        "what memory attention takes over one sequence"
+        "memory of attention over one sequence"
     shell:
         "{params.program} --mechanisms {params.mechanisms:q} --heads {params.heads}"
         " --head-size {params.head_size} --out {output} > {log} 2>&1"
@@ -188,7 +188,7 @@ rule measure_summary:
         "{params.program} {wildcards.measured} --table {input} --out {output} > {log} 2>&1"
 
 
-# A rule for each figure, because each has a caption of its own.
+# One rule per figure, because each has its own caption.
 for shown, measured in (MEASURE_FIGURES | LENGTH_FIGURES).items():
 
     rule:

@@ -1,4 +1,4 @@
-"""The checked study and what the rules share. No rule lives here."""
+"""The validated study and functions shared by all rules. It defines no rules."""
 
 import os
 import shlex
@@ -15,7 +15,7 @@ from snakemake.settings.types import DeploymentMethod
 
 
 def root(rules):
-    """Return the folder of the project, of which `rules` is the folder of this file.
+    """Return the folder of the project. `rules` is the folder of this file.
 
     Of a workflow that another one names by its repository, Snakemake reads single files. The programs and their package
     are needed as well, so the commit is cloned once, beside Snakemake's own copy of the repository.
@@ -60,8 +60,8 @@ from lib.workflow.preloaded import SOCKET
 
 if provider := workflow.storage_settings.default_storage_provider:
     raise WorkflowError(
-        f"--default-storage-provider {provider}: results cannot lie in a storage. Expected none: a run that is stopped goes "
-        "on from its working folder, which no rule declares, and programs write whole folders. Let all nodes see one file "
+        f"--default-storage-provider {provider}: results cannot be in a storage. Expected none: a stopped run resumes "
+        "from its working folder, which no rule declares, and programs write whole folders. Use one shared file "
         "system (docs/cluster.md)."
     )
 
@@ -77,10 +77,10 @@ try:
             )
         layers = extended("config of the module", config, Path("config"))
     else:
-        # Not Snakemake's own merge of the files, which knows no `extends` and does not say which file a key stands in.
+        # Not Snakemake's merge of the files, which does not know `extends` and does not say which file a key is in.
         own = Path("config/config.yaml")
         layers = read_layers(workflow.config_settings.configfiles or [own if own.exists() else ROOT / own])
-        # Nor its own reading of --config, which takes every number in braces for a text.
+        # Nor its reading of --config, which reads every number in braces as a string.
         layers += read_arguments(workflow.config_settings.config_args)
     plan = Plan(load_study(layers))
     plan.check()
@@ -91,28 +91,27 @@ JOB = plan.study.execution.job
 NOTES_DIGESTS = plan.study.execution.runs != "archived"
 """Whether `digests.json` is written; the manifest of an archived study has the digests of its files."""
 TEXT_MEMORY = 60
-"""What TF-IDF takes in memory, times the size of its texts as Parquet; 42 to 49 were measured on reviews and papers."""
+"""Memory of TF-IDF, as a multiple of the size of its texts as Parquet; 42 to 49 were measured on reviews and papers."""
 
 if JOB.container:
 
     container: JOB.container
 
 
-# Programs run under the interpreter that runs Snakemake, with the code of this checkout, whatever the user's environment.
+# Programs run under the interpreter that runs Snakemake, with the code of this checkout, in any user environment.
 PYTHON = "python" if DeploymentMethod.APPTAINER in workflow.deployment_settings.deployment_method else sys.executable
 os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([ROOT, *os.environ.get("PYTHONPATH", ROOT).split(os.pathsep)]))
-# glibc gives freed memory back to the system again and again, and training takes it anew at every step. These are the
-# values that glibc comes to by itself once a program has freed 32 MiB in one piece; other C libraries ignore them.
+# glibc returns freed memory to the system, and training allocates it again at every step. These are the values that
+# glibc chooses by itself once a program has freed 32 MiB in one piece; other C libraries ignore them.
 os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(32 * 2**20))
 os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(64 * 2**20))
-# Threads that wait for each other spin for milliseconds before they sleep. Where other programs want the cores, they burn
-# the time of the thread that they wait for; so they spin for some microseconds only. GNU's OpenMP reads this, torch uses
-# it.
+# Waiting threads spin for milliseconds before they sleep. If other programs need the cores, they use up the time of the
+# thread that they wait for; so here they spin for some microseconds only. GNU's OpenMP, which torch uses, reads this.
 os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 
 class Silent:
-    """A parameter that makes no result stale: Snakemake compares those of Python's own types alone."""
+    """A parameter that makes no result stale: Snakemake compares only parameters of built-in types."""
 
     def __init__(self, text):
         self.text = text
@@ -122,15 +121,15 @@ class Silent:
 
 
 def command(name, digest=None):
-    """Return the words that start a program of `scripts/`; it is refused if its code is not that of the digest."""
+    """Return the words that start a program of `scripts/`; it stops if its code differs from the digest."""
     words = [PYTHON, f"{ROOT}/scripts/{name}.py"]
     if name == "train" and (processes := plan.study.execution.gpus_per_run) > 1:
         shared = ["-m", "torch.distributed.run", "--standalone", "--local-addr", "localhost"]
-        # The last word keeps torchrun from taking options of the program for abbreviations of its own.
+        # The last word keeps torchrun from reading options of the program as abbreviations of its own.
         words[1:1] = [*shared, "--nproc-per-node", str(processes), "--"]
     # The code of a module is not kept: its `onstart` belongs to the other workflow.
     code = [] if digest is None or IS_MODULE else ["--code", plan.paths.kept_code(digest)]
-    # It takes the place of its shell, so that Slurm's warnings reach it, and not a shell that dies of them.
+    # It replaces its shell, so that Slurm's warning signals reach it instead of ending the shell.
     return f"exec {shlex.join([PYTHON, '-m', 'lib.workflow.start', *code, *words])}"
 
 
@@ -145,12 +144,12 @@ def coded(name, digest):
 
 
 def constant(value):
-    """Return a parameter without wildcards; Snakemake would make plain text of the value itself."""
+    """Return a parameter without wildcards; Snakemake would convert a plain value to text."""
     return lambda wildcards: value
 
 
 def uncompared(name):
-    """Return the parameter of a program whose code makes no result stale."""
+    """Return the parameter of a program whose code is not compared."""
     return Silent(command(name))
 
 
@@ -178,7 +177,7 @@ RUN = RunId("{place}", "", "", "{seed}")
 
 
 def share_process():
-    """Let the programs of this call share one started process, which ends when this one does."""
+    """Start a process that the programs of this call share; it ends with this process."""
     tell = ["sh", "-c", f"echo ${SOCKET}; read _"]  # until the pipe is closed
     server = subprocess.Popen(
         [sys.executable, f"{ROOT}/scripts/preloaded.py", *tell],
@@ -193,7 +192,7 @@ def share_process():
 
 
 def hand_over_study():
-    """Give jobs that read the study again a copy of it as it is now, whatever becomes of its files."""
+    """Give jobs that read the study again a copy of its current content, in case its files change."""
     if not IS_MODULE:
         study = handed(mapping_text(merged(layers)), "yaml")
         study.write()
@@ -201,7 +200,7 @@ def hand_over_study():
 
 
 def growing(amount):
-    """Return a resource of which a second attempt gets twice `amount`, a third one three times."""
+    """Return a resource that is `amount` times the number of the attempt."""
     return lambda wildcards, attempt: attempt * amount
 
 
@@ -213,13 +212,13 @@ def gpus(number=lambda wildcards: JOB.gpu):
 
 
 def names(*collections):
-    """Return the pattern of the names in `collections`, which never matches if there are none."""
+    """Return a pattern that matches the names in `collections`; without names it never matches."""
     found = dict.fromkeys(name for collection in collections for name in collection)
     return "|".join(re.escape(name) for name in found) or "(?!)"
 
 
 def optional(option, paths):
-    """Return `option` with its paths, as the shell reads them, or nothing if there are none."""
+    """Return `option` with its paths, quoted for the shell, or nothing if there are none."""
     return [option, *map(shlex.quote, paths)] if paths else []
 
 

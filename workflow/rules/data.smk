@@ -12,7 +12,7 @@ def documents(split, wildcards):
 
 
 def longest(wildcards):
-    """Return how many tokens of a document are kept: as many as the name of the tokens says, or the dataset."""
+    """Return how many tokens of a document are kept, by the name of the tokens or else the dataset."""
     return int(wildcards.reading.partition(LENGTH)[2] or plan.experiment.datasets[wildcards.corpus].max_tokens)
 
 

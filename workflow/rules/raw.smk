@@ -1,4 +1,4 @@
-"""Raw files: fetched by the submitting machine, which has a network, or generated."""
+"""Raw files: downloaded by the submitting machine, which has a network, or generated."""
 
 
 rule download_hub:

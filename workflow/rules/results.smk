@@ -1,4 +1,4 @@
-"""Tables and figures, from run records alone."""
+"""Tables and figures, from run records."""
 
 from lib.results.parameters import FIGURES, TABLES
 
@@ -9,18 +9,18 @@ CATEGORIES = {
     "training": "4. Training",
     "texts": "5. Texts",
 }
-"""What the report calls topics. It sorts them, so numbers give the order in which a reader asks for them."""
+"""Names of topics in the report, which sorts them; so numbers give their order."""
 CAPTIONS = Path(ROOT) / "workflow" / "report"
 RESULTS = [
     # Browsers show HTML, and offer CSV as a download.
     ("table", TABLES, plan.report.tables, plan.paths.table, ["html", "csv", "md", "tex"]),
     ("figure", FIGURES, plan.report.figures, plan.paths.figure, ["svg", "png", "pdf"]),
 ]
-"""What makes them (`scripts/<noun>.py`), their kinds, what each shows, their paths, and formats, the report's first."""
+"""Noun (of `scripts/<noun>.py`), kinds, results, paths and formats; the format of the report is first."""
 
 
 def caption(name, kind):
-    """Return the caption of a table or figure: its own if there is one, else that of its kind; None without either."""
+    """Return the caption of a table or figure: its own, else that of its kind, else None."""
     return next((str(path) for path in (CAPTIONS / f"{name}.rst", CAPTIONS / f"{kind}.rst") if path.exists()), None)
 
 

@@ -1,4 +1,4 @@
-"""Every run of whichever stage: one rule, since runs differ in settings, inputs and program alone."""
+"""One rule for all runs of all stages, which differ only in settings, inputs and program."""
 
 PROCESSES = plan.study.execution.gpus_per_run
 
@@ -9,12 +9,12 @@ def run(wildcards):
 
 
 def processes(wildcards):
-    """Return how many processes share a run: a training may have several."""
+    """Return how many processes share a run."""
     return PROCESSES if plan.program(run(wildcards)) == "train" else 1
 
 
 def on_tokens(amount):
-    """Return what a run on tokens asks for, a process each."""
+    """Return a resource of a run on tokens, `amount` per process; 0 for other runs."""
     return lambda wildcards: processes(wildcards) * amount if run(wildcards).reads_tokens else 0
 
 
@@ -24,14 +24,14 @@ def minutes(wildcards, attempt):
 
 
 def memory(wildcards, input, attempt):
-    """Return the memory that a run asks for: a job's, or as much as its texts need; a retry asks for more."""
+    """Return the memory that a run asks for, set for jobs or estimated from its texts; a retry asks for more."""
     asked = on_tokens(JOB.mem_mb)(wildcards)
     return attempt * (asked or round(2_000 + TEXT_MEMORY * input.size_mb))
 
 
 if plan.study.execution.runs == "made":
 
-    # Of what a run leaves, its settings and its record are told to Snakemake. The record names the other files.
+    # The outputs for Snakemake are the run's settings and its record. The record lists the other files.
     rule run:
         input:
             data=lambda w: list(plan.data(run(w)).values()),
@@ -56,7 +56,7 @@ if plan.study.execution.runs == "made":
             settings=lambda w: handed(run(w).settings),
             splits=lambda w: list(plan.data(run(w))),
             tokenizer=lambda w, input: optional("--tokenizer", input.tokenizer),
-            # In one parameter, so that the command of runs without a teacher or word vectors stays as it was.
+            # In one parameter, so that the command of runs without a teacher or word vectors does not change.
             start=lambda w: [
                 *optional("--start", plan.start(run(w))),
                 *optional("--teacher", plan.teacher(run(w))),

@@ -1,4 +1,4 @@
-"""Searches: which of the settings that a stage tries are the best."""
+"""Searches: choose the best settings of a stage."""
 
 
 rule best:

@@ -1,4 +1,4 @@
-"""What trained models teach others: their scores of the training documents, made once for each student."""
+"""Scores of the training documents by trained models (teachers), made once for each student."""
 
 
 def teacher(wildcards):
@@ -28,7 +28,7 @@ rule teach:
         execution=EXECUTION,
         program=program("teach"),
     message:
-        "what teaches {wildcards.place}, seed {wildcards.seed}"
+        "scores of the teacher for {wildcards.place}, seed {wildcards.seed}"
     shell:
         "{params.program} --config {input.config} --model {params.model:q} --tokenizer {input.tokenizer}"
         " --documents {input.documents} --tokens {input.tokens} --execution {params.execution:q} --out {output} > {log} 2>&1"

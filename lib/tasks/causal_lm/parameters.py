@@ -10,7 +10,7 @@ class Parameters(TaskParameters):
     """Causal language modelling: every token is predicted from those before it."""
 
     trains_on: ClassVar[Ability | None] = "past_states"
-    head: ClassVar[str | None] = "masked_lm"  # of one shape; what it sees differs
+    head: ClassVar[str | None] = "masked_lm"  # the same head; only its context differs
 
     kind: Literal["causal_lm"]
 

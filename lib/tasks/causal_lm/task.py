@@ -1,4 +1,4 @@
-"""Causal language modelling, as decoders are pretrained."""
+"""Causal language modelling, the pretraining of decoders."""
 
 from transformers import PreTrainedTokenizerBase
 

@@ -18,7 +18,7 @@ class Parameters(ClassifierParameters):
     kind: Literal["distillation"]
     teacher: str = Field(description="Name of the teacher, which trains on the same data at the same stage.")
     temperature: PositiveFloat = Field(
-        2.0, description="Divisor of the scores of both models; a higher one makes the classes more similar."
+        2.0, description="Divisor of the scores of both models; a higher one makes probabilities more equal."
     )
     weight: Fraction = Field(0.5, description="Share of the teacher in the loss; the labels have the rest.")
 

@@ -14,7 +14,7 @@ from lib.tasks.document_classification import DocumentClassification
 
 
 class Task(DocumentClassification):
-    """Tell the class of a document, as its label and a teacher do.
+    """Learn the class of a document from its label and the scores of a teacher.
 
     Source: Hinton, Vinyals and Dean 2015, "Distilling the Knowledge in a Neural Network".
     """

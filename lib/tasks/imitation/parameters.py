@@ -12,7 +12,7 @@ from lib.tasks.parameters import TaskParameters
 
 
 class Parameters(TaskParameters):
-    """Imitation: a model learns to give the states of another one, the teacher, for texts without labels.
+    """Imitation: a model learns to output the states of another one, the teacher, for texts without labels.
 
     The loss is the mean squared error of the states at real tokens. With exact attention in the teacher and another
     attention in the student, both from the same weights, this is attention transfer.
@@ -20,20 +20,20 @@ class Parameters(TaskParameters):
 
     kind: Literal["imitation"]
     teacher: str = Field(
-        description="Name of the teacher, a model of the study. It is taken as it is before this stage: with the "
-        "weights that it would start from here, and with the backbone and mechanism that it has until then. It need "
-        "not pass this stage. It reads by the same tokeniser, and its states are as wide."
+        description="Name of the teacher, a model of the study, in its state before this stage: with the "
+        "weights that it would start from here, and the backbone and mechanism that it has until then. It need "
+        "not pass this stage. It has the same tokeniser and the same width of states."
     )
     layers: Literal["last", "all"] = Field(
         "last",
-        description="Which states are learnt: `last`, those of the last layer; `all`, those of every layer, for "
-        "models with as many.",
+        description="States that are learnt: `last`, those of the last layer; `all`, those of every layer, for "
+        "models with equally many layers.",
     )
     teacher_backbone: dict[str, Any] | None = Field(
-        None, description="The teacher's backbone. A study leaves it out; the settings of a run hold it."
+        None, description="The teacher's backbone. A study leaves it out; the settings of a run contain it."
     )
     teacher_weights: str | None = Field(
-        None, description="Folder of the teacher's weights. A study leaves it out; the settings of a run hold it."
+        None, description="Folder of the teacher's weights. A study leaves it out; the settings of a run contain it."
     )
 
     @check

@@ -1,4 +1,4 @@
-"""Imitation: a model learns to give the states of another one, which runs beside it.
+"""Imitation: a model learns to output the states of another one, the teacher, which runs at the same time.
 
 Shapes: B batch, N tokens.
 """
@@ -22,14 +22,14 @@ from lib.tasks.imitation.parameters import Parameters
 
 
 class Task(contract.Task):
-    """Give the states of a teacher at every real token. The best epoch explains most of their variance on validation.
+    """Learn the states of a teacher at every real token. The best epoch explains most of their variance on validation.
 
-    The teacher is made anew from its folder whenever a run starts, and no checkpoint holds it; it computes in the
-    run's precision, without dropout and without gradients.
+    The teacher is loaded from its folder whenever a run starts, and is in no checkpoint; it computes in the run's
+    precision, without dropout and without gradients.
 
     Source: Romero et al. 2015, "FitNets", for a squared error of states as the loss; Zhang et al. 2024, "The
-        Hedgehog & the Porcupine", for the transfer to another attention in the same model, which learns from attention
-        weights there.
+        Hedgehog & the Porcupine", for the transfer to another attention in the same model, there learnt from attention
+        weights.
     """
 
     auto_model: ClassVar[str] = Imitation.auto_model
@@ -44,10 +44,10 @@ class Task(contract.Task):
         return self._student
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
-        """See `lib.tasks.contract.Task.collator`; the tokeniser is also what the teacher's vocabulary follows from.
+        """See `lib.tasks.contract.Task.collator`; the tokeniser also gives the teacher's vocabulary.
 
         Raises:
-            ProjectError: the teacher cannot be made as the settings say.
+            ProjectError: the teacher cannot be built from the settings.
         """
         self._student.learn_from(self._teacher(tokenizer))
         return functools.partial(_collated, pad_token_id=tokenizer.pad_token_id)
@@ -68,7 +68,7 @@ class Task(contract.Task):
         return teacher
 
     def prediction_step(self, model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> tuple[None, Tensor, Tensor]:
-        """Return, in place of logits and labels, a row of sums over the batch, and its number of tokens."""
+        """Return, instead of logits and labels, a row of sums over the batch, and its number of tokens."""
         with torch.no_grad():
             outputs = model(**inputs)
         real = inputs["labels"].ne(IGNORED)
@@ -77,7 +77,7 @@ class Task(contract.Task):
         return None, torch.cat([outputs.loss.double() * number, sums])[None], number
 
     def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
-        """Return the loss, and what `lib.evaluation.agreement.agreement` says of the last states."""
+        """Return the loss, and the scores of `lib.evaluation.agreement.agreement` for the last states."""
         losses, sums = prediction.predictions[:, 0], prediction.predictions[:, 1:]
         return {"loss": float(losses.sum() / prediction.label_ids.sum())} | agreement(sums)
 

@@ -1,1 +1,1 @@
-"""Zero-shot classification: documents beside a phrase per class."""
+"""Zero-shot classification: documents compared with a phrase per class."""

@@ -11,7 +11,7 @@ from lib.tasks.parameters import TaskParameters
 
 
 class Parameters(TaskParameters):
-    """Zero-shot classification: a document is of the class whose phrase its vector is most similar to."""
+    """Zero-shot classification: a document has the class of the phrase with the most similar vector."""
 
     trains_on: ClassVar[Ability | None] = None
     evaluates_on: ClassVar[Ability | None] = "states"
@@ -23,7 +23,7 @@ class Parameters(TaskParameters):
     kind: Literal["label_matching"]
     phrases: list[str] = Field(min_length=2, description="A phrase for each class, in the order of the labels.")
     classifier_pooling: Literal["cls", "mean"] = Field(
-        "mean", description="Aggregation of the real tokens' states into one vector; as the encoder was trained."
+        "mean", description="Aggregation of the real tokens' states into one vector, as in the training of the encoder."
     )
     scale: PositiveFloat = Field(
         20.0,
@@ -34,7 +34,7 @@ class Parameters(TaskParameters):
     @check
     def _phrases_tell_classes_apart(self) -> Iterator[str]:
         if len(set(self.phrases)) < len(self.phrases) or not all(phrase.strip() for phrase in self.phrases):
-            yield f"phrases = {self.phrases}; expected a phrase of its own for each class. Give each one"
+            yield f"phrases = {self.phrases}; expected a different phrase for each class. Give each one"
 
     def problems_of_labels(self, labels: Sequence[str]) -> Iterator[str]:
         """See `TaskParameters.problems_of_labels`."""

@@ -11,20 +11,20 @@ from lib.tasks.parameters import TaskParameters
 
 
 class Parameters(TaskParameters):
-    """Masked language modelling: which tokens are predicted, and what stands in their place."""
+    """Masked language modelling: selection and replacement of the predicted tokens."""
 
     texts: ClassVar[tuple[Texts, ...]] = ("single", "together")
 
     kind: Literal["masked_lm"]
     objective: Literal["mlm", "mntp"] = Field(
         "mlm",
-        description="Where a token is predicted: `mlm`, at its own position; `mntp`, at the position before it, as "
+        description="Position at which a token is predicted: `mlm`, its own; `mntp`, the one before it, as "
         "the head of a causal language model learnt to.",
     )
     mask_probability: Fraction = Field(0.15, description="Share of the ordinary tokens that are predicted.")
     masking: Literal["random", "spans", "words"] = Field(
         "random",
-        description="What is chosen: `random`, single tokens; `spans`, several tokens in a row; `words`, all tokens "
+        description="Chosen units: `random`, single tokens; `spans`, several tokens in a row; `words`, all tokens "
         "of a word. The tokens of a span or a word are replaced in the same way. WordPiece separates words at "
         "punctuation, byte-level BPE and SentencePiece only at white space.",
     )

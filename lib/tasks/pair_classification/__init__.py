@@ -1,1 +1,1 @@
-"""Classification of pairs of texts, each of which is read by itself."""
+"""Classification of pairs of texts that are read separately."""

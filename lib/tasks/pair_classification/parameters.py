@@ -8,7 +8,7 @@ from lib.tasks.classifier import ClassifierParameters
 
 
 class Parameters(ClassifierParameters):
-    """Classification of pairs of texts that never see each other: the same weights read each, and the head compares."""
+    """Classification of pairs of texts that are read separately by the same weights, and compared by the head."""
 
     evaluates_on: ClassVar[Ability | None] = "class_probabilities"
     head: ClassVar[str | None] = "pair_classification"

@@ -1,4 +1,4 @@
-"""Classification of pairs of texts, each of which is read by itself."""
+"""Classification of pairs of texts that are read separately."""
 
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ from lib.tasks.document_classification import DocumentClassification
 
 
 class Task(DocumentClassification):
-    """Tell the class of a pair of texts."""
+    """Predict the class of a pair of texts."""
 
     auto_model: ClassVar[str] = PairClassification.auto_model
 

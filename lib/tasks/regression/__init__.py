@@ -1,1 +1,1 @@
-"""A number for a whole document, or for a pair of texts."""
+"""Regression: predicts a number for a document or a pair of texts."""

@@ -7,7 +7,7 @@ from lib.tasks.classifier import ClassifierParameters
 
 
 class Parameters(ClassifierParameters):
-    """A number for a whole document, or for a pair of texts, such as how similar they are: from hidden states to it."""
+    """Regression: predicts a number for a document or a pair of texts, such as the similarity of the pair."""
 
     numbers: ClassVar[bool] = True
     texts: ClassVar[tuple[Texts, ...]] = ("single", "together")

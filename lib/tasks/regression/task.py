@@ -1,4 +1,4 @@
-"""A number for a whole document: fine-tuning by the squared error."""
+"""Regression for whole documents: fine-tuning with the squared error."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from datasets import Dataset
 
 NAME = "number"
-"""What a model calls its only output."""
+"""Name of the only output of a model."""
 
 
 class Task(contract.Task):
-    """Tell a number. The best epoch has the highest Pearson correlation with the labels on validation."""
+    """Predict a number. The best epoch has the highest Pearson correlation with the labels on validation."""
 
     auto_model: ClassVar[str] = SequenceClassification.auto_model
     best: ClassVar[str] = "pearson"
 
     def model_options(self) -> dict[str, Any]:
-        """See `lib.tasks.contract.Task.model_options`: head, and that it has one output."""
+        """See `lib.tasks.contract.Task.model_options`: head, with one output."""
         fields = ClassifierParameters.model_fields.keys() - {"kind"}
         names = {"id2label": {0: NAME}, "label2id": {NAME: 0}}
         return self.parameters.model_dump(include=fields) | names | {"problem_type": "regression"}

@@ -8,7 +8,7 @@ from lib.tasks.classifier import ClassifierParameters
 
 
 class Parameters(ClassifierParameters):
-    """Classification of whole documents, or of pairs of texts: from hidden states to class scores."""
+    """Classification of whole documents, or of pairs of texts that are read together."""
 
     evaluates_on: ClassVar[Ability | None] = "class_probabilities"
     texts: ClassVar[tuple[Texts, ...]] = ("single", "together")

@@ -7,6 +7,6 @@ from lib.tasks.document_classification import DocumentClassification
 
 
 class Task(DocumentClassification):
-    """Tell the class of a document."""
+    """Predict the class of a document."""
 
     auto_model: ClassVar[str] = SequenceClassification.auto_model

@@ -1,1 +1,1 @@
-"""Span corruption, the objective by which T5 was pretrained."""
+"""Span corruption, the pretraining objective of T5."""

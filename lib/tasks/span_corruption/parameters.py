@@ -11,7 +11,7 @@ from lib.tasks.parameters import TaskParameters
 
 
 class Parameters(TaskParameters):
-    """Span corruption: spans of a text are dropped, and a model that reads the rest writes them."""
+    """Span corruption: spans of a text are removed, and a model that reads the rest generates them."""
 
     trains_on: ClassVar[Ability | None] = "generated_text"
     head: ClassVar[str | None] = "text_to_text"
@@ -21,12 +21,12 @@ class Parameters(TaskParameters):
         0.15,
         gt=0,
         lt=1,
-        description="Share of a document's tokens that is dropped. [CLS], [SEP] and what else encloses it stay.",
+        description="Share of a document's tokens that is removed. [CLS], [SEP] and other enclosing tokens stay.",
     )
     mean_span_length: PositiveFloat = Field(
         3.0,
         ge=1,
-        description="Mean length of the dropped spans, in tokens. There are as many spans as that asks for, and each "
+        description="Mean length of the removed spans, in tokens. It determines the number of spans, and each "
         "takes a sentinel token of the tokeniser (`sentinels`).",
     )
 

@@ -1,4 +1,4 @@
-"""Span corruption: pretraining of models that write, and adaptation to a dataset's texts."""
+"""Span corruption: pretraining of models that generate text, and adaptation to a dataset's texts."""
 
 from typing import ClassVar
 
@@ -11,7 +11,7 @@ from lib.tasks.span_corruption.parameters import Parameters
 
 
 class Task(LanguageModelTask):
-    """Write the spans that a document has lost."""
+    """Generate the removed spans of a document."""
 
     auto_model: ClassVar[str] = "AutoModelForSeq2SeqLM"
     parameters: Parameters
@@ -20,7 +20,7 @@ class Task(LanguageModelTask):
         """See `lib.tasks.contract.Task.collator`.
 
         Raises:
-            ConfigError: the tokeniser has no sentinel token, or none that ends a text.
+            ConfigError: the tokeniser has no sentinel token, or no token that ends a text.
         """
         corruption = SpanCorruption(
             tokenizer,

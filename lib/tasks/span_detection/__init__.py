@@ -1,1 +1,1 @@
-"""Detection of spans, given in characters."""
+"""Detection of spans of characters."""

@@ -10,7 +10,7 @@ from lib.tasks.parameters import TaskParameters
 
 
 class Parameters(TaskParameters):
-    """Detection of spans: from the state of each token to how likely its characters lie in a span."""
+    """Detection of spans: the state of each token gives the probability that its characters are in a span."""
 
     evaluates_on: ClassVar[Ability | None] = "character_probabilities"
     labelled: ClassVar[bool] = True

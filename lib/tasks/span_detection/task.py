@@ -1,4 +1,4 @@
-"""Detection of spans by the tokens of a text, scored by the characters.
+"""Detection of spans: predicted by token, scored by character.
 
 Shapes: B batch, N tokens of a window; n characters of a document.
 """
@@ -27,14 +27,14 @@ from lib.tasks.span_detection.parameters import Parameters
 
 
 class Document(NamedTuple):
-    """What is known of a document, and what was predicted."""
+    """Labels and predictions of a document."""
 
     id: str
     group: int | None
     inside: np.ndarray | None
-    """Which characters lie in a span [n]; None = it is not known."""
+    """Whether each character is in a span [n]; None = unknown."""
     probabilities: np.ndarray
-    """How likely each does, in float16 [n]: what decides is what the predictions keep."""
+    """Probability of each character, in float16 [n]: decisions use the values stored in the predictions."""
 
 
 class Task(contract.Task):
@@ -56,11 +56,11 @@ class Task(contract.Task):
         return TokenClassificationCollator(tokenizer.pad_token_id)
 
     def begin(self, split: str, tokens: Dataset) -> None:
-        """See `lib.tasks.contract.Task.begin`: what puts windows together is in no batch."""
+        """See `lib.tasks.contract.Task.begin`: the batches lack the data to join windows."""
         self._split, self._tokens = split, tokens
 
     def prediction_step(self, model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> tuple[None, Tensor, Tensor]:
-        """Return by how much the score of inside exceeds that of outside [B, N], and the labels [B, N]."""
+        """Return the score of inside minus that of outside [B, N], and the labels [B, N]."""
         with torch.no_grad():
             logits = model(**{name: value for name, value in inputs.items() if name != "labels"}).logits.float()
         return None, logits[..., 1] - logits[..., 0], inputs["labels"]
@@ -69,7 +69,7 @@ class Task(contract.Task):
         """Return `precision`, `recall` and `f1` of characters, the mean `loss` of tokens, on validation `threshold`.
 
         Raises:
-            RunError: a prediction is not a finite number.
+            RunError: a prediction is NaN or inf.
         """
         scores = self._scores(self._split, _stitched(self._tokens, prediction.predictions))
         is_labelled = prediction.label_ids != IGNORED
@@ -104,13 +104,13 @@ class Task(contract.Task):
         return pd.concat(frames, ignore_index=True), metrics
 
     def _scores(self, split: str, documents: Sequence[Document]) -> dict[str, float]:
-        """Return the scores of a split; those of validation say which threshold they chose."""
+        """Return the scores of a split; those of validation include the chosen threshold."""
         probabilities = np.concatenate([document.probabilities for document in documents]).astype(float)
         inside = np.concatenate([document.inside for document in documents if document.inside is not None])
         if not np.isfinite(probabilities).all():
             raise RunError(
-                f"{(~np.isfinite(probabilities)).sum()} characters of {split} have probabilities that are not finite "
-                "numbers: the training has diverged. Lower the learning rate, or train in fp32 or bf16."
+                f"{(~np.isfinite(probabilities)).sum()} characters of {split} have probabilities that are NaN or "
+                "inf: the training has diverged. Lower the learning rate, or train in fp32 or bf16."
             )
         chosen: dict[str, float] = {}
         if split == "validation":
@@ -134,11 +134,11 @@ class Task(contract.Task):
 
 
 def _stitched(tokens: Dataset, margins: np.ndarray) -> list[Document]:
-    """Return the documents of a split, put together from what was predicted for their windows.
+    """Return the documents of a split, joined from the predictions of their windows.
 
     Args:
         tokens: the windows [W].
-        margins: by how much the score of inside exceeds that of outside, padded [W, N].
+        margins: score of inside minus that of outside, padded [W, N].
     """
     windows = tokens.select_columns([name for name in tokens.column_names if name not in ("input_ids", "labels")])
     of_document: dict[str, list[dict[str, Any]]] = {}
@@ -156,6 +156,6 @@ def _stitched(tokens: Dataset, margins: np.ndarray) -> list[Document]:
 def _document(
     identity: str, group: int | None, spans: Sequence[Sequence[int]] | None, characters: int, pieces: Pieces
 ) -> Document:
-    """Return a document, its pieces put together."""
+    """Return a document, joined from its windows."""
     values = character_values(*pieces, characters).astype(np.float16)
     return Document(identity, group, None if spans is None else marked(spans, characters), values)

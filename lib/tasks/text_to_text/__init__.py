@@ -1,1 +1,1 @@
-"""Classification of whole documents by writing the name of a class."""
+"""Classification of whole documents by generating the name of a class."""

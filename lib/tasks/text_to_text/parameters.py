@@ -1,4 +1,4 @@
-"""Parameters of classification by writing."""
+"""Parameters of classification by generation."""
 
 from collections.abc import Iterator, Sequence
 from typing import ClassVar, Literal
@@ -11,7 +11,7 @@ from lib.tasks.parameters import TaskParameters
 
 
 class Parameters(TaskParameters):
-    """Classification of whole documents by a model that writes a text: one for each class."""
+    """Classification of whole documents by a model that generates a text per class."""
 
     trains_on: ClassVar[Ability | None] = "generated_text"
     labelled: ClassVar[bool] = True
@@ -29,8 +29,8 @@ class Parameters(TaskParameters):
     )
     reading: Literal["likelihood", "generation"] = Field(
         "likelihood",
-        description="What decides the class: `likelihood`, the likeliest of the texts; `generation`, the text that "
-        "the model writes by always taking the likeliest token; a text of no class counts as wrong. Both are "
+        description="How the class is decided: `likelihood`, the likeliest of the texts; `generation`, the text that "
+        "the model writes by always taking the likeliest token; any other text counts as wrong. Both are "
         "measured, and the probabilities are those of `likelihood`.",
     )
 
@@ -40,7 +40,7 @@ class Parameters(TaskParameters):
         if "" in stripped:
             yield "targets: one is empty. Give each class a text"
         if len(set(stripped)) < len(stripped):
-            yield f"targets = {self.targets}: two are the same. Give each class a text of its own"
+            yield f"targets = {self.targets}: two are the same. Give each class a different text"
         for target in dict.fromkeys(filter(None, stripped)):
             for other in dict.fromkeys(stripped):
                 if other != target and other.startswith(target):

@@ -1,7 +1,7 @@
-"""Two ways to read a class from a model that writes: how likely each text is, and which one it writes.
+"""Two ways to get a class from a generative model: the likelihood of each text, and the generated text.
 
 transformers' `generate` writes the same tokens (a test compares them), but it needs a model with `GenerationMixin`, its
-cache and a generation configuration, which is more code than the loop here. It gives no likelihood of a given text.
+cache and a generation configuration, more code than the loop here, and does not compute the likelihood of a given text.
 
 Shapes: B batch, N tokens read, T tokens written, C classes.
 """
@@ -19,12 +19,12 @@ from lib.data.labels import IGNORED
 def log_likelihoods(
     model: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor | None, targets: Sequence[Sequence[int]]
 ) -> Tensor:
-    """Return the logarithm of how likely the model writes each target and nothing more [B, C], in nats.
+    """Return the log-likelihood of each target, including its end [B, C], in nats.
 
-    A document is read once.
+    The encoder reads a document once.
 
     Args:
-        model: that writes texts.
+        model: model that generates texts.
         input_ids: [B, N].
         attention_mask: [B, N], 1 = real token; None = all real.
         targets: token ids of the text of each class, its end included [C].
@@ -43,13 +43,13 @@ def log_likelihoods(
 def write(
     model: PreTrainedModel, input_ids: Tensor, attention_mask: Tensor | None, *, longest: int, end: int
 ) -> Tensor:
-    """Return what the model writes when it takes the likeliest token each time [B, T]; -100 behind the end.
+    """Return the tokens from greedy decoding [B, T]; -100 after the end.
 
     Args:
-        model: that writes texts.
+        model: model that generates texts.
         input_ids: [B, N].
         attention_mask: [B, N], 1 = real token; None = all real.
-        longest: T.
+        longest: most tokens to write, T.
         end: id of the token after which nothing is written.
     """
     written = input_ids.new_full((len(input_ids), longest), IGNORED)

@@ -26,10 +26,10 @@ from lib.tasks.text_to_text.reading import log_likelihoods, write
 
 
 class Task(contract.Task):
-    """Write the text of a document's class. The best epoch has the highest macro-F1 on validation.
+    """Generate the text of a document's class. The best epoch has the highest macro-F1 on validation.
 
-    The loss is the mean cross-entropy of the tokens to be written. Whichever reading decides, both are taken of every
-    document that is predicted.
+    The loss is the mean cross-entropy of the target tokens. Both readings are computed for every predicted document; a
+    setting selects the one that decides.
     """
 
     auto_model: ClassVar[str] = "AutoModelForSeq2SeqLM"
@@ -44,19 +44,19 @@ class Task(contract.Task):
         """See `lib.tasks.contract.Task.collator`.
 
         Raises:
-            ConfigError: the tokeniser cannot write a target, or not tell two apart.
+            ConfigError: the tokeniser cannot write a target, or gives two the same tokens.
         """
         self._targets = Targets(tokenizer, self.parameters.targets)
         return TextToTextCollator(tokenizer, self.parameters.prefix, self._targets)
 
     def begin(self, split: str, tokens: Dataset) -> None:
-        """See `lib.tasks.contract.Task.begin`: the clocks start anew."""
+        """See `lib.tasks.contract.Task.begin`: resets the clocks."""
         self._seconds = {"likelihood": 0.0, "generation": 0.0}
 
     def prediction_step(
         self, model: PreTrainedModel, inputs: Mapping[str, Tensor]
     ) -> tuple[None, tuple[Tensor, Tensor], Tensor]:
-        """Return, of each document, the log-likelihoods [B, C] and what is written [B, T], and its class [B].
+        """Return, for each document, log-likelihoods [B, C] and generated tokens [B, T], and its class [B].
 
         A document without a label has the class -100.
         """
@@ -72,10 +72,10 @@ class Task(contract.Task):
 
     @contextmanager
     def _clock(self, reading: str, device: torch.device) -> Iterator[None]:
-        """Add the time that is spent inside to that of a reading."""
+        """Add the time spent in this context to that of a reading."""
 
         def now() -> float:
-            if device.type != "cpu":  # whose work is only asked for when a call returns
+            if device.type != "cpu":  # a GPU computes after the call has returned
                 torch.accelerator.synchronize(device)
             return time.perf_counter()
 
@@ -84,11 +84,11 @@ class Task(contract.Task):
         self._seconds[reading] += now() - start
 
     def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
-        """Return those of `classification_metrics`, where the reading that decides says what is predicted, and more.
+        """Return `classification_metrics` of the deciding reading, and further scores.
 
         `likelihood_f1_macro` and `generation_f1_macro` are those of the two readings, `unparsed` the number of
-        documents for which something else was written than a target, `likelihood_seconds` and `generation_seconds` the
-        time of each reading, and `loss` the mean of a target's tokens.
+        documents whose generated text is not a target, `likelihood_seconds` and `generation_seconds` the
+        time of each reading, and `loss` the mean over target tokens.
         """
         (likelihoods, written), labels = prediction.predictions, prediction.label_ids
         scores = classification_metrics(labels, softmax(likelihoods, axis=-1), self.labels)
@@ -108,8 +108,8 @@ class Task(contract.Task):
     def predictions(self, tokens: Dataset, output: PredictionOutput) -> pd.DataFrame:
         """See `lib.tasks.contract.Task.predictions`.
 
-        `probabilities` are those of the likelihoods, `generated` is what was written. `prediction` is -1 where that
-        decides and is no target.
+        `probabilities` are those of the likelihoods, `generated` is the generated text. `prediction` is -1 if that text
+        decides and is not a target.
         """
         likelihoods, written = output.predictions
         known = pd.Series(tokens["label"][:])
@@ -123,5 +123,5 @@ class Task(contract.Task):
         return pd.DataFrame(columns | ({"group": tokens["group"][:]} if "group" in tokens.column_names else {}))
 
     def _readings(self, likelihoods: np.ndarray, written: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the classes [n] that each reading gives; -1 = none."""
+        """Return the classes [n] by reading; -1 = none."""
         return {"likelihood": likelihoods.argmax(axis=-1), "generation": self._targets.read(written)[1]}

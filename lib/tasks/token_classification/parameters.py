@@ -9,7 +9,7 @@ from lib.tasks.parameters import TaskParameters
 
 
 class Parameters(TaskParameters):
-    """Classification of every labelled word: from the state of its first token to class scores."""
+    """Classification of every labelled word by the state of its first token."""
 
     labelled: ClassVar[bool] = True
     label_per: ClassVar[Literal["document", "word"]] = "word"

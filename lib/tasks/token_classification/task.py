@@ -1,6 +1,6 @@
-"""Classification of words, each by its first token: tagging, and tasks with an answer at every position.
+"""Classification of words by their first token: tagging, and tasks with an answer at every position.
 
-Shapes: B batch, N tokens, n documents, M labelled tokens of a document (most of the batch or split), C classes.
+Shapes: B batch, N tokens, n documents, M labelled tokens per document (maximum of the batch or split), C classes.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ from lib.tasks import contract
 
 
 class Task(contract.Task):
-    """Tell the class of every labelled token. The best epoch has the highest accuracy on validation."""
+    """Predict the class of every labelled token. The best epoch has the highest accuracy on validation."""
 
     auto_model: ClassVar[str] = TokenClassification.auto_model
     best: ClassVar[str] = "accuracy"
@@ -38,10 +38,10 @@ class Task(contract.Task):
         return TokenClassificationCollator(tokenizer.pad_token_id)
 
     def prediction_step(self, model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> tuple[None, Tensor, Tensor]:
-        """Return, of each document, the logits [B, M, C] and labels [B, M] of its labelled tokens, in order.
+        """Return, for each document, the logits [B, M, C] and labels [B, M] of its labelled tokens, in order.
 
-        So what is kept of a split grows with its labels, and not with its tokens. Documents with fewer labels than
-        others end in tokens with the label -100.
+        So the memory of a split grows with its labels, not its tokens. Documents with fewer labels are padded with the
+        label -100.
         """
         labels = inputs["labels"]
         with torch.no_grad():
@@ -53,10 +53,10 @@ class Task(contract.Task):
         return None, kept, labels.gather(1, places)
 
     def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
-        """Return those of `classification_metrics` over the labelled tokens, and two more.
+        """Return `classification_metrics` over the labelled tokens, and two further scores.
 
-        `sequence_accuracy` is the share of the documents all of whose labelled tokens are right, among those that have
-        some; `loss` is the mean over labelled tokens, not over batches that differ in their number.
+        `sequence_accuracy` is the share of documents whose labelled tokens are all right, among documents with labelled
+        tokens; `loss` is the mean over labelled tokens, not over batches.
         """
         logits, labels = prediction.predictions, prediction.label_ids
         is_labelled = labels != IGNORED  # [n, M]
@@ -70,7 +70,7 @@ class Task(contract.Task):
     def predictions(self, tokens: Dataset, output: PredictionOutput) -> pd.DataFrame:
         """See `lib.tasks.contract.Task.predictions`; `label` and `prediction` are lists over the labelled tokens.
 
-        In a test split without labels, `prediction` is one over the first tokens of all words.
+        In a test split without labels, `prediction` is a list over the first tokens of all words.
         """
         labels, predicted = output.label_ids, output.predictions.argmax(axis=-1)
         is_labelled = labels != IGNORED

@@ -117,7 +117,7 @@ def test_weights_that_exist_give_the_study_of_the_mechanism(folder, capsys):
 def test_labels_and_their_column_belong_together(folder, capsys):
     with pytest.raises(SystemExit):
         advise(folder, "--label", "sentiment")
-    assert "--label and --labels belong together" in capsys.readouterr().err
+    assert "--label needs --labels" in capsys.readouterr().err
 
 
 def test_a_machine_that_is_too_small_is_told(folder, monkeypatch):

@@ -1199,7 +1199,7 @@ GRAPH = {
             ("experiment/stages/match", {"task": {**MATCHING, "phrases": ["bad", "bad"]}, "data": {"imdb": {}}}),
             ("experiment/models/tfidf/skip", ["pretrain", "tapt", "match"]),
         ],
-        "phrases = .'bad', 'bad'.; expected a phrase of its own for each class",
+        "phrases = .'bad', 'bad'.; expected a different phrase for each class",
     ),
     "an analysis with the name of a figure": (
         [

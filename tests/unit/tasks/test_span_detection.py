@@ -122,7 +122,7 @@ def test_a_training_that_diverged_is_named(make, tokens):
     task.begin("validation", tokens)
     margins, labels = prediction()
     margins[1, 1] = np.nan
-    with pytest.raises(RunError, match="characters of validation have probabilities that are not finite"):
+    with pytest.raises(RunError, match="characters of validation have probabilities that are NaN or inf"):
         task.metrics(EvalPrediction(margins, labels))
 
 
