@@ -1,4 +1,4 @@
-"""What it costs to adapt a decoder opened to both sides: a step of MNTP with LoRA, beside transformers and peft.
+"""Cost of adapting a decoder opened to both sides, compared with transformers and peft: a step of MNTP with LoRA.
 
 Both train the same Llama on the same batch of random ids. Ours computes scores over the vocabulary where a token is
 predicted; the plain loop computes them everywhere, as `labels` of a causal language model have it.
@@ -44,7 +44,8 @@ MODELS = {
         "num_attention_heads": 4,
     },
 }
-"""Architectures by name: of 8 million weights, and of 34 million, 33 of which are embeddings as Llama 3 has them."""
+"""Architectures by name: 8 million weights, and 34 million with 33 million in embeddings, the vocabulary size of Llama
+3."""
 
 PLAIN, OURS = "transformers + peft", "ours"
 
@@ -59,7 +60,7 @@ class Sizes(Counted):
     trained: int = 0
     """Weights of LoRA."""
     scored: int = 0
-    """Tokens for which scores over the vocabulary are computed."""
+    """Tokens whose scores over the vocabulary are computed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +130,7 @@ class Adaptation(TrainedModel):
 
 
 def adaptation_cost(models: Mapping[str, dict[str, Any]], *, repetitions: int, **setting: Any) -> pd.DataFrame:
-    """Return what a step of adaptation costs, a row for each model and implementation.
+    """Return the cost of an adaptation step, one row per model and implementation.
 
     Args:
         models: architectures by name.

@@ -111,7 +111,7 @@ def _draw(axes: Axes, rows: pd.DataFrame, x: str, y: str, **style: Any) -> None:
 
 
 def _powers_of_two(axes: Axes, values: pd.Series, numbers: int) -> None:
-    """Put a tick at each of `values` on a logarithmic axis, and the numbers of some, as many as there is room for."""
+    """Put a tick at each of `values` on a logarithmic axis, and the numbers of those that fit."""
     ticks = sorted(values.unique())
     step = -(-len(ticks) // numbers)
     axes.set_xscale("log", base=2)

@@ -1,4 +1,4 @@
-"""What attention costs: every mechanism, beside other people's implementations, from short to long sequences."""
+"""Cost of attention: every mechanism, compared with other implementations, from short to long sequences."""
 
 import itertools
 import logging
@@ -55,7 +55,7 @@ PEERS = {
 def attention_cost(
     mechanisms: Mapping[str, dict[str, Any]], *, lengths: Sequence[int], seconds: float, **setting: Any
 ) -> pd.DataFrame:
-    """Return what a forward and backward pass costs, a row for each implementation, mechanism, length and padding.
+    """Return the cost of a forward and backward pass, one row per implementation, mechanism, length and padding.
 
     An implementation whose package is not installed is left out with a warning; on a GPU so is what fails there.
 
@@ -92,7 +92,7 @@ def attention_cases(
 ) -> Iterator[AttentionCase]:
     """Yield what `attention_cost` measures, by length, without padding and then with ragged rows.
 
-    Every implementation has ragged rows. Plain exact attention has none: the mask changes what it computes, and not how
+    Every implementation has ragged rows. Plain exact attention has none: the mask changes its results, and not how
     much. On a CPU, other people's approximations, which are linear in N and take seconds, have a few lengths only:
     every third and the longest, with padding the shortest. Arguments are those of `attention_cost`.
     """
@@ -114,7 +114,7 @@ def attention_cases(
 
 
 def _is_measured(peer: str, own: AttentionCase, with_peers: bool) -> bool:
-    """Return whether `peer` is measured beside a row of ours; `with_peers` says whether most are at its length."""
+    """Return whether `peer` is measured together with our row; `with_peers`: whether most peers are, at its length."""
     if peer == "torch":
         return own.length <= LONGEST_TORCH
     shortest, longest = REACH.get(own.parameters["kind"], (own.length, own.length))

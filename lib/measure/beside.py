@@ -1,4 +1,4 @@
-"""Mechanisms whose cost `make bench` measures beside those of the study. Imports no torch."""
+"""Mechanisms that `make bench` measures in addition to those of the study. Imports no torch."""
 
 from typing import Any
 

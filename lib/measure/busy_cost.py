@@ -1,4 +1,4 @@
-"""What a busy machine costs threads that wait for each other, by how long OpenMP lets them spin."""
+"""Slowdown of waiting threads on a busy machine, by the time that OpenMP lets them spin."""
 
 import itertools
 import multiprocessing
@@ -17,19 +17,19 @@ from lib.measure.options import of_the_grid
 
 SPINS = "GOMP_SPINCOUNT"
 """Environment variable that GNU's OpenMP, which torch's packages contain, reads when it is loaded: how often a thread
-looks whether it may go on before it sleeps. Unset, 300,000 times, which takes milliseconds."""
+checks whether it may continue before it sleeps. Unset, 300,000 times, which takes milliseconds."""
 
 
 def busy_cost(
     *, spins: Sequence[int], busy: Sequence[int], mechanism: str, length: int, tokens: int, turns: int
 ) -> pd.DataFrame:
-    """Return what a pass of a mechanism of ours and of its peers takes with all threads, beside busy processes.
+    """Return the time of a pass of our mechanism and of its peers with all threads, while other processes compute.
 
     Every turn starts a process per number of spins, since OpenMP reads it once.
 
     Args:
         spins: values of `GOMP_SPINCOUNT` to compare.
-        busy: numbers of processes that compute beside it without end.
+        busy: numbers of other processes that compute all the time.
         mechanism: of the grid; LSH has a peer of any parameters, `reformer-pytorch`.
         length: N.
         tokens: of a batch.

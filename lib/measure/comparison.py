@@ -21,7 +21,7 @@ Name = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Counted:
-    """What is counted of a computation; cases may count more."""
+    """Counts of a computation; cases may add others."""
 
     operations: float = math.nan
     """Floating-point operations; those of Triton kernels are not seen."""
@@ -29,7 +29,7 @@ class Counted:
 
 @dataclass(frozen=True, kw_only=True)
 class Case(ABC):
-    """What one row of a table measures.
+    """The case that one row of a table measures.
 
     Args:
         device: `cpu` or `cuda`.
@@ -39,7 +39,7 @@ class Case(ABC):
     """
 
     NAMED_BY: ClassVar[tuple[str, ...]]
-    """Fields that tell it from the other cases of a comparison, beside `kernels`."""
+    """Fields that identify a case in a comparison, in addition to `kernels`."""
 
     device: str
     dtype: str
@@ -58,11 +58,11 @@ class Case(ABC):
 
     @abstractmethod
     def prepare(self) -> Computation:
-        """Return what is timed."""
+        """Return the computation that is timed."""
 
     @abstractmethod
     def count(self) -> Counted:
-        """Compute for the peak memory, and return what is counted meanwhile."""
+        """Compute for the peak memory, and return the counts."""
 
     def small(self) -> Self | None:
         """Return a case that sets up what libraries need at first, so that its memory does not count; None = none."""

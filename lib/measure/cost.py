@@ -56,7 +56,7 @@ PRELOADED = (
 
 
 def timed(computation: Computation, device: torch.device) -> float:
-    """Return the seconds that `computation` takes by itself, what it leaves running on a GPU included."""
+    """Return the seconds that `computation` takes by itself, including work that still runs on a GPU."""
     _wait(device)
     seconds = _lap(computation, device)
     _wait(device)
@@ -124,7 +124,7 @@ def interleaved(
     """Return the seconds of every repetition of every computation.
 
     They take turns, so that what slows the machine down for a while slows all of them down. The cache of a GPU is not
-    emptied: it holds what the computation before has left there.
+    emptied: it holds data of the computation before.
 
     Args:
         computations: what to measure.
@@ -169,7 +169,7 @@ def repeated(
     queue: Queue = "shared",
     least: int = 1,
 ) -> dict[Key, list[float]]:
-    """Return the seconds of as many repetitions of every computation as its time allows.
+    """Return the seconds of all repetitions of every computation within its time.
 
     Args:
         computations: what to measure, taking turns.
@@ -183,7 +183,7 @@ def repeated(
     most = GPU_REPETITIONS if on_gpu else REPETITIONS
     known = dict(expected)
     for key, computation in computations.items():
-        # What is slow anyway needs to warm up only once; but new shapes may mean new kernels.
+        # Slow computations need only one warm-up; but new shapes may mean new kernels.
         if on_gpu or key not in known or known[key] < seconds / most:
             known[key] = warm_up(computation, device)
     repetitions = {key: min(most, max(least, round(seconds / known[key]))) for key in computations}
@@ -210,7 +210,7 @@ def processor(device: torch.device) -> str:
 
 
 def machine(device: str, dtype: str) -> dict[str, Any]:
-    """Return the columns of a table that say what computed, and in which type."""
+    """Return the columns of a table with the hardware and the number type."""
     return {
         "device": device,
         "dtype": dtype,
@@ -327,8 +327,8 @@ def with_peak_mb(
         arguments: its own.
         device: where it runs.
         warm_up: arguments of a small call beforehand, which leaves out what libraries set up when they are first used.
-        preloaded: modules imported once, beside the function's, before processes are forked; those of the first call
-            count.
+        preloaded: modules imported once, in addition to the function's, before processes are forked; those of the first
+            call count.
 
     Raises:
         RunError: the function fails, or its process ends early.
@@ -345,7 +345,7 @@ def with_peak_mb(
     with ProcessPoolExecutor(1, mp_context=context) as process:
         try:
             return process.submit(_with_peak, torch.get_num_threads(), function, arguments, warm_up).result()
-        except Exception as error:  # any: what the function raises, or a process that was killed
+        except Exception as error:  # any: an error of the function, or a process that was killed
             raise RunError(
                 f"the process that measures the memory of {arguments} failed ({error!r}). If it ended early, the "
                 "machine ran out of memory: measure shorter sequences."

@@ -16,7 +16,7 @@ BY_TRITON = " (triton)"
 def attention_rows(costs: pd.DataFrame, padding: str = "none") -> dict[tuple[str, str], pd.DataFrame]:
     """Return the rows of each implementation and mechanism with a padding, by length, ascending.
 
-    What a mechanism of ours costs with Triton kernels stands under its name with `BY_TRITON`.
+    The cost of our mechanisms with Triton kernels is under their names with `BY_TRITON`.
 
     Args:
         costs: table `attention_cost` of `lib.measure.tables`.
@@ -44,7 +44,7 @@ class Crossover:
     """Between which two measured lengths, in tokens, a mechanism becomes faster than exact attention."""
 
     slower: int | None
-    """The longest length at which it is slower; None = it was seen slower nowhere."""
+    """The longest length at which it is slower; None = it was never slower."""
     faster: int
     """It is faster from here on, at every length that was measured."""
 

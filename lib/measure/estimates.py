@@ -35,7 +35,7 @@ class Machine:
     gibibytes: float
     """Memory of the GPU, or of the CPU as far as this process may take it."""
     in_use_mb: float
-    """Memory in MiB of a process that has imported what trains; on a GPU none counts."""
+    """Memory in MiB of a process after the imports of training; 0 on a GPU."""
     micro_batch_tokens: int
     """Tokens that it may take at once."""
 
@@ -46,7 +46,7 @@ class Machine:
 
 
 def this_machine(execution: Execution, device: str, precision: Precision) -> Machine:
-    """Return the machine that this process runs on; its CPU then takes as many threads as a job of the study.
+    """Return the machine that this process runs on; its CPU then has as many threads as a job of the study.
 
     Args:
         execution: of the study.
@@ -75,7 +75,7 @@ def this_machine(execution: Execution, device: str, precision: Precision) -> Mac
 
 @dataclass(frozen=True)
 class Cost:
-    """What a model costs at a stage, with a length limit."""
+    """Cost of a model at a stage, with a length limit."""
 
     seconds: float
     """Seconds of an epoch without evaluations, mean of epochs with and without frozen blocks."""
@@ -91,7 +91,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class ModelSteps:
-    """What was measured of a model: steps of classification at all lengths, and of masked language modelling at few.
+    """Measurements of a model: steps of classification at all lengths, and of masked language modelling at few.
 
     The two differ in the head, which costs the same per token at every length.
     """
@@ -112,7 +112,7 @@ class ModelSteps:
         return float((steps.fixed + sizes * lengths * per_token).sum())
 
     def cost(self, machine: Machine, recipe: Recipe, lengths: np.ndarray, documents: int, *, masked: bool) -> Cost:
-        """Return what a stage costs, with the largest micro-batches that fit into memory.
+        """Return the cost of a stage, with the largest micro-batches that fit into memory.
 
         Args:
             machine: where it runs.
@@ -145,7 +145,7 @@ class ModelSteps:
         )
 
     def _share_of_work(self, steps: Steps, recipe: Recipe, documents: int) -> float:
-        """Return the time of a step over that of one in which nothing is frozen, the mean over all epochs."""
+        """Return the time of a step relative to one without freezing, the mean over all epochs."""
         # Only below embeddings that are frozen, too, there is no backward pass.
         idle = recipe.freeze_layers / self.blocks if recipe.freezes_embeddings and self.blocks else 0.0
         frozen = 1 - (1 - steps.forward_share) * idle

@@ -57,7 +57,7 @@ def favor_error(
         seeds: of inputs and draws.
 
     Returns:
-        A row for each estimator, M, norm, N and seed: `relative_error`, and beside it `average_relative_error`, that of
+        A row for each estimator, M, norm, N and seed: `relative_error`, and also `average_relative_error`, that of
         the plain mean of all values, which attends to nothing.
 
     Raises:
@@ -95,8 +95,8 @@ def favor_output(estimator: str, query: Tensor, key: Tensor, value: Tensor, draw
     """Return attention with the kernel phi(q) . phi(k), its rows divided by their sums.
 
     Args:
-        estimator: `exp`, phi(x) = exp(w.x - |x|^2 / 2) over the draws w; `cosh`, which has exp(-w.x - |x|^2 / 2) beside
-            each; or `saderf`, the same with rescaled rows and weighed draws.
+        estimator: `exp`, phi(x) = exp(w.x - |x|^2 / 2) over the draws w; `cosh`, which has exp(-w.x - |x|^2 / 2) in
+            addition each; or `saderf`, the same with rescaled rows and weighed draws.
         query: [N, d] in float64; likewise `key` and `value`.
         key: as `query`.
         value: as `query`.

@@ -49,7 +49,7 @@ def grid_hours(
         kernels: what attention computes with.
         models: to measure; None = all of the grid that read tokens.
         seconds: about as long as steps are measured, all together.
-        encoder: fields of the grid's encoders that are to be others, for a trial.
+        encoder: fields of the grid's encoders to change, for a trial.
 
     Returns:
         A row per stage, dataset and model: `documents`, `epochs`, `mean_tokens` and `lengths` (where they come from:
@@ -112,7 +112,7 @@ def _hours_of(
 
 
 def summary(hours: pd.DataFrame) -> str:
-    """Return the hours per stage beside the published ones, and those of all, as text; `hours` as of `grid_hours`."""
+    """Return the hours per stage, published hours and totals as text; `hours` is the result of `grid_hours`."""
     by_stage = hours.groupby("stage", sort=False)[["hours", "published_hours"]].sum()
     together = pd.concat([by_stage, by_stage.sum().to_frame("all").T])
     assumed = sorted(set(hours[hours["lengths"] == "assumed"]["dataset"]))
@@ -129,7 +129,7 @@ def training_lengths(plan: Plan, entry: str, tokenizer: str) -> tuple[np.ndarray
     """Return the tokens of training documents like those of a corpus or dataset [n], their number, and the source.
 
     Args:
-        plan: of the study; statistics of its prepared texts count before what is assumed.
+        plan: plan of the study; statistics of its prepared texts replace assumptions.
         entry: name of the corpus or dataset.
         tokenizer: its name.
     """

@@ -43,12 +43,12 @@ PROJECTED = "+projections"
 
 @dataclass(frozen=True)
 class CountedPass(Counted):
-    """What is counted of a pass."""
+    """Counts of a pass."""
 
     bytes_kept: int = 0
-    """What the forward pass keeps for the backward pass."""
+    """MiB that the forward pass keeps for the backward pass."""
     kernels: str = "torch"
-    """What it computed with: `torch`, `triton`, or the name of torch's own kernel of attention on a GPU."""
+    """Its implementation: `torch`, `triton`, or the name of torch's own kernel of attention on a GPU."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +100,7 @@ class AttentionCase(Case):
         return Attention(lambda: module(*inputs, mask), [*inputs, *parameters], parameters)
 
     def count(self) -> CountedPass:
-        """Return what one pass keeps and does."""
+        """Return the memory and the counts of one pass."""
         attention = self.prepare()
         with operation_counter() as counter:
             with KeptBytes(attention.parameters) as kept:
@@ -179,7 +179,7 @@ class _Ours(nn.Module):
         self.steps = 0
 
     def forward(self, *arguments: Tensor) -> Tensor:
-        # As in training: rotations are drawn anew every step.
+        # As in training: rotations are drawn again at every step.
         self.steps += 1
         self.mechanism.set_step(self.steps)
         *rows, mask = arguments

@@ -1,7 +1,7 @@
-"""What the Triton kernels take of a GPU: compiled for it, on a machine that need not have one.
+"""GPU resources of the Triton kernels: compiled for a GPU, on a machine with or without one.
 
 Nothing runs on a GPU. Mechanisms pass over tensors on the CPU, where every launch compiles the very variant that it
-would start; so what is compiled is what training would run.
+would start; so the compiled kernels are those of training.
 """
 
 import re
@@ -36,7 +36,7 @@ def kernel_resources(
     alibi: bool = False,
     architectures: Sequence[int] = ARCHITECTURES,
 ) -> pd.DataFrame:
-    """Return what each kernel takes, a row for each mechanism, kernel, variant of it and architecture.
+    """Return the resources of each kernel, one row per mechanism, kernel, variant and architecture.
 
     Args:
         mechanisms: parameters by name; those without Triton kernels have no rows.
@@ -67,7 +67,7 @@ def kernel_resources(
 
 @contextmanager
 def _compiling_for(architecture: int) -> Iterator[dict[str, Any]]:
-    """Replace every launch of a kernel by its compilation; yield what was compiled, by digest."""
+    """Replace every launch of a kernel by its compilation; yield the compiled kernels, by digest."""
     import triton
     from triton.backends.compiler import GPUTarget
     from triton.runtime.driver import driver
@@ -107,7 +107,7 @@ class _NoDevice:
         return self.target
 
     def get_current_device(self) -> int:
-        """Return a number by which Triton keeps what it has compiled."""
+        """Return a number that Triton uses as a key of its compiled kernels."""
         return self.target.arch
 
     def get_current_stream(self, device: int) -> int:

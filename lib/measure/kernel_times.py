@@ -1,6 +1,6 @@
 """Where the time of a forward and backward pass goes, kernel by kernel, and how kernels are launched best.
 
-On a CPU, torch's operations stand for kernels.
+On a CPU, torch's operations replace kernels.
 """
 
 import itertools
@@ -28,7 +28,7 @@ from lib.measure.tables import COLUMNS
 logger = logging.getLogger(__name__)
 
 PASS, FILLED, HOST = "a pass alone", "a pass, the queue filled before", "a pass, on the host"
-"""Rows that stand for no kernel: microseconds of a pass between two events, and of the host until all is launched."""
+"""Rows that are not kernels: microseconds of a pass between two events, and of the host until all is launched."""
 
 REPETITIONS = 10
 CANDIDATES = tuple(
@@ -86,9 +86,9 @@ def by_kernel(computation: Any, device: torch.device, repetitions: int = REPETIT
 def sweep(
     cases: Sequence[AttentionCase], *, workers: int, seconds: float, candidates: Sequence[Launch] = CANDIDATES
 ) -> pd.DataFrame:
-    """Return what each kernel takes under every candidate for its launch; what does not fit the GPU is left out.
+    """Return the time of each kernel for every candidate launch that fits the GPU.
 
-    Kernels are compiled by several processes at once beforehand: Triton keeps what is compiled on disk.
+    Kernels are compiled before, by several processes at once: Triton stores compiled kernels on disk.
 
     Args:
         cases: by kernels, on a GPU.

@@ -49,9 +49,9 @@ def sequence_time_figure(costs: pd.DataFrame) -> Figure:
 
 
 def memory_length_figure(costs: pd.DataFrame) -> Figure:
-    """Draw the peak memory of attention against the length, beside the N x N matrices' and what a lecture quotes.
+    """Draw the peak memory of attention against the length, with that of the N x N matrices and quoted values.
 
-    What was measured with one head is drawn times the heads, with a hollow marker.
+    Measurements with one head are multiplied by the number of heads, with a hollow marker.
     """
     names, heads = list(costs["mechanism"].unique()), costs["heads"].max()
     with matplotlib.style.context(STYLE):

@@ -1,4 +1,4 @@
-"""What is too long to be measured: limits on the time and the memory of a pass, and what a pass is expected to take.
+"""Limits on the time and the memory of a measured pass, and the expected time and memory of a pass.
 
 Shapes: H heads, N tokens.
 """

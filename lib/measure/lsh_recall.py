@@ -32,7 +32,7 @@ CLUSTER = 64
 """Tokens in a cluster."""
 
 ROWS = 256
-"""Queries whose weights are held at a time: what a cache holds."""
+"""Queries whose weights are in memory at a time: as many as a cache holds."""
 
 
 def lsh_recall(
@@ -47,7 +47,7 @@ def lsh_recall(
     """Measure which share of the exact attention lies within the windows of LSH attention.
 
     Exact attention is the softmax over all other tokens, queries serving as keys. Of a query's weights, those of the
-    keys that it sees in at least one hash round are summed: what can be seen at all, while the mechanism gives each
+    keys that it sees in at least one hash round are summed: the upper limit, while the mechanism gives each
     round a softmax of its own and averages. Fewer hashes are the first rounds of more.
 
     Args:

@@ -1,4 +1,4 @@
-"""What memory attention takes over one sequence, from short to very long, beside what its N x N matrices would take."""
+"""Memory of attention over one sequence, from short to very long, compared with that of its N x N matrices."""
 
 import logging
 import math
@@ -20,10 +20,10 @@ LENGTHS = (512, 2048, 8192, 32_768, 128_000)
 """Tokens of a sequence, N."""
 
 WARM_UP = 128
-"""Tokens of a sequence that libraries are warmed up with, few beside any that is measured."""
+"""Tokens of the sequence that warms libraries up, few compared with any that is measured."""
 
 Last = tuple[AttentionCase, float, float]
-"""What was measured last of a mechanism, its seconds, and its MiB."""
+"""Last measured seconds and MiB of a mechanism."""
 
 
 def memory_cost(
@@ -34,7 +34,7 @@ def memory_cost(
     gibibytes: float,
     **setting: Any,
 ) -> pd.DataFrame:
-    """Return what a forward and backward pass over one sequence takes, a row for each mechanism and length.
+    """Return time and memory of a forward and backward pass over one sequence, one row per mechanism and length.
 
     Args:
         mechanisms: parameters by name; exact attention in plain operations is added.

@@ -1,4 +1,4 @@
-"""What the measuring programs of `scripts/` share: their options, and how they write tables."""
+"""Options and table output shared by the measuring programs of `scripts/`."""
 
 import argparse
 from collections.abc import Callable, Sequence
@@ -49,7 +49,7 @@ MEANINGS = {
     "vocabulary": "vocab.txt",
     "workers": "processes that compile",
 }
-"""What the options mean."""
+"""Help texts of the options."""
 
 
 def parser(documentation: str | None, *, on_device: bool = False, **defaults: Any) -> argparse.ArgumentParser:

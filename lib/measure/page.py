@@ -1,4 +1,4 @@
-"""The page that shows what was measured: text by hand, and the summaries that the programs write between marks."""
+"""The page of measurements: text by hand, and summaries that the programs write between marks."""
 
 import re
 from collections.abc import Mapping

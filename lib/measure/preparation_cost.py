@@ -1,4 +1,4 @@
-"""What the preparation of raw text costs: megabytes of text a second and core, and peak memory.
+"""Cost of preparing raw text: megabytes of text per second and core, and peak memory.
 
 The programs of the workflow run on a generated Hyperpartisan XML with its ground truth, and on a Parquet shard that is
 a single row group, the hardest case for streaming; each in a process of its own, on one core.
@@ -29,7 +29,7 @@ SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 
 
 def preparation_cost(megabytes: int) -> pd.DataFrame:
-    """Return what each program of the preparation costs, a row for each program and kind of input.
+    """Return the cost of each program of the preparation, one row per program and kind of input.
 
     Full size, 2,000 megabytes, needs about 6 GB on the disk, 1.5 GB of memory to make the shard, and a few minutes.
 

@@ -1,4 +1,4 @@
-"""What one layer costs per token, recurrent and state-space layers beside attention, from short to long sequences.
+"""Cost of one layer per token: recurrent and state-space layers compared with attention, by sequence length.
 
 A recurrent layer computes a token after the other, a state-space layer a chunk after the other; attention computes all
 at once, but each over all others.
@@ -93,7 +93,7 @@ class AttentionLayer(nn.Module):
 
     def forward(self, states: Tensor) -> Tensor:
         """Return the output [1, N, D]."""
-        # As in training: rotations of LSH are drawn anew every step.
+        # As in training: rotations of LSH are drawn again at every step.
         self.steps += 1
         set_step(self, self.steps)
         rotation = self.phases(states.shape[1], states.device) if self.phases else None
@@ -111,7 +111,7 @@ def sequence_cost(
     minutes: float,
     gibibytes: float,
 ) -> pd.DataFrame:
-    """Return what a layer costs per token of one sequence, a row for each layer, kind of pass, threads and length.
+    """Return the cost of a layer per token of one sequence, one row per layer, kind of pass, threads and length.
 
     Args:
         mechanisms: parameters by name; exact attention in plain operations, the recurrent layers and the state-space

@@ -2,8 +2,8 @@
 
 All models take a step in every turn, so whatever else the machine does hits all of them alike, and the ratio of two
 models within a turn holds on a busy machine; its absolute seconds do not. `lib.measure.steps` measures one model at a
-time in a process of its own, which tells its peak memory; here memory is what a forward pass keeps for the backward
-pass, beside weights, gradients and the optimiser's state.
+time in its own process, which reports its peak memory; here memory is that kept by a forward pass for the backward
+pass, in addition to weights, gradients and the optimiser's state.
 """
 
 import logging
@@ -33,10 +33,10 @@ _LONGEST = (2048, 1024, 512)
 """Tokens of the longest documents that are measured, the first that time allows; costs beyond are extrapolated."""
 
 _ALIKE = 128
-"""Tokens up to which all lengths are measured as one."""
+"""Lengths up to this number of tokens are measured as one."""
 
 _FEW, _MANY = 2, 4
-"""Documents of the batch that tells what is fixed, and of any other at least."""
+"""Documents of the batch that gives the fixed cost; the minimum of any other batch."""
 
 Sizes = Sequence[tuple[int, int]]
 """B and N of batches, as `Steps.batches` orders them."""
@@ -56,7 +56,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Turns:
-    """What was measured."""
+    """Measurements of a turn."""
 
     steps: Mapping[str, Sequence[ModelSteps]]
     """Measured steps of each model, one per turn. Equal positions are of the same turn; a model may have fewer."""
@@ -100,7 +100,7 @@ class _Model:
         return kept.total / 2**20
 
     def steps(self, seconds: Sequence[float], common: "_Common", head: float = 0.0) -> Steps:
-        """Return what a turn measured; `head` are seconds per token of another head."""
+        """Return the measurements of a turn; `head` are seconds per token of another head."""
         backbone, longest = self.case.backbone, self.sizes[-1][1]
         products = [backbone.products_per_token(tokens, 0.0) for tokens in (longest, longest + 1)]
         return Steps(
@@ -119,7 +119,7 @@ class _Model:
 
 @dataclass(frozen=True)
 class _Common:
-    """What is measured of one model for all, since mechanisms hardly differ in it."""
+    """Measurements of one model that serve all, since mechanisms hardly differ in them."""
 
     forward_share: float
     optimiser_seconds: float
@@ -189,7 +189,7 @@ def measure_turns(
     models[exact].take(sizes)
     models |= {name: _Model(cases[name], sizes) for name in chosen[1:]}
     common = _common(models[exact], _Model(masked, sizes[:2]), device)
-    # What the others need for one turn: their first passes, and their turn.
+    # Time of the others for one turn: their first passes, and their turn.
     tokens = sum(size * length for size, length in sizes)
     reserve = min(len(others) * 3 * tokens * per_token, 0.4 * (end - time.monotonic())) if others else 0.0
     taken: dict[str, list[list[float]]] = {name: [] for name in cases}
@@ -237,7 +237,7 @@ def _slow(seconds: Sequence[float], exact: Sequence[float]) -> bool:
 
 
 def _common(model: _Model, masked: _Model, device: torch.device) -> _Common:
-    """Return what is the same for all models, measured in three turns."""
+    """Return the measurements that are the same for all models, from three turns."""
     training = model.training
     pieces: dict[str, Computation] = {
         "step": partial(model.step, 1),

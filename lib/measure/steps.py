@@ -1,4 +1,4 @@
-"""What a training step costs on this machine: steps of the real model on batches of random tokens, measured.
+"""Measured cost of a training step on this machine: steps of the real model on batches of random tokens.
 
 A micro-batch of B documents of N tokens takes `fixed + B * N * per_token(N)` seconds, and its memory grows with B * N;
 the optimiser's step comes on top. `lib.measure.step_turns` measures several models in turns.
@@ -70,10 +70,10 @@ class StepsCase:
 
 @dataclass(frozen=True)
 class Steps:
-    """What was measured of a case."""
+    """Measurements of a case."""
 
     batches: list[tuple[int, int, float]]
-    """B, N and seconds of a step without the optimiser's; the first batch is small, to tell what is fixed."""
+    """B, N and seconds of a step without the optimiser's; the first batch is small, to find the fixed cost."""
     forward_share: float
     """Share of that time that a forward pass without gradients takes."""
     optimiser_seconds: float
@@ -113,7 +113,7 @@ class Steps:
         return np.interp(lengths, measured, costs) + growth * np.maximum(lengths - measured[-1], 0)
 
     def peak(self, tokens: int) -> float:
-        """Return the peak memory in MiB of training on micro-batches of so many tokens, that in use before left out."""
+        """Return the peak memory in MiB of training on micro-batches of this size, without the memory used before."""
         sizes = [size * length for size, length, _ in self.batches]
         growth = (self.peaks[1] - self.peaks[0]) / (max(sizes) - sizes[0])
         return self.peaks[0] + growth * (tokens - sizes[0])
@@ -136,7 +136,7 @@ class RandomTraining(TrainedModel):
         self.steps = 0
 
     def examples(self, size: int, length: int) -> list[dict[str, Any]]:
-        """Return so many documents of random tokens, of which all but the first are a little shorter than `length`."""
+        """Return documents of random tokens; all but the first are a little shorter than `length`."""
         first = min(1000, len(self.tokenizer) // 2)  # the special tokens stand before
         return [
             {
@@ -152,7 +152,7 @@ class RandomTraining(TrainedModel):
     def step(self, examples: Sequence[Mapping[str, Any]]) -> None:
         """Train on a micro-batch, its collation included, up to the gradients."""
         self.steps += 1
-        set_step(self.model, self.steps)  # LSH rotates anew in every step
+        set_step(self.model, self.steps)  # LSH draws other rotations at every step
         self.loss(self._batch(examples)).backward()
 
     def forward(self, examples: Sequence[Mapping[str, Any]]) -> None:
@@ -235,7 +235,7 @@ def measured_now(cases: Mapping[str, StepsCase]) -> dict[str, Steps]:
     found = {}
     for name, case in tqdm(cases.items(), "measuring", disable=None):
         found[name], _ = with_peak_mb(measure, case, device=torch.device(case.device), preloaded=preloaded)
-        # Told at once, so that what was measured is not lost if the program is stopped.
+        # Logged at once, so that measurements are not lost if the program is stopped.
         times = (f"{size} x {length} tokens {1000 * seconds:.1f}" for size, length, seconds in found[name].batches)
         logger.info("%s: milliseconds of %s", name, ", ".join(times))
     return found

@@ -1,4 +1,4 @@
-"""The stages of a study that are estimated, and what is measured of its models for it.
+"""The stages of a study that are estimated, and the measurements of its models for that.
 
 Steps of classification are measured at all lengths, of masked language modelling at few.
 """
@@ -28,7 +28,7 @@ def find_stages(graph: Graph) -> Stages:
     """Return the last stage that trains to classify documents, and the stage of masked language modelling before it.
 
     Raises:
-        ConfigError: there are no such stages.
+        ConfigError: the study has no such stages.
     """
 
     def trains(stage: str, kind: str) -> bool:
@@ -67,7 +67,7 @@ def model_steps(
     seconds: float,
     kernels: Kernels = "auto",
 ) -> dict[str, ModelSteps]:
-    """Return what the steps of every model cost.
+    """Return the cost of the steps of every model.
 
     Args:
         graph: of the study.

@@ -1,4 +1,4 @@
-"""Summaries of what was measured, as Markdown, each from the table of `lib.measure.tables` that it is named after."""
+"""Summaries of measurements as Markdown, each from the table of `lib.measure.tables` with the same name."""
 
 from collections.abc import Mapping
 
@@ -48,7 +48,7 @@ def attention_summary(costs: pd.DataFrame) -> str:
 
 
 def training_summary(costs: pd.DataFrame) -> str:
-    """Return what a step or an epoch of training takes, a row for each implementation, model and step, as Markdown."""
+    """Return the cost of a step or an epoch of training as Markdown, one row per implementation, model and step."""
     rows = [
         {
             "implementation": row["implementation"],
@@ -73,7 +73,7 @@ def training_summary(costs: pd.DataFrame) -> str:
 
 
 def adaptation_summary(costs: pd.DataFrame) -> str:
-    """Return what a step of adapting an opened decoder takes, a row for each model and implementation, as Markdown."""
+    """Return the cost of a step of adapting an opened decoder as Markdown, one row per model and implementation."""
     first, length = costs.iloc[0], costs["tokens"][0] // costs["batch"][0]
     rows = [
         {
@@ -118,12 +118,12 @@ def sequence_summary(costs: pd.DataFrame) -> str:
 
 
 def memory_summary(costs: pd.DataFrame) -> str:
-    """Return memory and seconds of a pass by length and mechanism, beside what a lecture quotes, as Markdown."""
+    """Return memory and seconds of a pass by length and mechanism, with quoted values, as Markdown."""
     first, heads = costs.iloc[0], costs["heads"].max()
     memory, seconds = [], []
     for length, group in costs.groupby("length"):
         few = {n: f" ({n} of {heads} heads)" if n < heads else "" for n in group["heads"]}
-        group = group.sort_values("matrix_mb", kind="stable")  # what has the matrices stands beside them
+        group = group.sort_values("matrix_mb", kind="stable")  # puts mechanisms with matrices next to them
         naive = group.iloc[0]
         whole = heads / naive["heads"]
         memory.append(
@@ -217,7 +217,7 @@ def _clock(costs: pd.DataFrame) -> str:
 
 
 def _on_host(costs: pd.DataFrame) -> str:
-    """Return what the column `host [ms]` has, if there is one."""
+    """Describe the column `host [ms]`, if there is one."""
     if costs["host_ms"].isna().all():
         return ""
     return (
@@ -226,7 +226,7 @@ def _on_host(costs: pd.DataFrame) -> str:
 
 
 def _host(milliseconds: pd.Series) -> dict[str, str]:
-    """Return the column `host [ms]` of a row that stands for some of the table's; there is none on a CPU."""
+    """Return the column `host [ms]` of a row that summarises some rows of the table; empty on a CPU."""
     return {} if milliseconds.isna().all() else {"host [ms]": _launched(milliseconds.median())}
 
 

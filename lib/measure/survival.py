@@ -39,7 +39,7 @@ class Counts:
     run: str
     kills: int = 0
     resumes: int = 0
-    """Starts that went on from a checkpoint."""
+    """Starts that resumed from a checkpoint."""
     finished: int = 0
     differences: list[str] = field(default_factory=list)
     """What differed from the undisturbed run, in the runs that finished."""
@@ -49,12 +49,12 @@ def survive(config: Path, folder: Path, kills: int, seed: int) -> Counts:
     """Kill a run at random instants until there have been enough, and compare each time it finishes.
 
     Instants are drawn evenly from half the time that the undisturbed run takes: of every second kill from the start of
-    the program, else from the first checkpoint on. A run that goes on has less before it, and so comes to be killed in
+    the program, else from the first checkpoint on. A resumed run has less left, and so comes to be killed in
     all of its parts.
 
     Args:
         config: the run's settings, as a finished run has them.
-        folder: new folder of what the runs leave.
+        folder: new folder for the files of the runs.
         kills: how many.
         seed: of the instants.
     """
@@ -102,7 +102,7 @@ def _start(config: Path, settings: dict, out: Path, work: Path | None, log: Path
 
 
 def _await_checkpoint(process: subprocess.Popen, work: Path) -> None:
-    """Wait until a process that has just been started has a checkpoint to go on from, or has ended."""
+    """Wait until a process that has just been started has a checkpoint to resume from, or has ended."""
     started = datetime.now(UTC)
     while process.poll() is None:
         time.sleep(0.02)
@@ -112,7 +112,7 @@ def _await_checkpoint(process: subprocess.Popen, work: Path) -> None:
 
 
 def differing(one: Path, other: Path) -> list[str]:
-    """Return the files in which two finished runs differ, besides time and memory."""
+    """Return the files that differ between two finished runs, except for time and memory."""
     files = {str(path.relative_to(folder)) for folder in (one, other) for path in files_in(folder)}
     return sorted(name for name in files if not _agree(one / name, other / name))
 

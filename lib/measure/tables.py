@@ -50,7 +50,8 @@ QUOTED_GB = {512: 1, 2048: 4, 8192: 16, 128_000: 100}
 """Memory in GB by tokens that a lecture quotes, approximately, and for 128,000 tokens as far above.
 
 Source:
-    "Sieci RNN/LSTM/GRU i Transformer", section 5.4; it names models, but neither their layers nor what is counted.
+    "Sieci RNN/LSTM/GRU i Transformer", section 5.4; it names models, but neither their layers nor the memory that is
+    counted.
 """
 
 

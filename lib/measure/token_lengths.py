@@ -30,7 +30,7 @@ characters; 65 articles of Hyperpartisan (by article) with at least 7,000 charac
 
 
 def spread_evenly(documents: int) -> np.ndarray:
-    """Return at which shares of a distribution so many documents stand for it [documents]."""
+    """Return the quantiles of a distribution that a number of documents represents [documents]."""
     return (np.arange(documents) + 0.5) / documents
 
 

@@ -1,4 +1,4 @@
-"""What tokenising costs: texts that are cut beforehand, beside texts that are tokenised whole."""
+"""Cost of tokenising: texts that are cut before, compared with complete texts."""
 
 import tempfile
 import time
@@ -15,7 +15,7 @@ BATCH = 512
 
 
 def tokenizer_cost(texts: Sequence[str], vocabulary: str | Path, max_tokens: int) -> pd.DataFrame:
-    """Return what tokenising `texts` costs, a row for each way: `whole`, and `cut` to what can matter.
+    """Return the cost of tokenising `texts`, one row per way: `whole`, and `cut` to the characters that can matter.
 
     Args:
         texts: documents.

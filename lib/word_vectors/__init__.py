@@ -1,1 +1,1 @@
-"""Word vectors, as they came before transformers: trained or read, stored, and asked for analogies and neighbours."""
+"""Word vectors: training, import, storage, analogies and neighbours."""

@@ -1,4 +1,4 @@
-"""Analogies: questions whether a man is to a king as a woman to a queen."""
+"""Analogies, such as: a man is to a king as a woman is to a queen."""
 
 from __future__ import annotations
 
@@ -31,23 +31,23 @@ RELATIONS = {
         "short shorter, good better, bad worse, strong stronger, late later, early earlier, few fewer, wide wider"
     ),
 }
-"""Pairs of words by relation. They are a selection of our own, of frequent words; no published set of questions."""
+"""Pairs of words by relation. They are our own selection of frequent words, not a published set of questions."""
 
 
 class Answers(NamedTuple):
-    """What vectors answer about one relation."""
+    """Answers of vectors about one relation."""
 
     relation: str
     questions: int
     """Ordered pairs of its pairs."""
     known: int
-    """Questions of which all four words have a vector."""
+    """Questions whose four words all have a vector."""
     correct: int
     """Known questions that are answered by the right word."""
 
 
 def answer(vectors: Vectors) -> list[Answers]:
-    """Return what vectors answer to the questions of each relation: as a is to b, so is c to which word.
+    """Answer the questions of each relation by vectors: as a is to b, so is c to which word.
 
     The answer is the word nearest to b - a + c by cosine, other than a, b and c, among all words with a vector.
 

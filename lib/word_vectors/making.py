@@ -25,9 +25,9 @@ def train_vectors(texts: Iterable[str], settings: WordVectors, seed: int) -> Vec
     """Train vectors on texts, by one thread, so that the same texts, settings and seed give the same vectors.
 
     Args:
-        texts: read once for each epoch and twice before; no one-way iterator.
-        settings: of the vectors.
-        seed: of the runs that take them.
+        texts: read once per epoch and twice before, so not a one-way iterator.
+        settings: settings of the vectors.
+        seed: seed of the runs that use them.
 
     Raises:
         DataError: no word is frequent enough.
@@ -78,11 +78,11 @@ def read_vectors(path: str, settings: WordVectors) -> Vectors:
     """Read vectors from a file.
 
     Args:
-        path: of the file.
-        settings: which say its format and dimension, and how many words are kept.
+        path: path of the file.
+        settings: format and dimension of the file, and the number of words to keep.
 
     Raises:
-        DataError: the file is no such one, or has another dimension.
+        DataError: the file has another format or dimension.
     """
     try:
         keyed = _read(path, settings)
@@ -96,7 +96,7 @@ def read_vectors(path: str, settings: WordVectors) -> Vectors:
             f"{path}: its vectors have {keyed.vector_size} numbers, expected {settings.dimension}. Correct `dimension`."
         )
     if not len(keyed) or not np.isfinite(keyed.vectors).all():
-        raise DataError(f"{path}: holds no word, or a number that is not finite. Give another file.")
+        raise DataError(f"{path}: has no words, or a number that is NaN or inf. Give another file.")
     logger.info("%s words with a vector", f"{len(keyed):,}")
     return Vectors(keyed, settings.lowercase)
 

@@ -1,4 +1,4 @@
-"""Settings of word vectors. Imports neither gensim nor anything else that takes long."""
+"""Settings of word vectors. Imports neither gensim nor other slow modules."""
 
 from collections.abc import Iterator
 from typing import Annotated, Literal
@@ -17,10 +17,10 @@ TRAINING = ("model", "algorithm", "corpus", "window", "min_count", "epochs", "ne
 
 
 class WordVectors(Section):
-    """A vector for each word, the same wherever the word stands: trained on texts of the study, or read from a file."""
+    """A vector per word, independent of its context: trained on texts of the study, or read from a file."""
 
     source: Literal["trained", "local"] = Field(
-        description="Source of the vectors. Trained ones differ from seed to seed; a run takes those of its own seed."
+        description="Source of the vectors. Trained ones differ from seed to seed; a run uses those of its seed."
     )
     dimension: Width = Field(100, description="Numbers of each vector; of `local`, those that the file has.")
     lowercase: bool = Field(
@@ -38,24 +38,24 @@ class WordVectors(Section):
     model: Literal["word2vec", "fasttext"] = Field(
         "word2vec",
         description="`trained`: `word2vec` has a vector per word; that of `fasttext` is made of the word's character "
-        "n-grams as well, so that words that were never seen have one, too.",
+        "n-grams as well, so that unseen words also have one.",
     )
     algorithm: Literal["skip_gram", "cbow"] = Field(
         "skip_gram", description="`trained`: a word predicts its neighbours (`skip_gram`), or they predict it (`cbow`)."
     )
     corpus: str | Annotated[list[str], Field(min_length=1)] | None = Field(
         None,
-        description="`trained`: the corpus, or the dataset with the training texts, on which they are trained, or a "
+        description="`trained`: the corpus, or the dataset with the training texts, that they are trained on, or a "
         "list of them; null = the only corpus.",
     )
     window: Annotated[int, Field(gt=0, le=10_000)] = Field(
         5,
-        description="`trained`: how many words a neighbour is away at most, drawn anew for each word from 1 up to it.",
+        description="`trained`: largest distance of a neighbour in words; each word draws its own from 1 up to it.",
     )
     min_count: PositiveInt = Field(5, description="`trained`: minimum number of occurrences of a word.")
     epochs: PositiveInt = Field(5, description="`trained`: passes over the texts.")
     negative: Annotated[int, Field(gt=0, le=1_000)] = Field(
-        5, description="`trained`: words drawn at random that each neighbour is told apart from."
+        5, description="`trained`: random words that each neighbour is contrasted with."
     )
     subsample: NonNegativeFloat = Field(
         1e-3, description="`trained`: share of all words above which occurrences of a word are left out; 0 = never."

@@ -25,7 +25,7 @@ class Vectors(NamedTuple):
     keyed: KeyedVectors
     """Vectors of gensim, the most frequent word first [V, D]; fastText's also hold n-grams."""
     lowercase: bool
-    """Whether its words are lower-cased, so that others must be before they are looked up."""
+    """Whether its words are lower-cased, so that words must be lower-cased before they are looked up."""
 
 
 def save_vectors(vectors: Vectors, folder: Path) -> None:
@@ -44,7 +44,7 @@ def save_vectors(vectors: Vectors, folder: Path) -> None:
 
 
 def holds_vectors(folder: str | Path) -> bool:
-    """Return whether a folder holds word vectors, and no model."""
+    """Return whether a folder has word vectors rather than a model."""
     return (Path(folder) / TENSORS).is_file()
 
 

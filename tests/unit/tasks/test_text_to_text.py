@@ -100,7 +100,7 @@ def test_predictions_hold_both_readings(reading, predicted, groups, make):
     ("targets", "message"),
     [
         (["hate", "hateful"], "targets: 'hate' is a prefix of 'hateful', so that one is written on the way to the oth"),
-        (["a", "b", "a "], "two are the same. Give each class a text of its own"),
+        (["a", "b", "a "], "two are the same. Give each class a different text"),
         (["a", " "], "targets: one is empty"),
         (["a"], "targets: .*at least 2"),
     ],
