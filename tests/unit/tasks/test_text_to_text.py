@@ -75,7 +75,7 @@ def test_scores_of_what_is_written_count_other_texts_as_wrong(make):
 
 
 def test_scores_that_are_no_numbers_are_refused(make):
-    with pytest.raises(RunError, match="not finite"):
+    with pytest.raises(RunError, match="NaN or inf"):
         make().metrics(EvalPrediction((LIKELIHOODS * np.nan, WRITTEN), LABELS))
 
 

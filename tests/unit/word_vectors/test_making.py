@@ -126,7 +126,7 @@ def test_each_format_is_read(tmp_path, format, content):
         (WORD2VEC, {"dimension": 4}, "have 3 numbers, expected 4. Correct `dimension`"),
         ("2 3\nking 1 2 3\n", {}, "cannot be read as word2vec_text.*Expected a line"),
         ("king 1 2 3\nqueen 4 5 6\n", {}, "cannot be read as word2vec_text"),
-        ("1 3\nking 1 2 nan\n", {}, "not finite"),
+        ("1 3\nking 1 2 nan\n", {}, "NaN or inf"),
         ("0 3\n", {}, "has no words"),
         ("99999999999999 3\nking 1 2 3\n", {}, "cannot be read as word2vec_text"),
         ("", {}, "cannot be read as word2vec_text"),
