@@ -27,7 +27,7 @@ class Paired(ABC):
     @property
     @abstractmethod
     def counts(self) -> np.ndarray:
-        """By document: twice the right items of every seed, model and class, then predicted plus true ones.
+        """Counts by document: twice the right items of every seed, model and class, then predicted plus true ones.
 
         [n, 2, S, M, C].
         """

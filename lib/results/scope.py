@@ -22,7 +22,7 @@ class Scope:
     stages: Mapping[str, Sequence[str]]
     """Datasets of each stage, in order."""
     owners: Mapping[str, Mapping[str, str | Mapping[str, str]]]
-    """By stage and row the model that names the runs, since models that are the same up to a stage share them: one for
+    """The model that names the runs, by stage and row, since models that are the same up to a stage share them: one for
     all datasets, or one by dataset. A row that does not pass a stage is left out there, and so is a dataset on which it
     has no run. Reference and baseline are there even if they are no rows."""
     row_of: Mapping[str, str] = field(default_factory=dict)

@@ -19,7 +19,7 @@ MEANS = (
 )  # fmt: skip
 """What a head's figures hold the means of, by the names of `rows_of`."""
 PLACES = ("offset", "start", "end", "mirror")
-"""By what a query may find its strongest key, whatever the tokens are: for query i and key j in a document of n tokens
+"""Places by which a query may find its strongest key, whatever the tokens are: for query i and key j of n tokens
 `offset` is j - i, `start` j, `end` j - (n - 1) and `mirror` i + j - (n - 1)."""
 
 

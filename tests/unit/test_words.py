@@ -1,0 +1,40 @@
+"""Words that a reader has to decode: how often the code and the pages use them. The limits may only fall."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+WHERE = ["lib", "scripts", "workflow", "docs", "README.md", "CONTRIBUTING.md", "config/README.md"]
+SUFFIXES = (".py", ".md", ".smk", ".rst")
+LIMITS = {
+    "a docstring that is a fragment: say what the field or function is": (
+        r'^\s*"""(Of|By|In|As|With|The same|Likewise|So|Those|That of)\b[^"]*"""$',
+        0,
+    ),
+    "beside: write compared with, also, next to": (r"\b_?[Bb]eside\b", 135),
+    "told apart, anew, in vain, whoever: write significantly different, again, without effect, the user": (
+        r"\b(anew|in vain|there twice|told apart|tells? .{0,12}apart|whoever|whichever|(for|as) ever|of (then|now))\b",
+        33,
+    ),
+}
+"""By pattern, and what to write instead: how many places there are."""
+
+
+@pytest.fixture(scope="module")
+def texts():
+    files = [file for place in WHERE for file in [ROOT / place, *(ROOT / place).rglob("*")]]
+    texts = [file for file in files if file.is_file() and (file.suffix in SUFFIXES or file.name == "Snakefile")]
+    return {str(file.relative_to(ROOT)): file.read_text(encoding="utf-8") for file in texts}
+
+
+@pytest.mark.parametrize("words", LIMITS)
+def test_words_to_decode_become_fewer(texts, words):
+    pattern, limit = LIMITS[words]
+    places = [
+        f"{name}:{text.count(chr(10), 0, match.start()) + 1}: {match.group().strip()}"
+        for name, text in texts.items()
+        for match in re.finditer(pattern, text, re.MULTILINE)
+    ]
+    assert len(places) <= limit, "\n".join(places)
