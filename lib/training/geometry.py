@@ -36,11 +36,11 @@ COLUMNS = (
     "upper_triangle", "gradient_norm",
 )  # fmt: skip
 """Columns of the table. `step`: optimiser steps done. `source`: `model`, or `random`, Gaussian projections of the same
-shapes, once. `weights`: `merged`, `delta` or `adapter`, see `Projections.form`. `position`: tokens from query to key. `layer`
-(of `random`, the draw) and `head` are counted from 0. `symmetry`, `directionality` and `norm`: see `Measures`. `bound`:
-by how much at most an update of this norm moves symmetry. In the rows of the model's merged weights at the first of the
-positions also `upper_triangle`, see `upper_triangle_share`, as a mean over the documents, and `gradient_norm`, that of
-the layer's projections at the last step, as the optimiser gets it: clipped."""
+shapes, once. `weights`: `merged`, `delta` or `adapter`, see `Projections.form`. `position`: tokens from query to key.
+`layer` (of `random`, the draw) and `head` are counted from 0. `symmetry`, `directionality` and `norm`: see `Measures`.
+`bound`: by how much at most an update of this norm moves symmetry. In the rows of the model's merged weights at the
+first of the positions also `upper_triangle`, see `upper_triangle_share`, as a mean over the documents, and
+`gradient_norm`, that of the layer's projections at the last step, as the optimiser gets it: clipped."""
 
 
 class GeometryRecorder(Observer):
