@@ -1,6 +1,6 @@
 """How far an approximation deviates from exact attention, on given queries and keys: dense, for analyses alone.
 
-Shapes: N tokens, n of them as queries, d head width, R hash rounds; what stands before them is a batch of heads.
+Shapes: N tokens, n of them as queries, d head width, R hash rounds; leading dimensions are a batch of heads.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ def relative_error(approximate: Tensor, exact: Tensor) -> Tensor:
 
 
 def chunk_numbers(codes: Tensor, chunk_size: int) -> Tensor:
-    """Return in which chunk each token comes to lie when sorted by code [..., N] and then by position: [..., N]."""
+    """Return the chunk of each token after sorting by code [..., N] and then by position: [..., N]."""
     places = codes.argsort(dim=-1, stable=True).argsort(dim=-1)
     return places // chunk_size
 
@@ -27,7 +27,7 @@ def window_mass(weights: Tensor, of_queries: Tensor, of_keys: Tensor, rounds: Se
         weights: [..., n, N].
         of_queries: chunk of every query in every round [..., R, n].
         of_keys: chunk of every key in every round [..., R, N].
-        rounds: numbers of rounds, ascending; so many first ones count, and a key that several reach counts once.
+        rounds: numbers of rounds, ascending; that many first rounds count, and a key in several of them counts once.
 
     Returns:
         Sums over queries and keys in float64, [..., len(rounds)].

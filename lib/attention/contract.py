@@ -21,7 +21,7 @@ _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
 class Attention(nn.Module, ABC):
     """Base of every mechanism; a mechanism defines `attend`.
 
-    Padding is exact, wherever it stands in a row: neither its amount nor its content (not even inf or nan)
+    Padding is exact, at any position in a row: neither its amount nor its content (not even inf or nan)
     reaches an output at a real token. Outputs at padding are zeros, and so are the gradients of its inputs.
     Scores are scaled by 1/sqrt(d).
 
@@ -74,7 +74,7 @@ class Attention(nn.Module, ABC):
         self.pads_queries = True
         """Whether the padding of keys is that of queries, too; in cross-attention it is not."""
         self.computed_by: Literal["torch", "triton"] | None = None
-        """What the last pass ran on; None before the first one."""
+        """Implementation of the last pass; None before the first one."""
 
     def forward(self, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Attend from every query to the real keys of its row.
@@ -193,7 +193,7 @@ class Attention(nn.Module, ABC):
             real: [B, N], true at real tokens; None = all real. A row may be without any.
 
         Returns:
-            [B, H, N, d], finite; what stands at padding is discarded unless `hides_padding`.
+            [B, H, N, d], finite; values at padding are discarded unless `hides_padding`.
         """
 
     def set_step(self, step: int) -> None:

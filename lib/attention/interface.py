@@ -1,7 +1,7 @@
 """Lets other people's models attend through this project's mechanisms, by transformers' attention interface.
 
-It neither loads nor trains a model. What a model asks for and a mechanism cannot give is refused, with one exception:
-windowed layers stay on exact attention, and a warning says so.
+It neither loads nor trains a model. Requests of a model that a mechanism does not support are refused, with one
+exception: windowed layers stay on exact attention, and a warning says so.
 
 Shapes: B batch, H heads, N tokens, d head width.
 """
@@ -43,7 +43,7 @@ BEYOND_PADDING = (
     "sinks",
     "softcap",
 )
-"""Arguments by which models of transformers ask an attention function for more than scaled scores and padding."""
+"""Arguments of transformers' models for attention functions beyond scaled scores and padding."""
 
 ANOTHER = "Take another architecture (BERT, RoBERTa, ModernBERT, DistilBERT)."
 EXACT = 'Load the model with attn_implementation="sdpa" or "eager".'
@@ -53,14 +53,14 @@ HELD = "held-mechanism"
 
 
 class _Entry(NamedTuple):
-    """A mechanism under the name by which transformers knows it."""
+    """A mechanism under its name in transformers."""
 
     name: str
     parameters: MechanismParameters
     seed: int
     """Seed of the draws."""
     kernels: Kernels
-    """What it computes with."""
+    """Its implementation."""
 
 
 _registered: dict[str, _Entry] = {}
@@ -74,7 +74,7 @@ def register_attention(
     From then on, in this process, `AutoModel.from_pretrained(..., attn_implementation="favor")`, `from_config` and
     `model.set_attn_implementation("favor")` swap the attention of a bidirectional encoder, its weights untouched.
     The draws are a function of (seed, layer) and part of no checkpoint, nor does a saved model name its attention:
-    whoever loads it registers the same parameters and seed and asks for the same name. A mechanism that counts
+    to load it, register the same parameters and seed under the same name. A mechanism that counts
     positions takes the padding of keys for that of queries, and is refused in modules named as cross-attention. Of the
     architectures that have attention of their own, transformers accepts any name and ignores it; those that let it make
     their mask are refused at their first batch, the others (DeBERTa) by `number_layers`.
@@ -83,7 +83,7 @@ def register_attention(
         mechanisms: parameters by name, `kind` included. A name is the kind (`favor`), or the grid's spelling of the
             parameters (`favor-m64`), which may have a suffix (`favor-m64-relu`).
         seed: of the draws.
-        kernels: what they compute with; `auto` takes Triton kernels on a GPU in half precision.
+        kernels: their implementation; `auto` takes Triton kernels on a GPU in half precision.
 
     Raises:
         ConfigError: a mechanism shares queries and keys, has weights to be trained, redraws its features, or has a name
@@ -222,7 +222,7 @@ def _attend(
         Output [B, N, H, d], and no weights.
 
     Raises:
-        ConfigError: the model asks for what the mechanism cannot do, or does not number its layers.
+        ConfigError: the model needs a feature that the mechanism lacks, or does not number its layers.
     """
     where = f'attn_implementation="{entry.name}", {type(module).__name__}'
     # Where neither tells, transformers' own functions take the module to be causal.
@@ -320,7 +320,7 @@ def _refuse_dropout(where: str, parameters: MechanismParameters, dropout: float)
         raise ConfigError(
             f"{where}: drops attention weights with probability {dropout} in training, but {parameters.kind} never "
             "forms any. Load the model with attention_probs_dropout_prob=0.0 (BERT, RoBERTa) or attention_dropout=0.0 "
-            "(ModernBERT, DistilBERT), as an argument of from_pretrained beside attn_implementation."
+            "(ModernBERT, DistilBERT), as an argument of from_pretrained in addition to attn_implementation."
         )
 
 
@@ -376,7 +376,7 @@ def _built(
 
     It stays in training mode: `dropout` is 0 whenever the model is not.
     """
-    # What is built in inference mode could never serve in training.
+    # Tensors built in inference mode cannot be used in training.
     with torch.inference_mode(False):
         mechanism = build(parameters, num_heads=heads, head_size=width, layer=layer, seed=seed, dropout=dropout)
         mechanism.kernels, mechanism.pads_queries = kernels, False

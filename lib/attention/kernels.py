@@ -13,7 +13,7 @@ from lib.core.errors import RunError
 
 SETTING = "execution.training.kernels"
 INTERPRETED = "TRITON_INTERPRET"
-"""Environment variable by which Triton runs kernels in Python, slowly, also where there is no GPU."""
+"""Environment variable that makes Triton run kernels in Python, slowly, also without a GPU."""
 
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 WIDEST = 128
@@ -27,9 +27,9 @@ class Launch(NamedTuple):
     """How a kernel is launched: the tiles of a program, and what Triton makes of its loop."""
 
     rows: int
-    """What a program holds from its beginning to its end: tokens or draws."""
+    """Data that a program keeps throughout: tokens or draws."""
     columns: int
-    """What it meets at a time in its loop."""
+    """Data per iteration of its loop."""
     warps: int
     stages: int
     """Turns of the loop whose loads are under way at a time."""
@@ -47,7 +47,7 @@ _compiled: dict[tuple, tuple[Any, tuple]] = {}
 def launch(kernel: Any, programs: int, *arguments: Any, **constants: Any) -> None:
     """Start as many programs of a kernel: what `kernel[(programs,)](*arguments, **constants)` does.
 
-    Triton binds arguments anew at every launch, which takes the host longer than many a kernel takes the GPU. Here, a
+    Triton binds arguments again at every launch, which takes the host longer than many a kernel takes the GPU. Here, a
     kernel that has been compiled for such arguments is started as it is.
 
     Args:
@@ -90,7 +90,7 @@ def by_triton(kernels: Kernels, rows: Tensor) -> bool:
     precision, where matrix units are of no use (docs/gpu.md).
 
     Args:
-        kernels: what is asked for.
+        kernels: the requested implementation.
         rows: such as the queries.
 
     Raises:

@@ -10,7 +10,7 @@ Kernels = Literal["auto", "torch", "triton"]
 
 
 class MechanismParameters(KindParameters):
-    """Base of the parameters of every attention mechanism, and of what it declares about itself.
+    """Base of the parameters and the declared properties of every attention mechanism.
 
     Layers, backbones and the contract tests read these declarations; they assume nothing else.
     """
@@ -20,7 +20,7 @@ class MechanismParameters(KindParameters):
     takes_attention_dropout: ClassVar[bool] = True
     """Whether there are attention weights that dropout could act on."""
     takes_bias: ClassVar[bool] = False
-    """Whether there are scores to which a bias can be added, as by ALiBi."""
+    """Whether it has scores that can get a bias, as with ALiBi."""
 
     row_stochastic: ClassVar[bool] = True
     """Whether a token's attention weights are non-negative and sum to 1, but for what an `eps` takes; only such weights

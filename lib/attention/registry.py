@@ -19,7 +19,7 @@ def build(
     """Return the mechanism that `parameters` describe; the arguments are those of `Attention`.
 
     Raises:
-        ConfigError: there is no such kind, or the mechanism cannot honour its settings.
+        ConfigError: the kind is unknown, or the mechanism does not support its settings.
     """
     mechanism = MECHANISMS.load(parameters.kind, "mechanism").Mechanism
     return mechanism(

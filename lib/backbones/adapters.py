@@ -1,7 +1,7 @@
-"""Low-rank adapters in the linear layers of a backbone, by peft: they train, and the weights beside them stand still.
+"""Low-rank adapters in the linear layers of a backbone, by peft: they train, and all other weights are frozen.
 
 While a model trains it holds peft's own layers (`peft.tuners.lora.LoraLayer`, adapter `default`) in place of its linear
-ones. What is saved of it has no trace of them: the adapters are added to the weights.
+ones. The saved model has no trace of them: the adapters are added to the weights.
 
 Saving is our own code for two reasons. peft's `merge_and_unload` writes the same bytes, but it takes the adapters out
 of the model, and a run that keeps its best and its last model loads the other adapters afterwards. peft's
@@ -42,7 +42,7 @@ class Adapters:
             stops training, the head trains on.
         settings: of the adapters.
         seed: of the run.
-        start: where the first weights come from, noted beside the adapters; None = they are drawn.
+        start: source of the initial weights, noted with the adapters; None = they are drawn.
 
     Raises:
         RunError: a target is no linear layer of the backbone, or there is none.
@@ -69,7 +69,7 @@ class Adapters:
             nn.init.kaiming_uniform_(layer.lora_A[NAME].weight, a=math.sqrt(5), generator=draws)  # as peft does
 
     def save(self, folder: Path) -> None:
-        """Save the model as if it had never had adapters, if they are to be merged, and the adapters alone.
+        """Save the model with merged adapters, if the settings merge them, and the adapters separately.
 
         Args:
             folder: of the model; the adapters go to `ADAPTER` inside it, together with the head.
@@ -81,7 +81,7 @@ class Adapters:
         self._save_alone(folder / ADAPTER)
 
     def merge(self) -> None:
-        """Add the adapters to the weights, if they are to be merged: the model is then the one that is saved."""
+        """Add the adapters to the weights, if the settings merge them: the model is then the saved one."""
         if self.settings.merge:
             for _, layer in self._layers():
                 layer.merge()

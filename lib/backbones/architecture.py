@@ -1,4 +1,4 @@
-"""What the backbones share that hold an architecture of transformers: embeddings, and weights that were published.
+"""Shared by backbones around an architecture of transformers: embeddings and published weights.
 
 Shapes: B batch, N tokens, E width of a word embedding.
 """
@@ -37,7 +37,7 @@ class ArchitecturePreTrainedModel(PreTrainedModel):
     def first_states(
         self, input_ids: Tensor | None, inputs_embeds: Tensor | None, attention_mask: Tensor | None
     ) -> Tensor:
-        """Return the word embeddings [B, N, E], zeros at padding: a weight of zero does not silence what is not finite.
+        """Return the word embeddings [B, N, E], zeros at padding: a weight of zero does not remove NaN or inf.
 
         Raises:
             ValueError: not exactly one of `input_ids` and `inputs_embeds`.

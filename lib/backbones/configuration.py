@@ -1,4 +1,4 @@
-"""What the configurations of all backbones' models have in common; they are saved beside the weights."""
+"""Base of the configurations of all backbones' models; they are saved with the weights."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -72,7 +72,7 @@ class BackboneConfig(PretrainedConfig):
 
     @property
     def token_types(self) -> int:
-        """How many token types have an embedding, by which a model can tell the texts of a pair apart; 0 = none."""
+        """Number of token types with an embedding, which distinguish the texts of a pair; 0 = none."""
         return getattr(self, "type_vocab_size", 0)
 
     @property
@@ -102,7 +102,7 @@ class ArchitectureConfig(BackboneConfig):
     def inner(self) -> PretrainedConfig:
         """Return the configuration of the architecture itself.
 
-        It is made anew each time: some configurations change their own fields according to their switches, or what
+        It is created each time: some configurations change their own fields according to their switches, or what
         they were given, and would change them again.
 
         Raises:

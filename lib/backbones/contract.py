@@ -1,4 +1,4 @@
-"""What a backbone owes, by what it is able to do.
+"""Interfaces of backbones, one per ability.
 
 A backbone of one file is read by the workflow, which must not import torch; so this module imports none either.
 """
@@ -27,8 +27,8 @@ class TokenBackbone(ABC):
 
     The part `backbone` of a kind defines `class Backbone`, derived from this class or from `TextClassifier`. Its models
     are models of transformers: `base_model` has `embeddings` and, if blocks can be frozen, a list `layers`, in which
-    what attends is called `attention`. A backbone of several files has a part `model`, which defines `Model`, the class
-    of `base_model`; each head of `lib.backbones.heads` is put on it, unless the parameters name `own_heads`.
+    the attention module is called `attention`. A backbone of several files has a part `model`, which defines `Model`,
+    the class of `base_model`; each head of `lib.backbones.heads` is put on it, unless the parameters name `own_heads`.
 
     Args:
         parameters: typed parameters of the backbone's kind.
@@ -43,7 +43,7 @@ class TokenBackbone(ABC):
         self.seed = seed
 
     def config(self, tokenizer: PreTrainedTokenizerBase, options: dict[str, Any]) -> PretrainedConfig:
-        """Return the configuration of a model, from which a task makes one.
+        """Return the configuration that a task builds a model from.
 
         Args:
             tokenizer: of the run.
@@ -61,14 +61,14 @@ class TokenBackbone(ABC):
             with_head: the head's weights must be there, too; otherwise a new task starts from a head of its own.
 
         Raises:
-            RunError: there is no such model, or it does not fit. `model` is unchanged.
+            RunError: the model is missing, or does not fit. `model` is unchanged.
         """
         from lib.backbones.loading import load_weights
 
         load_weights(model, folder, with_head=with_head)
 
     def check(self, model: PreTrainedModel) -> None:  # noqa: B027 most backbones have nothing to check
-        """Look whether a model that was made is what the parameters say, where that does not go without saying.
+        """Check that a model follows the parameters, where this is not certain.
 
         Raises:
             ConfigError: it is not.
@@ -107,7 +107,7 @@ class TextClassifier(TextBackbone):
 
     @abstractmethod
     def fit(self, texts: pd.Series | pd.DataFrame, labels: pd.Series) -> None:
-        """Learn from labelled texts, or from pairs of texts (two columns), what can be learnt from them.
+        """Fit to labelled texts, or pairs of texts (two columns).
 
         Raises:
             DataError: nothing can be learnt from them.
@@ -134,7 +134,7 @@ class SpanFinder(TextBackbone):
 
     @abstractmethod
     def fit(self, texts: pd.Series, inside: Sequence[np.ndarray]) -> None:
-        """Learn from texts, and from which characters of each lie in a span, what can be learnt from them.
+        """Fit to texts and the characters of each that are in a span.
 
         Raises:
             DataError: nothing can be learnt from them.

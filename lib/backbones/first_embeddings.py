@@ -55,7 +55,7 @@ def embed_words(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, fold
 
 
 def words_of(tokenizer: PreTrainedTokenizerBase) -> dict[int, str]:
-    """Return what tokens stand for, each by its number.
+    """Return the text of each token, by id.
 
     Special tokens are left out and, where tokens mark the beginning of a word, those without the mark.
     """

@@ -25,7 +25,7 @@ def load_weights(model: PreTrainedModel, folder: str | Path, *, with_head: bool 
         with_head: `folder` must hold a model with the same task.
 
     Raises:
-        RunError: there is no such model, or its settings, task or shapes do not fit. `model` is unchanged.
+        RunError: the model is missing, or its settings, task or shapes do not fit. `model` is unchanged.
     """
     folder = Path(folder)
     source = _read_config(folder, type(model.config))
@@ -52,7 +52,7 @@ def load_weights(model: PreTrainedModel, folder: str | Path, *, with_head: bool 
             if (task in tasks or name.startswith(prefix)) and (same_mechanism or ".mechanism." not in name)
         }
 
-    # A tied weight is saved once, under the name of what it is tied to.
+    # A tied weight is saved once, under the name of its original.
     own = {name: tensor for name, tensor in model.state_dict().items() if name not in model.all_tied_weights_keys}
     wanted, offered = concerned(own), concerned(saved)
     problems = [

@@ -39,7 +39,7 @@ class BackboneParameters(KindParameters):
     """Modules of its own folder, each with the only heads (`Head`) that its models have; () = those of
     `lib.backbones.heads`."""
     per_token: ClassVar[bool] = True
-    """Whether its states are those of single tokens, at which analyses look."""
+    """Whether its states are those of single tokens, which analyses need."""
     takes_pairs: ClassVar[bool] = True
     """Whether it can read two texts as one sequence."""
     decisive: ClassVar[tuple[str, ...]] = ()
@@ -49,7 +49,7 @@ class BackboneParameters(KindParameters):
 
     @property
     def abilities(self) -> frozenset[Ability]:
-        """What it can do."""
+        """Its ability."""
         return frozenset({"states"})
 
     def with_mechanism(self, mechanism: MechanismParameters | None) -> Self:
@@ -78,22 +78,22 @@ class BackboneParameters(KindParameters):
         return None
 
     def folders(self) -> dict[str, str]:
-        """Return the folders that it reads, by what the record calls them."""
+        """Return the folders that it reads, by their name in the record."""
         return {}
 
     @property
     def quantized(self) -> bool:
-        """Whether its own weights are quantised before a training, so that only adapters beside them train."""
+        """Whether its own weights are quantised before training, so that only adapters train."""
         return False
 
     @property
     def linear_layers(self) -> frozenset[str] | None:
-        """Last names of its linear layers, in which `recipe.lora` puts adapters; None = known once a model is there."""
+        """Last names of its linear layers that get the adapters of `recipe.lora`; None = known only from a model."""
         return None
 
     @property
     def family(self) -> str:
-        """Name by which figures group models."""
+        """Name for grouping models in figures."""
         return self.kind
 
     def longest(self) -> int | None:
@@ -143,7 +143,7 @@ class BackboneParameters(KindParameters):
 
         Args:
             tokens: length of a sequence.
-            predicted_share: share of the tokens for which scores over the vocabulary are computed.
+            predicted_share: share of the tokens whose scores over the vocabulary are computed.
         """
         return 0.0
 
@@ -171,7 +171,7 @@ class ArchitectureParameters(BackboneParameters):
         return max(tokens, self.architecture.get("vocab_size") or 0)
 
     def problems_of_sizes(self, required: Iterable[str], optional: Mapping[str, type]) -> Iterator[str]:
-        """Yield what is wrong with fields that must be whole numbers above 0, and with others of some type."""
+        """Yield problems of fields that must be integers above 0, and of others of some type."""
         for name in required:
             most = FEW if name.endswith(("_layers", "_heads")) else 10 * LARGE
             if not isinstance(size := self.architecture.get(name), int) or size < 1:
@@ -194,7 +194,7 @@ class ArchitectureParameters(BackboneParameters):
 
 
 class Lora(Section):
-    """Low-rank adapters train in place of the backbone's own weights, which stand still; the head trains as ever."""
+    """Low-rank adapters train instead of the backbone, which is frozen; the head trains as usual."""
 
     r: Size = Field(64, description="Rank of the adapters.")
     alpha: PositiveInt | PositiveFloat = Field(128, description="The output of the adapters is scaled by alpha / r.")

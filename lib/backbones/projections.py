@@ -82,7 +82,7 @@ class Projections(NamedTuple):
         return cls(query, key, frequencies, layer.neighbours)
 
     def drawn(self, generator: torch.Generator) -> "Projections":
-        """Return Gaussian projections of the same shapes, whose updates are small beside the base.
+        """Return Gaussian projections of the same shapes, with updates that are small compared with the base.
 
         Args:
             generator: on the CPU.
@@ -108,7 +108,7 @@ class Projections(NamedTuple):
         """Return the factors of W for a key that stands `position` tokens after its query.
 
         Args:
-            weights: `merged`, W as the model has it; `delta`, W less what it is without the updates, so that products
+            weights: `merged`, W as the model has it; `delta`, W minus W without the updates, so that products
                 of base and update count as well; `adapter`, the product of the updates alone.
             position: negative = before its query.
             whole: the layer's sum over heads, instead of each head. Queries that share keys are added first, so that
@@ -141,7 +141,7 @@ class Projections(NamedTuple):
         return left, right
 
     def _turned(self, keys: Tensor, position: int) -> Tensor:
-        """Return keys, or what acts on their dimensions, [..., d, n], as they turn beside queries: R of W = Wq' R Wk.
+        """Return keys, or matrices on their dimensions, [..., d, n], rotated relative to queries: R of W = Wq' R Wk.
 
         Source:
             Su et al. 2021 (RoFormer), section 3.2.2: scores depend on the difference of positions.
@@ -200,6 +200,6 @@ def _weight(linear: nn.Module) -> Tensor:
 
 
 def _gain(norm: nn.Module) -> Tensor:
-    """Return by what a norm multiplies each dimension; ones have the length that it leaves alone."""
+    """Return the factors of a norm, one per dimension; a vector of ones has the length that it keeps."""
     weight = next(norm.parameters())
     return norm(torch.ones_like(weight))

@@ -2,8 +2,8 @@
 
 A layer computes the output of a token from the token itself and from a state, which is all that it knows of the other
 tokens. The state of a recurrent layer is that of its cell; that of attention is what a query is compared with and what
-it reads: keys and values of the tokens that it is scored against, or what stands for them. It is counted for one text
-and one query, over all layers and heads, in numbers of 4 bytes (float32).
+it reads: keys and values of the visible tokens, or their replacements. It is counted for one text and one query, over
+all layers and heads, in numbers of 4 bytes (float32).
 
 Settings of mechanisms and backbones give the numbers (`state_numbers`): mechanisms per head, given the length of a text
 and the width of a head; backbones for all layers and heads, given the length.

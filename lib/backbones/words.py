@@ -30,7 +30,7 @@ class Embeddings(nn.Module):
 
 
 class Rows:
-    """Where the real tokens of a batch stand, and the way to rows in which they come first.
+    """Positions of the real tokens of a batch, and the mapping to rows that have them first.
 
     Args:
         states: [B, N, D].

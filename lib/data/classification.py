@@ -63,7 +63,7 @@ class RegressionCollator(ClassificationCollator):
 
 
 class TaughtCollator(ClassificationCollator):
-    """Makes batches of classification in which a teacher's scores stand beside; arguments as above."""
+    """Makes batches of classification with a teacher's scores; arguments as above."""
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Return what `ClassificationCollator` returns and, of training documents, teacher_logits [B, C].

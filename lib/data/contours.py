@@ -63,7 +63,7 @@ class Dash(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """A picture and what it was drawn from."""
+    """A picture and the contours in it."""
 
     values: np.ndarray
     """Grey values from 0 to 255 [SIZE, SIZE]."""
@@ -113,7 +113,7 @@ def drawn(contours: list[list[Dash]], markers: tuple[Point, ...]) -> np.ndarray:
 
 
 class _End(NamedTuple):
-    """Where a contour goes on."""
+    """Continuation of a contour."""
 
     pivot: Point
     angle: float
@@ -122,7 +122,7 @@ class _End(NamedTuple):
 
 
 def _two_contours(rng: random.Random, dashes: int) -> tuple[list[list[Dash]], np.ndarray] | None:
-    """Return the two long contours, which grow in turns, and the mask of what they take; None if they find no room."""
+    """Return the two long contours, which grow in turns, and the mask of their pixels; None if they find no room."""
     ends: list[_End] = []
     for begin in (_first_seed, _second_seed):
         if (end := begin(rng, ends)) is None:

@@ -1,6 +1,7 @@
 """Which tokens of a text are kept where it has more than a model reads: the first ones, or its head and its tail.
 
-What a tokeniser keeps is noted in its folder, so whoever takes it, or the model folder of a run, cuts texts alike.
+The part that a tokeniser keeps is stored in its folder, so that all users of it, or of a run's model folder, truncate
+alike.
 """
 
 import json
@@ -24,14 +25,14 @@ Entry = TypeVar("Entry")
 
 
 def note_cut(folder: str | Path, cut: Cut) -> None:
-    """Note in the folder of a tokeniser what it keeps of long texts; the first tokens need no note."""
+    """Store in the folder of a tokeniser which part of long texts it keeps; the first tokens are the default."""
     if cut != "head":
         path = Path(folder) / CONFIG
         write_json(path, json.loads(path.read_text(encoding="utf-8")) | {KEY: cut})
 
 
 def cut_of(backend: Any) -> Cut:
-    """Return what a tokeniser of transformers keeps of long texts."""
+    """Return the part of long texts that a tokeniser of transformers keeps."""
     return backend.init_kwargs.get(KEY, "head")
 
 

@@ -1,8 +1,8 @@
-"""What the texts of a dataset are like: how long, in which language, and which of them repeat others.
+"""Description of the texts of a dataset: length, language, and repetitions.
 
 Near copies are found by MinHash (A. Broder, "On the resemblance and containment of documents", 1997) and locality-
 sensitive hashing in bands (J. Leskovec, A. Rajaraman and J. Ullman, "Mining of Massive Datasets", chapter 3), and then
-compared exactly: what is called a near copy is one, and how likely one is found is known.
+compared exactly: so every near copy found is one, and the probability of finding one is known.
 """
 
 import hashlib
@@ -40,7 +40,7 @@ SCHEMA = pa.schema(
     ]
 )
 IDENTIFIED_BY = 1_000
-"""Characters of a text, at most, by which its language is identified."""
+"""Most characters of a text that identify its language."""
 UNSURE = 0.05
 """Confidence below which a text's language is undetermined (`und`): no more than a text without words has."""
 RECALL = 0.95
@@ -49,17 +49,17 @@ SEED = 1
 
 
 def describe_dataset(files: Mapping[str, str | Path], target: str | Path, settings: TextDescription) -> None:
-    """Write what is to be known of each document of a dataset, one row per document (`SCHEMA`).
+    """Write the description of a dataset, one row per document (`SCHEMA`).
 
     A pair of texts is described as one text. `label` is the name of the class, `words` counts what white space
     separates, `language` is an ISO 639 code, `repeated` says that an earlier document of the split has the same text,
     and `near_copy` that training has a near copy of it; that is null in training, and `label` where documents bear none
-    or no class. The metadata `near_copies` hold what one is, and the recall of the search.
+    or no class. The metadata `near_copies` define a near copy, and give the recall of the search.
 
     Args:
         files: prepared documents of the splits train, validation and test.
         target: Parquet file to appear.
-        settings: names of the classes, and what a near copy is.
+        settings: names of the classes, and the definition of near copies.
 
     Raises:
         DataError: a file cannot be read.
@@ -124,7 +124,7 @@ def _recall(settings: NearCopies, bands: int, rows: int) -> float:
 
 
 def _bands(settings: NearCopies) -> tuple[int, int]:
-    """Return number and rows of the bands: the more rows, the fewer pairs are compared in vain."""
+    """Return number and rows of the bands: with more rows, fewer different pairs are compared."""
     divisions = [(settings.permutations // rows, rows) for rows in range(1, settings.permutations // 2 + 1)]
     enough = [each for each in divisions if _recall(settings, *each) >= RECALL]
     return enough[-1] if enough else divisions[0]

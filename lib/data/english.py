@@ -1,6 +1,6 @@
 """A small invented English: word lists, and sentences made from patterns.
 
-A pattern is a line of words; a word in capitals stands for any word of the list of that name.
+A pattern is a line of words; a word in capitals is replaced by any word of the list of that name.
 """
 
 import random
@@ -72,7 +72,7 @@ SENSES: dict[str, Lists] = {
         "DEED": _words("paid borrowed saved queued signed invested withdrew"),
     },
 }
-"""Words that tell what a bank is."""
+"""Words that decide the meaning of "bank"."""
 
 
 def words(rng: random.Random, pattern: str, lists: Lists) -> list[str]:

@@ -16,7 +16,7 @@ class FoldSplits:
     """The split of every document, by its fold.
 
     Args:
-        settings: where folds stand, and what they are for.
+        settings: source of the folds, and their use.
 
     Raises:
         DataError: the file of the folds cannot be read, lacks a column or a fold, or names a document twice.
@@ -35,7 +35,7 @@ class FoldSplits:
         Args:
             identity: the document's id.
             fold: its own value of the column, where there is no file.
-            where: what it is, for messages.
+            where: name of it, for messages.
 
         Raises:
             DataError: it has no fold.

@@ -36,7 +36,7 @@ def generate(
         options: options of the generator.
 
     Raises:
-        ConfigError: there is no such generator, or it cannot make what is asked for.
+        ConfigError: the generator is unknown, or does not support the request.
     """
     name, values = generator_name or corpus, options or {}
     if problems := list(problems_of(name, documents, values)):

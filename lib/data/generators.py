@@ -44,7 +44,7 @@ def options_class(name: str) -> type[GeneratorOptions]:
 
 
 def group_names(name: str, options: Mapping[str, Any]) -> list[str]:
-    """Return what a generator calls the groups of its documents, by their numbers from 0; none if it has only numbers.
+    """Return the names of the groups of a generator's documents, in order from 0; empty if it has only numbers.
 
     Args:
         name: name of the generator, one of `generators()`.
@@ -55,7 +55,7 @@ def group_names(name: str, options: Mapping[str, Any]) -> list[str]:
 
 
 def problems_of(name: str, documents: int, options: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with what a generator is asked for.
+    """Yield problems of a request to a generator.
 
     Args:
         name: name of the generator.

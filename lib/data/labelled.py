@@ -35,7 +35,7 @@ logger = logging.getLogger(__name__)
 SUMMARY = "summary.json"
 
 UNLABELLED = 2**16 - 1
-"""Number that stands for the class of a document without a label; no dataset has so many classes."""
+"""Number for the class of a document without a label; above the number of classes of any dataset."""
 
 _NO_NUMBER = "-0"
 """A spelling that is the number of another one, so that the reader takes no number for a class but those listed."""
@@ -93,7 +93,7 @@ def prepare_dataset(
 
 
 class Index:
-    """What the second pass needs to know of every document that the first one kept.
+    """Data for the second pass about every document that the first one kept.
 
     Args:
         names: names of the classes.
@@ -123,8 +123,8 @@ class Index:
             part: number of its part.
             label: number of its class, or those of its words, or spans, or a number that is no class; None = it has
                 none.
-            text: of which only a digest is kept.
-            split_of_fold: number of the split that its fold stands for.
+            text: text; only a digest of it is kept.
+            split_of_fold: number of the split of its fold.
             label_per: what bears a label.
             text_pair: its second text, which the digest covers as well; None = it is a single text.
         """
@@ -152,7 +152,7 @@ class Index:
 
     @property
     def folds(self) -> np.ndarray:
-        """Number of the split that the fold stands for, `[documents]`; 0 where there are no folds."""
+        """Number of the split of the fold, `[documents]`; 0 without folds."""
         return np.frombuffer(self._folds, np.uint16)
 
     def class_counts(self, chosen: np.ndarray) -> dict[str, int]:
@@ -256,7 +256,7 @@ def _unlabelled(split: Split) -> tuple[str, ...]:
 
 
 def _spellings(settings: Preparation) -> tuple[list[str], list[int | None]]:
-    """Return all spellings of labels, and the number of the class that each stands for; None = no label."""
+    """Return all spellings of labels, and the number of the class of each; None = no label."""
     names = settings.labels
     numbers: dict[str | None, int] = {name: number for number, name in enumerate(names)}
     others = {value: name for value, name in settings.values.items() if value not in numbers}
@@ -267,7 +267,7 @@ def _spellings(settings: Preparation) -> tuple[list[str], list[int | None]]:
 
 
 def _meant(label: Any, meanings: Sequence[int | None]) -> int | list[int] | None:
-    """Return the class that a spelling stands for, or those of words."""
+    """Return the class of a spelling, or those of words."""
     if not isinstance(label, list):
         return meanings[label]
     classes = [None if number == IGNORED else meanings[number] for number in label]
@@ -291,7 +291,7 @@ def assign_splits(
         labels: numbers of the classes, `[documents]`; `UNLABELLED` in a test split without labels.
         names: names of the classes.
         split: shares, seed and sizes.
-        balance: cut every class to so many times the size of the rarest, before splitting; 0 cuts none.
+        balance: cut every class to this multiple of the size of the rarest, before splitting; 0 cuts none.
         held_out: documents that give validation and test, half each, `[documents]`; the others give training. None
             splits all documents by their shares.
         given: number of the split that every document comes in, `[documents]`; None makes the splits.
@@ -393,7 +393,7 @@ def distribute(candidates: Path, assignment: np.ndarray, folder: Path) -> None:
         numbers = iter(assignment.tolist())
         for batch in source.iter_batches(batch_size=128):
             columns = [column.to_pylist() for column in batch.columns]
-            # The rows first: zip asks its first argument first, and a number asked for in vain would be lost.
+            # The rows first: zip reads its first argument first, and a number without a row would be lost.
             for *row, number in zip(*columns, numbers, strict=False):
                 if number >= 0:
                     writers[number].write(*row)

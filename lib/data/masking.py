@@ -1,4 +1,4 @@
-"""Masked language modelling: which tokens of a document are predicted, and what stands in their place.
+"""Masked language modelling: selection and replacement of the predicted tokens of a document.
 
 Shapes: B batch, N tokens.
 """
@@ -33,7 +33,7 @@ class TokenMasker:
         mask_token_id: id of the mask token.
         is_special: [V], true for tokens that are neither chosen nor drawn: special ones, [UNK] and the mask token
             among them.
-        replacements: ids from which random tokens are drawn: neither special nor left unused by BERT or Gemma.
+        replacements: ids of possible random tokens: neither special nor left unused by BERT or Gemma.
         seed: the run's seed.
         mask_probability: share of the ordinary tokens that are predicted.
         mask_token_probability: of those, the share replaced by the mask token.
@@ -79,7 +79,7 @@ class TokenMasker:
             shares: the three probabilities.
 
         Raises:
-            ConfigError: there is no such mask token, or the tokens do not tell where a word begins.
+            ConfigError: the mask token is unknown, or the tokens do not show where a word begins.
         """
         vocabulary = tokenizer.get_vocab()
         mask_token_id = _mask_token_id(tokenizer, mask_token)

@@ -19,7 +19,7 @@ def at_previous(labels: Tensor) -> Tensor:
 
 
 class NextTokenCollator:
-    """Makes batches in which every token but the first is to be predicted, as long as their longest example.
+    """Makes batches that predict every token but the first, as long as their longest example.
 
     Args:
         pad_token_id: id of the padding.

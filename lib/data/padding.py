@@ -62,7 +62,7 @@ def pad_examples(examples: Sequence[Mapping[str, Any]], pad_token_id: int) -> di
 
 
 def known_beforehand(batch: Mapping[str, torch.Tensor], *, scored: bool) -> dict[str, torch.Tensor]:
-    """Return a batch with the answers to what a model would ask its tensors, for which it would wait for a GPU.
+    """Return a batch with facts about its tensors that a model would otherwise wait for a GPU to learn.
 
     Args:
         batch: of a collator, on the host.

@@ -17,7 +17,7 @@ TOKENIZER = "tokenizer.json"
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 """Names of a model's weights, the one to be preferred first. Weights in shards have an index instead."""
 BESIDE = ("tokenizer_config.json", "special_tokens_map.json", CONFIG)
-"""What may stand beside a tokeniser and tell which of its tokens are special."""
+"""Files next to a tokeniser that may list its special tokens."""
 
 
 def download_model(repository: str, folder: str | Path, *, revision: str, **patience: Any) -> None:
@@ -95,5 +95,5 @@ def _shards(index: Path) -> list[str]:
             "another revision."
         ) from error
     if strange := [shard for shard in shards if Path(shard).name != shard]:
-        raise DownloadError(f"{index.name}: names the shard {strange[0]!r}; expected a file beside it.")
+        raise DownloadError(f"{index.name}: names the shard {strange[0]!r}; expected a file in the same folder.")
     return shards

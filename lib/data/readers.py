@@ -33,7 +33,7 @@ class Record(NamedTuple):
     """Number of the class, or one per word (-100 = none), or spans, or a number that is no class; None where no label
     was asked for."""
     group: int | None = None
-    """Number by which scores can be told apart; None where none was asked for."""
+    """Number that scores can be grouped by; None if none was requested."""
     fold: Any = None
     """Fold as written in the file; None if no fold column is read."""
     text_pair: str | None = None
@@ -65,7 +65,7 @@ def read_records(
         id: column of the identity; None numbers the documents of a part from 0: `train-0`. The XML has its own.
         label: column of the label; None reads no labels.
         labels: names of the classes, in the order of their numbers. In every format, a label that is written like a
-            name stands for the class of that name; otherwise it is a number from 0 or, of two classes, true or false.
+            name is the class of that name; otherwise it is a number from 0 or, of two classes, true or false.
             Where a name is the number of another class, as in `["1", "0"]`, labels must be names.
         label_per: what bears a label. Those of words are a list (Parquet, JSONL), each entry by the same rule; null or
             -100 = no label. Spans are cleaned as by `lib.data.spans.clean_spans`, and the log says how many were.
@@ -74,7 +74,7 @@ def read_records(
         ground_truth: ground-truth XML files by part; they label the XML articles of that part.
         text_pair: column of the second text of each document; None reads none.
         label_range: lowest and highest label, if labels are numbers; None = they are classes.
-        unlabelled: parts without labels, of which no column of labels is read.
+        unlabelled: parts without labels, whose column of labels is not read.
 
     Raises:
         DataError: a file is missing, damaged, of an unknown format, without a named column, or holds no text at all; a
@@ -145,7 +145,7 @@ class _Classes:
     """The classes of a dataset, and the spellings that name them.
 
     One rule holds for every format. A value is read as text: 1 and "1" are the same, and so are true, True and "true".
-    If this text is a name, it stands for the class of that name. Otherwise it is a class number from 0 or, of two
+    If this text is a name, it is the class of that name. Otherwise it is a class number from 0 or, of two
     classes, false for 0 and true for 1. Where a name is itself the number (or the truth value) of another class, as in
     `["1", "0"]` and `["1", "2"]`, numbers could mean two things, so only names are understood.
     """
@@ -162,7 +162,7 @@ class _Classes:
         self._spellings: dict[str, int] = by_number | by_name
 
     def number(self, value: Any, where: str) -> int:
-        """Return the class that `value` stands for."""
+        """Return the class of `value`."""
         found = self._spellings.get(_as_text(value)) if isinstance(value, bool | int | str) else None
         if found is None:
             raise DataError(
@@ -172,7 +172,7 @@ class _Classes:
         return found
 
     def numbers(self, values: Any, where: str) -> list[int]:
-        """Return the classes that a list of labels stands for; `IGNORED` for an entry that is no label."""
+        """Return the classes of a list of labels; `IGNORED` for an entry without a label."""
         if not isinstance(values, list):
             raise DataError(
                 f"{where}: the labels are {values!r}; expected a list with an entry per word. Check the file (Parquet "
@@ -266,7 +266,7 @@ def _spans(value: Any, column: str, characters: int, where: str) -> tuple[list[S
 
 def _number(value: Any, limits: tuple[float, float], column: str, where: str) -> float:
     low, high = limits
-    # What is written like a number is one, since CSV holds nothing but text; NaN is within no limits.
+    # A text that looks like a number is one, since CSV has only text; NaN is within no limits.
     with contextlib.suppress(ValueError):
         if isinstance(value, int | float | str) and not isinstance(value, bool) and low <= float(value) <= high:
             return float(value)
@@ -277,7 +277,7 @@ def _number(value: Any, limits: tuple[float, float], column: str, where: str) ->
 
 
 def _group(value: Any, column: str, where: str) -> int:
-    # What is written like a whole number is one, since CSV holds nothing but text.
+    # A text that looks like an integer is one, since CSV has only text.
     with contextlib.suppress(ValueError):
         if isinstance(value, int | str) and not isinstance(value, bool) and abs(number := int(value)) < 2**63:
             return number

@@ -47,7 +47,7 @@ class KeyedSampler(Sampler[tuple[int, int]]):
 
 
 class LengthGroupedSampler(KeyedSampler):
-    """A new order each epoch in which documents of similar length share a batch.
+    """A new order each epoch that puts documents of similar length into a batch.
 
     The shuffled documents are cut into runs of `batches_per_group` batches; each run is sorted by length and cut
     into batches, and the batches of all runs are shuffled. The batch with the longest document goes first, so that

@@ -1,4 +1,4 @@
-"""Sentinel tokens, which stand for spans that are dropped from a text, and how many of them a text takes.
+"""Sentinel tokens, which replace removed spans of a text, and their number per text.
 
 The workflow asks for their number, so this module imports no torch.
 """

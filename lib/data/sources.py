@@ -1,6 +1,6 @@
 """Raw files from elsewhere: the Hugging Face hub and plain URLs. Each call fetches one file, whole or not at all.
 
-What the files hold is not looked at here.
+The content of the files is not checked here.
 """
 
 import hashlib
@@ -77,7 +77,7 @@ def download_hub(
         cached = _retrying(_hub_fault_may_pass, attempts, pause_s)(
             hf_hub_download, repository, path, repo_type=repo_type, revision=revision
         )
-    except Exception as error:  # whichever HTTP client the library is built on brings its own errors
+    except Exception as error:  # the HTTP client of the library has its own errors
         page = f"{constants.ENDPOINT}/{'datasets/' if repo_type == 'dataset' else ''}{repository}"
         raise _explained(error, place, page) from error
     blob = Path(cached).resolve()
@@ -97,7 +97,7 @@ def download_hub(
     if not re.fullmatch(_COMMIT, revision):
         logger.warning(
             "%s: the revision is not a commit, so the same configuration may fetch other content later. Fetched commit "
-            "%s. To pin it, set 'revision: %s' beside 'repository: %s' in the configuration.",
+            "%s. To pin it, set 'revision: %s' next to 'repository: %s' in the configuration.",
             place,
             commit,
             commit,
@@ -141,7 +141,7 @@ def download_url(
 ) -> None:
     """Fetch the file behind `url` to `target`, and check it.
 
-    A broken transfer is resumed where it stopped, or begun anew if the server cannot resume. Without a checksum, the
+    A broken transfer is resumed where it stopped, or started again if the server cannot resume. Without a checksum, the
     file may be another one later; the log then warns of it, with the size and the checksum to pin.
 
     Args:
@@ -184,7 +184,7 @@ def download_url(
     if sha256 is None:
         logger.warning(
             "%s: no sha256 is given, so the same configuration may fetch other content later. Fetched %s bytes with "
-            "sha256 %s. To pin them, set 'size: %s' and 'sha256: %s' beside this URL in the configuration.",
+            "sha256 %s. To pin them, set 'size: %s' and 'sha256: %s' next to this URL in the configuration.",
             url,
             transfer.received,
             found,
@@ -194,7 +194,7 @@ def download_url(
 
 
 class _Transfer:
-    """One file on its way, over as many attempts as it takes."""
+    """One download, over all its attempts."""
 
     def __init__(self, url: str, path: Path, size: int | None):
         self.url = url
@@ -274,12 +274,12 @@ def _hub_fault_may_pass(error: BaseException) -> bool:
 
 
 def _answer(error: BaseException) -> HfHubHTTPError | None:
-    """Return what the hub answered, which the library may hide behind a file that is not in the cache."""
+    """Return the answer of the hub, which the library may hide behind a file that is not in the cache."""
     return next((each for each in (error, error.__cause__) if isinstance(each, HfHubHTTPError)), None)
 
 
 def _explained(error: Exception, place: str, page: str) -> DownloadError:
-    """Return what is wrong with fetching the file at `place` of the repository that `page` shows."""
+    """Return the problem with downloading the file at `place` of the repository at `page`."""
     answer = _answer(error)
     if answer is not None and _asks_for_a_token(answer):
         return DownloadError(

@@ -1,4 +1,4 @@
-"""Span corruption: which tokens of a document are dropped, and what is to be written about the rest.
+"""Span corruption: selection of the removed tokens of a document, and the text to generate.
 
 Shapes: B batch, N tokens read, T tokens written.
 """
@@ -24,7 +24,7 @@ class SpanCorruption:
 
     How many tokens are dropped, and in how many spans, depends on the length of a document alone. Of all ways to drop
     so many, in spans that do not touch, each is equally likely. The tokens that enclose a document stay. In the place
-    of a span stands a sentinel token, of which each document has every one at most once; one that occurs in its text is
+    of a span is a sentinel token, each at most once per document; one that occurs in its text is
     passed over. To be written are the spans, each behind its sentinel, and the end of a text.
 
     Args:
@@ -55,7 +55,7 @@ class SpanCorruption:
         self._seed, self._rate, self._mean_length = seed, rate, mean_length
 
     def __call__(self, input_ids: np.ndarray, epoch: int | str, example: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return what is left of a document [at most N], and what is to be written [T].
+        """Return the remaining tokens of a document [at most N], and the tokens to generate [T].
 
         Args:
             input_ids: [N], integers.

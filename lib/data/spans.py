@@ -21,7 +21,7 @@ Span = tuple[int, int]
 
 
 def parse_spans(value: Any) -> list[Span]:
-    """Return the spans that a raw value stands for: a list of pairs, or its text as in CSV; None and no text are none.
+    """Return the spans of a raw value: a list of pairs, or its text as in CSV; None and no text are none.
 
     Raises:
         ValueError: it is anything else.
@@ -38,14 +38,14 @@ def parse_spans(value: Any) -> list[Span]:
 
 
 def clean_spans(spans: Iterable[Span], characters: int, where: str) -> tuple[list[Span], Counter[str]]:
-    """Return spans in order, of which no two overlap or touch, and how many were repaired.
+    """Return spans in order, without overlaps or contacts, and how many were repaired.
 
     What counts is which characters lie in a span, so touching ones are united, too.
 
     Args:
         spans: in any order.
         characters: n, of their text.
-        where: what the spans belong to, for messages.
+        where: name of the document, for messages.
 
     Returns:
         The spans, and numbers of spans that were `clipped` at the text's end, dropped as `empty` (one that begins at
@@ -107,7 +107,7 @@ def token_labels(starts: ArrayLike, ends: ArrayLike, inside: np.ndarray) -> list
 
 
 def character_values(starts: ArrayLike, ends: ArrayLike, values: ArrayLike, characters: int) -> np.ndarray:
-    """Return for each character [n] what was found for its tokens.
+    """Return the value of each character [n] from the values of its tokens.
 
     A character of several tokens, or in several windows, has their mean: each window saw another context, and none is
     known to be right more often; a mean depends on no order, and stays a probability. A character of no token, such as

@@ -16,7 +16,7 @@ from lib.data.padding import pad_examples, pad_ids
 
 
 def end_of_text(tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return the id of the token that ends what is written: the end-of-text token, or else the separator (`[SEP]`).
+    """Return the id of the token that ends a generated text: the end-of-text token, or else the separator (`[SEP]`).
 
     Raises:
         ConfigError: the tokeniser has neither.
@@ -78,7 +78,7 @@ class Targets:
         return pad_ids(texts, self.longest, IGNORED)[0]
 
     def read(self, written: np.ndarray) -> tuple[list[str], np.ndarray]:
-        """Return what was written as texts [n], and the classes whose texts they are [n]; -1 = of none.
+        """Return the generated texts [n], and the classes of these texts [n]; -1 = none.
 
         Args:
             written: token ids; what follows an end or is -100 does not count [n, T].
@@ -93,15 +93,15 @@ class Targets:
 
 
 class TextToTextCollator:
-    """Makes batches of documents with a text before them, and of what is to be written about them.
+    """Makes batches of documents with a text before them, and of their target texts.
 
     The ids of a batch are those of the text and the document as one text, if the tokeniser ends tokens at the white
     space between them. A document was cut before, so with the text it may be longer than `max_tokens`.
 
     Args:
-        tokenizer: by which the documents were tokenised.
+        tokenizer: tokeniser of the documents.
         prefix: text before each document; empty = none.
-        targets: what is to be written, by class.
+        targets: target texts, by class.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, prefix: str, targets: Targets) -> None:

@@ -46,7 +46,7 @@ class Window(NamedTuple):
     starts: list[int]
     """Where each token begins in the text, in characters [m]."""
     ends: list[int]
-    """Where it ends [m]; one that stands for no character, such as [CLS] or a space, ends where it begins."""
+    """Where it ends [m]; one without characters, such as [CLS] or a space, ends where it begins."""
 
 
 class TextTokenizer:
@@ -89,7 +89,7 @@ class TextTokenizer:
             raise
         except Exception as error:  # the loaders below raise bare Exception on a broken file
             raise DataError(
-                f"{folder}: not a tokeniser ({error}). Expected tokenizer.json beside its config; make it again."
+                f"{folder}: not a tokeniser ({error}). Expected tokenizer.json next to its config; make it again."
             ) from error
 
     @classmethod
@@ -118,9 +118,9 @@ class TextTokenizer:
         return tokenizer
 
     def encode_ragged(self, texts: Sequence[str], max_tokens: int) -> list[list[int]]:
-        """Return the first ids of each text, without tokenising what is cut off anyway.
+        """Return the first ids of each text, without tokenising the part that is cut off.
 
-        A text is first cut at white space after about as many characters as `max_tokens` tokens need. If the
+        A text is first cut at white space after about the characters that `max_tokens` tokens need. If the
         cut gives fewer ids, it is doubled. The ids are those of the whole text, truncated. Where white space is no sure
         end of a token, as with most published tokenisers, texts are tokenised whole.
 
@@ -142,7 +142,7 @@ class TextTokenizer:
     ) -> tuple[list[list[int]], list[list[int]], list[list[int | None]]]:
         """Return the ids of each pair of texts as one sequence, with the segment and the text of each token.
 
-        It is what the tokeniser makes of a pair, such as [CLS] first [SEP] second [SEP]. The longer text is cut until
+        It is the tokeniser's result for a pair, such as [CLS] first [SEP] second [SEP]. The longer text is cut until
         both fit.
 
         Args:
@@ -214,7 +214,7 @@ class TextTokenizer:
             texts: the texts themselves, not paths of files.
             max_tokens: ids of a window, [CLS] and [SEP] included.
             stride: how far behind the one before a window begins: a number of tokens, or a share below 1 of those that
-                fit beside [CLS] and [SEP].
+                fit in addition to [CLS] and [SEP].
 
         Raises:
             ConfigError: `max_tokens` leaves no room for a token, or the windows leave some out, or the tokeniser is a
@@ -406,7 +406,7 @@ def _lines(path: Path) -> Iterable[str]:
 
 
 def _end_of_cut(text: str, characters: int) -> int:
-    """Return where to cut `text`: at the first break after so many characters, or at its end."""
+    """Return where to cut `text`: at the first break after this many characters, or at its end."""
     if len(text) <= characters:
         return len(text)
     found = _BREAK.search(text, characters)

@@ -1,8 +1,8 @@
 """From prepared Parquet parts to tokenised splits on disk. Reading them back is `lib.data.tokens`.
 
-A split is a folder that `datasets.load_from_disk` opens. Beside the splits stand the statistics of their lengths,
+A split is a folder that `datasets.load_from_disk` opens. Next to the splits are the statistics of their lengths,
 `{split: {max_tokens, documents, mean, std, median, min, max, at_limit}}`, in tokens; `at_limit` is the share of
-documents that fill `max_tokens`. Where spans are labelled, windows stand in the place of documents, in splits and
+documents that fill `max_tokens`. If spans are labelled, windows replace documents, in splits and
 statistics alike. The length of a pair of texts that is read separately is that of both. A corpus has `train_short` and
 `train_long` besides `train`.
 """
@@ -60,7 +60,7 @@ def train_tokenizer(texts: Iterable[str], settings: Tokenizer, target: str | Pat
 
     Args:
         texts: the texts themselves; not read for bytes.
-        settings: what is a token, size of the vocabulary, frequency, case and accents, enclosing tokens.
+        settings: definition of a token, size of the vocabulary, frequency, case and accents, enclosing tokens.
         target: folder to appear.
 
     Raises:
@@ -141,7 +141,7 @@ def tokenize_dataset(
     window_stride: float = 0.5,
     separately: bool = False,
 ) -> None:
-    """Tokenise the splits of a labelled dataset, of which test may have no labels.
+    """Tokenise the splits of a labelled dataset; test may have no labels.
 
     Labels of words go to the first token of each word; the other tokens, and words that are cut off, have none. Where
     spans are labelled, every token has a label (`lib.data.spans.token_labels`), and nothing is cut off: a document
@@ -231,7 +231,7 @@ def _label_per(prepared: pa.Schema) -> str:
 
 
 class _Written(NamedTuple):
-    """What a split was made of."""
+    """Origin of a split."""
 
     lengths: list[np.ndarray]
     """Tokens of each document or window, by part."""

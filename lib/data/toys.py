@@ -1,7 +1,7 @@
-"""What the generators of toy tasks share: published splits of sizes that are asked for, and how rows become tables.
+"""Shared by the generators of toy tasks: published splits of given sizes, and tables of rows.
 
-A text is a line of words. `label` is a number per document, or a list with one number per word, in which `IGNORED`
-stands for none, or a list of spans.
+A text is a line of words. `label` is a number per document, or a list with one number per word (`IGNORED` = none), or a
+list of spans.
 """
 
 import random
@@ -24,7 +24,7 @@ Row = tuple[str, Label] | tuple[str, Label, int]
 
 
 class ToyOptions(GeneratorOptions):
-    """Sizes of the splits; what they leave is for training."""
+    """Sizes of the splits; the rest is for training."""
 
     validation: PositiveInt = Field(description="Documents for validation.")
     test: PositiveInt = Field(description="Documents for the test.")
@@ -43,7 +43,7 @@ class ToyOptions(GeneratorOptions):
 
 
 def repeated(key: str, values: Sequence[int]) -> Iterator[str]:
-    """Yield what is wrong with an option whose values have to differ."""
+    """Yield problems of an option whose values have to differ."""
     if len(set(values)) < len(values):
         yield f"{key}: {list(values)} repeats a number. Expected distinct ones"
 

@@ -131,8 +131,8 @@ def train_byte_pairs(
 def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token: str | None = None) -> TextTokenizer:
     """Save the folder of a tokeniser as its tokenizer.json describes it, and return it.
 
-    Which tokens are special, the files beside it say, or the class of transformers that they name. If none is meant
-    for padding, the end-of-text token is taken: batches say by their masks what is padding, and not by the token.
+    The files next to it, or the class of transformers that they name, list the special tokens. If none is meant
+    for padding, the end-of-text token is taken: batches mark padding by their masks, and not by the token.
 
     Args:
         published: folder as transformers saves a tokeniser, or as a repository of the hub holds it.
@@ -158,7 +158,7 @@ def from_published(published: str | Path, tokenizer_dir: str | Path, mask_token:
             own = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         names = own.special_tokens_map
     except Exception as error:  # the library raises bare Exception on a broken file
-        raise DataError(f"{folder}: not a tokeniser ({error}). Expected {PUBLISHED} beside its config.") from error
+        raise DataError(f"{folder}: not a tokeniser ({error}). Expected {PUBLISHED} next to its config.") from error
     added = {token.content: token for token in core.get_added_tokens_decoder().values()}
     special = {
         name: added.get(names[name], names[name])

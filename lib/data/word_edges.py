@@ -1,7 +1,7 @@
 """Where words begin and end, told by the tokens of a vocabulary alone.
 
-Stored documents hold ids and no text, so a token must say by itself whether it goes on with a word. What a word is, the
-tokeniser decides: WordPiece separates punctuation, byte-level BPE and SentencePiece what stands between white space.
+Stored documents hold ids and no text, so a token must show by itself whether it continues a word. The tokeniser defines
+words: WordPiece separates at punctuation, byte-level BPE and SentencePiece at white space.
 """
 
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ def word_edges(tokenizer: PreTrainedTokenizerBase, is_special: np.ndarray) -> Wo
 
     Args:
         tokenizer: fast; of WordPiece (`##`), of whole words, or one whose tokens keep the white space before them.
-        is_special: [V], true for tokens that are no part of a word, whatever they look like.
+        is_special: [V], true for tokens that are not part of a word, whatever their text.
 
     Raises:
         ConfigError: its tokens do not tell.

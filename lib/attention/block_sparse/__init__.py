@@ -1,1 +1,1 @@
-"""Attention of blocks of tokens to lists of blocks: what the kinds `window`, `bigbird` and `strided` share."""
+"""Attention of blocks of tokens to lists of blocks: shared by the kinds `window`, `bigbird` and `strided`."""

@@ -1,6 +1,6 @@
 """Attention of blocks of tokens to lists of blocks, by torch's operations, on every device.
 
-A kind says which blocks meet (`Mechanism.parts`); what is computed then is the same for all. Linear in N in time and
+A kind selects the pairs of blocks (`Mechanism.parts`); the computation is the same for all. Linear in N in time and
 memory where a block's list does not grow with N. `reference.py` has the same, dense.
 
 Tokens are known by their rank: a row's real tokens are counted from 0, padding left out. So padding moves no block.
@@ -30,7 +30,7 @@ LOG2E = math.log2(math.e)
 """Scores are logarithms to the base 2: on a CPU `exp2` takes a third of the time of `exp`, less where it gives 0."""
 
 ABSENT = -1e30
-"""Score of what is not seen. Finite, so that nothing is ever nan."""
+"""Score of masked keys. Finite, so that results are never NaN."""
 
 NOWHERE = 2**31 - 1
 """A rank that no text has."""
@@ -55,7 +55,7 @@ class Part:
 
 
 def in_blocks(ranks: Tensor, size: int) -> Tensor:
-    """Return `ranks` [..., n] in blocks [..., blocks, size]; what is missing in the last one is absent."""
+    """Return `ranks` [..., n] in blocks [..., blocks, size]; missing ranks in the last block are absent."""
     padded = torch.nn.functional.pad(ranks, (0, -ranks.shape[-1] % size), value=NOWHERE)
     return padded.unflatten(-1, (-1, size))
 
@@ -80,7 +80,7 @@ def by_rank(rows: Tensor, real: Tensor | None) -> Tensor:
 class BlockSparse(Attention):
     """Base of the mechanisms that attend by blocks. A token sees itself.
 
-    Weight dropout acts on the weights of all parts. ALiBi lowers the scores of what is seen.
+    Weight dropout acts on the weights of all parts. ALiBi lowers the scores of visible keys.
     """
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
@@ -137,12 +137,13 @@ class _Plan:
 
 
 class _Layout:
-    """Tokens in blocks, by their ranks, and what is laid out so.
+    """Tokens in blocks, by their ranks, and the tensors in this layout.
 
     Args:
         ranks: [B, blocks, size] or [blocks, size].
         plan: see `_Plan`.
-        rows: what can be laid out, by name: [B, H, N, d], or [B * H * N + 1, 1], whose last one is for what is absent.
+        rows: tensors for this layout, by name: [B, H, N, d], or [B * H * N + 1, 1], whose last one is for what is
+            absent.
     """
 
     def __init__(self, ranks: Tensor, plan: _Plan, rows: Mapping[str, Tensor]) -> None:
@@ -174,7 +175,7 @@ class _Layout:
         return self.laid[name]
 
     def sum(self, name: str, width: int, start: float = 0.0) -> Tensor:
-        """Return what has been computed so far for the rows of a name [B, H, blocks, size, width]."""
+        """Return the results so far for the rows of a name [B, H, blocks, size, width]."""
         if name not in self.sums:
             self.sums[name] = self.take("query").new_full((*self.shape, width), start)
         return self.sums[name]
@@ -264,7 +265,7 @@ def _groups(part: Part, plan: _Plan, queries: _Layout, keys: _Layout) -> Iterato
     of_tiles = min(tiles, at_a_time // of_heads)
     of_rows = min(batch, at_a_time // (of_heads * of_tiles))
     first = torch.arange(batch * heads, device=device).view(batch, heads, 1, 1) * len(part.keys)
-    # Memory asked for anew has to be mapped anew, which can take a CPU longer than what is computed in it.
+    # New memory has to be mapped, which can take a CPU longer than the computation in it.
     room = queries.take("query").new_empty(of_rows * of_heads * of_tiles * size * width)
     for rows, blocks in itertools.product(_steps(batch, of_rows), _steps(tiles, of_tiles)):
         met = _some(meets, rows)[:, :, blocks]

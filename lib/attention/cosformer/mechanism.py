@@ -19,7 +19,7 @@ from lib.attention.cosformer.parameters import Parameters
 from lib.attention.ranks import ranks
 
 FEATURES = {"cpu": 2**17, "gpu": 2**27}
-"""Features that are held at a time: on a CPU what a core's cache holds, on a GPU what keeps it busy."""
+"""Features in memory at a time: on a CPU as many as fit a core's cache, on a GPU as many as keep it busy."""
 
 
 class Mechanism(Attention):
@@ -122,7 +122,7 @@ class _Attend(torch.autograd.Function):
 def _blocks(rows: Tensor) -> Iterator[tuple[slice, Tensor, list[slice]]]:
     """Yield sequences of `rows` [B, H, N, d], the rows of the batch that they belong to, and blocks of their tokens.
 
-    A sequence and a block together have as many features as suit the device.
+    The number of features of a sequence and a block together suits the device.
     """
     batch, heads, length, width = rows.shape
     tokens = max(1, FEATURES["cpu" if rows.device.type == "cpu" else "gpu"] // (2 * width))

@@ -1,10 +1,10 @@
 """FAVOR+ attention with stabilised `exp` features by Triton kernels, which a GPU runs in place of torch's operations.
 
-Fast, and hard to read: `reference.py` says what is computed. They compute what the mechanism's torch operations do, in
-its notation. A^T v is softmax attention of the 2 D columns over the keys, with z as its log-sum-exp, and the output is
-softmax attention of the queries over the columns: two fused attentions, so that features exist in registers only.
-Exponents and sums are float32; products have operands of the inputs' type and float32 sums. Nothing is added up in an
-order left to chance, and nothing asks the device for a number.
+Fast, and hard to read: `reference.py` has the plain computation. They compute the same as the mechanism's torch
+operations, in its notation. A^T v is softmax attention of the 2 D columns over the keys, with z as its log-sum-exp, and
+the output is softmax attention of the queries over the columns: two fused attentions, so that features exist in
+registers only. Exponents and sums are float32; products have operands of the inputs' type and float32 sums. Nothing is
+added up in an order left to chance, and nothing asks the device for a number.
 
 Shapes: B batch, H heads, N tokens, d head width, D draws, M = 2 D columns: exp(+w.x) of every draw, then exp(-w.x). A
 sequence is one head of one row, B H in all. Exponents have the base 2, and so have logarithms.
@@ -152,7 +152,7 @@ class _Plan(NamedTuple):
 
     Args:
         programs: their number.
-        blocks: what the kernel is compiled for.
+        blocks: sizes that the kernel is compiled for.
         splits: parts that the tokens are walked over in, if a program takes a block of draws; otherwise 1.
         tokens: tokens in a split.
         sizes: H, B H and N.
@@ -588,7 +588,7 @@ def _summary_gradients_kernel(
     BLOCK_DRAWS: tl.constexpr,
     BLOCK_TOKENS: tl.constexpr,
 ):
-    """Compute what the tokens of a split give to the gradient of A^T v and to the shift, at a block of draws.
+    """Compute the contribution of the tokens of a split to the gradient of A^T v and to the shift, at a block of draws.
 
     The shift of a column is dz less the product of A^T v and its gradient, which is the sum of the queries' weights
     times their mean gradients. Both are divided by 2 to the `spread`, a part of the number of tokens.

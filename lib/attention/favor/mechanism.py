@@ -29,7 +29,7 @@ class Mechanism(Attention):
     the row's real tokens, which moves to the queries, and each query by its sum over the columns. Both cancel in the
     result and leave the normaliser at 1: nothing overflows or vanishes, and no `eps` is needed. Without
     stabiliser, `eps` is weighed against the sum of the kernel itself, and inputs of large norm overflow.
-    `features` = `saderf`: the same, for queries and keys of which each dimension is rescaled (their product stays), and
+    `features` = `saderf`: the same, for queries and keys with each dimension rescaled (their product stays), and
     with exp(B w.x + A |w|^2 - |x|^2/2), B^2 = 1 - 4 A, in each column. Scales and A are those of least variance for the
     real queries and keys of a row and head. Any are unbiased, and they have no gradient.
     `phi` = `relu`: max(w.x, 0) + eps, with D = M draws; `eps` is added to the normaliser too.
@@ -286,7 +286,7 @@ def _offsets(keys: Tensor, real: Tensor | None, scale: float) -> Tensor:
 def _blocks(rows: Tensor, draws: Tensor, scale: float) -> Iterator[tuple[slice, Tensor, list[slice]]]:
     """Yield sequences of `rows` [BH, N, d] with their scaled draws [G, D, d], and blocks of their tokens.
 
-    A sequence and a block together have as many features as suit the device.
+    The number of features of a sequence and a block together suits the device.
     """
     sequences, length, _ = rows.shape
     features = FEATURES["cpu"] * torch.get_num_threads() if rows.device.type == "cpu" else FEATURES["gpu"]

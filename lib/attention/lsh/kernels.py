@@ -1,7 +1,7 @@
 """LSH attention by Triton kernels, which a GPU runs in place of the torch operations of `mechanism.py`.
 
-Fast, and hard to read: `reference.py` says what is computed. Tokens are gathered in the order of their buckets, so that
-no sorted copies exist.
+Fast, and hard to read: `reference.py` has the plain computation. Tokens are gathered in the order of their buckets, so
+that no sorted copies exist.
 
 A program works on a tile of sorted tokens of one sequence, and on those that they see: a window, whose scores it never
 holds all at once. Rounds are launched one after the other and add to the same output. In a round every token belongs to
@@ -56,7 +56,7 @@ LAUNCHES = {
 }
 """How each kernel is launched, by `size_class`. Registers suffice so, and at most 100 KB of shared memory are taken,
 whatever the chunk. Of `half`, the fastest of 30 on an H100 (scripts/tools/kernel_times.py --sweep). They are chosen
-here, and not while a training runs: each adds up in another order, and a run that goes on repeats its bits."""
+here, and not while a training runs: each adds up in another order, and a resumed run repeats its bits."""
 
 CHANGING = ["turn", "length", "bits", "seed"]
 """Arguments whose values do not decide how a kernel is compiled."""
@@ -144,7 +144,7 @@ def bits_of(length: int) -> int:
 
 
 class _Window(NamedTuple):
-    """What a token sees; as the arguments of `attend`."""
+    """Keys that a token sees; as the arguments of `attend`."""
 
     chunk: int
     masked: bool
@@ -203,7 +203,7 @@ def _rows_apart(rows: Tensor) -> Tensor:
 
 
 def _sums(result: Tensor, order: Tensor) -> Tensor:
-    """Return what the rounds before the last one add up in: float32, laid out like `result`."""
+    """Return the buffer for the sum over the rounds before the last one: float32, laid out like `result`."""
     return result if order.shape[1] == 1 else torch.empty_like(result, dtype=torch.float32)
 
 
@@ -396,7 +396,7 @@ def _means(
     ROWS: tl.constexpr,
     COLUMNS: tl.constexpr,
 ):
-    """Write the mean of the gradients of a token's weights, weighted by them: what the softmax takes off each."""
+    """Write the mean of the gradients of a token's weights, weighted by them; the softmax subtracts it from each."""
     stream, first = _place(length, ROWS)  # a sequence and round
     sequence = stream // rounds
     real = _count(counts, sequence, heads, length)
@@ -537,7 +537,7 @@ def _scores(
     MASKED: tl.constexpr,
     ROWS: tl.constexpr,
 ):
-    """Return the scores of two tiles of tokens, base 2; the same whichever of them are the queries.
+    """Return the scores of two tiles of tokens, base 2; symmetric in queries and keys.
 
     A tile is rows, their ranks, and their packed buckets and tokens. Scores of padding on the left mean nothing.
     """

@@ -163,7 +163,7 @@ class Mechanism(Attention):
 
 @dataclass(frozen=True)
 class _Window:
-    """What the tokens of a chunk see.
+    """Keys that the tokens of a chunk see.
 
     Args:
         chunk: C.
@@ -227,7 +227,7 @@ class _Group:
     """Some sequences of a batch, their rounds sorted and laid one after the other.
 
     Args:
-        window: what a token sees.
+        window: keys that a token sees.
         sequences: which of the BH sequences, G of them.
         order: tokens in sorted order, [G, R, L].
         real: number of real tokens of each sequence [G].
@@ -244,7 +244,7 @@ class _Group:
         inverse = torch.empty_like(order).scatter_(-1, order, self._count(length).expand_as(order))
         self.order = (order + self._count(number)[:, None, None] * length).flatten()
         self.inverse = (inverse.flatten(0, 1) + self._count(inverse.shape[:2].numel())[:, None] * length).flatten()
-        # What is added to the scores of keys. Real tokens come first in a sequence.
+        # Bias of the scores of keys. Real tokens come first in a sequence.
         start = self._count(length // window.chunk)[:, None] * window.chunk
         key = start + self._count(window.width) - window.reach  # [L/C, W]
         absent = (key < 0) | (key >= real[:, None, None])  # [G, L/C, W]
@@ -290,8 +290,8 @@ class _Group:
     def room(self, rows: Tensor) -> Tensor:
         """Return room for the scores of a block, in the type of `rows`: [chunks, C, W].
 
-        Blocks follow one another in the same room: memory asked for anew has to be mapped anew, which can take a CPU
-        longer than what is computed in it.
+        Blocks reuse the same memory: new memory has to be mapped, which can take a CPU longer than the computation in
+        it.
         """
         window = self.window
         chunks = max(1, _scores(self.device) // (window.chunk * window.width))
@@ -304,7 +304,7 @@ class _Group:
 
         Args:
             queries: sorted [reach + GRL + reach, d].
-            generator: draws what is dropped.
+            generator: draws the dropout.
         """
         window = self.window
         itself = queries.new_zeros(window.chunk, window.width)
@@ -373,7 +373,7 @@ class _AttendInWindows(torch.autograd.Function):
             order: tokens of every round in sorted order [BH, R, L], real ones first.
             real: number of real tokens, [B or 1].
             buckets: of the sorted tokens [BH, R, L], if a token sees its own bucket only.
-            window: what a token sees.
+            window: keys that a token sees.
         """
         ctx.window = window
         queries, values = _sequences(query, order), _sequences(value, order)

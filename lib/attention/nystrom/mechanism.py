@@ -21,8 +21,8 @@ class Mechanism(Attention):
     r others belongs to segment floor(r M / n). The mean over a segment is its landmark. The outer factors are exact
     attention to M landmarks and of M landmarks, so neither of their matrices is kept. The pseudo-inverse of the middle
     one is approached by iterations that start from its transpose over its largest column sum, taken per head and row;
-    so the result for a text is a function of that text. With M >= n it is exact attention but for what the iterations
-    leave.
+    so the result for a text is a function of that text. With M >= n it is exact attention except for what the
+    iterations leave.
 
     Source:
         Xiong et al. 2021, "Nyströmformer", equations 13 to 15 and algorithm 1. Its code takes the largest column sum
@@ -70,7 +70,7 @@ def pseudo_inverse(matrices: Tensor, iterations: int) -> Tensor:
 
     Source:
         Xiong et al. 2021, equation 14 and algorithm 1; the start is that of Pan and Schreiber 1991, A^T over the
-        largest row sum and the largest column sum, the first of which is 1.
+        largest row sum, which is 1, and the largest column sum.
     """
     identity = torch.eye(matrices.shape[-1], dtype=matrices.dtype, device=matrices.device)
     inverse = matrices.mT / matrices.sum(-2, keepdim=True).amax(-1, keepdim=True)

@@ -28,5 +28,5 @@ class Parameters(MechanismParameters):
         return 2 * self.landmarks
 
     def state_numbers(self, tokens: int, head_size: int) -> int:
-        """Return the landmarks of keys, and for each what a query reads there: 2 min(M, N) d numbers."""
+        """Return the landmarks of keys, and the value that a query reads at each: 2 min(M, N) d numbers."""
         return 2 * min(self.landmarks, tokens) * head_size

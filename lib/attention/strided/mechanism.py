@@ -13,7 +13,7 @@ from lib.attention.block_sparse.computation import BlockSparse, Part, in_blocks,
 from lib.attention.strided.parameters import Parameters
 
 SMALLEST, LARGEST = 16, 64
-"""Tokens of a block. Smaller ones compute fewer scores in vain, larger ones compute faster."""
+"""Tokens of a block. Smaller ones compute fewer unused scores, larger ones are faster."""
 
 
 class Mechanism(BlockSparse):

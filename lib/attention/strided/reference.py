@@ -10,7 +10,7 @@ EXAMPLES = {"strided-s18": {"kind": "strided", "stride": 18}}
 
 
 def reference(mechanism: Mechanism, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor) -> Tensor:
-    """Return attention under the dense mask of what is nearby or a multiple of the stride away; see `masked_attention`.
+    """Return attention under the dense mask of nearby tokens and multiples of the stride; see `masked_attention`.
 
     Args:
         mechanism: gives the stride and the slopes of ALiBi.

@@ -16,7 +16,7 @@ class Parameters(MechanismParameters):
 
     kind: Literal["topk_blocks"]
     block_size: Size = Field(description="Real tokens in a block.")
-    blocks: Size = Field(description="Blocks that are chosen for a block of queries, beside its window.")
+    blocks: Size = Field(description="Blocks chosen for a block of queries, in addition to its window.")
     window: SizeOrZero = Field(1, description="Blocks to either side of its own that a block always attends to.")
 
     def exact_up_to(self) -> int:

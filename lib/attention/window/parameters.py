@@ -17,7 +17,7 @@ class Parameters(MechanismParameters):
 
     kind: Literal["window"]
     width: Size = Field(
-        description="Tokens of the window beside the one in its middle, half of them on each side, as Longformer's "
+        description="Tokens of the window without the one in its middle, half of them on each side, as Longformer's "
         "`attention_window` and ModernBERT's `local_attention` count them; even."
     )
     global_tokens: SizeOrZero = Field(

@@ -76,7 +76,7 @@ class SelfAttention(nn.Module):
         return self.mechanism.weights(query, key, attention_mask)
 
     def _latent(self, states: Tensor) -> Tensor:
-        """Return that from which keys and values are projected."""
+        """Return the input of the projections of keys and values."""
         return states if self.latent is None else self.latent(states)
 
     def _queries_and_keys(

@@ -1,4 +1,4 @@
-"""Configuration of the encoder models, as saved beside their weights."""
+"""Configuration of the encoder models, as saved with their weights."""
 
 from typing import Any, ClassVar
 

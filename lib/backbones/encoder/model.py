@@ -83,8 +83,8 @@ class EncoderModel(EncoderPreTrainedModel):
             inputs_embeds: word embeddings to use instead of `input_ids` [B, N, D].
             output_hidden_states: return the states after the embeddings and after each block, too.
             output_attentions: return the attention weights of each block, too: those that its mechanism implies, before
-                dropout. For looking at: they are computed beside the blocks, by `Attention.weights`, which takes far
-                more time and memory than the blocks, also where gradient checkpointing saves theirs.
+                dropout. For inspection: they are computed separately from the blocks, by `Attention.weights`, which
+                takes far more time and memory than the blocks, also where gradient checkpointing saves theirs.
 
         Returns:
             `last_hidden_state` [B, N, D] and, if asked for, `hidden_states` and `attentions`, the latter [B, H, N, N]
@@ -102,7 +102,7 @@ class EncoderModel(EncoderPreTrainedModel):
             output_hidden_states = self.config.output_hidden_states
         states = self.embeddings(input_ids, token_type_ids, inputs_embeds)
         rotation = self.phases(states.shape[1], states.device) if self.phases else None
-        # Once here, so that no block masks what has no padding. A GPU would be waited for: see `known_beforehand`.
+        # Once here, so that no block masks a batch without padding. A GPU would be waited for: see `known_beforehand`.
         if attention_mask is not None and attention_mask.device.type == "cpu" and attention_mask.all():
             attention_mask = None
         history, attentions = [states], []

@@ -30,8 +30,8 @@ class Parameters(BackboneParameters):
     num_key_value_heads: Few | None = Field(
         None,
         exclude_if=unset,
-        description="Heads of keys and values, each of which serves several heads of queries (grouped-query attention; "
-        "with 1, multi-query attention); divides `num_attention_heads`; null = as many as heads of queries.",
+        description="Heads of keys and values; each serves several heads of queries (grouped-query attention; "
+        "with 1, multi-query attention); divides `num_attention_heads`; null = the number of heads of queries.",
     )
     kv_rank: Size | None = Field(
         None,
@@ -60,7 +60,7 @@ class Parameters(BackboneParameters):
         "does not stretch them, `linear` slows down all rotations, `yarn` slows down only the slow ones and "
         "sharpens attention.",
     )
-    rope_factor: PositiveFloat = Field(1.0, ge=1, description="Factor by which `linear` and `yarn` stretch.")
+    rope_factor: PositiveFloat = Field(1.0, ge=1, description="Stretching factor of `linear` and `yarn`.")
     rope_original_length: PositiveInt | None = Field(
         None, description="Length of the earlier training in tokens, by which `yarn` recognises slow rotations."
     )
@@ -217,7 +217,7 @@ class Parameters(BackboneParameters):
         return self.num_hidden_layers * block + predicted_share * self.hidden_size * VOCABULARY
 
     def state_numbers(self, tokens: int) -> int | None:
-        """Return what the mechanism keeps in all layers and heads of keys.
+        """Return the state that the mechanism keeps, in all layers and heads of keys.
 
         Keys and values that are projected from a latent (`kv_rank`) count as such, and not as the latent.
         """

@@ -5,7 +5,7 @@ from transformers import PreTrainedModel
 
 
 def weight_parts(backbone: PreTrainedModel) -> dict[str, list[nn.Module]]:
-    """Return the modules of each part: what attends in a block, and the block for all else in it."""
+    """Return the modules of each part: the attention module of a block, and the block for everything else."""
     return {
         "embeddings": [backbone.embeddings],
         "feed_forward": list(backbone.layers),

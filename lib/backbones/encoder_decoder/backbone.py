@@ -23,7 +23,7 @@ class Backbone(contract.TokenBackbone):
         return super().config(tokenizer, {"vocab_size": self.parameters.rows(len(tokenizer))} | options)
 
     def load_weights(self, model: PreTrainedModel, folder: str | Path, *, with_head: bool = False) -> None:
-        """See `lib.backbones.contract.TokenBackbone.load_weights`; what was published writes texts without a head."""
+        """See `lib.backbones.contract.TokenBackbone.load_weights`; published models write texts without a head."""
         if is_published(Path(folder), ARCHITECTURES):
             load_published(model, Path(folder))
         else:

@@ -1,4 +1,4 @@
-"""Configuration of the models around an encoder-decoder of transformers, as saved beside their weights."""
+"""Configuration of the models around an encoder-decoder of transformers, as saved with their weights."""
 
 from typing import Any, ClassVar
 

@@ -23,7 +23,7 @@ DECISIVE = (
     "layer_norm_epsilon",
     "scale_decoder_outputs",
 )
-"""Fields by which the same weights give other states and scores. The last one goes with `tie_word_embeddings`."""
+"""Fields that change states and scores of the same weights. The last one goes with `tie_word_embeddings`."""
 
 
 def load_published(model: PreTrainedModel, folder: Path) -> None:

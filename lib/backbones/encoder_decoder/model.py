@@ -64,7 +64,7 @@ class EncoderDecoderModel(EncoderDecoderPreTrainedModel):
         inputs_embeds: Tensor | None = None,
         **kwargs: Any,
     ) -> BaseModelOutput:
-        """Return the states of the encoder's last layer; padding may stand on either side.
+        """Return the states of the encoder's last layer; padding may be on either side.
 
         Args:
             input_ids: [B, N].
@@ -90,10 +90,10 @@ class EncoderDecoderModel(EncoderDecoderPreTrainedModel):
         """Return the scores of the token after each of `ids`.
 
         Args:
-            ids: what is written before, the start token first; with a cache, what is not in it yet [B, T].
-            states: of what was read [B, N, D].
+            ids: tokens written so far, the start token first; with a cache, those that are not in it yet [B, T].
+            states: states of the tokens that were read [B, N, D].
             attention_mask: [B, N], 1 = real token; None = all real.
-            past_key_values: cache of what was written before.
+            past_key_values: cache of the tokens written before.
             use_cache: return one.
 
         Returns:

@@ -47,12 +47,12 @@ class Parameters(ArchitectureParameters):
         return self.architecture["num_layers"]
 
     def products_per_token(self, tokens: int, predicted_share: float) -> float:
-        """See `BackboneParameters.products_per_token`; tokens are those read, of which a share as many is written."""
+        """See `BackboneParameters.products_per_token`; per token read; written tokens are a share of these."""
         size = self.architecture
         width, inner = size["d_model"], size["num_heads"] * size["d_kv"]
         feed_forward = (2 + (size.get("feed_forward_proj") or "relu").startswith("gated")) * width * size["d_ff"]
         read = size["num_layers"] * (4 * width * inner + 2 * inner * tokens + feed_forward)
         decoder = size.get("num_decoder_layers") or size["num_layers"]
-        keys_and_values = decoder * 2 * width * inner  # of the attention to what was read
+        keys_and_values = decoder * 2 * width * inner  # of the attention to the encoder
         written = decoder * (6 * width * inner + 2 * inner * tokens * (1 + predicted_share) + feed_forward)
         return read + keys_and_values + predicted_share * (written + width * (size.get("vocab_size") or VOCABULARY))

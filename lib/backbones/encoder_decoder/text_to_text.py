@@ -48,9 +48,9 @@ class EncoderDecoderForTextToText(TaskModel, EncoderDecoderPreTrainedModel):
             attention_mask: [B, N], 1 = real token; None = all real.
             labels: tokens to write, each from those before it [B, T]; -100 = none, behind the last one.
             num_items_in_batch: labelled tokens over all parts of an accumulated batch; None = those at hand.
-            decoder_input_ids: without labels, what is written before, the start token first [B, T].
-            encoder_last_hidden_state: states of what was read, if they are known already [B, N, D].
-            past_key_values: cache of what was written before.
+            decoder_input_ids: without labels, tokens written so far, the start token first [B, T].
+            encoder_last_hidden_state: states of the tokens that were read, if known already [B, N, D].
+            past_key_values: cache of the tokens written before.
             use_cache: return one.
             kwargs: further arguments of the encoder's forward pass.
 
@@ -78,7 +78,7 @@ class EncoderDecoderForTextToText(TaskModel, EncoderDecoderPreTrainedModel):
         return outputs
 
     def _behind_start(self, labels: Tensor) -> Tensor:
-        """Return what stands before each label: the start token, and the labels but the last."""
+        """Return the token before each label: the start token, and all labels but the last."""
         start = labels.new_full((len(labels), 1), self.config.start_token_id)
         return torch.cat([start, labels[:, :-1].clamp(min=0)], dim=1)
 

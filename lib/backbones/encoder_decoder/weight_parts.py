@@ -7,7 +7,7 @@ from transformers import PreTrainedModel
 def weight_parts(backbone: PreTrainedModel) -> dict[str, list[nn.Module]]:
     """Return the modules of each part.
 
-    A block of T5 is a list: attention to its own tokens, in the decoder attention to what was read, and last what
+    A block of T5 is a list: attention to its own tokens, in the decoder attention to the encoder, and last what
     treats each token alone. Biases of distances belong to attention. Scores with a matrix of their own are a head.
     """
     blocks = [block.layer for stack in (backbone.inner.encoder, backbone.inner.decoder) for block in stack.block]

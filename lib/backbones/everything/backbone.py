@@ -1,4 +1,4 @@
-"""Every character is in a span, whatever the text: the F1 that is had for nothing."""
+"""Trivial baseline: marks every character."""
 
 from collections.abc import Sequence
 

@@ -1,1 +1,1 @@
-"""What stands on the states of every backbone: pooling, heads, loss, and the models that put them together."""
+"""Heads for the states of every backbone: pooling, heads, losses, and the models that combine them."""

@@ -21,7 +21,7 @@ from lib.core.errors import RunError
 
 @dataclass
 class ImitationOutput(ModelOutput):
-    """What a model and its teacher give."""
+    """Outputs of a model and its teacher."""
 
     loss: Tensor | None = None
     last_hidden_state: Tensor | None = None
@@ -34,7 +34,7 @@ class ImitationOutput(ModelOutput):
 class Imitation(TaskModel):
     """Give the states that another model, the teacher, gives. The head has no weights.
 
-    The teacher is no part of the model: it is neither saved nor trained, and has no dropout.
+    The teacher is not part of the model: it is neither saved nor trained, and has no dropout.
 
     Attributes:
         every_layer: whether the states of every layer are learnt, and not those of the last one alone.
@@ -52,10 +52,10 @@ class Imitation(TaskModel):
         """Take a model as the teacher; it stays as it is.
 
         Args:
-            teacher: with its weights; what stands on its `base_model` does not count.
+            teacher: teacher with its weights; only its `base_model` is used.
 
         Raises:
-            RunError: its states are not as wide, or there are not as many of those that are to be learnt.
+            RunError: its states have another width, or the number of learnt layers differs.
         """
         for name in ("hidden_size", *["num_hidden_layers"] * self.every_layer):
             own, other = getattr(self.config, name), getattr(teacher.config, name)
@@ -82,7 +82,7 @@ class Imitation(TaskModel):
         Args:
             input_ids: [B, N].
             attention_mask: [B, N], 1 = real token; None = all real.
-            labels: tokens whose states are learnt [B, N], -100 = none; None = no loss, for which no teacher is needed.
+            labels: tokens whose states are learnt [B, N], -100 = none; None = no loss, and no teacher is needed.
             scored: places of labels in the batch laid flat [L], see `lib.data.padding.known_beforehand`.
             num_items_in_batch: labelled tokens over all parts of an accumulated batch; None = those at hand.
             kwargs: further arguments of the backbone's forward pass.
@@ -114,7 +114,7 @@ class Imitation(TaskModel):
 
     @torch.no_grad()
     def _taught(self, input_ids: Tensor | None, attention_mask: Tensor | None) -> BaseModelOutput:
-        """Return what the teacher gives."""
+        """Return the outputs of the teacher."""
         if not self._teacher:
             raise ValueError("labels were passed, but there is no teacher. Call learn_from, or leave labels out.")
         (teacher,) = self._teacher

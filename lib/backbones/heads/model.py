@@ -12,7 +12,7 @@ class TaskModel(PreTrainedModel):
     """Base of the models with a head.
 
     A head is a class derived from this one; `on` puts it on a backbone. Its forward pass takes `input_ids`,
-    `attention_mask` and what else the task hands on, and calls `base_model`, which returns `last_hidden_state`,
+    `attention_mask` and other inputs of the task, and calls `base_model`, which returns `last_hidden_state`,
     `hidden_states` and `attentions`.
     """
 

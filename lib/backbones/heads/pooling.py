@@ -59,7 +59,7 @@ def pooling(name: str, step: int) -> Callable[[Tensor, Tensor | None], Tensor]:
         Function of states [B, N, D] and mask [B, N] (1 = real token; None = all real) to [B, D].
 
     Raises:
-        ConfigError: there is no such pooling, or the step is below 1.
+        ConfigError: the pooling is unknown, or the step is below 1.
     """
     functions: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
         "cls": pool_cls,

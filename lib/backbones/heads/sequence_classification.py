@@ -22,14 +22,14 @@ def classification_head(config: BackboneConfig, vectors: int = 1) -> nn.Sequenti
 
     Args:
         config: of the model; its `num_labels` is the number of classes.
-        vectors: how many vectors of width D it reads beside each other.
+        vectors: number of concatenated vectors of width D that it reads.
 
     Returns:
         Module that maps [B, vectors * D] to [B, C]: `bert`: dense, tanh, dropout, projection; `roberta`: dropout
         before that, too; `none`: dropout, projection.
 
     Raises:
-        ConfigError: there is no such style.
+        ConfigError: the style is unknown.
 
     Source:
         Equations 2.13 and 2.14 of the study.
@@ -105,7 +105,7 @@ class SequenceClassification(TaskModel):
         )
 
     def loss(self, logits: Tensor, labels: Tensor, num_items_in_batch: Tensor | int | None) -> Tensor:
-        """Return the loss of scores [B, C], or numbers [B, 1], beside labels [B]."""
+        """Return the loss of scores [B, C], or numbers [B, 1], for labels [B]."""
         if self.config.problem_type == "regression":
             return squared_error(logits, labels[:, None], num_items_in_batch)
         return cross_entropy(logits, labels, num_items_in_batch)

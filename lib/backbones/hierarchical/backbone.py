@@ -14,7 +14,7 @@ from lib.core.enclosing import enclosing
 
 
 class Backbone(contract.TokenBackbone):
-    """Reads documents in segments by another backbone, the encoder, which does what it does by itself."""
+    """Reads documents in segments by another backbone, the encoder, which works as it does alone."""
 
     parameters: Parameters
     model_class = HierarchicalModel

@@ -1,4 +1,4 @@
-"""Configuration of the models that read documents in segments, as saved beside their weights."""
+"""Configuration of the models that read documents in segments, as saved with their weights."""
 
 from typing import Any, ClassVar
 

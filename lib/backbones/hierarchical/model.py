@@ -66,7 +66,7 @@ class HierarchicalModel(HierarchicalPreTrainedModel):
 
         Segments are read in groups. If a training reads several, it keeps of each nothing but the vectors, and reads it
         again when its gradients are due, with the same draws of dropout; so the activations of one group live at a
-        time. Padding, wherever it stands in a row, takes no part.
+        time. Padding is ignored at any position in a row.
 
         Args:
             input_ids: [B, N], documents as the tokeniser encloses them.

@@ -18,7 +18,7 @@ class Parameters(BackboneParameters):
 
     own_heads: ClassVar[tuple[str, ...]] = ("sequence_classification",)
     per_token: ClassVar[bool] = False
-    takes_pairs: ClassVar[bool] = False  # a segment would not tell to which of the texts it belongs
+    takes_pairs: ClassVar[bool] = False  # a segment does not show its text of the pair
 
     kind: Literal["hierarchical"] = "hierarchical"
     # No section for the reference of settings, which would describe backbones inside backbones.
@@ -114,7 +114,7 @@ class Parameters(BackboneParameters):
 
     @property
     def linear_layers(self) -> frozenset[str] | None:
-        """See `BackboneParameters.linear_layers`: those of the encoder; what stands on it is head, and trains."""
+        """See `BackboneParameters.linear_layers`: those of the encoder; everything above it is head, and trains."""
         return self.encoder.linear_layers
 
     @property

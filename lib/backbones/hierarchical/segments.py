@@ -56,7 +56,7 @@ def segments_of(config: HierarchicalConfig, real: list[int]) -> list[Segment]:
 
 
 class Documents:
-    """The tokens of a batch of documents, from which segments are taken.
+    """The tokens of a batch of documents, the source of segments.
 
     What encloses a document, its first and last tokens, encloses each of its segments.
 
@@ -86,7 +86,7 @@ class Documents:
             (segment.document, segment.start, segment.tokens, self.real[segment.document]) for segment in segments
         ]
         row, start, tokens, real = torch.tensor(places, device=self.values.device).T[:, :, None]
-        end = before + tokens  # of what is the document's own
+        end = before + tokens  # of the document's tokens
         place = torch.arange(max(segment.tokens for segment in segments) + before + behind, device=row.device)
         source = torch.where(place < before, place, start + place)
         source = torch.where(place < end, source, real - behind + place - end)

@@ -1,4 +1,4 @@
-"""Documents that are read by themselves, by architectures in which padding or other documents would reach their states.
+"""Documents that are read one at a time, for architectures whose states depend on padding or other documents.
 
 Shapes: B batch, N tokens, E width of a word embedding, D hidden size.
 """
@@ -65,12 +65,12 @@ def settle(inner: PreTrainedModel, tokens: int) -> None:
         return
     config = inner.config
     sees_all = tokens <= (5 + 2 * config.num_random_blocks) * config.block_size
-    with torch.device("meta"):  # what attends is made anew around its projections, which stay; it draws none
+    with torch.device("meta"):  # attention modules are rebuilt around their projections, without random draws
         inner.set_attention_type("original_full" if sees_all else config.attention_type)
 
 
 def _precision(inner: PreTrainedModel, device: torch.device) -> AbstractContextManager[Any]:
-    """Return a context in which BigBird computes in the precision of its weights on a CPU, and anywhere else as asked.
+    """Return a context that makes BigBird compute in the precision of its weights on a CPU, and as set elsewhere.
 
     In bf16 on a CPU, it fails at long texts, since it adds numbers of two types.
     """

@@ -1,4 +1,4 @@
-"""Configuration of the models around an architecture of transformers, as saved beside their weights."""
+"""Configuration of the models around an architecture of transformers, as saved with their weights."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, cast
@@ -67,7 +67,7 @@ class PretrainedBackboneConfig(ArchitectureConfig):
 
     @property
     def direction(self) -> Direction:
-        """The direction in which it attends in the end."""
+        """The direction of its attention in the end."""
         return "causal" if self.attention == "causal" else "bidirectional"
 
     @property
@@ -127,7 +127,7 @@ class PretrainedBackboneConfig(ArchitectureConfig):
         return PretrainedBackboneConfig(**{name: getattr(self, name) for name in names})
 
     def causal_window(self) -> int | None:
-        """Return at which distance a causal model of this architecture sees nothing any more in layers with a window.
+        """Return the distance from which a causal model of this architecture sees nothing in layers with a window.
 
         Returns:
             None = no layer has a window.
@@ -136,7 +136,7 @@ class PretrainedBackboneConfig(ArchitectureConfig):
         return getattr(causal.inner(), "sliding_window", None)
 
     def switches(self) -> Mapping[str, Any]:
-        """See `ArchitectureConfig.switches`: those of the direction in which it attends."""
+        """See `ArchitectureConfig.switches`: those of the direction of its attention."""
         return self.family.switches[self.direction]
 
 

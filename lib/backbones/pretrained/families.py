@@ -1,6 +1,6 @@
-"""Families of architectures: by which public switches their attention is causal or bidirectional, and what is where.
+"""Families of architectures: public switches of causal or bidirectional attention, and names of modules.
 
-No class of transformers is derived from or patched. What a switch really does differs between releases, so
+No class of transformers is derived from or patched. The real effect of a switch differs between releases, so
 `lib.backbones.pretrained.probe` looks at every model that is made.
 """
 
@@ -16,18 +16,18 @@ class Family:
     """The architectures of one `model_type`.
 
     Args:
-        switches: fields of the configuration that are set for each direction in which it can attend.
+        switches: fields of the configuration that are set for each direction that it supports.
         includes_width: whether an opened window of width w sees distance w, where a causal one ends at w - 1.
-        queries: name of the projection of queries in what attends; None = there is none of queries alone. Norms on
+        queries: name of the projection of queries in the attention module; None = none of queries alone. Norms on
             queries and keys are `q_norm` and `k_norm`.
         keys: likewise of keys.
-        takes_mechanism: whether what attends looks up its attention function in transformers' interface and asks it
-            for no more than scaled scores and padding, so that it can be one of this project's mechanisms.
+        takes_mechanism: whether the attention module gets its attention function from transformers' interface and asks
+            it for no more than scaled scores and padding, so that it can be one of this project's mechanisms.
         attention_dropout: field of the configuration that has the dropout of attention weights.
         options: arguments of the base model's class.
         blocks: name of the blocks in the base model.
-        attends: name of what attends in a block; a token's own state reaches another one through nothing else there.
-        words: name of the word embeddings in the base model; what they are a part of holds all first embeddings.
+        attends: name of the attention module in a block, the only path from a token's state to another token.
+        words: name of the word embeddings in the base model; the module around them holds all input embeddings.
         positions: name of the table of positions in the base model, unless `position_biased_input` is false; None =
             positions are not looked up.
         projection: name of the projection in the base model from narrower embeddings to the width of a state, which
@@ -39,7 +39,7 @@ class Family:
         widening: how many times the width of a state its feed-forward layer has where no width is given.
         eager_only: whether it has only the plain implementation of attention.
         first_position: of that table, relative to the number of the padding token; None = the table begins at 0.
-        padding: number that stands for that of the padding token there, whatever the configuration says.
+        padding: id of the padding token there, independent of the configuration.
         unused_positions: how many of `max_position_embeddings` belong to no token.
         read_alone: whether a document is read without padding, and without documents of other lengths, because its
             states would depend on them.
@@ -194,7 +194,7 @@ FAMILIES: dict[str, Family] = {
         head_activation="hidden_act",
         read_alone=True,
         eager_only=True,
-        # What attends is exchanged with the length of a text; its projections stay.
+        # The attention module is replaced depending on the length of a text; its projections stay.
         **_LIKE_BERT | {"attends": "attention"},
     ),
     # Its convolution of values reaches from padding to tokens.

@@ -1,4 +1,4 @@
-"""Which fields of a published `config.json` describe an architecture, and by which names. Imports no transformers."""
+"""Fields of a published `config.json` that describe an architecture, and their names. Imports no transformers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -137,7 +137,7 @@ def _of_text(fields: Mapping[str, Any]) -> Mapping[str, Any]:
 def architecture_of(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a `config.json` that describe the architecture, those of the text model if it has several.
 
-    The size of the published vocabulary stays, since its rows stay; the direction in which a model attends does not,
+    The size of the published vocabulary stays, since its rows stay; the direction of attention does not,
     since a backbone sets it itself.
     """
     fields = _of_text(fields)

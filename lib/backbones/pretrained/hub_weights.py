@@ -17,7 +17,7 @@ from lib.core.errors import RunError
 logger = logging.getLogger(__name__)
 
 TEXT_PART = {r"^language_model\.": "", r"^model\.language_model\.": "model."}
-"""What the weights of a text model are called inside a model of several kinds of input, and what by itself."""
+"""Names of the weights of a text model inside a multimodal model, and alone."""
 
 
 def load_published(model: PreTrainedModel, folder: Path) -> None:

@@ -13,7 +13,7 @@ from lib.backbones.pretrained.families import FAMILIES
 def half_open(
     config: PretrainedConfig, states: Tensor, attention_mask: Tensor | None, opened: float, causal_window: int | None
 ) -> Tensor | dict[str, Tensor]:
-    """Return the mask by which a token sees as many of those after it as `opened` says.
+    """Return the mask that lets a token see `opened` later tokens.
 
     Args:
         config: of the architecture, opened.

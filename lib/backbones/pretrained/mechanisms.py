@@ -53,7 +53,7 @@ def hold_mechanisms(inner: PreTrainedModel, config: PretrainedBackboneConfig) ->
 
 
 def shared_projections(weights: Mapping[str, Tensor], config: PretrainedBackboneConfig) -> dict[str, Tensor]:
-    """Return what the one projection of queries and keys begins with, as `shared_projection` says.
+    """Return the first part of the shared projection of queries and keys, by `shared_projection`.
 
     Args:
         weights: of the published base model, by name.

@@ -92,7 +92,7 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
     ) -> BaseModelOutput:
         """Return the states of the last layer.
 
-        Positions count real tokens, so padding may stand on either side.
+        Positions count real tokens, so padding may be on either side.
 
         Args:
             input_ids: [B, N].

@@ -65,7 +65,7 @@ class Parameters(ArchitectureParameters):
     quantization: Literal["nf4"] | None = Field(
         None,
         description="`nf4`: after loading, the linear layers hold their weights in 4 bits (bitsandbytes), and "
-        "adapters train beside them (`recipe.lora`, with `merge: false`).",
+        "adapters train instead (`recipe.lora`, with `merge: false`).",
     )
 
     @property
@@ -177,7 +177,7 @@ class Parameters(ArchitectureParameters):
             yield f"positions.length = {self.positions.length}: there are {published} as it is. Leave `positions` out"
 
     def dropout_of_weights(self) -> float:
-        """Return with which probability an attention weight is dropped in training."""
+        """Return the probability of dropping an attention weight in training."""
         if self.attention_dropout is not None:
             return self.attention_dropout
         name = FAMILIES[self.architecture["model_type"]].attention_dropout

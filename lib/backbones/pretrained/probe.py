@@ -1,8 +1,8 @@
 """Whether a model's attention really sees what its configuration says: no more, and no less.
 
-A release of transformers can change what a switch does, and a model that stays causal still trains. So every layer of
-every model is looked at by itself: what enters its attention is exchanged at one position, and wherever what leaves it
-changes, that position was seen.
+A release of transformers can change the effect of a switch, and a model that stays causal still trains. So every layer
+of every model is looked at by itself: what enters its attention is exchanged at one position, and wherever what leaves
+it changes, that position was seen.
 
 Shapes: N tokens, D hidden size.
 """
@@ -35,10 +35,10 @@ def probe(model: PreTrainedModel, attention: Direction) -> None:
 
     Args:
         model: base model of transformers, of a known family. It stays as it is.
-        attention: what it is meant to be.
+        attention: the expected attention.
 
     Raises:
-        ConfigError: a layer is not; it is named, with the distance at which it failed.
+        ConfigError: a layer differs; the message names it and the distance.
     """
     reaches = [_reach(model.config, layer, attention) for layer in range(len(_blocks(model)))]
     length = 2 * (max(reach or 0 for reach in reaches) + BEYOND) + 1
@@ -70,7 +70,7 @@ def _blocks(model: PreTrainedModel) -> list[nn.Module]:
 
 
 def _reach(config: PretrainedConfig, layer: int, attention: Direction) -> int | None:
-    """Return at which distance a layer sees nothing any more; None = it sees everything."""
+    """Return the distance from which a layer sees nothing; None = it sees everything."""
     if (windows := getattr(config, "attention_window", None)) is not None:  # of Longformer, both sides together
         return windows[layer] // 2 + 1
     kinds = getattr(config, "layer_types", None)

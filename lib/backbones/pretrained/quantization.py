@@ -1,4 +1,4 @@
-"""Weights in four bits: the linear layers of an architecture whose own weights stand still, by bitsandbytes.
+"""Weights in four bits: the frozen linear layers of an architecture, by bitsandbytes.
 
 Source: Dettmers et al. 2023, "QLoRA": NF4 in blocks of 64, whose scales are not quantised again.
 """
@@ -22,7 +22,7 @@ def quantize(model: PreTrainedModel, precision: Precision) -> None:
 
     Args:
         model: with its first weights; it stays the same object.
-        precision: of the run, in which the layers compute.
+        precision: precision of the run and of the layers' computation.
 
     Raises:
         RunError: bitsandbytes is not installed.

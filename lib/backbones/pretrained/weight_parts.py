@@ -9,7 +9,7 @@ def weight_parts(backbone: PreTrainedModel) -> dict[str, list[nn.Module]]:
 
     A block has one part in which a token's state reaches another token, which its family names (`Family.attends`), with
     the projections around it; the rest treats each token alone. Tables outside the blocks are embeddings, wherever they
-    stand: GPT-2 has positions beside its words, DeBERTa distances beside its blocks.
+    stand: GPT-2 has positions next to its words, DeBERTa distances next to its blocks.
     """
     attends = backbone.config.family.attends.partition(".")[0]
     inside = {module for block in backbone.layers for module in block.modules()}

@@ -1,4 +1,4 @@
-"""Configuration of the recurrent models, as saved beside their weights."""
+"""Configuration of the recurrent models, as saved with their weights."""
 
 from typing import Any, ClassVar
 

@@ -62,7 +62,7 @@ class RecurrentModel(RecurrentPreTrainedModel):
     ) -> BaseModelOutput:
         """Return the states of the last layer.
 
-        Padding, wherever it stands in a row, takes no part: the layers read what is real, one token after the other.
+        Padding is ignored at any position in a row: the layers read only real tokens, one after the other.
 
         Args:
             input_ids: [B, N].

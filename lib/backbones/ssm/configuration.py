@@ -1,4 +1,4 @@
-"""Configuration of the state-space models, as saved beside their weights."""
+"""Configuration of the state-space models, as saved with their weights."""
 
 from typing import Any, ClassVar
 

@@ -14,7 +14,7 @@ from lib.backbones.ssm.configuration import SsmConfig
 from lib.backbones.ssm.scan import scan
 
 STEPS = (0.001, 0.1)
-"""Range from which the first step sizes are drawn; at rate 1, a state forgets within some 1,000 or 10 tokens."""
+"""Range of the initial step sizes; at rate 1, a state forgets within some 1,000 or 10 tokens."""
 
 
 class Mixer(nn.Module):
@@ -80,7 +80,7 @@ class Mixer(nn.Module):
         return self.out_proj(outputs)
 
     def _scanned(self, heads: Tensor, steps: Tensor, directions: Tensor) -> Tensor:
-        """Return for each token [B, N, H, P] what the tokens before it left."""
+        """Return the contribution of earlier tokens to each token [B, N, H, P]."""
         write, read = directions.float().chunk(2, dim=2)
         decay = -steps * self.A_log.float().exp()
         outputs = scan(heads.float() * steps[..., None], decay, write, read, self.chunk_size)

@@ -61,7 +61,7 @@ class SsmModel(SsmPreTrainedModel):
     ) -> BaseModelOutput:
         """Return the states of the last layer.
 
-        Padding, wherever it stands in a row, takes no part: convolutions and scans end where a text ends.
+        Padding is ignored at any position in a row: convolutions and scans end where a text ends.
 
         Args:
             input_ids: [B, N].

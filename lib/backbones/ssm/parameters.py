@@ -44,7 +44,7 @@ class Parameters(BackboneParameters):
 
     @property
     def inner_size(self) -> int:
-        """Width at which a layer mixes tokens."""
+        """Width of the token mixing in a layer."""
         return self.expansion * self.hidden_size
 
     @check

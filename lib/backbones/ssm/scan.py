@@ -9,7 +9,7 @@ from torch.nn import functional
 
 
 def scan(inputs: Tensor, log_decay: Tensor, write: Tensor, read: Tensor, chunk_size: int) -> Tensor:
-    """Return what is read of the states h_t = exp(log_decay_t) h_{t-1} + inputs_t write_t^T, which begin at zero.
+    """Return the readout of the states h_t = exp(log_decay_t) h_{t-1} + inputs_t write_t^T, which begin at zero.
 
     Within a chunk it is a product of matrices, as attention is; from chunk to chunk the state is handed on. So time and
     memory grow with N alone.
@@ -17,8 +17,8 @@ def scan(inputs: Tensor, log_decay: Tensor, write: Tensor, read: Tensor, chunk_s
     Args:
         inputs: [B, N, H, P].
         log_decay: at most 0 [B, N, H].
-        write: directions in which the state takes inputs up, the same for all heads [B, N, S].
-        read: directions in which it is read [B, N, S].
+        write: directions of the inputs in the state, the same for all heads [B, N, S].
+        read: directions of the readout [B, N, S].
         chunk_size: Q, which changes no result.
 
     Returns:
@@ -43,7 +43,7 @@ def scan(inputs: Tensor, log_decay: Tensor, write: Tensor, read: Tensor, chunk_s
     taken = torch.einsum("bcqhp,bcqs->bchps", inputs * left[..., None], write)
     whole = passed[:, :, -1].exp()[..., None, None]  # [B, C, H, 1, 1]
     states = [torch.zeros_like(taken[:, 0])]
-    # Unbound at once: the gradient of an index is as long as what it picks from.
+    # Unbound at once: the gradient of an index is as long as the indexed tensor.
     for decay, new in zip(whole.unbind(1)[:-1], taken.unbind(1)[:-1], strict=True):
         states.append(decay * states[-1] + new)
     handed_on = torch.einsum("bchps,bcqs->bchqp", torch.stack(states, 1), read)

@@ -1,4 +1,4 @@
-"""Vectors of pairs of texts, in which a linear classifier sees what the two texts have in common."""
+"""Vectors of pairs of texts that show a linear classifier the common parts of both texts."""
 
 from typing import Self
 
@@ -9,7 +9,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 
 class PairVectors(TransformerMixin, BaseEstimator):
-    """Puts vectors a and b of the two texts beside each other: a, b, a * b and |a - b|.
+    """Concatenates vectors a and b of the two texts with products and differences: a, b, a * b and |a - b|.
 
     Products are of n-grams that both texts have, and differences of those that one of them has more of, so what is
     learnt of these does not depend on which text comes first.

@@ -31,7 +31,7 @@ class Backbone(contract.SpanFinder):
                 max_features=settings.max_features,
                 min_df=settings.min_df,
                 sublinear_tf=True,
-                dtype=np.float32,  # half the memory of what is the largest thing here
+                dtype=np.float32,  # halves the memory of the largest array here
             ),
             LogisticRegression(C=settings.regularization, solver="lbfgs", max_iter=settings.max_iter),
         )
@@ -62,7 +62,7 @@ class Backbone(contract.SpanFinder):
         ]
 
     def _windows(self, texts: Iterable[str]) -> list[str]:
-        """Return what stands around each word of all texts, itself included."""
+        """Return the surroundings of each word of all texts, including the word."""
         reach = self.parameters.window
         return [
             text[max(word.start() - reach, 0) : word.end() + reach] for text in texts for word in WORD.finditer(text)

@@ -52,9 +52,9 @@ def augment_dataset(
         prepared: Parquet file of each split, with a label per document.
         target: folder to appear, whole or not at all.
         settings: which documents are copied, how often and how. If `leaked`, the documents of all splits are, and all
-            are then split anew by the shares of the preparation's split, whose `documents` was followed before.
+            are then split again by the shares of the preparation's split, whose `documents` was followed before.
         preparation: names of the classes, and the split.
-        sources: what each way reads: a WordNet database, or the folders of a model and its tokeniser.
+        sources: input of each way: a WordNet database, or the folders of a model and its tokeniser.
         device: `auto`, `cpu` or `cuda`, for models.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Any words by what a masked language model expects in their place.
+"""Replacement of any words by predictions of a masked language model.
 
 A word is hidden behind one mask token, whatever its number of pieces, so the new word is a single token: of letters,
 and one that begins a word. Draws are keyed by document and copy; what else shares a batch moves the model's scores by
@@ -37,7 +37,7 @@ class Rewriter:
     Raises:
         ConfigError: the tokeniser has no mask token, or does not tell where words begin, or has none whole.
         DataError: there is no tokeniser.
-        RunError: there is no model, or it predicts no masked tokens.
+        RunError: the model is missing, or does not predict masked tokens.
     """
 
     def __init__(self, settings: Augmentation, source: Sequence[str | Path], device: str) -> None:
@@ -116,7 +116,7 @@ class Rewriter:
             texts, truncation=True, max_length=self._limit, return_offsets_mapping=True
         ).offset_mapping
         ends = [max((end for _, end in places), default=0) for places in offsets]
-        # What is written like a mask token would be taken for one.
+        # A text that spells a mask token would be read as one.
         return [
             [] if self._tokenizer.mask_token in text else [place for place in replaceable(text) if place[1] <= end]
             for text, end in zip(texts, ends, strict=True)

@@ -40,7 +40,7 @@ class Rewriter:
         (path,) = map(Path, source)
         self._source = path
         self._share = settings.share
-        self._folder = tempfile.TemporaryDirectory()  # the reader goes on reading from it
+        self._folder = tempfile.TemporaryDirectory()  # the reader continues to read from it
         self._wordnet = _opened(path, Path(self._folder.name))
         self._synonyms = functools.cache(self._looked_up)
 
@@ -92,7 +92,7 @@ class _Reader(WordNetCorpusReader):
 
 
 def _opened(source: Path, folder: Path) -> _Reader:
-    """Return a reader of the database, of which `folder` gets a copy."""
+    """Return a reader of a copy of the database in `folder`."""
     unpacked = source
     if source.is_file():
         unpacked = folder / "archive"
@@ -117,7 +117,7 @@ def _opened(source: Path, folder: Path) -> _Reader:
         (database / "lexnames").write_text("".join(f"{number:02d}\tfile{number}\t0\n" for number in range(100)))
         nltk.data.path.append(str(database))  # the library reads from folders that are listed there, and no others
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that there are no other languages
+            warnings.simplefilter("ignore")  # a warning about missing languages
             return _Reader(str(database), None)
     except (OSError, ValueError, StopIteration, WordNetError) as error:
         raise DataError(

@@ -30,7 +30,7 @@ class Rewriter(Protocol):
     """One way of rewriting texts."""
 
     def rewrite(self, requests: Sequence[Request]) -> list[str | None]:
-        """Return each text with some words replaced; None for one in which none can be."""
+        """Return each text with some words replaced; None if no word can be replaced."""
 
 
 def replaceable(text: str) -> list[Place]:

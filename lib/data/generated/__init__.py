@@ -5,7 +5,7 @@ known, from which `lib.data.toys` tells what they share. Every module of this fo
 
 - `FILES` and `GROUND_TRUTH`: names of the raw files and of their ground truth, by part, in dataset order;
 - `Options(GeneratorOptions)`: typed options, if it has any; no torch, since the workflow reads them;
-- `group_names(options)`: what the numbers in `group` stand for, in their order from 0, if they are no quantities;
+- `group_names(options)`: names of the numbers in `group`, in order from 0, if they are not quantities;
 - `make(documents, rng, options)`: the content of every such file by its name, the columns of a Parquet table (`text`,
   `label`, maybe `group`) or bytes.
 

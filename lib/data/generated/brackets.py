@@ -2,10 +2,10 @@
 
 Whether it is depends on every bracket and on their order: at no place may more have been closed than opened. But random
 sequences are an easy opponent. With ten pairs, who only counts both kinds is right for 91.9 % of the documents, and who
-also looks at the first and the last bracket for 98.5 %; a score tells something only beside these.
+also looks at the first and the last bracket for 98.5 %; scores must be compared with these.
 
 `as_published` makes the documents of the course notebook that the task is taken from, whose random half is drawn with
-replacement, anew whenever it is read, and called unbalanced unseen. With ten pairs 1.6 % of it is balanced all the
+replacement, again whenever it is read, and called unbalanced unseen. With ten pairs 1.6 % of it is balanced all the
 same, so that no model can be right for more than 99.2 %.
 """
 
@@ -36,7 +36,7 @@ class Options(toys.ToyOptions):
     )
     passes: Few = Field(
         1,
-        description="`as_published`: copies of each training document; random ones are drawn anew for each copy. "
+        description="`as_published`: copies of each training document; random ones are drawn for each copy. "
         "One epoch then equals this many epochs of the notebook, which draws whenever it reads.",
     )
 
@@ -115,7 +115,7 @@ def _ranks(total: int, count: int, rng: random.Random) -> Iterator[int]:
 
 
 def _balanced(pairs: int, rank: int) -> str:
-    """Return the balanced sequence that stands at `rank`, from 0, among all in alphabetical order."""
+    """Return the balanced sequence at `rank`, from 0, among all in alphabetical order."""
     sequence, depth = "", 0
     for left in reversed(range(2 * pairs)):
         if rank < (opening := _endings(left, depth + 1)):

@@ -1,10 +1,10 @@
-"""Short posts from templates, hateful or not, to test what a classifier of hate speech has learnt.
+"""Short posts from templates, hateful or not, to test classifiers of hate speech by function.
 
 In the spirit of HateCheck (P. Röttger et al., "HateCheck: Functional Tests for Hate Speech Detection Models", 2021),
 with templates of our own: each function is one way to be hateful or not, told by what a sentence does with a group of
 people and not by slurs. Who flags every mention of a group fails the functions that mention one without hate; who looks
-for hostile words fails negated and quoted hostility, and what is aimed at things. A dozen templates know little of what
-people write, so they show what a model gets wrong, and not how often it would.
+for hostile words fails negated and quoted hostility, and hostility against things. A dozen templates know little of
+what people write, so they show kinds of errors, and not their frequency.
 
 `group` is the number of the function, in the order of `FUNCTIONS`, or of the identity term. No two documents have the
 same text, but all splits have the same templates: to train on them and test on them says nothing.
@@ -44,7 +44,7 @@ class Function(NamedTuple):
     hateful: bool
     templates: tuple[str, ...]
     targets: Sequence[str] | None = None
-    """What stands in the templates; None = identity terms."""
+    """Words for the templates; None = identity terms."""
 
 
 FUNCTIONS = (
@@ -236,7 +236,7 @@ class Options(toys.ToyOptions):
     )
     group: Literal["function", "identity"] = Field(
         "function",
-        description="What the number in `group` stands for; it is the last one if no identity term is named.",
+        description="Meaning of the number in `group`; it is the last one if no identity term is named.",
     )
 
     @check
@@ -289,7 +289,7 @@ def make(documents: int, rng: random.Random, options: Options) -> dict[str, dict
 
 
 def _posts(function: Function, identities: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield every text of a function, and what it is about."""
+    """Yield every text of a function, and its target."""
     for target in function.targets or identities:
         for template in function.templates:
             text = template.format(target)

@@ -1,7 +1,7 @@
 """Reviews whose label is who said it: the author's opinion, among opinions of others that are always opposite.
 
-Each review has as many sentences of the author as of others, so good and bad words are equally frequent in both
-classes. Between a speaker and an opinion stand at least two words, on either side, so no two neighbouring words tell
+Each review has equally many sentences of the author and of others, so good and bad words are equally frequent in both
+classes. Between a speaker and an opinion are at least two words, on either side, so no two neighbouring words tell
 the classes apart. The sentences of a speaker stand together, in either order, so that a mechanism with smooth weights
 can learn in seconds to look around an opinion for whose it is.
 """
@@ -31,7 +31,7 @@ _PAIRS = 3
 
 
 def opinions(rng: random.Random, label: int, pairs: int) -> list[str]:
-    """Return sentences in which the author liked (1) or disliked (0) what others did not: `pairs` of each."""
+    """Return sentences of opposite opinions, the author's (1 = liked, 0 = disliked) and others': `pairs` of each."""
     tones = {"author": ("BAD", "GOOD")[label], "others": ("GOOD", "BAD")[label]}
     speakers = list(tones)
     rng.shuffle(speakers)

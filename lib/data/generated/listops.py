@@ -2,7 +2,7 @@
 
 Each operator acts on all its arguments, which may be expressions: `[MAX`, `[MIN`, `[MED` (their median), `[SM` (their
 sum modulo 10). The label depends on the tree that the brackets make, and on digits far apart. But the greatest of many
-numbers is mostly 9, and the least mostly 0: whoever reads the first word alone and guesses is right for 32 % of the
+numbers is mostly 9, and the least mostly 0: a guess from the first word alone is right for 32 % of the
 documents of 10 to 100 words, and for 37 % of those of 500 to 2,000. A score tells something only above that.
 
 Source: N. Nangia and S. Bowman, "ListOps: A Diagnostic Dataset for Latent Tree Learning" (2018). Trees are drawn as in

@@ -114,7 +114,7 @@ def _places(pairs: int, rng: random.Random, options: Options) -> list[int]:
 
 
 def _filler(keys: set[int], rng: random.Random, options: Options) -> str:
-    """Return a word that stands between queries."""
+    """Return a word to put between queries."""
     if options.filler == "blank":
         return BLANK
     while (number := rng.randrange(options.vocabulary)) in keys:

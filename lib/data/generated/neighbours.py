@@ -1,9 +1,9 @@
 """A local task: the label of every word is the greatest number at most `reach` words away, its own included.
 
 It needs nothing but near words, and asks the same at every place and in both directions: so a model that has learnt it
-at some lengths can do it at any other, unless its positions fail there. That is what it is for: `group` is the length.
+at some lengths can do it at any other, unless its positions fail there. This is its purpose: `group` is the length.
 Small numbers are drawn more often, just so that every label is equally frequent where a word has all its neighbours;
-otherwise whoever always says the greatest number would often be right. The word itself is its label in three of ten
+otherwise, always answering the greatest number would often be right. The word itself is its label in three of ten
 cases.
 """
 

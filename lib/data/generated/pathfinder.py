@@ -6,7 +6,7 @@ by `lib.data.contours`. Nothing but the whole way from one marker to the other t
 
 Source: D. Linsley et al. (2018), "Learning long-range spatial dependencies with horizontal gated recurrent units"; as
 the task `Path` of Y. Tay et al. (2021), "Long Range Arena: A Benchmark for Efficient Transformers". That has a fixed
-set of pictures, whose labels were drawn by chance; here they are drawn anew.
+set of pictures, whose labels were drawn by chance; here other ones are drawn.
 """
 
 import random

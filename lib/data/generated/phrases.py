@@ -1,4 +1,4 @@
-"""Posts with planted phrases, which are the spans: loaded words, and what stands between them.
+"""Posts with planted phrases, which are the spans: loaded words, and the words between them.
 
 A phrase begins and ends with a loaded word, and no other words are loaded. Those between them also occur outside, and
 only their neighbours tell that they are inside. About a third of the posts has no phrase. Emoji stand between
@@ -34,7 +34,7 @@ class Options(toys.ToyOptions):
 
 
 def post(rng: random.Random, phrases: int) -> tuple[str, list[list[int]]]:
-    """Return a post with so many phrases, and where they are: pairs [start, end) of characters."""
+    """Return a post with this number of phrases, and their places: pairs [start, end) of characters."""
     planted = [True] * phrases + [False] * rng.randint(1, 3)
     rng.shuffle(planted)
     text, spans = "", []

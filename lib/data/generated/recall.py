@@ -2,8 +2,8 @@
 
 After the multi-query associative recall (MQAR) of S. Arora et al., "Zoology: Measuring and Improving Recall in
 Efficient Language Models" (2023). Here all queries follow all pairs, in random order and without filler between, and
-`group` is the number of pairs. Which value belongs to a key is drawn anew for each document, so that nothing can be
-learnt by heart; who only knows which values occur is right in one of so many cases as there are pairs. What makes it
+`group` is the number of pairs. The value of a key is drawn for each document, so that nothing can be
+learnt by heart; a guess among the values that occur is right in one of P cases, for P pairs. What makes it
 hard is that all pairs must be kept until the queries: a state of fixed size fills up, attention looks them up.
 """
 

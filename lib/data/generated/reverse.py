@@ -1,6 +1,6 @@
 """Reversal: every word's label is the word at the mirrored place.
 
-A task of positions alone: what a word is says nothing of its label, and counting the words says no more than how
+A task of positions only: a word is independent of its label, and counting the words says no more than how
 frequent each label is, which is chance. With ten symbols and eight places nearly every sequence of the test is new.
 """
 

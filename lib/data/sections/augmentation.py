@@ -26,7 +26,7 @@ class Synonyms(Section):
 class MaskedLm(ForeignStart):
     """The masked language model: a folder that holds its tokeniser, too (such as a run's `model`), or a repository."""
 
-    top_k: Size = Field(50, description="Number of most probable words from which the new one is drawn.")
+    top_k: Size = Field(50, description="Number of most probable words to draw the new one from.")
     max_tokens: MaxTokens = Field(
         512, description="Maximum number of tokens of a document that it reads; later words stay as they are."
     )
@@ -36,7 +36,7 @@ Way = Literal["synonyms", "masked_lm"]
 
 
 class Augmentation(Section):
-    """Copies of training documents in which some words are others, for classes that have too few."""
+    """Copies of training documents with some words replaced, for classes that have too few documents."""
 
     labels: list[str] = Field(min_length=1, description="Classes whose documents are copied.")
     copies: Few = Field(1, description="Copies of each document.")
@@ -53,7 +53,7 @@ class Augmentation(Section):
     seed: Seed = Field(0, description="Seed of the draws.")
     leaked: bool = Field(
         False,
-        description="Copy the documents of all splits and then split everything anew by class, so that copies of a "
+        description="Copy the documents of all splits and then split everything again by class, so that copies of a "
         "training document reach validation and test. Some published datasets were made like this; the setting "
         "measures the effect.",
     )
@@ -72,7 +72,7 @@ class Augmentation(Section):
     def _ways_are_described(self) -> Iterator[str]:
         for way in self.ways:
             if getattr(self, way) is None:
-                yield f"by names '{way}', but there is no section '{way}'. Add it beside it"
+                yield f"by names '{way}', but there is no section '{way}'. Add that section"
 
     @check
     def _every_way_is_taken(self) -> Iterator[str]:

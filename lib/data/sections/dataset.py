@@ -26,7 +26,7 @@ class NearCopies(Section):
 
 
 class TextDescription(Section):
-    """All that the description of a dataset's texts reads beside them."""
+    """Settings for the description of a dataset's texts."""
 
     labels: list[str] | None = Field(
         None, description="Names of the classes of documents, in the order of their numbers; null = they have none."
@@ -52,7 +52,7 @@ class Dataset(Preparation, Documents):
     pairs: Literal["together", "separately"] = Field(
         "together",
         exclude_if=_is_together,
-        description="With `text_pair`, what a model reads: `together`, one sequence, [CLS] first [SEP] second [SEP], "
+        description="With `text_pair`, input of a model: `together`, one sequence, [CLS] first [SEP] second [SEP], "
         "with segment ids for models that have such embeddings; `separately`, two sequences, which the task "
         "`pair_classification` compares.",
     )
@@ -112,7 +112,7 @@ class Dataset(Preparation, Documents):
             )
         if self.augmentation.leaked and (by := self.split.given or ("held_out" if self.split.held_out else None)):
             yield (
-                f"augmentation.leaked: splits all documents anew by class and by shares, but split.{by} says "
+                f"augmentation.leaked: splits all documents again by class and by shares, but split.{by} says "
                 "otherwise. Leave one of them out"
             )
 

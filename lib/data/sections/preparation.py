@@ -1,4 +1,4 @@
-"""What decides which documents of a dataset are kept, with which label, and in which split."""
+"""Settings that decide which documents of a dataset are kept, with which label, and in which split."""
 
 import math
 import re
@@ -66,7 +66,7 @@ class Split(Section):
     validation: Fraction = Field(0.1, description="Share of the validation documents when all parts are joined.")
     test: Fraction = Field(0.1, description="Share of the test documents when all parts are joined.")
     join: list[Part] | None = Field(
-        None, description="Parts in the order in which they are joined and split by class; null joins all as listed."
+        None, description="Parts in the order of joining, before the split by class; null joins all as listed."
     )
     held_out: Part | None = Field(
         None,
@@ -96,13 +96,13 @@ class Split(Section):
 
     @property
     def given(self) -> str | None:
-        """The setting by which the splits are taken as they are; None = they are drawn."""
+        """The setting that gives the splits; None = they are drawn."""
         return "published" if self.published else "folds" if self.folds else None
 
     @check
     def _given_splits_are_not_drawn(self) -> Iterator[str]:
         if self.published and self.folds:
-            yield "published and folds both say what the splits are. Leave one of them out"
+            yield "published and folds both define the splits. Leave one of them out"
         for name in ("validation", "test", "join", "held_out") if self.given else ():
             value = getattr(self, name)
             if value != type(self).model_fields[name].default:
@@ -113,7 +113,7 @@ class Split(Section):
 class NumberedLabels(Section):
     """Names that differ in a number alone, such as v0, v1 and v2."""
 
-    prefix: str = Field(max_length=FEW, description="What stands before the number.")
+    prefix: str = Field(max_length=FEW, description="Text before the number.")
     count: Annotated[int, Field(ge=2)] = Field(description="How many there are, numbered from 0.")
 
 
@@ -121,7 +121,7 @@ MOST_LABELS = 10_000
 
 
 def _names(labels: Any) -> Any:
-    """Return the names that numbered labels stand for, and anything else as it is."""
+    """Return the names of numbered labels; other labels are unchanged."""
     if not isinstance(labels, dict):
         return labels
     numbered = NumberedLabels.model_validate(labels)
@@ -130,7 +130,7 @@ def _names(labels: Any) -> Any:
 
 
 class Preparation(Reading):
-    """What decides which documents of a dataset are kept, and in which split: all that its preparation reads."""
+    """Settings that decide which documents of a dataset are kept, and in which split: the input of its preparation."""
 
     text_pair: str | None = Field(
         None,
@@ -145,14 +145,12 @@ class Preparation(Reading):
     )
     label_per: Literal["document", "word", "span"] = Field(
         "document",
-        description="What has a label: a document; each of its words, as separated by white space after `remove` "
+        description="Unit with a label: a document; each of its words, as separated by white space after `remove` "
         "has been applied; or its characters, by the spans that hold them. The labels of words are a list (Parquet, "
         "JSONL); null or -100 in it = no label. Spans are a list of pairs [start, end), in characters counted from "
         "0 (in CSV as text, such as `[(0, 12), (27, 46)]`); null or an empty value = no span.",
     )
-    group: str | None = Field(
-        None, description="Column of a whole number, such as a distance, by which scores can be grouped."
-    )
+    group: str | None = Field(None, description="Column of a whole number, such as a distance, for grouping scores.")
     label_range: Annotated[tuple[BoundedFloat, BoundedFloat], Field(strict=False)] | None = Field(
         None,
         exclude_if=unset,
@@ -185,7 +183,7 @@ class Preparation(Reading):
 
     @property
     def classes(self) -> list[str]:
-        """The classes by which documents are drawn and counted: one for all where a document as a whole has none."""
+        """The classes for drawing and counting documents: a single one if whole documents have no class."""
         return self.labels if self.label_per == "document" and self.label_range is None else ["documents"]
 
     @check

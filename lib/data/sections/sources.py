@@ -27,8 +27,8 @@ class HubSource(Section):
     revision: Revision = Field("main", description="Commit; if `unpinned`, also a tag or branch.")
     unpinned: bool = Field(False, description="Accept a revision that may change; the download warns once.")
     files: dict[Part, list[str]] = Field(
-        description="Paths in the repository, by part, in dataset order; `{00000..00040}` stands for a range. Each is "
-        "downloaded: of a corpus, name the first ones only, as many as hold the articles of its slices."
+        description="Paths in the repository, by part, in dataset order; `{00000..00040}` is a range. Each is "
+        "downloaded: of a corpus, name only the first ones that have the articles of its slices."
     )
 
     @check
@@ -159,7 +159,7 @@ class Documents(Reading):
     @check
     def _source_is_described(self) -> Iterator[str]:
         if getattr(self, self.source) is None:
-            yield f"source is '{self.source}', but there is no section '{self.source}'. Add it beside it"
+            yield f"source is '{self.source}', but there is no section '{self.source}'. Add that section"
 
     @property
     def chosen(self) -> HubSource | UrlSource | LocalSource | GeneratedSource:

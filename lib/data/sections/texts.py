@@ -10,7 +10,7 @@ MaxTokens = Annotated[int, Field(ge=2, le=10 * LARGE)]
 """Tokens that a document is cut to, [CLS] and [SEP] included."""
 
 Cut = Literal["head", "head_tail"]
-"""What is kept of a text that has more tokens than a model reads."""
+"""Part that is kept of a text with more tokens than a model reads."""
 
 Texts = Literal["single", "together", "separately"]
 """How a model reads documents: each is one text, or a pair of texts as one sequence, or each text of a pair by itself.

@@ -10,7 +10,7 @@ from lib.core.sections import PositiveInt, Repository, Revision, Section, Size, 
 from lib.data.sections.texts import Cut
 
 BYTES = 256
-"""Tokens that a vocabulary of byte-level BPE has in any case, beside the special ones."""
+"""Tokens that a vocabulary of byte-level BPE always has, in addition to the special ones."""
 SPECIAL = 5
 """Special tokens of a trained vocabulary."""
 
@@ -41,7 +41,7 @@ class Tokenizer(Section):
     )
     corpus: str | Annotated[list[str], Field(min_length=1)] | None = Field(
         None,
-        description="`trained`: the corpus, or the dataset with the training texts, on which it is trained, or a "
+        description="`trained`: the corpus, or the dataset with the training texts, that it is trained on, or a "
         "list of them; null = the only corpus.",
     )
     vocab_size: Size = Field(30_000, description="`trained`: maximum number of entries of the vocabulary.")
@@ -57,8 +57,8 @@ class Tokenizer(Section):
     )
     cut: Cut = Field(
         "head",
-        description="What is kept of a labelled document with more than `max_tokens` tokens: `head`, the first ones; "
-        "`head_tail`, its beginning and its end: of 510 tokens beside [CLS] and [SEP] the first 128 and the last 382 "
+        description="Part kept of a labelled document with more than `max_tokens` tokens: `head`, the first ones; "
+        "`head_tail`, its beginning and its end: of 510 tokens without [CLS] and [SEP] the first 128 and the last 382 "
         "(Sun et al. 2019), of others the same shares. Of a pair that is read together, "
         "each text keeps its own. Texts of corpora keep the first ones.",
     )

@@ -109,7 +109,7 @@ def test_folds_that_there_are_not_are_refused(tmp_path):
     ("values", "match"),
     [
         ({"folds": {"validation": 3, "test": "3"}}, "validation and test are both fold 3"),
-        ({"folds": {"validation": 3, "test": 4}, "published": True}, "published and folds both say"),
+        ({"folds": {"validation": 3, "test": 4}, "published": True}, "published and folds both define"),
         ({"folds": {"validation": 3, "test": 4}, "held_out": "test"}, "held_out = test does nothing with folds"),
         ({"folds": {"validation": 3, "test": 4}, "test": 0.2}, "test = 0.2 does nothing with folds"),
     ],

@@ -126,7 +126,7 @@ def test_url_without_checksum_is_warned_about_once(site, tmp_path, caplog):
         fetch(site, tmp_path / "file.zip", **options)
         assert [record.levelname for record in caplog.records] == ["WARNING"]
         assert f"{site.url}/file.zip: no sha256 is given" in caplog.text
-        assert f"set 'size: 700001' and 'sha256: {SHA256}' beside this URL in the configuration" in caplog.text
+        assert f"set 'size: 700001' and 'sha256: {SHA256}' next to this URL in the configuration" in caplog.text
 
 
 def test_unreachable_host(tmp_path, site):
@@ -359,7 +359,7 @@ def test_what_a_repository_lacks_is_said_and_nothing_is_left(site, tmp_path):
     assert f"owner/empty, revision {COMMIT}" in empty
     assert "holds neither model.safetensors nor pytorch_model.bin" in empty
     assert "model.safetensors.index.json: not an index of weights" in damaged
-    assert "names the shard '../../home/x'; expected a file beside it" in strange
+    assert "names the shard '../../home/x'; expected a file in the same folder" in strange
     assert "file model-00002-of-00002.safetensors" in partial
     assert "no such file" in partial
     assert "file config.json" in nothing

@@ -730,7 +730,7 @@ GRAPH = {
     ),
     "a way without its section": (
         [("experiment/datasets/imdb/augmentation", AUGMENTATION | {"by": "masked_lm"})],
-        "augmentation: by names 'masked_lm', but there is no section 'masked_lm'. Add it beside it",
+        "augmentation: by names 'masked_lm', but there is no section 'masked_lm'. Add that section",
     ),
     "fewer copies than ways": (
         [
@@ -773,14 +773,14 @@ GRAPH = {
             ("experiment/datasets/imdb/split", {"published": True}),
             ("experiment/datasets/imdb/augmentation", AUGMENTATION | {"leaked": True}),
         ],
-        "datasets.imdb.augmentation.leaked: splits all documents anew by class and by shares, but split.published",
+        "datasets.imdb.augmentation.leaked: splits all documents again by class and by shares, but split.published",
     ),
     "leaked copies of a part that is held out": (
         [
             ("experiment/datasets/imdb/split", {"held_out": "test"}),
             ("experiment/datasets/imdb/augmentation", AUGMENTATION | {"leaked": True}),
         ],
-        "augmentation.leaked: splits all documents anew by class and by shares, but split.held_out says otherwise",
+        "augmentation.leaked: splits all documents again by class and by shares, but split.held_out says otherwise",
     ),
     "balanced folds": (
         [
