@@ -18,7 +18,7 @@ def root(rules):
     """Return the folder of the project. `rules` is the folder of this file.
 
     Of a workflow that another one names by its repository, Snakemake reads single files. The programs and their package
-    are needed as well, so the commit is cloned once, beside Snakemake's own copy of the repository.
+    are needed as well, so the commit is cloned once, next to Snakemake's own copy of the repository.
     """
     if rules.is_local:
         return Path(rules.get_path_or_uri(secret_free=True)).parents[1]

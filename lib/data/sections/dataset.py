@@ -129,5 +129,5 @@ class Dataset(Preparation, Documents):
         if self.label_per == "span" and stride > room:
             yield (
                 f"window_stride = {stride}, but with max_tokens = {self.max_tokens} a window holds {room} tokens "
-                "beside [CLS] and [SEP], so some would be in none. Lower it, or raise max_tokens"
+                "in addition to [CLS] and [SEP], so some would be in none. Lower it, or raise max_tokens"
             )
