@@ -226,7 +226,7 @@ def test_hub_revision_that_is_no_commit_is_warned_about_once(site, tmp_path, fil
         assert len(warnings) == (revision != COMMIT)
         for warning in warnings:
             assert f"owner/corpus, revision main, file {file} ({site.url}): the revision is not a commit" in warning
-            assert f"Fetched commit {COMMIT}. To pin it, set 'revision: {COMMIT}' next to 'repository: owner/" in warning
+            assert f"Fetched commit {COMMIT}. To pin it, set 'revision: {COMMIT}' next to 'repository: " in warning
 
 
 def test_damaged_hub_file_is_deleted_and_both_sums_named(site, tmp_path):
