@@ -27,5 +27,5 @@ def test_the_same_tokens_and_more_of_them_pass(tokenizer, tmp_path):
 def test_a_number_that_stands_for_another_token_is_named(tokenizer, tmp_path):
     tokenizer("published", TOKENS)
     swapped = [*TOKENS[:5], "bad", "good", "film"]
-    with pytest.raises(RunError, match=r"published: .* number 5 is 'good' there and 'bad' here, and so are 2 of 8"):
+    with pytest.raises(RunError, match=r"published: .* token 5 is 'good' there and 'bad' here, and so are 2 of 8"):
         check_vocabulary(tokenizer("swapped", swapped), tmp_path / "published")
