@@ -51,7 +51,7 @@ def test_what_cannot_be_shared_is_said(project):
     assert "no run of this study" in share(project, "--run", "finetune/sdpa/imdb/seed-1", "--out", "a")[1]
     assert "left no model" in share(project, "--run", RUN.format(model="tfidf"), "--out", "b")[1]
     (project.folder / "c").mkdir()
-    assert "c: exists already" in share(project, "--run", RUN.format(model="sdpa"), "--out", "c")[1]
+    assert "c: is there already" in share(project, "--run", RUN.format(model="sdpa"), "--out", "c")[1]
     damaged = project.results / "runs" / RUN.format(model="sdpa")
     shutil.move(damaged / "predictions.parquet", project.folder)
     status, said = share(project, "--run", RUN.format(model="sdpa"), "--out", "d")
