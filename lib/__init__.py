@@ -14,7 +14,7 @@ logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
 
 
 def _register_configurations(_: ModuleType) -> None:
-    from lib.backbones.parameters import BACKBONES  # it imports lib
+    from lib.backbones.settings import BACKBONES  # it imports lib
 
     for kind in BACKBONES.kinds():
         if BACKBONES.has(kind, "configuration"):

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lib.analysis.parameters import ANALYSES
+from lib.analysis.settings import ANALYSES
 from lib.core import program
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def load_beside(folder: str, texts: str, tokenizer: str, tokens: str) -> TextSub
     import pandas as pd
 
     from lib.analysis.subject import TextSubject
-    from lib.backbones.parameters import BACKBONES
+    from lib.backbones.settings import BACKBONES
     from lib.core.files import read_mapping
     from lib.core.record import CONFIG
     from lib.data.tokenizer import TextTokenizer

@@ -9,7 +9,7 @@ python scripts/analysis_figure.py --analysis '{"kind": "heads", "families": [["s
 import sys
 from collections.abc import Sequence
 
-from lib.analysis.parameters import ANALYSES
+from lib.analysis.settings import ANALYSES
 from lib.core import program
 
 

@@ -19,8 +19,8 @@ SPLITS = ("train", "validation", "test")
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     from lib.data.augmentation.augmenting import augment_dataset
-    from lib.data.sections.augmentation import Augmentation
-    from lib.data.sections.preparation import Preparation
+    from lib.data.settings.augmentation import Augmentation
+    from lib.data.settings.preparation import Preparation
 
     parser = program.parser(__doc__)
     parser.add_argument("--settings", required=True, help="of the augmentation: path of a YAML file, or JSON in place")

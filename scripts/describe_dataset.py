@@ -17,7 +17,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Parse the options and describe the dataset."""
     from lib.data.description import describe_dataset
     from lib.data.folds import SPLITS
-    from lib.data.sections.dataset import TextDescription
+    from lib.data.settings.dataset import TextDescription
 
     parser = program.parser(__doc__)
     parser.add_argument("--settings", required=True, help="path of a YAML file, or JSON in place")

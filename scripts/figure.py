@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.results.parameters import FIGURES
+from lib.results.settings import FIGURES
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -10,12 +10,12 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from lib.attention.parameters import MECHANISMS
-from lib.backbones.parameters import BACKBONES
+from lib.attention.settings import MECHANISMS
+from lib.backbones.settings import BACKBONES
 from lib.core import program
 from lib.core.errors import ProjectError
-from lib.results.parameters import FIGURES, TABLES
-from lib.tasks.parameters import TASKS
+from lib.results.settings import FIGURES, TABLES
+from lib.tasks.settings import TASKS
 from lib.workflow import preloaded
 
 MODULES = (

@@ -6,7 +6,7 @@ python scripts/sequence_cost.py --mechanisms '{"sdpa": {"kind": "sdpa"}, ...}' -
 import sys
 from collections.abc import Sequence
 
-from lib.backbones.encoder.parameters import Parameters as Encoder
+from lib.backbones.encoder.settings import Settings as Encoder
 from lib.core import program
 from lib.measure import options
 from lib.measure.sequence_cost import LENGTHS, sequence_cost

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from lib.core import program
-from lib.results.parameters import TABLES
+from lib.results.settings import TABLES
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -12,7 +12,7 @@ from lib.core import program
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
-    from lib.data.sections.corpus import Slice
+    from lib.data.settings.corpus import Slice
     from lib.data.tokenizer import TextTokenizer
     from lib.data.tokenizing import tokenize_corpus
 

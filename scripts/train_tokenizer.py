@@ -15,7 +15,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Run the program."""
     from lib.core.files import atomic_path
     from lib.data.cutting import note_cut
-    from lib.data.sections.tokenizer import Tokenizer
+    from lib.data.settings.tokenizer import Tokenizer
     from lib.data.tokenizing import StoredTexts, train_tokenizer
     from lib.data.vocabularies import add_sentinels, from_published, from_vocabulary
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import torch
 
-from lib.backbones.encoder.parameters import Parameters as Encoder
+from lib.backbones.encoder.settings import Settings as Encoder
 from lib.core import program
 from lib.measure import options
 from lib.measure.training_cost import training_cost

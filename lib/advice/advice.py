@@ -19,7 +19,7 @@ from lib.advice.studies import OwnStudy, recipe, template
 from lib.advice.texts import find_tokenizer, language_of, lost, read_sample, token_lengths
 from lib.core.errors import ConfigError, RunError
 from lib.core.inputs import resolve_paths
-from lib.data.sections.preparation import Split
+from lib.data.settings.preparation import Split
 from lib.data.tokenizer import TextTokenizer
 from lib.measure.estimates import Cost, Machine, ModelSteps, this_machine
 from lib.measure.step_turns import Turns, measure_turns

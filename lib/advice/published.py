@@ -11,9 +11,9 @@ import yaml
 from pydantic import ValidationError
 
 from lib.advice.question import Question
-from lib.backbones.parameters import BACKBONES
+from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError
-from lib.core.sections import sentences
+from lib.core.settings import sentences
 from lib.study.configuration import load_study
 
 TEXTS = "texts"

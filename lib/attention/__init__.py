@@ -1,7 +1,7 @@
 """Attention mechanisms: the map from queries, keys and values to outputs, and nothing around it.
 
 `contract.py` is the interface of a mechanism, `registry.py` builds one, `interface.py` offers them to transformers'
-models. Each mechanism has a folder: `parameters.py` (no torch), `mechanism.py` (its arithmetic) and `reference.py` (the
+models. Each mechanism has a folder: `settings.py` (no torch), `mechanism.py` (its arithmetic) and `reference.py` (the
 same, dense and in float64, to test against). Projections, positions and the other dropouts are the layer's.
 """
 
@@ -14,7 +14,7 @@ __all__ = list(_EXPORTS)
 
 
 def __getattr__(name: str) -> Any:
-    # On demand, since the workflow reads the parameters of mechanisms without torch.
+    # On demand, since the workflow reads the settings of mechanisms without torch.
     if name not in _EXPORTS:
         raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     return getattr(importlib.import_module(f"{__name__}.{_EXPORTS[name]}"), name)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from lib.attention.kernels import by_triton
-from lib.attention.parameters import Kernels, MechanismParameters
+from lib.attention.settings import Kernels, MechanismSettings
 from lib.core.errors import ConfigError
 
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -42,7 +42,7 @@ class Attention(nn.Module, ABC):
     def __init__(
         self,
         *,
-        parameters: MechanismParameters,
+        parameters: MechanismSettings,
         num_heads: int,
         head_size: int,
         layer: int,

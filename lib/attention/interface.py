@@ -25,8 +25,8 @@ from transformers.masking_utils import (
 )
 
 from lib.attention.contract import Attention, for_every_head, without_padding
-from lib.attention.parameters import MECHANISMS, Kernels, MechanismParameters
 from lib.attention.registry import build
+from lib.attention.settings import MECHANISMS, Kernels, MechanismSettings
 from lib.core.errors import ConfigError
 
 FAVOR = {"favor": {"kind": "favor", "nb_features": 256}}
@@ -56,7 +56,7 @@ class _Entry(NamedTuple):
     """A mechanism under its name in transformers."""
 
     name: str
-    parameters: MechanismParameters
+    parameters: MechanismSettings
     seed: int
     """Seed of the draws."""
     kernels: Kernels
@@ -314,7 +314,7 @@ def _check_mask_of_window(where: str, window: int, mask: Tensor | None) -> None:
         )
 
 
-def _refuse_dropout(where: str, parameters: MechanismParameters, dropout: float) -> None:
+def _refuse_dropout(where: str, parameters: MechanismSettings, dropout: float) -> None:
     """Raise a ConfigError if attention weights are dropped that the mechanism never forms."""
     if dropout and not parameters.takes_attention_dropout:
         raise ConfigError(
@@ -324,7 +324,7 @@ def _refuse_dropout(where: str, parameters: MechanismParameters, dropout: float)
         )
 
 
-def _refuse_other_positions(where: str, parameters: MechanismParameters) -> None:
+def _refuse_other_positions(where: str, parameters: MechanismSettings) -> None:
     """Raise a ConfigError if queries of another sequence than the keys' would be counted by the padding of keys."""
     if parameters.depends_on_positions and "Cross" in where.rpartition(", ")[2]:
         raise ConfigError(
@@ -363,7 +363,7 @@ def _layer_of(where: str, module: nn.Module) -> int:
 @torch.compiler.disable
 @cache
 def _built(
-    parameters: MechanismParameters,
+    parameters: MechanismSettings,
     seed: int,
     kernels: Kernels,
     layer: int,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from lib.attention.parameters import MECHANISMS, Kernels
+from lib.attention.settings import MECHANISMS, Kernels
 from lib.core.errors import RunError
 
 SETTING = "execution.training.kernels"

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 
 from lib.attention.contract import Attention
-from lib.attention.parameters import MECHANISMS, MechanismParameters
+from lib.attention.settings import MECHANISMS, MechanismSettings
 
 
 def build(
-    parameters: MechanismParameters,
+    parameters: MechanismSettings,
     *,
     num_heads: int,
     head_size: int,

@@ -25,7 +25,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from lib.backbones.parameters import Lora
+from lib.backbones.settings import Lora
 from lib.core.errors import RunError
 from lib.core.randomness import derive_seed
 from lib.core.record import ADAPTER

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import transformers
 from transformers import PretrainedConfig
 
-from lib.backbones.parameters import BackboneParameters
+from lib.backbones.settings import BackboneSettings
 from lib.core.errors import ConfigError
 
 
@@ -30,8 +30,8 @@ class BackboneConfig(PretrainedConfig):
         pydantic.ValidationError: a field of the backbone is out of range.
     """
 
-    settings: ClassVar[type[BackboneParameters]]
-    """Parameters of the backbone's kind."""
+    settings: ClassVar[type[BackboneSettings]]
+    """Settings of the backbone's kind."""
 
     def __init__(
         self,
@@ -76,7 +76,7 @@ class BackboneConfig(PretrainedConfig):
         return getattr(self, "type_vocab_size", 0)
 
     @property
-    def parameters(self) -> BackboneParameters:
+    def parameters(self) -> BackboneSettings:
         """The parameters of the backbone that this configuration describes."""
         mechanism = {"mechanism": self.mechanism} if self.settings.takes_mechanism else {}
         return self.settings(**{name: getattr(self, name) for name in self._names()}, **mechanism)

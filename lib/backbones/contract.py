@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from lib.backbones.parameters import BackboneParameters
+from lib.backbones.settings import BackboneSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-    from lib.backbones.parameters import Precision
+    from lib.backbones.settings import Precision
 
 
 class TokenBackbone(ABC):
@@ -38,7 +38,7 @@ class TokenBackbone(ABC):
     model_class: ClassVar[type[PreTrainedModel]]
     """The model without a head."""
 
-    def __init__(self, parameters: BackboneParameters, *, seed: int) -> None:
+    def __init__(self, parameters: BackboneSettings, *, seed: int) -> None:
         self.parameters = parameters
         self.seed = seed
 
@@ -92,7 +92,7 @@ class TokenBackbone(ABC):
 class TextBackbone(ABC):
     """Reads texts and does its task without a training loop; arguments as in `TokenBackbone`."""
 
-    def __init__(self, parameters: BackboneParameters, *, seed: int) -> None:
+    def __init__(self, parameters: BackboneSettings, *, seed: int) -> None:
         self.parameters = parameters
         self.seed = seed
 

@@ -10,7 +10,7 @@ import transformers
 
 from lib.backbones import heads
 from lib.backbones.heads.model import TaskModel
-from lib.backbones.parameters import BACKBONES
+from lib.backbones.settings import BACKBONES
 
 
 def register_models() -> None:
@@ -19,7 +19,7 @@ def register_models() -> None:
         if BACKBONES.has(kind, "model"):
             model = BACKBONES.load(kind, "model").Model
             transformers.AutoModel.register(model.config_class, model)
-            own = BACKBONES.load(kind, "parameters").Parameters.own_heads
+            own = BACKBONES.load(kind, "settings").Settings.own_heads
             for head in [BACKBONES.load(kind, name).Head for name in own] or _shared_heads():
                 with_head = head if own else head.on(model)
                 getattr(transformers, head.auto_model).register(model.config_class, with_head)

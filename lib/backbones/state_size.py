@@ -14,13 +14,13 @@ Source:
     are causal; in both directions a layer keeps one state for either side, or one for both.
 """
 
-from lib.backbones.parameters import BackboneParameters
+from lib.backbones.settings import BackboneSettings
 
 BYTES = 4
 """Size of a float32 number."""
 
 
-def state_bytes(backbone: BackboneParameters, tokens: int) -> int:
+def state_bytes(backbone: BackboneSettings, tokens: int) -> int:
     """Return the bytes that a model keeps of a text, over all layers and heads.
 
     Args:

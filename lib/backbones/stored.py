@@ -22,7 +22,7 @@ from lib.backbones.configuration import BackboneConfig
 from lib.core.errors import RunError, UnpicklingError
 from lib.core.model_folder import FIELDS, WEIGHTS, read_fields, unreadable
 from lib.core.record import ADAPTER
-from lib.core.sections import sentences
+from lib.core.settings import sentences
 
 SHOWN = 3
 """Weights that a message names."""

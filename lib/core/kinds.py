@@ -1,8 +1,8 @@
 """Mechanisms, backbones, tasks, tables, figures and analyses: axes whose kinds are found by name.
 
-A kind is a package in the folder of its axis with one module per part (`lib/attention/lsh/parameters.py`,
-`mechanism.py`), or a single module that holds all parts (`lib/results/tables/stage.py`). Its part `parameters` defines
-`class Parameters` with a literal field `kind` and imports no torch, since the workflow reads it. Kinds are imported by
+A kind is a package in the folder of its axis with one module per part (`lib/attention/lsh/settings.py`,
+`mechanism.py`), or a single module that holds all parts (`lib/results/tables/stage.py`). Its part `settings` defines
+`class Settings` with a literal field `kind` and imports no torch, since the workflow reads it. Kinds are imported by
 a name made at run time, so that the code digest of a rule covers only the kinds that it uses.
 """
 
@@ -17,34 +17,34 @@ from typing import Any, Generic, TypeVar
 
 from lib.core.errors import ConfigError
 from lib.core.files import files_in
-from lib.core.sections import Section
+from lib.core.settings import BaseSettings
 
-_PARAMETERS = re.compile(r"^class Parameters\b", re.MULTILINE)
+_SETTINGS = re.compile(r"^class Settings\b", re.MULTILINE)
 
 
-class KindParameters(Section):
-    """Base of the parameters of every kind."""
+class KindSettings(BaseSettings):
+    """Base of the settings of every kind."""
 
     kind: str
 
 
-Parameters = TypeVar("Parameters", bound=KindParameters)
+Settings = TypeVar("Settings", bound=KindSettings)
 
 
 @dataclass(frozen=True)
-class Axis(Generic[Parameters]):
+class Axis(Generic[Settings]):
     """One of the axes.
 
     Args:
         package: dotted name of the folder.
         noun: word for one of its kinds in messages.
-        base: base class of the parameters of its kinds.
-        default: kind of parameters without the key `kind`.
+        base: base class of the settings of its kinds.
+        default: kind of settings without the key `kind`.
     """
 
     package: str
     noun: str
-    base: type[Parameters]
+    base: type[Settings]
     default: str | None = None
 
     def kinds(self) -> list[str]:
@@ -79,22 +79,22 @@ class Axis(Generic[Parameters]):
         """Whether `kind` is a folder with modules rather than a single module."""
         return hasattr(importlib.import_module(f"{self.package}.{kind}"), "__path__")
 
-    def parse(self, values: Mapping[str, Any] | Parameters) -> Parameters:
-        """Return the typed parameters of `values`, whose key `kind` names the kind.
+    def parse(self, values: Mapping[str, Any] | Settings) -> Settings:
+        """Return the typed settings of `values`, whose key `kind` names the kind.
 
         Raises:
             ConfigError: the kind is unknown.
-            pydantic.ValidationError: a parameter is unknown, missing or out of range.
+            pydantic.ValidationError: a setting is unknown, missing or out of range.
         """
         if isinstance(values, self.base):
             return values
         kind = values.get("kind", self.default) if isinstance(values, Mapping) else values
-        return self.load(kind, "parameters").Parameters.model_validate(values)
+        return self.load(kind, "settings").Settings.model_validate(values)
 
 
 @functools.cache
 def _kinds(folders: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names in `folders` that define `class Parameters`; nothing is imported, since some need torch."""
+    """Return the names in `folders` that define `class Settings`; nothing is imported, since some need torch."""
     files = {path.stem: path for folder in folders for path in files_in(folder, "*.py")}
-    files |= {path.parent.name: path for folder in folders for path in files_in(folder, "*/parameters.py")}
-    return tuple(sorted(name for name, file in files.items() if _PARAMETERS.search(file.read_text(encoding="utf-8"))))
+    files |= {path.parent.name: path for folder in folders for path in files_in(folder, "*/settings.py")}
+    return tuple(sorted(name for name, file in files.items() if _SETTINGS.search(file.read_text(encoding="utf-8"))))

@@ -150,7 +150,7 @@ def read_settings(kind: type[Settings], source: str | dict[str, Any]) -> Setting
     from pydantic import ValidationError
 
     from lib.core.files import read_mapping
-    from lib.core.sections import describe
+    from lib.core.settings import describe
 
     values = source if isinstance(source, dict) else read_mapping(source)
     try:

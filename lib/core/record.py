@@ -117,7 +117,7 @@ class RunRecord(NamesRun):
     """Implementation that a mechanism with Triton kernels used; None = it has no kernels, or unknown."""
     approximated: float | None = None
     """Share of the training documents longer than the attention mechanism computes exactly
-    (`MechanismParameters.exact_up_to`), for LSH of those that were hashed; 0 without a mechanism. None = no training
+    (`MechanismSettings.exact_up_to`), for LSH of those that were hashed; 0 without a mechanism. None = no training
     loop, or unknown."""
     processes: int = 1
     """Processes that trained together, each on its own device. Time is wall time, memory the maximum over them."""

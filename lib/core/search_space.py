@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from lib.core.sections import MOST, BoundedFloat, Section, WholeNumber, check
+from lib.core.settings import MOST, BaseSettings, BoundedFloat, WholeNumber, check
 
 
 def _bounded(value: Any) -> Any:
@@ -55,7 +55,7 @@ UNROUND = (5**0.5 - 1) / 2
 """Position between two bounds of an example value that is not a round number."""
 
 
-class Dimension(Section):
+class Dimension(BaseSettings):
     """Values of a searched setting: one of `values`, or a number from `low` to `high`."""
 
     values: list[Setting] | None = Field(None, min_length=1, description="Values to choose from, in any order.")

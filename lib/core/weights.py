@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from lib.core.sections import Repository, Revision, Section, check
+from lib.core.settings import BaseSettings, Repository, Revision, check
 
 
-class WordVectorsStart(Section):
+class WordVectorsStart(BaseSettings):
     """Initial embeddings from word vectors; all other weights are drawn."""
 
     word_vectors: str = Field(
@@ -17,7 +17,7 @@ class WordVectorsStart(Section):
     )
 
 
-class ForeignStart(Section):
+class ForeignStart(BaseSettings):
     """Initial weights that do not come from a stage of this study."""
 
     folder: str | None = Field(

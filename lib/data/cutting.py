@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from lib.core.enclosing import enclosing
 from lib.core.files import write_json
-from lib.data.sections.texts import Cut
+from lib.data.settings.texts import Cut
 from lib.data.tokenizer import TextTokenizer, require_room
 
 CONFIG = "tokenizer_config.json"

@@ -23,7 +23,7 @@ from py3langid.langid import MODEL_FILE, LanguageIdentifier
 from lib.core.errors import DataError
 from lib.core.files import atomic_path
 from lib.data.folds import SPLITS
-from lib.data.sections.dataset import NearCopies, TextDescription
+from lib.data.settings.dataset import NearCopies, TextDescription
 
 logger = logging.getLogger(__name__)
 

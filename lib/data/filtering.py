@@ -7,7 +7,7 @@ from pathlib import Path
 from lib.core.files import atomic_path
 from lib.data.parts import PartWriter
 from lib.data.readers import read_records
-from lib.data.sections.corpus import ArticleFilter
+from lib.data.settings.corpus import ArticleFilter
 
 logger = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ import pandas as pd
 
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
 from lib.data.names import named
-from lib.data.sections.preparation import Folds
+from lib.data.settings.preparation import Folds
 
 SPLITS: tuple[Literal["train", "validation", "test"], ...] = ("train", "validation", "test")
 

@@ -11,14 +11,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from lib.core.sections import Section, sentences
+from lib.core.settings import BaseSettings, sentences
 
 PACKAGE = "lib.data.generated"
 FEWEST_DOCUMENTS = 110
 """Below that, a split by class into tenths leaves a class of eleven without a document."""
 
 
-class GeneratorOptions(Section):
+class GeneratorOptions(BaseSettings):
     """Base of the options of every generator, and those of a generator that has none."""
 
     def obstacles(self, documents: int) -> Iterator[str]:

@@ -27,7 +27,7 @@ from lib.data.folds import SPLITS, FoldSplits
 from lib.data.labels import IGNORED, words
 from lib.data.parts import PartWriter, part_schema
 from lib.data.readers import read_records
-from lib.data.sections.preparation import Preparation, Split
+from lib.data.settings.preparation import Preparation, Split
 from lib.data.spans import marked
 
 logger = logging.getLogger(__name__)

@@ -25,8 +25,8 @@ from lib.core.errors import DataError
 from lib.core.files import atomic_path, write_json
 from lib.data.cutting import encode_cut, encode_cut_pairs, encode_cut_words
 from lib.data.labels import IGNORED, UNKNOWN, words
-from lib.data.sections.corpus import Slice
-from lib.data.sections.tokenizer import Tokenizer
+from lib.data.settings.corpus import Slice
+from lib.data.settings.tokenizer import Tokenizer
 from lib.data.spans import marked, token_labels
 from lib.data.tokenizer import TextTokenizer
 from lib.data.vocabularies import save_bytes, train_byte_pairs, train_wordpiece, train_words

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from pydantic import Field
 
-from lib.core.sections import PositiveInt
+from lib.core.settings import PositiveInt
 from lib.data.generators import GeneratorOptions
 
 SPLITS = ("train", "validation", "test")

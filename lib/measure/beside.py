@@ -12,4 +12,4 @@ BESIDE: dict[str, dict[str, Any]] = {
     "topk-k64": {"kind": "topk", "keys": 64},
     "topk_blocks-b64-k4": {"kind": "topk_blocks", "block_size": 64, "blocks": 4},
 }
-"""Parameters by name."""
+"""Settings by name."""

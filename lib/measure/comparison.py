@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import torch
 
 from lib.attention.kernels import has_kernels
-from lib.attention.parameters import Kernels
+from lib.attention.settings import Kernels
 from lib.measure.cost import Computation, clock_mhz, host_seconds, machine, matrix_rate, runs, spread, with_peak_mb
 
 logger = logging.getLogger(__name__)

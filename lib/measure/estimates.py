@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from lib.backbones.parameters import Precision
+from lib.backbones.settings import Precision
 from lib.core.errors import RunError
 from lib.data.samplers import LengthGroupedSampler, micro_batch_size
 from lib.measure.cost import resident_mb

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from lib.attention.parameters import Kernels
+from lib.attention.settings import Kernels
 from lib.core.errors import ConfigError, DataError
 from lib.data.tokenizer import SPECIAL_TOKENS
 from lib.data.vocabularies import from_vocabulary

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from lib.attention.contract import set_kernels
-from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
+from lib.attention.settings import MECHANISMS
 from lib.core.errors import ConfigError
 from lib.measure.comparison import Case, Counted
 from lib.measure.cost import KeptBytes, fused_attention, operation_counter

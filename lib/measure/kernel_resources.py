@@ -17,7 +17,7 @@ import torch
 
 from lib.attention import registry
 from lib.attention.contract import Attention
-from lib.attention.parameters import MECHANISMS
+from lib.attention.settings import MECHANISMS
 from lib.core.errors import RunError
 from lib.measure.tables import COLUMNS
 

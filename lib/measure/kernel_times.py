@@ -20,7 +20,7 @@ import torch
 from torch.profiler import ProfilerActivity, profile
 
 from lib.attention.kernels import Launch
-from lib.attention.parameters import MECHANISMS
+from lib.attention.settings import MECHANISMS
 from lib.measure.cost import host_seconds, interleaved, timed, warm_up
 from lib.measure.implementations import AttentionCase
 from lib.measure.tables import COLUMNS

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from lib.attention.contract import set_step
 from lib.backbones.encoder.block import SelfAttention
 from lib.backbones.encoder.configuration import EncoderConfig
-from lib.backbones.encoder.parameters import Parameters as Encoder
+from lib.backbones.encoder.settings import Settings as Encoder
 from lib.backbones.positions import Phases
 from lib.backbones.ssm.configuration import SsmConfig
 from lib.backbones.ssm.mixer import Mixer

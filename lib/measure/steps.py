@@ -16,13 +16,13 @@ import torch
 from tqdm import tqdm
 
 from lib.attention.contract import set_step
-from lib.attention.parameters import MECHANISMS, Kernels
-from lib.backbones.parameters import BACKBONES, BackboneParameters, Precision
+from lib.attention.settings import MECHANISMS, Kernels
+from lib.backbones.settings import BACKBONES, BackboneSettings, Precision
 from lib.data.padding import known_beforehand
 from lib.data.tokenizer import TextTokenizer
 from lib.measure.cost import highest_mb, repeated, resident_mb, timed, with_peak_mb
 from lib.measure.trained_model import TrainedModel
-from lib.tasks.parameters import TASKS, TaskParameters
+from lib.tasks.settings import TASKS, TaskSettings
 
 logger = logging.getLogger(__name__)
 
@@ -56,8 +56,8 @@ class StepsCase:
         kernels: what attention computes with.
     """
 
-    backbone: BackboneParameters
-    task: TaskParameters
+    backbone: BackboneSettings
+    task: TaskSettings
     tokenizer: str
     device: str
     precision: Precision
@@ -241,7 +241,7 @@ def measured_now(cases: Mapping[str, StepsCase]) -> dict[str, Steps]:
     return found
 
 
-def grows(backbone: BackboneParameters) -> bool:
+def grows(backbone: BackboneSettings) -> bool:
     """Return whether time per token grows with the tokens of a document."""
     mechanism = backbone.held_mechanism
     return mechanism is not None and mechanism.keys_per_query(2 * LENGTHS[-1]) > mechanism.keys_per_query(LENGTHS[-1])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lib.attention.parameters import Kernels
+from lib.attention.settings import Kernels
 from lib.core.errors import ConfigError
 from lib.measure.estimates import Machine, ModelSteps
 from lib.measure.steps import LENGTHS, SHORT, Steps, StepsCase

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from lib.attention.contract import set_kernels
-from lib.attention.parameters import Kernels
+from lib.attention.settings import Kernels
 
 
 class TrainedModel:

@@ -8,17 +8,17 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.core.sections import check
+from lib.core.settings import check
 from lib.evaluation.statistics import Paired, PairedSpans, holm, mcnemar_test
-from lib.results.parameters import ResultParameters
 from lib.results.predictions import paired_predictions
 from lib.results.scope import Scope
+from lib.results.settings import ResultSettings
 
 RUNS = ["dataset", "runs"]
 """Columns with the two runs of a comparison, the same for both directions."""
 
 
-class ComparisonParameters(ResultParameters):
+class ComparisonSettings(ResultSettings):
     """Base of the settings of what compares pairs of models, or each with reference and baseline."""
 
     needs_predictions: ClassVar[bool] = True
@@ -58,7 +58,7 @@ class ComparisonParameters(ResultParameters):
             yield f"models: lacks {', '.join(sorted(missing))} of the pairs. Leave `models` out"
 
 
-def compared(settings: ComparisonParameters, scope: Scope) -> tuple[pd.DataFrame, pd.DataFrame]:
+def compared(settings: ComparisonSettings, scope: Scope) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return the comparisons on all datasets, with p corrected over all of them; and the runs compared.
 
     A pair of rows with the same runs on a dataset is left out there. Two pairs with the same runs are one comparison,
@@ -91,7 +91,7 @@ def distinct(comparisons: pd.DataFrame) -> pd.DataFrame:
     return comparisons.drop_duplicates(RUNS)
 
 
-def _pairs(settings: ComparisonParameters, scope: Scope) -> list[tuple[str, str]]:
+def _pairs(settings: ComparisonSettings, scope: Scope) -> list[tuple[str, str]]:
     """Return the pairs of rows that are compared, each once: those named, or each row with reference and baseline."""
     if settings.pairs:
         return list(dict.fromkeys((scope.row(model), scope.row(other)) for model, other in settings.pairs))
@@ -110,7 +110,7 @@ def _remedy(scope: Scope) -> str:
 
 
 def _compared(
-    paired: Paired, pairs: Sequence[tuple[str, str]], dataset: str, settings: ComparisonParameters
+    paired: Paired, pairs: Sequence[tuple[str, str]], dataset: str, settings: ComparisonSettings
 ) -> pd.DataFrame:
     """Return one row per pair: difference, interval, tests, and the two parts of its variance."""
     right = None if isinstance(paired, PairedSpans) else paired.right()

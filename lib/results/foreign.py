@@ -11,13 +11,13 @@ import pandas as pd
 import yaml
 from pydantic import Field, TypeAdapter, ValidationError
 
-from lib.attention.parameters import MECHANISMS, MechanismParameters
+from lib.attention.settings import MECHANISMS, MechanismSettings
 from lib.core.errors import DataError
 from lib.core.files import atomic_path
 from lib.core.identity import RunId
 from lib.core.record import CONFIG, HISTORY, Parent, RunRecord, write_run
 from lib.core.search_space import Setting, laid_over, variant_name
-from lib.core.sections import Name, PositiveInt, Seed
+from lib.core.settings import Name, PositiveInt, Seed
 
 logger = logging.getLogger(__name__)
 
@@ -217,7 +217,7 @@ def _rows(table: pd.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def _mechanism(run: dict[str, Any]) -> MechanismParameters:
+def _mechanism(run: dict[str, Any]) -> MechanismSettings:
     """Return the parameters of a run's attention mechanism.
 
     Raises:
@@ -231,7 +231,7 @@ def _mechanism(run: dict[str, Any]) -> MechanismParameters:
     return MECHANISMS.parse({"kind": ours} | {name: run[name] for name in parameters})
 
 
-def _spelling(mechanism: MechanismParameters) -> str:
+def _spelling(mechanism: MechanismSettings) -> str:
     masked = getattr(mechanism, "mask_within_chunks", False)
     return f"{mechanism.name()}-masked" if masked else mechanism.name()
 
@@ -253,7 +253,7 @@ def _starts(table: pd.DataFrame) -> tuple[dict[str, str | None], list[str]]:
     return starts, problems
 
 
-def _path(run: str, starts: dict[str, str | None], mechanisms: dict[str, MechanismParameters]) -> list[str]:
+def _path(run: str, starts: dict[str, str | None], mechanisms: dict[str, MechanismSettings]) -> list[str]:
     """Return the spelling of a run's mechanism after those of the runs that it goes back to, without repetitions."""
     start = starts[run]
     before = _path(start, starts, mechanisms) if start else []
@@ -296,7 +296,7 @@ def _write(
     folder: Path,
     run: dict[str, Any],
     start: str | None,
-    mechanism: MechanismParameters,
+    mechanism: MechanismSettings,
     history: pd.DataFrame,
     hardware: str | None,
 ) -> None:
@@ -338,7 +338,7 @@ def _write(
     (folder / CONFIG).write_text(header + yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
 
 
-def _settings(run: dict[str, Any], task: str, mechanism: MechanismParameters) -> dict[str, Any]:
+def _settings(run: dict[str, Any], task: str, mechanism: MechanismSettings) -> dict[str, Any]:
     """Return the known settings of a run, as its `config.yaml` would name them."""
     settings: dict[str, Any] = {
         "task": {"kind": task},

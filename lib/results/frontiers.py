@@ -9,16 +9,16 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.core.sections import NonNegativeFloat, check
-from lib.results.parameters import ResultParameters
+from lib.core.settings import NonNegativeFloat, check
 from lib.results.records import KEY
 from lib.results.scope import Scope
+from lib.results.settings import ResultSettings
 
 LEAST_POINTS = 3
 """Fewest points of a frontier through which a power law is fitted."""
 
 
-class FrontierParameters(ResultParameters):
+class FrontierSettings(ResultSettings):
     """Base of the settings of what shows frontiers."""
 
     stage: str = Field(description="Stage whose held-out loss is shown, trained at a constant rate.")
@@ -62,7 +62,7 @@ class PowerLaw(NamedTuple):
         return self.factor * seconds**-self.exponent
 
 
-def evaluations(settings: FrontierParameters, scope: Scope) -> pd.DataFrame:
+def evaluations(settings: FrontierSettings, scope: Scope) -> pd.DataFrame:
     """Return every evaluation of the models of the curves: `dataset`, `curve`, `row`, `seed`, `seconds` and `loss`.
 
     Seconds are those of training alone, from its beginning.

@@ -7,10 +7,10 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.core.sections import WholeNumber
-from lib.results.parameters import ResultParameters
+from lib.core.settings import WholeNumber
 from lib.results.records import KEY
 from lib.results.scope import Scope
+from lib.results.settings import ResultSettings
 
 Measure = Literal["symmetry", "directionality", "upper_triangle", "gradient_norm"]
 Weights = Literal["merged", "delta", "adapter"]
@@ -29,7 +29,7 @@ WHOLE_LAYER = "all"
 CELL = ["dataset", "row", "step"]
 
 
-class GeometryParameters(ResultParameters):
+class GeometrySettings(ResultSettings):
     """Settings that the table and the figure share."""
 
     needs_training: ClassVar[bool] = True

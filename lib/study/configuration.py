@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from lib.core.errors import ConfigError
 from lib.core.files import read_mapping, read_value
-from lib.core.sections import describe
+from lib.core.settings import describe
 from lib.study.study import Study
 
 EXTENDS = "extends"

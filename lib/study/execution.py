@@ -8,8 +8,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from lib.attention.parameters import Kernels
-from lib.core.sections import FEW, Few, FewOrZero, Folder, PositiveFloat, PositiveInt, Section, check
+from lib.attention.settings import Kernels
+from lib.core.settings import FEW, BaseSettings, Few, FewOrZero, Folder, PositiveFloat, PositiveInt, check
 
 ROOT = Path(__file__).resolve().parents[2]
 OWN = {
@@ -29,7 +29,7 @@ OWN = {
 """Folders of the project that hold no results."""
 
 
-class Training(Section):
+class Training(BaseSettings):
     """How one training is executed."""
 
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="`auto` takes a GPU if there is one.")
@@ -82,7 +82,7 @@ class Training(Section):
             )
 
 
-class Job(Section):
+class Job(BaseSettings):
     """What one training job asks of a machine; with several `gpus_per_run`, each of its processes asks for as much."""
 
     gpu: int = Field(1, ge=0, le=1, description="GPUs: 1, or 0 for a CPU; `gpus_per_run` sets several.")
@@ -102,7 +102,7 @@ class Job(Section):
     runtime_scale: PositiveFloat = Field(1.0, description="Factor on the estimated minutes; raise it for slower GPUs.")
 
 
-class Execution(Section):
+class Execution(BaseSettings):
     """Everything about how, nothing about what."""
 
     results: Folder = Field("results", description="Folder of all results; one per study.")

@@ -5,20 +5,20 @@ from typing import Any
 
 from pydantic import Field
 
-from lib.attention.parameters import AnyMechanism
-from lib.backbones.parameters import AnyBackbone, Precision
+from lib.attention.settings import AnyMechanism
+from lib.backbones.settings import AnyBackbone, Precision
 from lib.core.files import MOST_RUNS, check_expansion
-from lib.core.sections import Name, Section, Seeds, check, without_null
+from lib.core.settings import BaseSettings, Name, Seeds, check, without_null
 from lib.core.weights import ForeignStart
-from lib.data.sections.corpus import Corpus
-from lib.data.sections.dataset import Dataset
-from lib.data.sections.tokenizer import Tokenizer
+from lib.data.settings.corpus import Corpus
+from lib.data.settings.dataset import Dataset
+from lib.data.settings.tokenizer import Tokenizer
 from lib.study.published import with_encoders, with_published
 from lib.study.stages import Model, Stage
 from lib.word_vectors.settings import WordVectors
 
 
-class Experiment(Section):
+class Experiment(BaseSettings):
     """What is compared: models, data, stages."""
 
     seeds: Seeds = Field(description="Seeds; every run is made once per seed.")

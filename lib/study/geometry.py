@@ -2,10 +2,10 @@
 
 from pydantic import Field
 
-from lib.core.sections import NonNegativeInt, PositiveInt, Section, Size, WholeNumber
+from lib.core.settings import BaseSettings, NonNegativeInt, PositiveInt, Size, WholeNumber
 
 
-class Geometry(Section):
+class Geometry(BaseSettings):
     """Symmetry, directionality and gradients of queries and keys, and where attention looks, during training."""
 
     every: PositiveInt = Field(

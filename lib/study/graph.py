@@ -5,9 +5,9 @@ import json
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from lib.backbones.parameters import BackboneParameters
-from lib.data.sections.corpus import Corpus
-from lib.data.sections.dataset import Dataset
+from lib.backbones.settings import BackboneSettings
+from lib.data.settings.corpus import Corpus
+from lib.data.settings.dataset import Dataset
 from lib.study.experiment import Experiment
 from lib.study.stages import Work
 
@@ -35,7 +35,7 @@ class Graph:
 
     def __init__(self, experiment: Experiment):
         self.experiment = experiment
-        self._backbones: dict[tuple[str, str | None], BackboneParameters] = {}
+        self._backbones: dict[tuple[str, str | None], BackboneSettings] = {}
         self._works: dict[tuple[str, str, str], Work] = {}
         self._owners: dict[tuple[str, str], dict[str, str]] = {}
         self._makings: dict[tuple[str, str, str], str] = {}
@@ -131,7 +131,7 @@ class Graph:
         seeds = section.data[dataset].seeds or section.seeds or self.experiment.seeds
         return seeds[:1] if section.tuning else seeds
 
-    def backbone_at(self, model: str, stage: str, dataset: str | None) -> BackboneParameters:
+    def backbone_at(self, model: str, stage: str, dataset: str | None) -> BackboneSettings:
         """Return the backbone of a model at a stage, with its attention mechanism.
 
         Args:
@@ -144,7 +144,7 @@ class Graph:
         """
         return self._backbone(*self.names_at(model, stage, dataset))
 
-    def backbone_before(self, model: str, stage: str, dataset: str) -> BackboneParameters:
+    def backbone_before(self, model: str, stage: str, dataset: str) -> BackboneSettings:
         """Return the backbone of a model before a stage, which it need not pass, with its attention mechanism.
 
         That is the backbone of the run that it would start from at the stage or, without one, the one that it has from
@@ -158,7 +158,7 @@ class Graph:
         first = self.experiment.models[model]
         return self._backbone(first.backbone, first.mechanism)
 
-    def _backbone(self, name: str, mechanism: str | None) -> BackboneParameters:
+    def _backbone(self, name: str, mechanism: str | None) -> BackboneSettings:
         """Return the backbone of that name, with the mechanism of that name."""
         if (name, mechanism) not in self._backbones:
             backbone = self.experiment.backbones[name]

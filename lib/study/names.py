@@ -5,7 +5,7 @@ from typing import Any
 
 from lib.core.weights import WordVectorsStart
 from lib.data.generators import problems_of
-from lib.data.sections.sources import GeneratedSource, RemoteFile
+from lib.data.settings.sources import GeneratedSource, RemoteFile
 from lib.study.experiment import Experiment
 from lib.study.report import Report
 from lib.study.stages import Model, Parts

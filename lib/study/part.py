@@ -4,13 +4,13 @@ from collections.abc import Collection, Iterator, Sequence
 
 from pydantic import Field
 
-from lib.core.sections import Name, Section, Seed
+from lib.core.settings import BaseSettings, Name, Seed
 from lib.study.graph import Graph
 from lib.study.names import known
 from lib.study.runs import Run
 
 
-class Part(Section):
+class Part(BaseSettings):
     """The runs with one of the named models, stages, datasets and seeds; null = with any."""
 
     models: list[Name] | None = Field(None, min_length=1, description="Models; null = all.")

@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import PydanticCustomError
 
-from lib.backbones.parameters import BACKBONES
+from lib.backbones.settings import BACKBONES
 from lib.core.errors import DownloadError
 from lib.core.weights import ForeignStart
 

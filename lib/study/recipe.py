@@ -5,20 +5,20 @@ from typing import Literal
 
 from pydantic import Field
 
-from lib.backbones.parameters import Lora
-from lib.core.sections import (
+from lib.backbones.settings import Lora
+from lib.core.settings import (
+    BaseSettings,
     FewOrZero,
     Fraction,
     NonNegativeFloat,
     NonNegativeInt,
     PositiveFloat,
     PositiveInt,
-    Section,
     check,
 )
 
 
-class Recipe(Section):
+class Recipe(BaseSettings):
     """AdamW, and a learning rate that rises to its peak and falls to a minimum."""
 
     epochs: PositiveInt = Field(description="Passes over the training documents.")

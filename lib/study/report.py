@@ -5,12 +5,12 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from lib.analysis.parameters import AnyAnalysis
-from lib.core.sections import Name, Section, without_null
-from lib.results.parameters import AnyFigure, AnyTable
+from lib.analysis.settings import AnyAnalysis
+from lib.core.settings import BaseSettings, Name, without_null
+from lib.results.settings import AnyFigure, AnyTable
 
 
-class Report(Section):
+class Report(BaseSettings):
     """What comes out of a study."""
 
     tables: dict[Name, AnyTable] = Field(

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from lib.results.parameters import ResultParameters
+from lib.results.settings import ResultSettings
 from lib.study.graph import Graph
 from lib.study.runs import as_json
 
@@ -22,7 +22,7 @@ class Rows(NamedTuple):
     """The rows, in order."""
 
 
-def rows_of(graph: Graph, settings: ResultParameters, dataset: str | None = None) -> Rows:
+def rows_of(graph: Graph, settings: ResultSettings, dataset: str | None = None) -> Rows:
     """Return the rows of a table or figure that is made from runs.
 
     Args:
@@ -50,20 +50,20 @@ def rows_of(graph: Graph, settings: ResultParameters, dataset: str | None = None
     return Rows(entries, owners, row_of, list(dict.fromkeys(row_of[model] for model in asked)))
 
 
-def shown_entries(graph: Graph, settings: ResultParameters, stage: str) -> list[str]:
+def shown_entries(graph: Graph, settings: ResultSettings, stage: str) -> list[str]:
     """Return the entries of a stage's `data` that a table or figure shows; all, where it names none of them."""
     entries = list(graph.experiment.stages[stage].data)
     return [entry for entry in settings.datasets or () if entry in entries] or entries
 
 
-def divided(graph: Graph, settings: ResultParameters) -> dict[str, Rows]:
+def divided(graph: Graph, settings: ResultSettings) -> dict[str, Rows]:
     """Return the rows of each of the tables or figures into which one is divided, by dataset."""
     (stage,) = settings.stages_passed()
     found = {entry: rows_of(graph, settings, entry) for entry in shown_entries(graph, settings, stage)}
     return {entry: rows for entry, rows in found.items() if rows.shown}
 
 
-def results_of(graph: Graph, name: str, settings: ResultParameters) -> dict[str, str | None]:
+def results_of(graph: Graph, name: str, settings: ResultSettings) -> dict[str, str | None]:
     """Return the names of the tables or figures that an entry of the report makes, each with its only dataset.
 
     Without a dataset it shows all that its settings name.

@@ -5,16 +5,16 @@ from typing import Literal
 
 from pydantic import Field
 
-from lib.backbones.parameters import AnyBackbone, Precision
+from lib.backbones.settings import AnyBackbone, Precision
 from lib.core.search_space import Setting
-from lib.core.sections import PositiveInt, Section, Seed, check
+from lib.core.settings import BaseSettings, PositiveInt, Seed, check
 from lib.study.execution import Training
 from lib.study.geometry import Geometry
 from lib.study.recipe import Recipe, obstacle_of_quantized
-from lib.tasks.parameters import AnyTask
+from lib.tasks.settings import AnyTask
 
 
-class Start(Section):
+class Start(BaseSettings):
     """Where a run's first weights come from."""
 
     run: str | None = Field(
@@ -31,7 +31,7 @@ class Start(Section):
     )
 
 
-class RunSettings(Section):
+class RunSettings(BaseSettings):
     """What one execution of a stage is told: its `config.yaml`."""
 
     stage: str = Field(description="Name of the stage.")

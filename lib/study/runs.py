@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from lib.backbones.parameters import BackboneParameters
+from lib.backbones.settings import BackboneSettings
 from lib.core.identity import RunId
 from lib.core.search_space import Setting, variant_name
 from lib.core.weights import ForeignStart, WordVectorsStart
-from lib.data.sections.corpus import Corpus
-from lib.data.sections.dataset import Dataset
+from lib.data.settings.corpus import Corpus
+from lib.data.settings.dataset import Dataset
 from lib.study.graph import Graph
 from lib.study.stages import Work
 from lib.study.tuning import Tuning
@@ -21,7 +21,7 @@ class Imitated(NamedTuple):
 
     weights: RunId | ForeignStart
     """The run that leaves its weights, or where they come from otherwise."""
-    backbone: BackboneParameters
+    backbone: BackboneSettings
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Run:
     """What its result depends on, as JSON with sorted keys: its slice of the configuration, without paths."""
     work: Work
     """What it does: task and recipe, with the settings of its variant."""
-    backbone: BackboneParameters
+    backbone: BackboneSettings
     corpus: Corpus | Dataset
     """What it reads."""
     splits: tuple[str, ...]

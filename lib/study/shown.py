@@ -6,10 +6,10 @@ Names lead somewhere and runs can be derived here (`lib.study.names`, `lib.study
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
-from lib.analysis.parameters import AnalysisParameters
+from lib.analysis.settings import AnalysisSettings
 from lib.core.search_space import short_name
-from lib.results.parameters import ColumnNames, ResultParameters, TableParameters
 from lib.results.quantities import OF_NUMBERS, quantity
+from lib.results.settings import ColumnNames, ResultSettings, TableSettings
 from lib.study.graph import Graph
 from lib.study.names import rule_name
 from lib.study.relations.searches import SEARCHED
@@ -42,26 +42,26 @@ def unshowable(graph: Graph, report: Report) -> Iterator[str]:
             yield from (f"{place}{problem}" for problem in relation(graph, report, settings))
 
 
-def analysed_dataset(graph: Graph, analysis: AnalysisParameters) -> str:
+def analysed_dataset(graph: Graph, analysis: AnalysisSettings) -> str:
     """Return the entry of the stage's `data` that an analysis reads: that named, or the only one."""
     return analysis.dataset or next(iter(graph.experiment.stages[analysis.stage].data))
 
 
-def analysed_models(graph: Graph, analysis: AnalysisParameters) -> list[str]:
+def analysed_models(graph: Graph, analysis: AnalysisSettings) -> list[str]:
     """Return the models of an analysis, in order: those named, or all that it is able to look at."""
     place = (analysis.stage, analysed_dataset(graph, analysis))
     passing = [model for model, *where in graph.places if tuple(where) == place]
     return analysis.models or [model for model in passing if _obstacle(graph, analysis, model) is None]
 
 
-def model_beside(graph: Graph, analysis: AnalysisParameters) -> str | None:
+def model_beside(graph: Graph, analysis: AnalysisSettings) -> str | None:
     """Return the model that learns from texts and is shown with those analysed: the first that passes the stage."""
     place = (analysis.stage, analysed_dataset(graph, analysis))
     passing = (model for model, *where in graph.places if tuple(where) == place)
     return next((model for model in passing if graph.backbone_at(model, *place).kind == analysis.beside), None)
 
 
-def _obstacle(graph: Graph, analysis: AnalysisParameters, model: str) -> str | None:
+def _obstacle(graph: Graph, analysis: AnalysisSettings, model: str) -> str | None:
     """Return why an analysis cannot look at a model that passes its stage; None = it can."""
     stage, dataset = analysis.stage, analysed_dataset(graph, analysis)
     backbone = graph.backbone_at(model, stage, dataset)
@@ -179,7 +179,7 @@ def _skips(graph: Graph, model: str, entries: Mapping[str, Sequence[str]]) -> st
     return f"has no run on {', '.join(names)} (its datasets: {', '.join(made_for)})"
 
 
-def _models(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+def _models(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
     entries = {stage: shown_entries(graph, settings, stage) for stage in graph.experiment.stages}
 
     def passes(model: str, stage: str) -> bool:
@@ -198,7 +198,7 @@ def _models(graph: Graph, report: Report, settings: ResultParameters) -> Iterato
         yield f".stage: no model passes {' and '.join(stages)}. Name others"
 
 
-def _comparisons(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+def _comparisons(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
     rows = rows_of(graph, settings) if settings.reads == "runs" else None
     for place, *sides in settings.compared():
         assert rows is not None  # only runs are compared
@@ -209,7 +209,7 @@ def _comparisons(graph: Graph, report: Report, settings: ResultParameters) -> It
             yield f".{place}: the runs of {one} are those of {other}, so there is no difference. Name another model"
 
 
-def _costs(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+def _costs(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
     if not settings.adds_costs:
         return
     rows = rows_of(graph, settings)
@@ -228,8 +228,8 @@ def _costs(graph: Graph, report: Report, settings: ResultParameters) -> Iterator
             )
 
 
-def _columns(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
-    if settings.reads != "runs" or not isinstance(settings, TableParameters):
+def _columns(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
+    if settings.reads != "runs" or not isinstance(settings, TableSettings):
         return
     stages = [*settings.stages_passed(), *settings.stages_added()]
     each = [rows_of(graph, settings)]
@@ -265,7 +265,7 @@ def _columns(graph: Graph, report: Report, settings: ResultParameters) -> Iterat
             )
 
 
-def _baseline(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+def _baseline(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
     if not settings.leaves_out_baseline or report.baseline is None:
         return
     rows = rows_of(graph, settings)
@@ -276,7 +276,7 @@ def _baseline(graph: Graph, report: Report, settings: ResultParameters) -> Itera
         )
 
 
-def _own_rows(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+def _own_rows(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
     if not settings.own_rows:
         return
     rows = rows_of(graph, settings)
@@ -289,12 +289,12 @@ def _own_rows(graph: Graph, report: Report, settings: ResultParameters) -> Itera
             yield f": makes a row called '{name}', and so is one of the {kind} that it shows. Rename that one"
 
 
-def _published(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+def _published(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
     if settings.needs_published and report.published is None:
         yield ": shows printed values, but report.published is null. Name the study that printed them"
 
 
-def _reference(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+def _reference(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
     reference = report.reference
     if "reference" not in settings.compares_with:
         return
@@ -318,7 +318,7 @@ def _reference(graph: Graph, report: Report, settings: ResultParameters) -> Iter
             )
 
 
-def _training(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+def _training(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
     experiment = graph.experiment
     for stage in settings.stages_passed() if settings.needs_training else []:
         models = [each for each in settings.models or experiment.models if graph.passes(each, stage)]
@@ -332,7 +332,7 @@ def _training(graph: Graph, report: Report, settings: ResultParameters) -> Itera
             yield f".stage: no model trains at {stage}. Name another stage"
 
 
-def _geometry(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+def _geometry(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
     experiment = graph.experiment
     if settings.needs_geometry and len(settings.stages_added()) > 1:
         for row in (rows := rows_of(graph, settings)).shown:
@@ -352,7 +352,7 @@ def _geometry(graph: Graph, report: Report, settings: ResultParameters) -> Itera
                     )
 
 
-def _state(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+def _state(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
     for stage in settings.stages_passed() if settings.needs_state else []:
         for model in [each for each in settings.models or graph.experiment.models if graph.passes(each, stage)]:
             for backbone in [graph.backbone_at(model, stage, entry) for entry in graph.entries(model, stage)]:
@@ -364,7 +364,7 @@ def _state(graph: Graph, report: Report, settings: ResultParameters) -> Iterator
                     )
 
 
-def _searches(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+def _searches(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
     for stage in [*settings.stages_passed(), *settings.stages_added()]:
         section = graph.experiment.stages[stage]
         if not section.variants and settings.takes_variants == "needed":
@@ -383,7 +383,7 @@ def _searches(graph: Graph, report: Report, settings: ResultParameters) -> Itera
             )
 
 
-def _scores(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+def _scores(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
     datasets = graph.experiment.datasets
     for stage in [*settings.stages_passed(), *settings.stages_added()]:
         shown = {}
@@ -409,7 +409,7 @@ def _scores(graph: Graph, report: Report, settings: ResultParameters) -> Iterato
                     )
 
 
-def _documents(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+def _documents(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
     datasets = graph.experiment.datasets
     for name in (settings.datasets or datasets) if settings.reads == "documents" else ():
         dataset = datasets.get(name)
@@ -417,7 +417,7 @@ def _documents(graph: Graph, report: Report, settings: ResultParameters) -> Iter
             yield f": shows single texts of test by their classes, which {name} lacks. Name other datasets"
 
 
-def _predictions(graph: Graph, report: Report, settings: ResultParameters) -> Iterator[str]:
+def _predictions(graph: Graph, report: Report, settings: ResultSettings) -> Iterator[str]:
     datasets = graph.experiment.datasets
     asked = settings.stages_passed() if settings.needs_predictions else []
     for model, stage in graph.passages:

@@ -10,13 +10,13 @@ from pydantic import BeforeValidator, Field, ValidationError
 
 from lib.core.files import MOST_RUNS, check_expansion
 from lib.core.search_space import Setting, VariedSetting, laid_over, short_name, spelled, variant_name
-from lib.core.sections import Name, Section, Seeds, check, sentences
+from lib.core.settings import BaseSettings, Name, Seeds, check, sentences
 from lib.core.weights import ForeignStart, WordVectorsStart
-from lib.data.sections.texts import MaxTokens
+from lib.data.settings.texts import MaxTokens
 from lib.study.geometry import Geometry
 from lib.study.recipe import Recipe
 from lib.study.tuning import Tuning
-from lib.tasks.parameters import AnyTask
+from lib.tasks.settings import AnyTask
 
 SCRATCH = "scratch"
 
@@ -33,7 +33,7 @@ def _start(values: Any) -> Any:
     )
 
 
-class Parts(Section):
+class Parts(BaseSettings):
     """Overrides of parts of a model; omitted fields are inherited."""
 
     backbone: str | None = Field(None, description="Name of a backbone that can take over the weights.")
@@ -50,7 +50,7 @@ class Change(Parts):
     )
 
 
-class Deviation(Section):
+class Deviation(BaseSettings):
     """Overrides of a stage for one model; omitted settings are those of the stage."""
 
     task: dict[str, Any] = Field(
@@ -74,7 +74,7 @@ class Deviation(Section):
         return Work.model_validate(values)
 
 
-class Model(Section):
+class Model(BaseSettings):
     """One row of the tables."""
 
     backbone: str = Field(description="Name of its backbone.")
@@ -112,7 +112,7 @@ class Model(Section):
     )
 
 
-class Work(Section):
+class Work(BaseSettings):
     """What a stage does on one corpus or dataset: the settings of the stage with those of the entry laid over them."""
 
     task: AnyTask = Field(description="Settings of the task that hold here only.")
@@ -149,7 +149,7 @@ class Work(Section):
         return None
 
 
-class Stage(Section):
+class Stage(BaseSettings):
     """A step in a model's life."""
 
     task: dict[str, Any] = Field(description="`kind` of the task, and its settings for all entries of `data`.")

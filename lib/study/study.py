@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from lib.core.sections import Section, check
+from lib.core.settings import BaseSettings, check
 from lib.study.execution import Execution
 from lib.study.experiment import Experiment
 from lib.study.graph import Graph
@@ -20,7 +20,7 @@ from lib.study.runs import Run, resolve
 from lib.study.shown import not_kept, unsharable, unshowable
 
 
-class Study(Section):
+class Study(BaseSettings):
     """A complete configuration."""
 
     experiment: Experiment = Field(description="What is compared.")

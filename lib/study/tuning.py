@@ -8,11 +8,11 @@ from pydantic import Field
 
 from lib.core.files import MOST_VALUES, check_expansion
 from lib.core.search_space import Dimension, Setting, VariedSetting
-from lib.core.sections import PositiveFloat, PositiveInt, Section, Size, check
+from lib.core.settings import BaseSettings, PositiveFloat, PositiveInt, Size, check
 from lib.study.run import RunSettings
 
 
-class Tuning(Section):
+class Tuning(BaseSettings):
     """A search by optuna: trainings one after the other, with settings that follow from the scores of those before."""
 
     trials: Size = Field(description="Trainings.")

@@ -1,16 +1,16 @@
-"""Parameters of all tasks with a document classifier. The workflow reads them, so it imports no torch."""
+"""Settings of all tasks with a document classifier. The workflow reads them, so it imports no torch."""
 
 from collections.abc import Iterator
 from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from lib.core.sections import PositiveInt, Probability, check
-from lib.tasks.parameters import TaskParameters
+from lib.core.settings import PositiveInt, Probability, check
+from lib.tasks.settings import TaskSettings
 
 
-class ClassifierParameters(TaskParameters):
-    """Parameters of the head that maps hidden states to class scores."""
+class ClassifierSettings(TaskSettings):
+    """Settings of the head that maps hidden states to class scores."""
 
     labelled: ClassVar[bool] = True
     head: ClassVar[str | None] = "sequence_classification"

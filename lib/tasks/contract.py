@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from lib.tasks.parameters import TaskParameters
+from lib.tasks.settings import TaskSettings
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +37,7 @@ class Task(ABC):
     beside: ClassVar[str | None] = None
     """Key of training batches that `loss` gets in addition to the inputs of the model; None = no such key."""
 
-    def __init__(self, parameters: TaskParameters, *, labels: Sequence[str] | None, seed: int) -> None:
+    def __init__(self, parameters: TaskSettings, *, labels: Sequence[str] | None, seed: int) -> None:
         self.parameters = parameters
         self.labels = list(labels or [])
         self.seed = seed

@@ -14,7 +14,7 @@ from transformers.trainer_utils import PredictionOutput
 from lib.data.classification import ClassificationCollator
 from lib.evaluation.metrics import classification_metrics
 from lib.tasks import contract
-from lib.tasks.classifier import ClassifierParameters
+from lib.tasks.classifier import ClassifierSettings
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -29,7 +29,7 @@ class DocumentClassification(contract.Task):
 
     def model_options(self) -> dict[str, Any]:
         """See `lib.tasks.contract.Task.model_options`: head and names of the classes."""
-        fields = ClassifierParameters.model_fields.keys() - {"kind"}
+        fields = ClassifierSettings.model_fields.keys() - {"kind"}
         return self.parameters.model_dump(include=fields) | self.class_names()
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:

@@ -7,13 +7,13 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase, set_seed
 
 from lib.attention.contract import set_kernels
 from lib.backbones.contract import TokenBackbone
-from lib.backbones.parameters import BACKBONES
+from lib.backbones.settings import BACKBONES
 from lib.core.errors import RunError
 from lib.core.randomness import derive_seed
 from lib.data.tokenizer import PUBLISHED, TextTokenizer, read_core
 from lib.study.run import RunSettings
 from lib.tasks.contract import Task
-from lib.tasks.parameters import TASKS
+from lib.tasks.settings import TASKS
 from lib.training.interruptions import explained_size
 
 

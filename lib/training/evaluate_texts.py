@@ -6,12 +6,12 @@ import time
 import pandas as pd
 import pyarrow.parquet as pq
 
-from lib.backbones.parameters import BACKBONES
+from lib.backbones.settings import BACKBONES
 from lib.core.errors import DataError
 from lib.core.memory import resident_peak_mb
 from lib.core.record import RunRecord
 from lib.study.run import RunSettings
-from lib.tasks.parameters import TASKS
+from lib.tasks.settings import TASKS
 from lib.training.folders import RunFolders
 from lib.training.record import Machine, run_record
 

@@ -14,8 +14,8 @@ import pandas as pd
 import torch
 from transformers import PreTrainedModel
 
-from lib.backbones.parameters import BACKBONES
 from lib.backbones.projections import AttentionLayer, Projections, gradient_norm
+from lib.backbones.settings import BACKBONES
 from lib.core.randomness import derive_seed
 from lib.evaluation.attention_geometry import Form, Measures, largest_move, measure, upper_triangle_share
 from lib.study.geometry import Geometry

@@ -17,7 +17,7 @@ from transformers.trainer_pt_utils import EvalLoopContainer
 from transformers.trainer_utils import PredictionOutput, denumpify_detensorize
 
 from lib.attention.contract import mechanisms
-from lib.backbones.parameters import Precision
+from lib.backbones.settings import Precision
 from lib.core.errors import RunError
 from lib.core.randomness import derive_seed
 from lib.data.labels import IGNORED

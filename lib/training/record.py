@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from lib.backbones.configuration import BackboneConfig
-from lib.backbones.parameters import BACKBONES
+from lib.backbones.settings import BACKBONES
 from lib.core.files import file_digest, files_in
 from lib.core.identity import NamesRun
 from lib.core.record import Parent, RunRecord, Stretch, write_run

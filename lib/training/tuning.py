@@ -32,7 +32,7 @@ from lib.core.record import BEST, HISTORY, RUN, TRIALS, RunRecord, Stretch, read
 from lib.core.search_space import Dimension, laid_over, spelled, variant_name
 from lib.study.run import RunSettings
 from lib.study.tuning import TunedRun, Tuning
-from lib.tasks.parameters import TASKS
+from lib.tasks.settings import TASKS
 from lib.training.folders import RunFolders
 from lib.training.observers import Observer
 from lib.training.record import write_record

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from lib.core.sections import Few, NonNegativeFloat, PositiveInt, Section, check
+from lib.core.settings import BaseSettings, Few, NonNegativeFloat, PositiveInt, check
 
 Width = Annotated[int, Field(gt=0, le=10_000)]
 """Numbers of a vector. The bound is far above any use."""
@@ -16,7 +16,7 @@ TRAINING = ("model", "algorithm", "corpus", "window", "min_count", "epochs", "ne
 """Settings of `trained` vectors alone."""
 
 
-class WordVectors(Section):
+class WordVectors(BaseSettings):
     """A vector per word, independent of its context: trained on texts of the study, or read from a file."""
 
     source: Literal["trained", "local"] = Field(

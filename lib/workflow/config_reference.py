@@ -14,21 +14,21 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic.json_schema import models_json_schema
 
-from lib.analysis.parameters import ANALYSES
-from lib.attention.parameters import MECHANISMS
-from lib.backbones.parameters import BACKBONES
+from lib.analysis.settings import ANALYSES
+from lib.attention.settings import MECHANISMS
+from lib.backbones.settings import BACKBONES
 from lib.core.files import write_text
-from lib.core.kinds import Axis, KindParameters
+from lib.core.kinds import Axis, KindSettings
 from lib.data.generators import GeneratorOptions, generators, options_class
-from lib.data.sections.sources import GeneratedSource
-from lib.results.parameters import FIGURES, TABLES
+from lib.data.settings.sources import GeneratedSource
+from lib.results.settings import FIGURES, TABLES
 from lib.study.configuration import EXTENDS
 from lib.study.experiment import Experiment
 from lib.study.report import Report
 from lib.study.run import RunSettings
 from lib.study.stages import Stage, Work
 from lib.study.study import Study
-from lib.tasks.parameters import TASKS
+from lib.tasks.settings import TASKS
 
 TEMPLATE = Path(__file__).with_suffix(".md")
 STUDY_KEYS, RUN_KEYS = "<!-- keys of a study -->", "<!-- keys of a run -->"
@@ -63,7 +63,7 @@ def config_schema() -> str:
 
     Nothing is required in it, since a file that extends another one holds only what differs.
     """
-    kinds = [axis.load(kind, "parameters").Parameters for axis in AXES.values() for kind in axis.kinds()]
+    kinds = [axis.load(kind, "settings").Settings for axis in AXES.values() for kind in axis.kinds()]
     options = _kinds(GeneratorOptions)
     references, schema = models_json_schema(
         [(section, "validation") for section in (Study, *AXES, *kinds, *options)], ref_template="#/$defs/{model}"
@@ -71,7 +71,7 @@ def config_schema() -> str:
     definitions = schema["$defs"]
     spelled = {section: reference for (section, _), reference in references.items()}
     for base, axis in AXES.items():
-        of_axis = [spelled[axis.load(kind, "parameters").Parameters] for kind in axis.kinds()]
+        of_axis = [spelled[axis.load(kind, "settings").Settings] for kind in axis.kinds()]
         definitions[_name(spelled[base])] = {"anyOf": of_axis, "description": f"Any {axis.noun}."}
     stage, work = (definitions[section.__name__]["properties"] for section in (Stage, Work))
     stage.update({key: {**work[key], "description": stage[key]["description"]} for key in SHARED})
@@ -123,7 +123,7 @@ def _kinds(section: type[BaseModel]) -> list[type[BaseModel]]:
     if section is GeneratorOptions:
         return [options for name in generators() if (options := options_class(name)) is not section]
     axis = AXES.get(section)
-    return [axis.load(kind, "parameters").Parameters for kind in axis.kinds()] if axis else [section]
+    return [axis.load(kind, "settings").Settings for kind in axis.kinds()] if axis else [section]
 
 
 def _nested(annotation: Any) -> list[tuple[type[BaseModel], str]]:
@@ -143,7 +143,7 @@ def _nested(annotation: Any) -> list[tuple[type[BaseModel], str]]:
 
 def _table(section: type[BaseModel], places: Places) -> str:
     first, *others = places[section]
-    kind = typing.get_args(section.model_fields["kind"].annotation) if issubclass(section, KindParameters) else ()
+    kind = typing.get_args(section.model_fields["kind"].annotation) if issubclass(section, KindSettings) else ()
     heading = f"### `{first.removeprefix('run: ')}`" + (f" with `kind: {kind[0]}`" if kind else "")
     if issubclass(section, GeneratorOptions):
         heading += f" with `generator: {section.__module__.rpartition('.')[2]}`"

@@ -11,8 +11,8 @@ from urllib.parse import quote
 from lib.core.errors import DataError
 from lib.core.inputs import repeated, resolve_paths
 from lib.data.generators import PACKAGE, RAW_FILES, group_names, options_class
-from lib.data.sections.augmentation import Augmentation
-from lib.data.sections.sources import GeneratedSource, HubSource, RemoteFile
+from lib.data.settings.augmentation import Augmentation
+from lib.data.settings.sources import GeneratedSource, HubSource, RemoteFile
 from lib.study.graph import Graph
 from lib.study.runs import as_json
 from lib.workflow.digests import code_digest

@@ -34,11 +34,11 @@ SILENT = frozenset(
         "lib.core.errors",  # classes of errors
         "lib.core.files",  # reads settings, writes files whole
         "lib.core.record",  # describes a finished run and names its files
-        "lib.analysis.parameters",  # settings of analyses; those of a kind are reached by its modules
-        "lib.attention.parameters",  # settings of mechanisms; those that a run uses are roots of their own
-        "lib.backbones.parameters",
-        "lib.tasks.parameters",
-        "lib.results.parameters",
+        "lib.analysis.settings",  # settings of analyses; those of a kind are reached by its modules
+        "lib.attention.settings",  # settings of mechanisms; those that a run uses are roots of their own
+        "lib.backbones.settings",
+        "lib.tasks.settings",
+        "lib.results.settings",
         "lib.study.arguments",  # command line
         "lib.core.kinds",  # finds kinds by name; those that a run uses are roots of their own
         "lib.core.program",  # command line, messages, exit status

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lib.attention.parameters import MECHANISMS
-from lib.backbones.parameters import BACKBONES
+from lib.attention.settings import MECHANISMS
+from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import read_mapping
 from lib.core.identity import RunId
@@ -17,7 +17,7 @@ from lib.core.record import MODEL
 from lib.core.weights import ForeignStart, WordVectorsStart
 from lib.study.runs import Run, as_json
 from lib.study.study import Study
-from lib.tasks.parameters import TASKS
+from lib.tasks.settings import TASKS
 from lib.workflow.corpora import Corpora
 from lib.workflow.digests import OPTIONAL, code_digest
 from lib.workflow.paths import Paths
@@ -200,12 +200,12 @@ class Plan:
         task, backbone = run.work.task, run.backbone
         modules = [
             _module(TASKS, task.kind, "task"),
-            _module(TASKS, task.kind, "parameters"),
+            _module(TASKS, task.kind, "settings"),
             *(
                 _module(BACKBONES, each.kind, part)
                 for each in (backbone, backbone.held_backbone)
                 if each is not None
-                for part in ("backbone", "parameters")
+                for part in ("backbone", "settings")
             ),
         ]
         # The backbone's model for a task is made through transformers' Auto classes, which no import names.
@@ -226,10 +226,10 @@ class Plan:
         if run.measures:
             modules += ["lib.training.geometry", _module(BACKBONES, backbone.kind, "projections")]
         if run.imitated:
-            modules += [_module(BACKBONES, run.imitated.backbone.kind, part) for part in ("backbone", "parameters")]
+            modules += [_module(BACKBONES, run.imitated.backbone.kind, part) for part in ("backbone", "settings")]
         for each in (backbone, run.imitated and run.imitated.backbone):
             if mechanism := each and each.held_mechanism:
-                modules += [_module(MECHANISMS, mechanism.kind, part) for part in ("mechanism", "parameters")]
+                modules += [_module(MECHANISMS, mechanism.kind, part) for part in ("mechanism", "settings")]
         if run.tuning:
             modules.append("lib.study.tuning")
         return code_digest(f"scripts/{self.program(run)}.py", *modules)

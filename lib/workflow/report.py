@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from lib.analysis.parameters import ANALYSES
-from lib.attention.parameters import MECHANISMS
+from lib.analysis.settings import ANALYSES
+from lib.attention.settings import MECHANISMS
 from lib.backbones.state_size import state_bytes
 from lib.core.identity import RunId
 from lib.core.kinds import Axis
-from lib.results.parameters import FIGURES, TABLES, ResultParameters
+from lib.results.settings import FIGURES, TABLES, ResultSettings
 from lib.study.rows import Rows, results_of, rows_of
 from lib.study.runs import Run
 from lib.study.shown import analysed_dataset, analysed_models, model_beside
@@ -104,7 +104,7 @@ class Report:
     def code(self, axis: Axis[Any], result: Mapping[str, Any]) -> str:
         """Return the digest of the code that makes a table or figure."""
         script = {TABLES: "scripts/table.py", FIGURES: "scripts/figure.py"}[axis]
-        return code_digest(script, axis.module(result["settings"]["kind"], "parameters"))
+        return code_digest(script, axis.module(result["settings"]["kind"], "settings"))
 
     def search_scope(self, stage: str, model: str, dataset: str) -> dict[str, Any]:
         """Return the fields of `lib.results.scope.Scope` that tell the search of a model on a dataset."""
@@ -115,7 +115,7 @@ class Report:
             "variants": self._variants([stage]),
         }
 
-    def _shown(self, entries: Mapping[str, ResultParameters]) -> dict[str, dict[str, Any]]:
+    def _shown(self, entries: Mapping[str, ResultSettings]) -> dict[str, dict[str, Any]]:
         """Return the tables or figures that entries of the report make, by name: their settings and scope."""
         return {
             name: {"settings": settings.model_dump(mode="json"), "scope": self._scope(settings, dataset)}
@@ -123,7 +123,7 @@ class Report:
             for name, dataset in results_of(self.study.graph, entry, settings).items()
         }
 
-    def _scope(self, settings: ResultParameters, dataset: str | None = None) -> dict[str, Any]:
+    def _scope(self, settings: ResultSettings, dataset: str | None = None) -> dict[str, Any]:
         """Return the fields of `lib.results.scope.Scope` but for its files, as JSON keeps them.
 
         Args:
@@ -288,7 +288,7 @@ class Report:
     def analysis_code(self, name: str) -> str:
         """Return the digest of the code that an analysis executes; that of its models counts in their runs."""
         settings = self.study.report.analyses[name]
-        parts = itertools.product(settings.tries, ("mechanism", "parameters"))
+        parts = itertools.product(settings.tries, ("mechanism", "settings"))
         modules = [MECHANISMS.module(mechanism, part) for mechanism, part in parts]
         return code_digest("scripts/analyse.py", ANALYSES.module(settings.kind, "computation"), *modules)
 

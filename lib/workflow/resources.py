@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from lib.backbones.parameters import BackboneParameters
+from lib.backbones.settings import BackboneSettings
 from lib.study.recipe import Recipe
 
 # An A100 reaches about a tenth of its nominal 312 TFLOP/s in bf16 on an encoder this small; a slower card
@@ -18,10 +18,10 @@ ASSUMED_DOCUMENTS = 50_000
 
 def training_minutes(
     *,
-    backbone: BackboneParameters,
+    backbone: BackboneSettings,
     recipe: Recipe | None,
     predicted_share: float,
-    imitated: BackboneParameters | None = None,
+    imitated: BackboneSettings | None = None,
     max_tokens: int,
     token_lengths: str | Path,
 ) -> int:

@@ -17,7 +17,7 @@ from lib.core.record import ADAPTER, MODEL, RunRecord, differing_files, read_rec
 from lib.core.weights import ForeignStart, WordVectorsStart
 from lib.results.predictions import paired_predictions
 from lib.study.runs import Run
-from lib.tasks.parameters import TASKS
+from lib.tasks.settings import TASKS
 from lib.workflow.plan import Plan
 
 READ_ME = "README.md"

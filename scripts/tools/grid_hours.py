@@ -13,7 +13,7 @@ from typing import get_args
 
 import torch
 
-from lib.attention.parameters import Kernels
+from lib.attention.settings import Kernels
 from lib.core import program
 
 

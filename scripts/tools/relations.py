@@ -20,7 +20,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     from datasets import Dataset
 
     from lib.analysis.relations import computation, figure
-    from lib.analysis.relations.parameters import Parameters
+    from lib.analysis.relations.settings import Settings
     from lib.analysis.subject import Subject
     from lib.backbones.pretrained.families import FAMILIES
     from lib.backbones.stored import open_config, open_model
@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser = program.parser(__doc__)
     parser.add_argument("--model", required=True, metavar="FOLDER", help="folder of the model")
     parser.add_argument(
-        "--sentences", type=int, default=Parameters.model_fields["sentences"].default, help="generated (%(default)s)"
+        "--sentences", type=int, default=Settings.model_fields["sentences"].default, help="generated (%(default)s)"
     )
     parser.add_argument("--seed", type=int, default=1, help="seed of sentences and drawn weights (%(default)s)")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="folder to write to")

@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModel, BertTokenizer
 
 from lib.backbones.contract import TokenBackbone
-from lib.backbones.parameters import BACKBONES
+from lib.backbones.settings import BACKBONES
 from lib.backbones.stored import open_model
 from lib.core.errors import RunError
 

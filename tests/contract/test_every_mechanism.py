@@ -1,6 +1,6 @@
 """What every mechanism owes, run over the examples of every mechanism found, however many there are.
 
-What may differ between them is read from their declarations (`lib.attention.parameters`).
+What may differ between them is read from their declarations (`lib.attention.settings`).
 """
 
 import importlib
@@ -32,8 +32,8 @@ from torch.utils._pytree import tree_leaves
 
 import lib.attention
 from lib.attention.contract import Attention, set_step, without_padding
-from lib.attention.parameters import MECHANISMS
-from lib.backbones.parameters import BACKBONES
+from lib.attention.settings import MECHANISMS
+from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError
 
 every_mechanism = pytest.mark.parametrize("name", EXAMPLES | BIASED)
@@ -207,7 +207,7 @@ def test_a_fresh_process_gives_the_same(tmp_path):
     program = f"""
 import torch
 from lib.attention.registry import build
-from lib.attention.parameters import MECHANISMS
+from lib.attention.settings import MECHANISMS
 for name, (values, state, tensors, output) in torch.load({str(tmp_path / "saved.pt")!r}).items():
     mechanism = build(MECHANISMS.parse(values), num_heads={HEADS}, head_size={WIDTH}, layer=1, seed=3).eval()
     for round in ("drawn", "loaded"):

@@ -14,7 +14,7 @@ from mechanism_cases import BIASED, EXAMPLES, build, cotangent_of, detached, dra
 
 from lib.attention.contract import set_kernels, set_step
 from lib.attention.kernels import has_kernels
-from lib.attention.parameters import MECHANISMS
+from lib.attention.settings import MECHANISMS
 
 DEVICE = os.environ.get("TEST_DEVICE", "cuda")
 pytestmark = [

@@ -5,7 +5,7 @@ import importlib
 import torch
 
 from lib.attention import registry
-from lib.attention.parameters import MECHANISMS
+from lib.attention.settings import MECHANISMS
 
 HEADS, WIDTH = 2, 8
 SLOPES = (0.5, 0.0625)

@@ -27,8 +27,8 @@ from random_studies import Draw, random_study
 
 from lib.core.errors import ConfigError
 from lib.core.identity import RunId
-from lib.results.parameters import FIGURES
 from lib.results.scope import scope
+from lib.results.settings import FIGURES
 from lib.study.configuration import load_study
 from lib.study.execution import ROOT
 from lib.workflow.plan import Plan

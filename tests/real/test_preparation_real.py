@@ -10,7 +10,7 @@ import pytest
 
 from lib.data.filtering import filter_corpus
 from lib.data.labelled import prepare_dataset
-from lib.data.sections.preparation import Preparation, Split
+from lib.data.settings.preparation import Preparation, Split
 from lib.study.configuration import load_study, read_layers
 
 ROOT = Path(__file__).parents[2]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from lib.results.foreign import import_runs
-from lib.results.parameters import FIGURES, TABLES
 from lib.results.scope import Scope, scope
+from lib.results.settings import FIGURES, TABLES
 from lib.results.style import save_figure
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.plan import Plan, as_json

@@ -8,7 +8,7 @@ import transformers
 
 from lib.backbones.hierarchical.backbone import Backbone
 from lib.backbones.hierarchical.segments import segments_of
-from lib.backbones.parameters import BACKBONES
+from lib.backbones.settings import BACKBONES
 from lib.data.vocabularies import from_published
 
 pytestmark = pytest.mark.real

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from lib.data.labelled import prepare_dataset
-from lib.data.sections.preparation import Folds, Preparation, Split
+from lib.data.settings.preparation import Folds, Preparation, Split
 from lib.data.spans import character_values, marked, token_labels
 from lib.data.vocabularies import train_wordpiece
 from lib.evaluation.spans import character_counts, span_metrics

@@ -48,7 +48,7 @@ def test_losses_are_those_of_the_causal_model_of_transformers(objective, run_of)
     expected = published(batch["input_ids"], labels=batch["input_ids"]).loss
     torch.testing.assert_close(model.eval()(**batch).loss, expected)
 
-    task = masked_lm.Task(masked_lm.Parameters(kind="masked_lm", objective=objective), labels=None, seed=1)
+    task = masked_lm.Task(masked_lm.Settings(kind="masked_lm", objective=objective), labels=None, seed=1)
     batch = task.collator(tokenizer)(examples)
     places = batch["labels"][0].ne(-100).nonzero().flatten()
     tokens = torch.tensor(examples[0]["input_ids"])[places + (objective == "mntp")]

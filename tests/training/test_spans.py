@@ -9,7 +9,7 @@ from lib.core.files import read_mapping
 from lib.core.record import read_record
 from lib.data.generating import generate
 from lib.data.labelled import SPLITS, prepare_dataset
-from lib.data.sections.preparation import Preparation, Split
+from lib.data.settings.preparation import Preparation, Split
 from lib.data.spans import marked, spans_of
 from lib.data.tokenizing import StoredTexts, tokenize_dataset
 from lib.data.tokens import load_tokens

@@ -5,12 +5,12 @@ import re
 import pytest
 import yaml
 
-from lib.analysis.parameters import ANALYSES
-from lib.attention.parameters import MECHANISMS
-from lib.backbones.parameters import BACKBONES
+from lib.analysis.settings import ANALYSES
+from lib.attention.settings import MECHANISMS
+from lib.backbones.settings import BACKBONES
 from lib.data.generators import generators
-from lib.results.parameters import FIGURES, TABLES
-from lib.tasks.parameters import TASKS
+from lib.results.settings import FIGURES, TABLES
+from lib.tasks.settings import TASKS
 
 FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 SOURCES = (

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from lib.analysis.parameters import ANALYSES
-from lib.attention.parameters import MECHANISMS
-from lib.backbones.parameters import BACKBONES
-from lib.results.parameters import FIGURES, TABLES
-from lib.tasks.parameters import TASKS
+from lib.analysis.settings import ANALYSES
+from lib.attention.settings import MECHANISMS
+from lib.backbones.settings import BACKBONES
+from lib.results.settings import FIGURES, TABLES
+from lib.tasks.settings import TASKS
 from lib.workflow.digests import reached
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -73,10 +73,10 @@ WITHOUT_TORCH = {
     "study": ["*.py"],
     "results": ["*.py"],
     "workflow": ["*.py"],
-    "analysis": ["parameters.py", "figure.py", "table.py", "__init__.py"],
-    "attention": ["parameters.py"],
-    "backbones": ["parameters.py", "state_size.py", "contract.py", "__init__.py"],
-    "tasks": ["parameters.py", "contract.py", "__init__.py"],
+    "analysis": ["settings.py", "figure.py", "table.py", "__init__.py"],
+    "attention": ["settings.py"],
+    "backbones": ["settings.py", "state_size.py", "contract.py", "__init__.py"],
+    "tasks": ["settings.py", "contract.py", "__init__.py"],
     "word_vectors": ["*.py"],
 }
 
@@ -192,7 +192,7 @@ def test_every_kind_of_a_folder_is_found():
     for room, axis in AXES.items():
         folder = ROOT / "lib" / room
         assert folder == ROOT / axis.package.replace(".", "/")
-        found = {path.parent.name for path in folder.glob("*/parameters.py")}
+        found = {path.parent.name for path in folder.glob("*/settings.py")}
         if room.startswith("results/"):
             found |= {path.stem for path in folder.glob("*.py")} - {"__init__"}
         assert found == set(axis.kinds())
@@ -224,7 +224,7 @@ def test_what_a_plan_needs_runs_without_torch_and_statistics():
     program = (
         "import sys\n"
         "from lib.study.configuration import load_study, read_layers\n"
-        "from lib.results.parameters import FIGURES, TABLES\n"
+        "from lib.results.settings import FIGURES, TABLES\n"
         "from lib.workflow.plan import Plan\n"
         "plan = Plan(load_study(read_layers(['config/config.yaml'])))\n"
         "for run in plan.runs: plan.code(run), plan.data(run), plan.start(run)\n"
@@ -232,7 +232,7 @@ def test_what_a_plan_needs_runs_without_torch_and_statistics():
         "    for result in results.values(): plan.report.inputs(result['scope']), plan.report.code(axis, result)\n"
         "assert len(plan.report.tables) > 5\n"
         "for axis in (TABLES, FIGURES):\n"
-        "    for kind in axis.kinds(): axis.load(kind, 'parameters')\n"
+        "    for kind in axis.kinds(): axis.load(kind, 'settings')\n"
         "heavy = {'torch', 'transformers', 'datasets', 'scipy', 'sklearn', 'statsmodels', 'textalloc', 'gensim'}\n"
         "sys.exit(bool(heavy & set(sys.modules)))"
     )

@@ -24,8 +24,8 @@ from lib.core.errors import ProjectError
 from lib.core.program import read_settings
 from lib.data.filtering import filter_corpus
 from lib.data.labelled import prepare_dataset
-from lib.data.sections.corpus import ArticleFilter
-from lib.data.sections.preparation import Preparation
+from lib.data.settings.corpus import ArticleFilter
+from lib.data.settings.preparation import Preparation
 from lib.study.configuration import load_study, merged, read_layers
 from lib.word_vectors.making import read_vectors
 from lib.word_vectors.settings import WordVectors

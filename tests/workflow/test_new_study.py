@@ -250,11 +250,11 @@ TASK = '''
 
 from typing import ClassVar, Literal
 
-from lib.tasks.parameters import TaskParameters
+from lib.tasks.settings import TaskSettings
 from lib.tasks import contract
 
 
-class Parameters(TaskParameters):
+class Settings(TaskSettings):
     """Classification from the first token alone."""
 
     labelled: ClassVar[bool] = True
@@ -318,10 +318,10 @@ BACKBONE = '''
 from typing import Literal
 
 from lib.backbones import contract
-from lib.backbones.parameters import BackboneParameters
+from lib.backbones.settings import BackboneSettings
 
 
-class Parameters(BackboneParameters):
+class Settings(BackboneSettings):
     """Embeddings and their means."""
 
     kind: Literal["averaging"]
@@ -384,10 +384,10 @@ from typing import Literal
 
 from matplotlib.figure import Figure
 
-from lib.results.parameters import FigureParameters
+from lib.results.settings import FigureSettings
 
 
-class Parameters(FigureParameters):
+class Settings(FigureSettings):
     """Bars."""
 
     kind: Literal["bars"]

@@ -15,7 +15,7 @@ from ready import ready
 PROGRAM = """
 import json
 from lib.study.configuration import load_study, read_layers
-from lib.results.parameters import FIGURES, TABLES
+from lib.results.settings import FIGURES, TABLES
 from lib.workflow.digests import code_digest
 from lib.workflow.plan import Plan
 plan = Plan(load_study(read_layers(["config/config.yaml"])))
@@ -34,7 +34,7 @@ ALL = "all"
 HARMLESS = {
     "a field's description": [
         ("lib/study/recipe.py", "Peak learning rate.", "The highest learning rate."),
-        ("lib/backbones/encoder/parameters.py", "Encoder blocks.", "Number of encoder blocks."),
+        ("lib/backbones/encoder/settings.py", "Encoder blocks.", "Number of encoder blocks."),
     ],
     "the wording of an error": [
         ("lib/training/predictor.py", "torch sees no GPU", "there is no GPU"),
@@ -74,9 +74,9 @@ HARMLESS = {
     ],
     "a new key of another task": [
         (
-            "lib/tasks/other/parameters.py",
+            "lib/tasks/other/settings.py",
             None,
-            "from lib.tasks.parameters import TaskParameters\nclass Parameters(TaskParameters): x: int = 1\n",
+            "from lib.tasks.settings import TaskSettings\nclass Settings(TaskSettings): x: int = 1\n",
         ),
         ("lib/tasks/other/__init__.py", None, ""),
     ],
@@ -175,15 +175,15 @@ NUMBERS = {
         lambda run: "tfidf" not in run,
     ),
     "the default of a setting of one task": (
-        ("lib/tasks/masked_lm/parameters.py", "Fraction = Field(0.15", "Fraction = Field(0.2"),
+        ("lib/tasks/masked_lm/settings.py", "Fraction = Field(0.15", "Fraction = Field(0.2"),
         lambda run: run.startswith(("pretrain", "tapt")),
     ),
     "the default of a setting of FAVOR+": (
-        ("lib/attention/favor/parameters.py", "SizeOrZero = Field(0,", "SizeOrZero = Field(9,"),
+        ("lib/attention/favor/settings.py", "SizeOrZero = Field(0,", "SizeOrZero = Field(9,"),
         lambda run: "favor" in run,
     ),
     "the default of a setting of one mechanism": (
-        ("lib/attention/lsh/parameters.py", "_within_chunks: bool = Field(False", "_within_chunks: bool = Field(True"),
+        ("lib/attention/lsh/settings.py", "_within_chunks: bool = Field(False", "_within_chunks: bool = Field(True"),
         lambda run: "lsh" in run,
     ),
     "a rule of the recipe": (

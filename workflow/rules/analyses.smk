@@ -1,6 +1,6 @@
 """Analyses of trained models: each is computed once, and drawn from its table."""
 
-from lib.analysis.parameters import ANALYSES
+from lib.analysis.settings import ANALYSES
 
 for name, analysis in plan.study.report.analyses.items():
 

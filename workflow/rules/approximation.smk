@@ -10,7 +10,7 @@ rule favor_error:
         mem_mb=growing(4_000),
         runtime=growing(20),
     params:
-        program=program("favor_error", "lib.attention.favor.mechanism", "lib.attention.favor.parameters"),
+        program=program("favor_error", "lib.attention.favor.mechanism", "lib.attention.favor.settings"),
     message:
         "error of FAVOR+ against exact attention"
     shell:
@@ -26,7 +26,7 @@ rule lsh_recall:
         mem_mb=growing(4_000),
         runtime=growing(20),
     params:
-        program=program("lsh_recall", "lib.attention.lsh.mechanism", "lib.attention.lsh.parameters"),
+        program=program("lsh_recall", "lib.attention.lsh.mechanism", "lib.attention.lsh.settings"),
     message:
         "share of exact attention within the windows of LSH"
     shell:

@@ -1,6 +1,6 @@
 """Tables and figures, from run records."""
 
-from lib.results.parameters import FIGURES, TABLES
+from lib.results.settings import FIGURES, TABLES
 
 CATEGORIES = {
     "scores": "1. Scores",

@@ -18,8 +18,8 @@ from transformers import PreTrainedModel
 from lib.analysis.subject import Subject
 from lib.attention.approximation_error import chunk_numbers, relative_error, window_mass
 from lib.attention.contract import Attention
-from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
+from lib.attention.settings import MECHANISMS
 from lib.core.randomness import derive_seed
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)

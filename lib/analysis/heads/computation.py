@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from lib.analysis.heads.parameters import GLOBAL_ENTROPY, LOCAL_DISTANCE, POSITIONAL_AGREEMENT
+from lib.analysis.heads.settings import GLOBAL_ENTROPY, LOCAL_DISTANCE, POSITIONAL_AGREEMENT
 from lib.analysis.subject import Subject
 
 MEANS = (

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
 
-from lib.analysis.heads.parameters import GLOBAL_ENTROPY, LOCAL_DISTANCE
+from lib.analysis.heads.settings import GLOBAL_ENTROPY, LOCAL_DISTANCE
 from lib.results.style import PANEL_INCHES, STYLE, colours_and_markers, legend_entry
 from lib.results.table import Column, Table
 

@@ -12,8 +12,8 @@ import pandas as pd
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from lib.analysis.relations.parameters import NAMES
 from lib.analysis.relations.sentences import Sentence, generate, text_of
+from lib.analysis.relations.settings import NAMES
 from lib.analysis.subject import Subject
 from lib.core.errors import ConfigError
 from lib.evaluation.statistics import Estimate, holm

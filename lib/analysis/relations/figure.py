@@ -6,7 +6,7 @@ import matplotlib.style
 import pandas as pd
 from matplotlib.figure import Figure
 
-from lib.analysis.relations.parameters import NAMES
+from lib.analysis.relations.settings import NAMES
 from lib.analysis.table import TIMES
 from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, colours_and_markers, legend_entry
 from lib.results.table import Column, Table

@@ -125,7 +125,7 @@ def analyse(
 
 
 def strengths_by(measure: str, reader: Reader, document: Document, target: int) -> np.ndarray:
-    """Return how strongly each word speaks for a class [W], by a measure of `Parameters`."""
+    """Return how strongly each word speaks for a class [W], by a measure of `Settings`."""
     count = len(document.words)
     if measure == "gradient":
         assert isinstance(reader, ModelReader)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from lib.attention.bigbird.parameters import Parameters
+from lib.attention.bigbird.settings import Settings
 from lib.attention.block_sparse.computation import BlockSparse, Part, in_blocks
 from lib.core.randomness import derive_seed
 
@@ -27,7 +27,7 @@ class Mechanism(BlockSparse):
         draws random blocks in training only, and in evaluation shows the first block again in their place.
     """
 
-    settings: Parameters
+    settings: Settings
 
     def parts(self, query: Tensor, key: Tensor, real: Tensor | None) -> Iterator[Part]:
         """See `BlockSparse.parts`: the blocks that are not global, and those that are."""

@@ -15,7 +15,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from lib.attention.contract import Attention
-from lib.attention.cosformer.parameters import Parameters
+from lib.attention.cosformer.settings import Settings
 from lib.attention.ranks import ranks
 
 FEATURES = {"cpu": 2**17, "gpu": 2**27}
@@ -34,7 +34,7 @@ class Mechanism(Attention):
         all texts (M), and features have no eps; their code raises sums below 1e-6 to it.
     """
 
-    settings: Parameters
+    settings: Settings
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """See `Attention.attend`; computed in float32 at least, also under autocast."""

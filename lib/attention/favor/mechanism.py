@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from lib.attention.contract import Attention
-from lib.attention.favor.parameters import Parameters
+from lib.attention.favor.settings import Settings
 from lib.core.randomness import derive_seed
 
 FEATURES = {"cpu": 2**18, "gpu": 2**27}
@@ -47,7 +47,7 @@ class Mechanism(Attention):
         the A of Likhosherstov et al. 2022, "Chefs' Random Tables"; both without the pairs.
     """
 
-    settings: Parameters
+    settings: Settings
     features: Tensor
 
     def __init__(self, **arguments: Any) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from lib.attention.contract import Attention
-from lib.attention.linformer.parameters import Parameters
+from lib.attention.linformer.settings import Settings
 from lib.attention.ranks import ranks
 from lib.core.randomness import derive_seed
 
@@ -30,7 +30,7 @@ class Mechanism(Attention):
         values and heads (section 4, "key-value sharing"). Its theorems have N(0, 1 / K); it pads texts to `length`.
     """
 
-    settings: Parameters
+    settings: Settings
     shares: nn.Parameter
 
     def __init__(self, **arguments: Any) -> None:

@@ -16,7 +16,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from lib.attention.contract import Attention
-from lib.attention.lsh.parameters import Parameters
+from lib.attention.lsh.settings import Settings
 from lib.core.randomness import derive_seed
 
 BLOCK = 16
@@ -43,7 +43,7 @@ class Mechanism(Attention):
         the choice of the bucket mask of the study reproduced (its equations 3.9 to 3.26).
     """
 
-    settings: Parameters
+    settings: Settings
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from lib.attention.contract import Attention
-from lib.attention.nystrom.parameters import Parameters
+from lib.attention.nystrom.settings import Settings
 from lib.attention.ranks import ranks
 
 
@@ -30,7 +30,7 @@ class Mechanism(Attention):
         the values, which is not here.
     """
 
-    settings: Parameters
+    settings: Settings
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """See `Attention.attend`; computed in float32 at least, also under autocast."""

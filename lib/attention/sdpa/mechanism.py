@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from lib.attention.contract import Attention
-from lib.attention.sdpa.parameters import Parameters
+from lib.attention.sdpa.settings import Settings
 
 
 class Mechanism(Attention):
@@ -20,7 +20,7 @@ class Mechanism(Attention):
         Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1.
     """
 
-    settings: Parameters
+    settings: Settings
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """See `Attention.attend`."""

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from lib.attention.block_sparse.computation import BlockSparse, Part, in_blocks, neighbours
-from lib.attention.strided.parameters import Parameters
+from lib.attention.strided.settings import Settings
 
 SMALLEST, LARGEST = 16, 64
 """Tokens of a block. Smaller ones compute fewer unused scores, larger ones are faster."""
@@ -26,7 +26,7 @@ class Mechanism(BlockSparse):
         both sides, and with both patterns in one softmax: the "merged head" of section 5.1.
     """
 
-    settings: Parameters
+    settings: Settings
 
     def parts(self, query: Tensor, key: Tensor, real: Tensor | None) -> Iterator[Part]:
         """See `BlockSparse.parts`: tokens that are multiples of the stride apart, and those nearby."""

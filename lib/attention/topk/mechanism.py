@@ -14,7 +14,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from lib.attention.contract import Attention
-from lib.attention.topk.parameters import Parameters
+from lib.attention.topk.settings import Settings
 
 SCORES = {"cpu": 2**21, "gpu": 2**27}
 """Scores that are held at a time."""
@@ -35,7 +35,7 @@ class Mechanism(Attention):
         leaves ties to the library.
     """
 
-    settings: Parameters
+    settings: Settings
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, real: Tensor | None) -> Tensor:
         """See `Attention.attend`; computed in float32 at least, also under autocast."""

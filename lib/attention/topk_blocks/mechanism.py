@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from lib.attention.block_sparse.computation import BlockSparse, Part, by_rank, in_blocks
 from lib.attention.ranks import ranks
-from lib.attention.topk_blocks.parameters import Parameters
+from lib.attention.topk_blocks.settings import Settings
 
 
 class Mechanism(BlockSparse):
@@ -31,7 +31,7 @@ class Mechanism(BlockSparse):
         Attention", section 3.3, which chooses by learned means, once for several heads, and adds a window.
     """
 
-    settings: Parameters
+    settings: Settings
 
     @torch.no_grad()
     def parts(self, query: Tensor, key: Tensor, real: Tensor | None) -> Iterator[Part]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lib.attention.block_sparse.computation import BlockSparse, Part, in_blocks, neighbours
-from lib.attention.window.parameters import Parameters
+from lib.attention.window.settings import Settings
 
 SMALLEST, LARGEST = 16, 64
 """Tokens of a block. Smaller ones compute fewer unused scores, larger ones are faster."""
@@ -26,7 +26,7 @@ class Mechanism(BlockSparse):
         Beltagy et al. 2020, "Longformer", section 3.1; its dilation is for a few heads, here it is for all.
     """
 
-    settings: Parameters
+    settings: Settings
 
     def parts(self, query: Tensor, key: Tensor, real: Tensor | None) -> Iterator[Part]:
         """See `BlockSparse.parts`: the windows, the global tokens as keys, and as queries."""

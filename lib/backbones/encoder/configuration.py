@@ -4,9 +4,9 @@ from typing import Any, ClassVar
 
 from transformers import AutoConfig
 
-from lib.attention.parameters import MECHANISMS
+from lib.attention.settings import MECHANISMS
 from lib.backbones.configuration import BackboneConfig
-from lib.backbones.encoder.parameters import Parameters
+from lib.backbones.encoder.settings import Settings
 
 
 class EncoderConfig(BackboneConfig):
@@ -15,7 +15,7 @@ class EncoderConfig(BackboneConfig):
     Args:
         mechanism: parameters of the attention mechanism, `kind` included; None = exact attention.
         feature_seed: seed of the mechanism's own draws (features, hash rotations).
-        kwargs: the fields of `lib.backbones.encoder.parameters.Parameters` and those of `BackboneConfig`.
+        kwargs: the fields of `lib.backbones.encoder.settings.Settings` and those of `BackboneConfig`.
 
     Raises:
         ConfigError: the mechanism's kind is unknown.
@@ -23,7 +23,7 @@ class EncoderConfig(BackboneConfig):
     """
 
     model_type = "attention_encoder"
-    settings: ClassVar[type[Parameters]] = Parameters
+    settings: ClassVar[type[Settings]] = Settings
 
     def __init__(self, *, mechanism: dict[str, Any] | None = None, feature_seed: int = 0, **kwargs: Any) -> None:
         super().__init__(**kwargs)

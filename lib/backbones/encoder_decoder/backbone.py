@@ -9,13 +9,13 @@ from lib.backbones import contract
 from lib.backbones.architecture import is_published
 from lib.backbones.encoder_decoder.hub_weights import load_published
 from lib.backbones.encoder_decoder.model import EncoderDecoderModel
-from lib.backbones.encoder_decoder.parameters import ARCHITECTURES, Parameters
+from lib.backbones.encoder_decoder.settings import ARCHITECTURES, Settings
 
 
 class Backbone(contract.TokenBackbone):
     """An encoder-decoder, with weights of ours or of a published model of that architecture."""
 
-    parameters: Parameters
+    parameters: Settings
     model_class = EncoderDecoderModel
 
     def config(self, tokenizer: PreTrainedTokenizerBase, options: dict[str, Any]) -> PretrainedConfig:

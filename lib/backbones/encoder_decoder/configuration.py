@@ -5,14 +5,14 @@ from typing import Any, ClassVar
 from transformers import AutoConfig
 
 from lib.backbones.configuration import ArchitectureConfig
-from lib.backbones.encoder_decoder.parameters import Parameters
+from lib.backbones.encoder_decoder.settings import Settings
 
 
 class EncoderDecoderBackboneConfig(ArchitectureConfig):
     """Describe an encoder-decoder; arguments as of `BackboneConfig`."""
 
     model_type = "encoder_decoder_backbone"
-    settings: ClassVar[type[Parameters]] = Parameters
+    settings: ClassVar[type[Settings]] = Settings
     smallest: ClassVar[dict[str, Any]] = {
         "model_type": "t5",
         "d_model": 64,

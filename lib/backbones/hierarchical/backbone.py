@@ -8,18 +8,18 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 from lib.backbones import contract
 from lib.backbones.architecture import is_published
 from lib.backbones.hierarchical.model import HierarchicalModel
-from lib.backbones.hierarchical.parameters import Parameters
-from lib.backbones.parameters import BACKBONES, Precision
+from lib.backbones.hierarchical.settings import Settings
+from lib.backbones.settings import BACKBONES, Precision
 from lib.core.enclosing import enclosing
 
 
 class Backbone(contract.TokenBackbone):
     """Reads documents in segments by another backbone, the encoder, which works as it does alone."""
 
-    parameters: Parameters
+    parameters: Settings
     model_class = HierarchicalModel
 
-    def __init__(self, parameters: Parameters, *, seed: int) -> None:
+    def __init__(self, parameters: Settings, *, seed: int) -> None:
         super().__init__(parameters, seed=seed)
         inner = parameters.encoder
         self.encoder: contract.TokenBackbone = BACKBONES.load(inner.kind, "backbone").Backbone(inner, seed=seed)

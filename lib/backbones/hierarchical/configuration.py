@@ -6,7 +6,7 @@ import transformers
 from transformers import AutoConfig
 
 from lib.backbones.configuration import BackboneConfig
-from lib.backbones.hierarchical.parameters import Parameters
+from lib.backbones.hierarchical.settings import Settings
 from lib.core.errors import ConfigError
 
 
@@ -17,7 +17,7 @@ class HierarchicalConfig(BackboneConfig):
         encoder: fields of the encoder's own configuration, `model_type` included; None = the recurrent encoder.
         tokens_before: tokens that the tokeniser puts before a text; they stand before every segment.
         tokens_behind: tokens that it puts behind a text.
-        kwargs: the fields of `lib.backbones.hierarchical.parameters.Parameters` and those of `BackboneConfig`.
+        kwargs: the fields of `lib.backbones.hierarchical.settings.Settings` and those of `BackboneConfig`.
 
     Raises:
         ConfigError: a segment has no room for a new token.
@@ -25,7 +25,7 @@ class HierarchicalConfig(BackboneConfig):
     """
 
     model_type = "hierarchical_encoder"
-    settings: ClassVar[type[Parameters]] = Parameters
+    settings: ClassVar[type[Settings]] = Settings
 
     def __init__(
         self, *, encoder: dict[str, Any] | None = None, tokens_before: int = 1, tokens_behind: int = 1, **kwargs: Any
@@ -59,7 +59,7 @@ class HierarchicalConfig(BackboneConfig):
         return _configuration(self.encoder | {name: getattr(self, name) for name in names})
 
     @property
-    def parameters(self) -> Parameters:
+    def parameters(self) -> Settings:
         """See `BackboneConfig.parameters`."""
         own = {name: getattr(self, name) for name in self._names()}
         return self.settings(**own | {"encoder": self.inner().parameters})

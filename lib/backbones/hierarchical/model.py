@@ -13,7 +13,7 @@ from transformers.utils.generic import can_return_tuple
 from lib.backbones.heads.text_encoding import TextEncoding
 from lib.backbones.hierarchical.configuration import HierarchicalConfig
 from lib.backbones.hierarchical.segments import Documents, segments_of
-from lib.backbones.parameters import BACKBONES
+from lib.backbones.settings import BACKBONES
 
 
 class HierarchicalPreTrainedModel(PreTrainedModel):

@@ -3,7 +3,7 @@
 from torch import nn
 from transformers import PreTrainedModel
 
-from lib.backbones.parameters import BACKBONES
+from lib.backbones.settings import BACKBONES
 
 
 def weight_parts(backbone: PreTrainedModel) -> dict[str, list[nn.Module]]:

@@ -7,19 +7,19 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from lib.backbones import contract
 from lib.backbones.architecture import is_published
-from lib.backbones.parameters import Precision
 from lib.backbones.pretrained.families import FAMILIES
 from lib.backbones.pretrained.hub_weights import load_published
 from lib.backbones.pretrained.model import PretrainedBackboneModel
-from lib.backbones.pretrained.parameters import Parameters
 from lib.backbones.pretrained.probe import probe
 from lib.backbones.pretrained.quantization import quantize
+from lib.backbones.pretrained.settings import Settings
+from lib.backbones.settings import Precision
 
 
 class Backbone(contract.TokenBackbone):
     """An architecture of transformers, with weights of ours or of a published model of that architecture."""
 
-    parameters: Parameters
+    parameters: Settings
     model_class = PretrainedBackboneModel
 
     def config(self, tokenizer: PreTrainedTokenizerBase, options: dict[str, Any]) -> PretrainedConfig:

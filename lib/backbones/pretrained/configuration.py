@@ -5,12 +5,12 @@ from typing import Any, ClassVar, cast
 
 from transformers import AutoConfig
 
-from lib.attention.parameters import MECHANISMS
+from lib.attention.settings import MECHANISMS
 from lib.backbones.configuration import ArchitectureConfig
 from lib.backbones.pretrained.families import FAMILIES, Direction, Family
 from lib.backbones.pretrained.fields import in_own_names
-from lib.backbones.pretrained.parameters import Parameters
 from lib.backbones.pretrained.positions import longer
+from lib.backbones.pretrained.settings import Settings
 from lib.core.errors import ConfigError
 
 
@@ -20,11 +20,11 @@ class PretrainedBackboneConfig(ArchitectureConfig):
     Args:
         mechanism: parameters of the attention mechanism in the place of its own, `kind` included; None = its own.
         feature_seed: seed of the mechanism's own draws (features, hash rotations).
-        kwargs: the fields of `Parameters` and those of `BackboneConfig`.
+        kwargs: the fields of `Settings` and those of `BackboneConfig`.
     """
 
     model_type = "pretrained_backbone"
-    settings: ClassVar[type[Parameters]] = Parameters
+    settings: ClassVar[type[Settings]] = Settings
     smallest: ClassVar[dict[str, Any]] = {
         "model_type": "llama",
         "hidden_size": 64,
@@ -51,9 +51,9 @@ class PretrainedBackboneConfig(ArchitectureConfig):
                 self.layer_norm_eps = getattr(inner, name)
 
     @property
-    def parameters(self) -> Parameters:
+    def parameters(self) -> Settings:
         """The parameters of the backbone that this configuration describes."""
-        return cast(Parameters, super().parameters)
+        return cast(Settings, super().parameters)
 
     @property
     def family(self) -> Family:

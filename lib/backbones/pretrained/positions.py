@@ -19,7 +19,7 @@ def longer(published: PretrainedConfig, family: Family, *, length: int, fill: st
         published: configuration of the architecture as it was published.
         family: its family.
         length: tokens that a text may have.
-        fill: see `lib.backbones.pretrained.parameters.Positions`.
+        fill: see `lib.backbones.pretrained.settings.Positions`.
     """
     if fill == "tiled":
         return {"max_position_embeddings": length + family.unused_positions}

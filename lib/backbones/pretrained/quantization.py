@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from lib.backbones.parameters import Precision
+from lib.backbones.settings import Precision
 from lib.core.packages import require
 
 COMPUTED_IN: dict[Precision, torch.dtype] = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}

@@ -5,14 +5,14 @@ from typing import Any, ClassVar
 from transformers import AutoConfig
 
 from lib.backbones.configuration import BackboneConfig
-from lib.backbones.recurrent.parameters import Parameters
+from lib.backbones.recurrent.settings import Settings
 
 
 class RecurrentConfig(BackboneConfig):
     """Describe a recurrent encoder and its head; arguments as of `BackboneConfig`."""
 
     model_type = "recurrent_encoder"
-    settings: ClassVar[type[Parameters]] = Parameters
+    settings: ClassVar[type[Settings]] = Settings
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -8,7 +8,7 @@ from sklearn.pipeline import make_pipeline
 
 from lib.backbones import contract
 from lib.backbones.tfidf.pairs import PairVectors
-from lib.backbones.tfidf.parameters import Parameters
+from lib.backbones.tfidf.settings import Settings
 from lib.core.errors import DataError
 
 
@@ -18,7 +18,7 @@ class Backbone(contract.TextClassifier):
     Of a pair of texts (`lib.backbones.tfidf.pairs`), it also counts what both have, and what only one has.
     """
 
-    parameters: Parameters
+    parameters: Settings
 
     def fit(self, texts: pd.Series | pd.DataFrame, labels: pd.Series) -> None:
         """See `lib.backbones.contract.TextClassifier.fit`."""

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from lib.backbones import contract
-from lib.backbones.tfidf_spans.parameters import Parameters
+from lib.backbones.tfidf_spans.settings import Settings
 from lib.core.errors import DataError
 
 WORD = re.compile(r"\S+")
@@ -19,7 +19,7 @@ WORD = re.compile(r"\S+")
 class Backbone(contract.SpanFinder):
     """Short runs of characters in a window around a word, weighed by how rare they are, and one linear decision."""
 
-    parameters: Parameters
+    parameters: Settings
 
     def fit(self, texts: pd.Series, inside: Sequence[np.ndarray]) -> None:
         """See `lib.backbones.contract.SpanFinder.fit`: a word lies in a span if any of its characters does."""

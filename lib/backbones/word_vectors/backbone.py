@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from lib.backbones import contract
-from lib.backbones.word_vectors.parameters import Parameters
+from lib.backbones.word_vectors.settings import Settings
 from lib.core.errors import ConfigError, DataError
 from lib.word_vectors.splitting import split_words
 from lib.word_vectors.storage import load_vectors
@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 class Backbone(contract.TextClassifier):
     """Words as points, a text as the middle of its words, and one linear decision."""
 
-    parameters: Parameters
+    parameters: Settings
 
     def fit(self, texts: pd.Series, labels: pd.Series) -> None:
         """See `lib.backbones.contract.TextClassifier.fit`."""

@@ -22,8 +22,8 @@ from lib.data.augmentation.words import Request, Rewriter
 from lib.data.folds import SPLITS
 from lib.data.labelled import SUMMARY, Index, assign_splits, distribute, summarise_splits
 from lib.data.parts import PartWriter
-from lib.data.sections.augmentation import Augmentation
-from lib.data.sections.preparation import Preparation
+from lib.data.settings.augmentation import Augmentation
+from lib.data.settings.preparation import Preparation
 
 logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from lib.core.errors import ConfigError, DataError, RunError, UnpicklingError, p
 from lib.core.model_folder import read_fields
 from lib.data.augmentation.words import WORD, Place, Request, cased, chosen, replaceable, replaced
 from lib.data.masking import TokenMasker
-from lib.data.sections.augmentation import Augmentation
+from lib.data.settings.augmentation import Augmentation
 from lib.data.tokenizer import PUBLISHED, read_core
 
 _WHOLE = re.compile(WORD)

@@ -18,7 +18,7 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 from lib.core.errors import DataError
 from lib.core.files import files_in
 from lib.data.augmentation.words import Request, cased, chosen, replaceable, replaced
-from lib.data.sections.augmentation import Augmentation
+from lib.data.settings.augmentation import Augmentation
 
 _PARTS_OF_SPEECH = ("noun", "verb", "adj", "adv")
 _FILES = [name for part in _PARTS_OF_SPEECH for name in (f"index.{part}", f"data.{part}", f"{part}.exc")]

@@ -16,7 +16,7 @@ from math import comb
 
 from pydantic import Field
 
-from lib.core.sections import Few, Size, check
+from lib.core.settings import Few, Size, check
 from lib.data import toys
 
 FILES = toys.FILES

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from lib.core.sections import Size, check
+from lib.core.settings import Size, check
 from lib.data import toys
 from lib.data.labels import IGNORED
 

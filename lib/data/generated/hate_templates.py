@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from lib.core.sections import check
+from lib.core.settings import check
 from lib.data import toys
 
 FILES = toys.FILES

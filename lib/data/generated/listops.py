@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from pydantic import Field
 
 from lib.core.errors import ConfigError
-from lib.core.sections import Few, Size, check
+from lib.core.settings import Few, Size, check
 from lib.data import toys
 
 FILES = toys.FILES

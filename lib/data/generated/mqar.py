@@ -22,7 +22,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from lib.core.sections import PositiveFloat, Size, check
+from lib.core.settings import PositiveFloat, Size, check
 from lib.data import toys
 from lib.data.labels import IGNORED
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from pydantic import Field
 
-from lib.core.sections import Size, SizeOrZero, check
+from lib.core.settings import Size, SizeOrZero, check
 from lib.data import toys
 
 FILES = toys.FILES

@@ -8,7 +8,7 @@ import random
 
 from pydantic import Field
 
-from lib.core.sections import Size
+from lib.core.settings import Size
 from lib.data import toys
 
 FILES = toys.FILES

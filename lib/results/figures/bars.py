@@ -8,9 +8,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from lib.results.parameters import FigureParameters, Topic
 from lib.results.quantities import QUANTITIES, Quantity, quantity
 from lib.results.scope import Scope
+from lib.results.settings import FigureSettings, Topic
 from lib.results.style import BASELINE_COLOUR, STYLE, colours_and_markers
 
 WIDTH_INCHES = 3.6
@@ -19,7 +19,7 @@ HATCHES = ("", "////", "....", "xxxx", "\\\\\\\\", "++++", "oooo")
 """One hatch per family, so that bars also differ in greyscale."""
 
 
-class Parameters(FigureParameters):
+class Settings(FigureSettings):
     """Quantities of the runs of a stage as ordered bars, one panel per dataset and quantity."""
 
     about: ClassVar[Topic] = "cost"
@@ -39,7 +39,7 @@ class Parameters(FigureParameters):
         return "state_size" in self.columns
 
 
-def draw(settings: Parameters, scope: Scope) -> Figure:
+def draw(settings: Settings, scope: Scope) -> Figure:
     """Draw one bar per model, the least on top, a row of panels for each quantity and a panel for each dataset.
 
     Bars are means over the seeds, with a line of one standard deviation to either side where there is more than one

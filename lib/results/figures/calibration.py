@@ -11,17 +11,17 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.core.sections import Few, PositiveInt
-from lib.results.parameters import FigureParameters
+from lib.core.settings import Few, PositiveInt
 from lib.results.predictions import load_predictions
 from lib.results.scope import Scope
+from lib.results.settings import FigureSettings
 from lib.results.style import BASELINE_COLOUR, BEHIND, STYLE, line_styles
 
 PANEL_INCHES = (3.5, 4.3)
 LEGEND_LINE_INCHES = 0.16
 
 
-class Parameters(FigureParameters):
+class Settings(FigureSettings):
     """Accuracy on test by confidence, one line per model, one panel per dataset."""
 
     needs_predictions: ClassVar[bool] = True
@@ -52,7 +52,7 @@ class Calibration(NamedTuple):
     """Expected calibration error of each seed, in percent."""
 
 
-def draw(settings: Parameters, scope: Scope) -> Figure:
+def draw(settings: Settings, scope: Scope) -> Figure:
     """Draw accuracy on test against confidence, above the share of the documents in each bin of confidence.
 
     A point is at the mean confidence of its bin; points below the diagonal are overconfident. Points are of the
@@ -84,7 +84,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     return figure
 
 
-def _calibration(folders: list[str], settings: Parameters) -> Calibration:
+def _calibration(folders: list[str], settings: Settings) -> Calibration:
     from lib.evaluation.calibration import (  # scikit-learn starts slowly
         expected_calibration_error,
         joined,

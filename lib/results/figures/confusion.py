@@ -12,9 +12,9 @@ from matplotlib.image import AxesImage
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.results.parameters import FigureParameters
 from lib.results.predictions import class_names, load_items, printed_classes
 from lib.results.scope import Scope
+from lib.results.settings import FigureSettings
 from lib.results.style import PANELS, STYLE, panel_grid
 
 CELL_INCHES = 0.36
@@ -26,7 +26,7 @@ NONE = "none"
 """Column of the documents for which no class is predicted, if there are any."""
 
 
-class Parameters(FigureParameters):
+class Settings(FigureSettings):
     """One figure per dataset: the confusion matrix on test of each model."""
 
     divided: ClassVar[Literal["if_several"]] = "if_several"
@@ -37,7 +37,7 @@ class Parameters(FigureParameters):
     stage: str = Field(description="Stage whose predictions are drawn.")
 
 
-def draw(settings: Parameters, scope: Scope) -> Figure:
+def draw(settings: Settings, scope: Scope) -> Figure:
     """Draw a matrix per model: rows are true classes, columns predicted ones.
 
     A colour is the share of the documents (or labelled words) of the true class; a cell that holds any says it in

@@ -12,19 +12,19 @@ from matplotlib.ticker import MaxNLocator
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.core.sections import check
+from lib.core.settings import check
 from lib.results.geometry_values import (
     LABELS,
     OF_WEIGHTS,
-    GeometryParameters,
+    GeometrySettings,
     Measure,
     Weights,
     at_ends,
     geometry_values,
     over_layers,
 )
-from lib.results.parameters import FigureParameters, Topic
 from lib.results.scope import Scope
+from lib.results.settings import FigureSettings, Topic
 from lib.results.style import BASELINE_COLOUR, BEHIND, PANEL_INCHES, STYLE, legend_beside, line_styles, panel_grid
 
 RANDOM = "random matrices"
@@ -34,7 +34,7 @@ SHADE = 0.3
 """Opacity of all bands together, so that lines stay visible; a single band has at most half."""
 
 
-class Parameters(GeometryParameters, FigureParameters):
+class Settings(GeometrySettings, FigureSettings):
     """A measure of attention by optimiser step, one line per model, one panel per dataset."""
 
     about: ClassVar[Topic] = "training"
@@ -62,7 +62,7 @@ class Parameters(GeometryParameters, FigureParameters):
             yield "per = 'head': gradients are measured by layer. Choose per: layer"
 
 
-def draw(settings: Parameters, scope: Scope) -> Figure:
+def draw(settings: Settings, scope: Scope) -> Figure:
     """Draw a measure against the optimiser steps, one panel per dataset.
 
     Lines are means over layers, or heads, of means over the seeds; bands span one standard deviation over the layers to
@@ -109,7 +109,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     return figure
 
 
-def _label(settings: Parameters) -> str:
+def _label(settings: Settings) -> str:
     label = LABELS[settings.measure]
     if settings.measure not in OF_WEIGHTS:
         return label
@@ -133,7 +133,7 @@ def _draw_random(axes: Axes, values: pd.Series) -> None:
             axes.axhline(edge, linestyle=":", linewidth=0.8, **BEHIND)
 
 
-def _note(settings: Parameters, scope: Scope) -> str | None:
+def _note(settings: Settings, scope: Scope) -> str | None:
     """Return by how much at most the updates could have moved merged symmetry, if that is drawn and there are some."""
     if (settings.measure, settings.weights) != ("symmetry", "merged"):
         return None

@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from lib.core.sections import BoundedFloat, Fraction
-from lib.results.parameters import FigureParameters
+from lib.core.settings import BoundedFloat, Fraction
 from lib.results.predictions import accuracy_by_group
 from lib.results.scope import Scope
+from lib.results.settings import FigureSettings
 from lib.results.style import BEHIND, CHANCE, STYLE, legend_beside, line_styles, name_above
 
 PANEL_INCHES = (4.2, 3.3)
@@ -21,7 +21,7 @@ SPREAD = 0.3
 """Share of the least distance between two groups over which the points of one group are spread."""
 
 
-class Parameters(FigureParameters):
+class Settings(FigureSettings):
     """Accuracy on test by the number in the dataset's `group`, one line per model, one panel per dataset."""
 
     needs_predictions: ClassVar[bool] = True
@@ -39,7 +39,7 @@ class Parameters(FigureParameters):
     )
 
 
-def draw(settings: Parameters, scope: Scope) -> Figure:
+def draw(settings: Settings, scope: Scope) -> Figure:
     """Draw accuracy on test by group, one panel per dataset.
 
     Lines are means over the seeds; a bar spans one standard deviation to either side where there is more than one seed.

@@ -8,14 +8,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from lib.core.sections import Fraction
-from lib.results.parameters import FigureParameters, Topic
+from lib.core.settings import Fraction
 from lib.results.scope import Scope
+from lib.results.settings import FigureSettings, Topic
 from lib.results.style import PANEL_INCHES, STYLE, panel_grid
 from lib.results.texts import load_texts, main_languages
 
 
-class Parameters(FigureParameters):
+class Settings(FigureSettings):
     """Shares of the identified languages as bars, the most frequent first, one panel per dataset."""
 
     about: ClassVar[Topic] = "texts"
@@ -25,7 +25,7 @@ class Parameters(FigureParameters):
     threshold: Fraction = Field(0.01, description="Share below which languages are summed up as `other`.")
 
 
-def draw(settings: Parameters, scope: Scope) -> Figure:
+def draw(settings: Settings, scope: Scope) -> Figure:
     """Draw which share of the documents of all splits is in which language (ISO 639)."""
     with matplotlib.style.context(STYLE):
         figure, panels = panel_grid(len(scope.descriptions), PANEL_INCHES)

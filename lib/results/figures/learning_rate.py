@@ -11,15 +11,15 @@ from pydantic import Field, ValidationError
 from lib.core.errors import ConfigError, DataError
 from lib.core.files import read_mapping
 from lib.core.record import CONFIG
-from lib.results.parameters import FigureParameters, Topic
 from lib.results.scope import Scope
+from lib.results.settings import FigureSettings, Topic
 from lib.results.style import PANEL_INCHES, STYLE, legend_beside, line_styles, panel_grid
 
 POINTS = 500
 """Drawn steps of a line, about; each is the exact rate of its step."""
 
 
-class Parameters(FigureParameters):
+class Settings(FigureSettings):
     """The learning rate by optimiser step, one line per model, one panel per dataset."""
 
     about: ClassVar[Topic] = "training"
@@ -29,7 +29,7 @@ class Parameters(FigureParameters):
     stage: str = Field(description="Stage whose schedule is drawn.")
 
 
-def draw(settings: Parameters, scope: Scope) -> Figure:
+def draw(settings: Settings, scope: Scope) -> Figure:
     """Draw the learning rate that each optimiser step of a stage's trainings had, by the code that trained them.
 
     The history of a run holds the rate at its evaluations only, so the schedule is computed from the run's recipe and

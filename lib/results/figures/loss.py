@@ -10,10 +10,10 @@ from matplotlib.ticker import MaxNLocator
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.results.parameters import FigureParameters, Topic
 from lib.results.quantities import F1_NAMES, QUANTITIES
 from lib.results.records import KEY
 from lib.results.scope import Scope
+from lib.results.settings import FigureSettings, Topic
 from lib.results.style import PANEL_INCHES, STYLE, legend_beside, line_styles, panel_grid
 
 LABELS = {"train_loss": "training loss [nats]", "eval_loss": "validation loss [nats]"}
@@ -22,7 +22,7 @@ WIDE = 100
 """How often the greatest value must hold the least for a logarithmic axis."""
 
 
-class Parameters(FigureParameters):
+class Settings(FigureSettings):
     """A column of the histories by epoch, one line per model, one panel per dataset."""
 
     about: ClassVar[Topic] = "training"
@@ -39,7 +39,7 @@ class Parameters(FigureParameters):
     )
 
 
-def draw(settings: Parameters, scope: Scope) -> Figure:
+def draw(settings: Settings, scope: Scope) -> Figure:
     """Draw a column of the histories at every evaluation, one panel per dataset.
 
     Lines are means over the seeds, as are the minutes; a band spans one standard deviation to either side where there
@@ -87,7 +87,7 @@ def _shown(column: str) -> tuple[str, float]:
     return LABELS.get(column, column.replace("eval_", "validation ").replace("_", " ")), 1
 
 
-def _curves(settings: Parameters, scope: Scope) -> pd.DataFrame:
+def _curves(settings: Settings, scope: Scope) -> pd.DataFrame:
     """Return place on the horizontal axis `x`, `mean` and `std` by `dataset`, `row` and `epoch`, gaps as NaN."""
     grid, column = scope.grid(settings.stage), settings.column
     key = ["dataset", "row", "seed"]

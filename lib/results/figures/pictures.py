@@ -12,16 +12,16 @@ from matplotlib.figure import Figure
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.core.sections import Few
-from lib.results.parameters import FigureParameters, Topic
+from lib.core.settings import Few
 from lib.results.scope import Scope
+from lib.results.settings import FigureSettings, Topic
 from lib.results.style import STYLE, panel_grid
 
 INCHES = (1.5, 1.6)
 """Size of a picture."""
 
 
-class Parameters(FigureParameters):
+class Settings(FigureSettings):
     """Documents that are square pictures, whose words are grey values: the first ones of the test split, by class."""
 
     about: ClassVar[Topic] = "texts"
@@ -31,7 +31,7 @@ class Parameters(FigureParameters):
     examples: Few = Field(4, description="Pictures of each class.")
 
 
-def draw(settings: Parameters, scope: Scope) -> Figure:
+def draw(settings: Settings, scope: Scope) -> Figure:
     """Draw the first pictures of each class of each dataset, 0 being black and 255 white.
 
     Raises:

@@ -10,14 +10,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator, ScalarFormatter
 from pydantic import Field
 
-from lib.core.sections import PositiveFloat
-from lib.results.frontiers import FrontierParameters, by_seed, evaluations, power_law
-from lib.results.parameters import FigureParameters, Topic
+from lib.core.settings import PositiveFloat
+from lib.results.frontiers import FrontierSettings, by_seed, evaluations, power_law
 from lib.results.scope import Scope
+from lib.results.settings import FigureSettings, Topic
 from lib.results.style import MARKERS, PANEL_INCHES, STYLE, legend_beside, legend_entry, panel_grid
 
 
-class Parameters(FrontierParameters, FigureParameters):
+class Settings(FrontierSettings, FigureSettings):
     """Held-out loss against seconds of training, one curve per mechanism over its sizes, one panel per dataset."""
 
     about: ClassVar[Topic] = "cost"
@@ -31,7 +31,7 @@ class Parameters(FrontierParameters, FigureParameters):
     )
 
 
-def draw(settings: Parameters, scope: Scope) -> Figure:
+def draw(settings: Settings, scope: Scope) -> Figure:
     """Draw every evaluation as a point, and the mean of the seeds' power laws as a line, both axes logarithmic.
 
     The line is dashed where no training has been: there it is an extrapolation. A seed with too few evaluations for a

@@ -10,16 +10,16 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from pydantic import Field
 
-from lib.results.parameters import FigureParameters
 from lib.results.predictions import paired_predictions
 from lib.results.scope import Scope
+from lib.results.settings import FigureSettings
 from lib.results.style import BASELINE_COLOUR, BEHIND, POINT, STYLE, colours_and_markers
 
 PANEL_WIDTH, ROW_HEIGHT, MARGINS = 3.5, 0.22, 1.0
 """Inches."""
 
 
-class Parameters(FigureParameters):
+class Settings(FigureSettings):
     """F1 on test with its interval, best model first, one panel per dataset."""
 
     needs_predictions: ClassVar[bool] = True
@@ -31,7 +31,7 @@ class Parameters(FigureParameters):
     confidence: float = Field(0.95, gt=0.5, lt=1, description="Confidence of the intervals.")
 
 
-def draw(settings: Parameters, scope: Scope) -> Figure:
+def draw(settings: Settings, scope: Scope) -> Figure:
     """Draw F1 on test, the mean over seeds, with its interval, one panel per dataset, best model first.
 
     The intervals are of documents and, with more than one seed, of seeds (`lib.evaluation.statistics.Estimate`). The
@@ -63,7 +63,7 @@ def draw(settings: Parameters, scope: Scope) -> Figure:
     return figure
 
 
-def _scores(grid: pd.DataFrame, settings: Parameters) -> pd.DataFrame:
+def _scores(grid: pd.DataFrame, settings: Settings) -> pd.DataFrame:
     """Return score and ends of its interval in percent, one row per model."""
     paired = paired_predictions(grid)
     ends = [paired.score(model).score_interval(settings.confidence) for model in range(len(paired.models))]

@@ -13,9 +13,9 @@ from pydantic import Field
 
 from lib.core.errors import DataError
 from lib.results.costs import front
-from lib.results.parameters import FigureParameters
 from lib.results.quantities import Quantity
 from lib.results.scope import Scope
+from lib.results.settings import FigureSettings
 from lib.results.style import BASELINE_COLOUR, PANEL_INCHES, STYLE, colours_and_markers
 
 LABELS = {
@@ -32,7 +32,7 @@ RING = 3.0
 """Points by which a marker is larger than another at the same place."""
 
 
-class Parameters(FigureParameters):
+class Settings(FigureSettings):
     """A score against the time of training, with the Pareto front of both, one panel per dataset."""
 
     compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
@@ -45,7 +45,7 @@ class Parameters(FigureParameters):
     time: list[str] = Field(min_length=1, description="Stages whose training times are added up.")
 
 
-def draw(settings: Parameters, scope: Scope) -> Figure:
+def draw(settings: Settings, scope: Scope) -> Figure:
     """Draw a score against the minutes of training that a dataset cost, one panel per dataset.
 
     Times are means over the seeds; a bar spans one standard deviation of the score to either side where there is more

@@ -13,8 +13,8 @@ from matplotlib.patches import Rectangle
 from pydantic import Field
 
 from lib.core.search_space import Setting, spelled
-from lib.results.parameters import FigureParameters, Topic
 from lib.results.scope import Scope
+from lib.results.settings import FigureSettings, Topic
 from lib.results.style import STYLE
 from lib.results.variants import searched, variant_scores
 
@@ -27,7 +27,7 @@ LINE_INCHES = 0.15
 SCALE_INCHES = 0.8
 
 
-class Parameters(FigureParameters):
+class Settings(FigureSettings):
     """A score of every variant of a stage, one map per dataset and combination of all settings but the last two."""
 
     about: ClassVar[Topic] = "training"
@@ -38,7 +38,7 @@ class Parameters(FigureParameters):
     column: str = Field("validation_f1", description="The score, as in the columns of tables; the highest is the best.")
 
 
-def draw(settings: Parameters, scope: Scope) -> Figure:
+def draw(settings: Settings, scope: Scope) -> Figure:
     """Draw a score of every variant, one column of maps per dataset with a scale of its own.
 
     Means over the seeds, with a standard deviation below them where there is more than one seed. The best of a dataset,

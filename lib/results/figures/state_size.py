@@ -9,17 +9,17 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 from pydantic import Field
 
-from lib.core.sections import Fraction
-from lib.results.parameters import FigureParameters
+from lib.core.settings import Fraction
 from lib.results.predictions import accuracy_by_group
 from lib.results.scope import Scope
+from lib.results.settings import FigureSettings
 from lib.results.style import BEHIND, CHANCE, STYLE, colours_and_markers, legend_beside, legend_entry, panel_grid
 from lib.results.variants import of_best_variants
 
 PANEL_INCHES = (3.6, 3.1)
 
 
-class Parameters(FigureParameters):
+class Settings(FigureSettings):
     """Accuracy on test against the state size of models, one panel per dataset and number in its `group`."""
 
     needs_predictions: ClassVar[bool] = True
@@ -49,7 +49,7 @@ class Parameters(FigureParameters):
         return True
 
 
-def draw(settings: Parameters, scope: Scope) -> Figure:
+def draw(settings: Settings, scope: Scope) -> Figure:
     """Draw accuracy on test against the state size on a logarithmic axis, one panel per dataset and group.
 
     Points are means over the seeds of the variant that validation chose; a bar spans one standard deviation to either

@@ -11,15 +11,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from lib.core.errors import DataError
-from lib.results.parameters import FigureParameters, Topic
 from lib.results.scope import Scope
+from lib.results.settings import FigureSettings, Topic
 from lib.results.style import BASELINE_COLOUR, STYLE, draw_histogram, label_histogram, name_above, panel_grid
 
 PANEL_INCHES = (3.5, 3.5)
 BINS = 40
 
 
-class Parameters(FigureParameters):
+class Settings(FigureSettings):
     """Histograms of the documents' tokens, one line per split, one panel per corpus and tokeniser."""
 
     about: ClassVar[Topic] = "texts"
@@ -40,7 +40,7 @@ class Part(NamedTuple):
     """Tokens of each document, after the cut."""
 
 
-def draw(settings: Parameters, scope: Scope) -> Figure:
+def draw(settings: Settings, scope: Scope) -> Figure:
     """Draw which share of the documents has how many tokens, and the lengths that they are cut to as dashed lines.
 
     Args:

@@ -10,8 +10,8 @@ from matplotlib.ticker import MaxNLocator
 from pydantic import Field
 
 from lib.core.search_space import Dimension, short_name, spelled
-from lib.results.parameters import FigureParameters, Topic
 from lib.results.scope import Scope
+from lib.results.settings import FigureSettings, Topic
 from lib.results.style import PANEL_INCHES, STYLE, colours_and_markers, legend_beside, panel_grid
 from lib.results.trials import load_trials
 
@@ -20,7 +20,7 @@ EDGE = 0.03
 """Height of what has no score, as a share of the panel."""
 
 
-class Parameters(FigureParameters):
+class Settings(FigureSettings):
     """Scores by trial with the best so far, and a panel per setting that was searched; one figure per dataset."""
 
     about: ClassVar[Topic] = "training"
@@ -31,7 +31,7 @@ class Parameters(FigureParameters):
     stage: str = Field(description="Stage with `tuning`.")
 
 
-def draw(settings: Parameters, scope: Scope) -> Figure:
+def draw(settings: Settings, scope: Scope) -> Figure:
     """Draw the score of every trial by its number and against each of its settings, in the colour of its model.
 
     The line is the best score so far, a ring the best of all. Pruned trials are crosses, at the score of their last

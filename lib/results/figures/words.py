@@ -9,15 +9,15 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from pydantic import Field
 
-from lib.results.parameters import FigureParameters, Topic
 from lib.results.scope import Scope
+from lib.results.settings import FigureSettings, Topic
 from lib.results.style import PANEL_INCHES, STYLE, draw_histogram, label_histogram, panel_grid
 from lib.results.texts import load_texts
 
 BINS = 40
 
 
-class Parameters(FigureParameters):
+class Settings(FigureSettings):
     """Histograms of the documents' words, one line per split, one panel per dataset."""
 
     about: ClassVar[Topic] = "texts"
@@ -29,7 +29,7 @@ class Parameters(FigureParameters):
     )
 
 
-def draw(settings: Parameters, scope: Scope) -> Figure:
+def draw(settings: Settings, scope: Scope) -> Figure:
     """Draw which share of the documents of each split has how many words."""
     with matplotlib.style.context(STYLE):
         figure, panels = panel_grid(len(scope.descriptions), PANEL_INCHES)

@@ -5,12 +5,12 @@ from typing import ClassVar, Literal
 import pandas as pd
 from pydantic import Field
 
-from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
+from lib.results.settings import TableSettings, Topic
 from lib.results.table import Column, Table
 
 
-class Parameters(TableParameters):
+class Settings(TableSettings):
     """One row per word vectors and relation: how many questions of analogy they know the words of, and answer."""
 
     about: ClassVar[Topic] = "texts"
@@ -20,7 +20,7 @@ class Parameters(TableParameters):
     word_vectors: list[str] | None = Field(None, description="Names of the word vectors, in order; null = all.")
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return questions, those of which all words have a vector, and the share of these that is answered correctly.
 
     Shares are means over the seeds of the vectors, with the standard deviation if there are several. The last

@@ -5,20 +5,20 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
-from lib.results.comparisons import ComparisonParameters, compared, distinct
-from lib.results.parameters import TableParameters
+from lib.results.comparisons import ComparisonSettings, compared, distinct
 from lib.results.predictions import paired_predictions
 from lib.results.scope import Scope
+from lib.results.settings import TableSettings
 from lib.results.table import Column, Table
 
 
-class Parameters(ComparisonParameters, TableParameters):
+class Settings(ComparisonSettings, TableSettings):
     """One row per dataset: the models with the highest F1 on test, and which models are shown to be better or worse."""
 
     kind: Literal["answer"]
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return for each dataset the highest F1 with its interval, and the comparisons of `significance` in words.
 
     Raises:

@@ -5,10 +5,10 @@ from typing import ClassVar, Literal
 import pandas as pd
 from pydantic import Field
 
-from lib.results.parameters import TableParameters
 from lib.results.predictions import class_names, load_items, printed_classes
 from lib.results.printed_values import note, published_classes
 from lib.results.scope import Scope
+from lib.results.settings import TableSettings
 from lib.results.table import Column, Table
 
 SCORES = {"precision": "precision", "recall": "recall", "f1": "F1"}
@@ -16,7 +16,7 @@ SUMMARY = ("accuracy", "macro average")
 """Rows below those of the classes, in order."""
 
 
-class Parameters(TableParameters):
+class Settings(TableSettings):
     """One table per dataset: a row per class of a model's test predictions."""
 
     divided: ClassVar[Literal["always"]] = "always"
@@ -28,7 +28,7 @@ class Parameters(TableParameters):
     models: list[str] = Field(min_length=1, max_length=1, description="The model.")
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return precision, recall and F1 on test in percent: one row per class, then accuracy and macro average.
 
     With more than one seed these are means. Values that the study published have columns of their own, if the report

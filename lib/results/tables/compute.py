@@ -6,9 +6,9 @@ from typing import ClassVar, Literal
 import pandas as pd
 from pydantic import Field
 
-from lib.core.sections import NonNegativeFloat, PositiveFloat, Section, check
-from lib.results.parameters import TableParameters, Topic
+from lib.core.settings import BaseSettings, NonNegativeFloat, PositiveFloat, check
 from lib.results.scope import Scope
+from lib.results.settings import TableSettings, Topic
 from lib.results.table import Column, Table
 
 NOTE = (
@@ -22,7 +22,7 @@ TOGETHER = "all"
 """Row of all models together."""
 
 
-class Rates(Section):
+class Rates(BaseSettings):
     """What an hour on some hardware takes."""
 
     price_per_hour: NonNegativeFloat | None = Field(None, description="Price of an hour, in `currency`.")
@@ -31,7 +31,7 @@ class Rates(Section):
     )
 
 
-class Parameters(TableParameters):
+class Settings(TableSettings):
     """One row per model and hardware: hours by stage and in all, and what they cost."""
 
     about: ClassVar[Topic] = "cost"
@@ -58,7 +58,7 @@ class Parameters(TableParameters):
             yield "carbon_intensity: does nothing without watts in rates. Give the power draw, or leave it out"
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return hours by stage and in all, of each model and of all together, one row per hardware.
 
     Hours on different hardware are never added up. Price, energy and carbon have columns as far as `settings` give
@@ -87,7 +87,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
     return Table(frame.reset_index(names=["model", "hardware"]), printed, NOTE)
 
 
-def _rates(settings: Parameters, hardware: str) -> Rates:
+def _rates(settings: Settings, hardware: str) -> Rates:
     """Return the rates of the longest name that is part of the hardware's; without one, none are known."""
     fitting = [name for name in settings.rates if name in hardware]
     return settings.rates[max(fitting, key=len)] if fitting else Rates()

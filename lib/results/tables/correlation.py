@@ -7,10 +7,10 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.core.sections import WholeNumber
+from lib.core.settings import WholeNumber
 from lib.results.geometry_values import OF_WEIGHTS, at_ends, geometry_values
-from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
+from lib.results.settings import TableSettings, Topic
 from lib.results.table import Column, Table
 
 TOGETHER = "symmetry + directionality"
@@ -18,7 +18,7 @@ FEWEST = 4
 """Pairs that an interval of a correlation needs."""
 
 
-class Parameters(TableParameters):
+class Settings(TableSettings):
     """Correlation of differences in F1 with differences in symmetry and directionality, over pairs of models."""
 
     about: ClassVar[Topic] = "differences"
@@ -43,7 +43,7 @@ class Parameters(TableParameters):
         return ["f1"]
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return how differences in F1 correlate with those in symmetry, in directionality, and in their sum.
 
     Differences are of a model minus its base, of means over seeds, and of geometry over layers of the merged weights at
@@ -116,7 +116,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
 
 
 def _distinct(
-    pairs: Sequence[tuple[str, str]], scope: Scope, settings: Parameters, dataset: str
+    pairs: Sequence[tuple[str, str]], scope: Scope, settings: Settings, dataset: str
 ) -> list[tuple[str, str]]:
     """Return the pairs of different runs on a dataset, each pair of runs once."""
     of_runs: dict[tuple[str | None, ...], tuple[str, str]] = {}

@@ -7,9 +7,9 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.results.parameters import TableParameters
 from lib.results.predictions import class_names, load_predictions
 from lib.results.scope import Scope
+from lib.results.settings import TableSettings
 from lib.results.table import Column, Table
 
 BINS = 10
@@ -22,7 +22,7 @@ SCORES = {
 }
 
 
-class Parameters(TableParameters):
+class Settings(TableSettings):
     """One table per dataset: how well each model detects one class, at 0.5, at a threshold, and at all thresholds."""
 
     divided: ClassVar[Literal["if_several"]] = "if_several"
@@ -34,7 +34,7 @@ class Parameters(TableParameters):
     positive: str | None = Field(None, description="The class to detect; null = the last one.")
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return scores of detection on test in percent: one row per model.
 
     F1 of the class at a probability of 0.5, and at the threshold with the highest F1 on validation, which stands

@@ -6,14 +6,14 @@ from typing import ClassVar, Literal
 import pandas as pd
 from pydantic import Field
 
-from lib.core.sections import check
-from lib.results.parameters import MODEL, ColumnNames, TableParameters, Topic
+from lib.core.settings import check
 from lib.results.quantities import Quantity, quantity
 from lib.results.scope import Scope
+from lib.results.settings import MODEL, ColumnNames, TableSettings, Topic
 from lib.results.table import Column, Key, Table
 
 
-class Parameters(TableParameters):
+class Settings(TableSettings):
     """One row per model: its score, and that less the reference's and the baseline's, by dataset."""
 
     about: ClassVar[Topic] = "differences"
@@ -48,7 +48,7 @@ def against(key: Key, other: str) -> Key:
     return Key((*key.parts, "against", other))
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return one row per model: for each dataset the scores asked for, and the differences.
 
     With more than one seed these are means; a difference is taken between runs of the same seed, so that its standard

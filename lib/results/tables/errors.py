@@ -7,15 +7,15 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.core.sections import Fraction
-from lib.results.parameters import TableParameters
+from lib.core.settings import Fraction
 from lib.results.predictions import load_items
 from lib.results.scope import Scope
+from lib.results.settings import TableSettings
 from lib.results.table import Column, Table
 from lib.results.texts import load_texts, main_languages, near_copies_explained
 
 
-class Parameters(TableParameters):
+class Settings(TableSettings):
     """One table per dataset: a row per model, its error rate on test by what the texts are like."""
 
     divided: ClassVar[Literal["if_several"]] = "if_several"
@@ -33,7 +33,7 @@ class Parameters(TableParameters):
     threshold: Fraction = Field(0.01, description="Share below which languages are summed up as `other`.")
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return error rates on test in percent: one row per model, one column per part of the documents.
 
     With more than one seed these are means with a standard deviation. A rate is the share of wrong ones
@@ -58,7 +58,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
     return Table(frame, columns, note=near_copies_explained([file]) if settings.by == "near_copy" else None)
 
 
-def _parts(texts: pd.DataFrame, settings: Parameters) -> pd.Series:
+def _parts(texts: pd.DataFrame, settings: Settings) -> pd.Series:
     """Return the part that each document is in, in order, by its identity."""
     if settings.by == "language":
         parts = main_languages(texts["language"], settings.threshold)

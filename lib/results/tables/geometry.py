@@ -7,9 +7,9 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.results.geometry_values import OF_WEIGHTS, GeometryParameters, Weights, at_ends, geometry_values
-from lib.results.parameters import TableParameters, Topic
+from lib.results.geometry_values import OF_WEIGHTS, GeometrySettings, Weights, at_ends, geometry_values
 from lib.results.scope import Scope
+from lib.results.settings import TableSettings, Topic
 from lib.results.table import Column, Table
 
 COLUMNS = {
@@ -26,7 +26,7 @@ COLUMNS = {
 """What the columns are called; those that no row has a value in are left out."""
 
 
-class Parameters(GeometryParameters, TableParameters):
+class Settings(GeometrySettings, TableSettings):
     """A row per model, dataset and kind of weights: first and last symmetry and directionality."""
 
     about: ClassVar[Topic] = "training"
@@ -40,7 +40,7 @@ class Parameters(GeometryParameters, TableParameters):
     )
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return symmetry and directionality at the first and the last measurement, as means over layers and seeds.
 
     Standard deviations are over the layers. They are compared with random projections of the same shapes, by how
@@ -71,7 +71,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
     return Table(frame, {name: Column(label, 3) for name, label in COLUMNS.items() if name in frame})
 
 
-def _columns(settings: Parameters, scope: Scope, weights: Weights) -> pd.DataFrame:
+def _columns(settings: Settings, scope: Scope, weights: Weights) -> pd.DataFrame:
     """Return `mean` and `std` of every one of `COLUMNS` by `dataset` and `row`, NaN where a model has no value."""
     chosen: dict[str, Any] = {"positions": settings.positions, "per": settings.per}
     found: dict[str, pd.DataFrame] = {}

@@ -6,13 +6,13 @@ from typing import ClassVar, Literal
 import pandas as pd
 from pydantic import Field
 
-from lib.results.parameters import MODEL, ColumnNames, TableParameters
 from lib.results.predictions import accuracy_by_group
 from lib.results.scope import Scope
+from lib.results.settings import MODEL, ColumnNames, TableSettings
 from lib.results.table import Column, Key, Table
 
 
-class Parameters(TableParameters):
+class Settings(TableSettings):
     """One table per dataset: accuracy on test by model and the dataset's `group`."""
 
     divided: ClassVar[Literal["if_several"]] = "if_several"
@@ -37,7 +37,7 @@ class Parameters(TableParameters):
                 yield from (Key((row,)), Key((row,)).sd)
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return accuracy on test in percent: one row per model, one column per group of documents, ascending, or turned.
 
     With more than one seed these are means with a standard deviation. Groups are called by what their

@@ -7,15 +7,15 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.results.parameters import ColumnNames, TableParameters, Topic
 from lib.results.records import KEY
 from lib.results.scope import Scope
+from lib.results.settings import ColumnNames, TableSettings, Topic
 from lib.results.table import Column, Key, Table
 
 EPOCH = "epoch"
 
 
-class Parameters(TableParameters):
+class Settings(TableSettings):
     """One table per dataset: a row per evaluation, a column per model that trains."""
 
     about: ClassVar[Topic] = "training"
@@ -32,7 +32,7 @@ class Parameters(TableParameters):
             yield from (Key((row,)), Key((row,)).sd)
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return a column of the history by epoch and model, unscaled.
 
     With more than one seed these are means with a standard deviation. An epoch at which a model was not

@@ -6,13 +6,13 @@ from typing import ClassVar, Literal
 import pandas as pd
 from pydantic import Field
 
-from lib.core.sections import Few
-from lib.results.parameters import TableParameters, Topic
+from lib.core.settings import Few
 from lib.results.scope import Scope
+from lib.results.settings import TableSettings, Topic
 from lib.results.table import Column, Table
 
 
-class Parameters(TableParameters):
+class Settings(TableSettings):
     """One row per word vectors and word: the nearest other words."""
 
     about: ClassVar[Topic] = "texts"
@@ -24,7 +24,7 @@ class Parameters(TableParameters):
     neighbours: Few = Field(5, description="How many words are shown for each.")
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return the words nearest to each by cosine, with the cosine; of trained vectors, those of the first seed.
 
     `occurrences` are those in the texts that the vectors were trained on. A word without a vector has no neighbours.

@@ -5,8 +5,8 @@ from typing import ClassVar, Literal
 import pandas as pd
 from pydantic import Field
 
-from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
+from lib.results.settings import TableSettings, Topic
 from lib.results.table import Column, Table
 
 PARTS = {
@@ -24,7 +24,7 @@ PARTS = {
 """Parts of a model as run records count them, and what their columns are called."""
 
 
-class Parameters(TableParameters):
+class Settings(TableSettings):
     """One table per dataset: a row per model, its weights by part."""
 
     about: ClassVar[Topic] = "cost"
@@ -34,7 +34,7 @@ class Parameters(TableParameters):
     stage: str = Field(description="Stage whose models are counted, with the head of its task.")
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return the number of weights of each model, frozen ones included, by part and in all; `trained` with adapters.
 
     A part that no model has makes no column, and one that a model does not have, or its record does not count, is left

@@ -7,20 +7,20 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.errors import DataError
-from lib.core.sections import PositiveFloat
+from lib.core.settings import PositiveFloat
 from lib.evaluation.statistics import Paired
 from lib.results.costs import dominance, front, repetition_factor
-from lib.results.parameters import TableParameters
 from lib.results.predictions import interval_notes, paired_predictions
 from lib.results.quantities import QUANTITIES
 from lib.results.scope import Scope
+from lib.results.settings import TableSettings
 from lib.results.table import Column, Table
 
 MINUTES, MEMORY = QUANTITIES["total_minutes"], QUANTITIES["memory"]
 ENDS = ("low", "high")
 
 
-class Parameters(TableParameters):
+class Settings(TableSettings):
     """Models with a training loop, by dataset: macro-F1 on test, time and memory, and which are on the Pareto front."""
 
     compares_with: ClassVar[tuple[Literal["baseline"]]] = ("baseline",)
@@ -55,7 +55,7 @@ class Parameters(TableParameters):
         return ["f1"] if stage == self.stage else []
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return F1, minutes of training and peak memory, and whether they are on the front: a row per dataset and model.
 
     Figures are means over the seeds. A model is on the front if no other is at least as good in all three and better in
@@ -118,7 +118,7 @@ def _check_kinds(used: pd.DataFrame) -> None:
         )
 
 
-def _tolerance(costs: pd.Series, own: float | None, settings: Parameters) -> float | None:
+def _tolerance(costs: pd.Series, own: float | None, settings: Settings) -> float | None:
     """Return the factor by which costs of two models may differ and count as equal; None = they do not decide.
 
     Args:
@@ -136,7 +136,7 @@ def _with_front(
     runs: pd.Series,
     tolerances: Mapping[str, float | None],
     paired: Paired | None,
-    settings: Parameters,
+    settings: Settings,
 ) -> pd.DataFrame:
     """Return `frame` with the front, who dominates others, and neighbours without a significant difference in F1.
 
@@ -169,7 +169,7 @@ def _with_front(
     return frame
 
 
-def _note(settings: Parameters, ways: Mapping[str, Mapping[str, float | None]]) -> Iterator[str]:
+def _note(settings: Settings, ways: Mapping[str, Mapping[str, float | None]]) -> Iterator[str]:
     yield (
         "On the front: no other model is at least as good in F1, time and memory together and better in one. Time is "
         f"that of training in {' and '.join(settings.time)}, memory the largest peak there."

@@ -7,10 +7,10 @@ import pandas as pd
 from pydantic import Field
 
 from lib.results.costs import dominance
-from lib.results.parameters import TableParameters
 from lib.results.printed_values import MACHINE, NOTES, note, published
 from lib.results.quantities import QUANTITIES, Quantity
 from lib.results.scope import Scope
+from lib.results.settings import TableSettings
 from lib.results.table import Column, Table
 
 PLACE = ["stage", "dataset", "model", "item", "quantity"]
@@ -29,7 +29,7 @@ Facts: TypeAlias = pd.DataFrame
 NOTHING = pd.DataFrame(columns=[*PLACE, "value", "hardware"])
 
 
-class Parameters(TableParameters):
+class Settings(TableSettings):
     """One row per printed number: its place, our number, difference and ratio."""
 
     compares_with: ClassVar[tuple[Literal["reference"], Literal["baseline"]]] = ("reference", "baseline")
@@ -44,7 +44,7 @@ class Parameters(TableParameters):
         return self.stages
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return a row for every printed number of the study that the runs give as well.
 
     Ours are means over the seeds. `agrees` says whether ours is the printed number when it is rounded as that. Where

@@ -6,15 +6,15 @@ from typing import ClassVar, Literal
 import pandas as pd
 from pydantic import Field
 
-from lib.core.sections import check
+from lib.core.settings import check
 from lib.results.costs import COSTS, CostName, relative_cost
-from lib.results.parameters import MODEL, ColumnNames, TableParameters, Topic
 from lib.results.quantities import quantity
 from lib.results.scope import Scope
+from lib.results.settings import MODEL, ColumnNames, TableSettings, Topic
 from lib.results.table import Column, Key, Table
 
 
-class Parameters(TableParameters):
+class Settings(TableSettings):
     """One row per model but the reference: by how many per cent its cost differs, by stages and dataset."""
 
     about: ClassVar[Topic] = "cost"
@@ -62,7 +62,7 @@ class Parameters(TableParameters):
         return Key((*stages, dataset) if len(self.groups) > 1 else (dataset,))
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return by how many per cent the cost of each model is above the reference's, for each group and dataset.
 
     A column has the names of the stages that count on its dataset, where there are several groups: those that work on
@@ -101,7 +101,7 @@ def _counted(
     return counted
 
 
-def _note(settings: Parameters, scope: Scope, models: Sequence[str]) -> str:
+def _note(settings: Settings, scope: Scope, models: Sequence[str]) -> str:
     """Return the note that explains dashes."""
     obstacle = COSTS[settings.column].obstacle
     reasons = [f"{obstacle} than that of {scope.reference}"] if obstacle else []

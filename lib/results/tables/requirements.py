@@ -6,10 +6,10 @@ from typing import ClassVar, Literal
 import pandas as pd
 from pydantic import Field
 
-from lib.core.sections import Few, NonNegativeFloat, PositiveFloat, Section
+from lib.core.settings import BaseSettings, Few, NonNegativeFloat, PositiveFloat
 from lib.results.costs import relative_cost
-from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
+from lib.results.settings import TableSettings, Topic
 from lib.results.table import Column, Table
 
 EVERYWHERE = "all"
@@ -17,21 +17,21 @@ WORDS = {True: "met", False: "not met"}
 UNKNOWN = "not to be told"
 
 
-class Saving(Section):
+class Saving(BaseSettings):
     """How far a model's cost should be below that of the reference."""
 
     time: PositiveFloat = Field(description="Time of training, in per cent.")
     memory: PositiveFloat = Field(description="Peak memory, in per cent.")
 
 
-class Margin(Section):
+class Margin(BaseSettings):
     """How far a model's score should be above that of the baseline."""
 
     reference: NonNegativeFloat = Field(5, description="Required lead of the reference, in points.")
     others: NonNegativeFloat = Field(3, description="Required lead of the other models, in points.")
 
 
-class Parameters(TableParameters):
+class Settings(TableSettings):
     """One row per model and dataset: quality, cost and stability, each met, not met, or without a verdict."""
 
     about: ClassVar[Topic] = "differences"
@@ -60,7 +60,7 @@ class Parameters(TableParameters):
     seeds: Few = Field(3, ge=2, description="Minimum number of seeds to show stability.")
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return the figures of each model on each dataset, with a verdict on quality, cost and stability.
 
     Scores are means over the seeds. Where there are several datasets, a row `all` says what is met on every one. There
@@ -98,7 +98,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
     return Table(frame.reset_index(), columns, _note(settings, scope))
 
 
-def _figures(settings: Parameters, scope: Scope) -> pd.DataFrame:
+def _figures(settings: Settings, scope: Scope) -> pd.DataFrame:
     """Return the figures that verdicts rest on, by `model` and `dataset`; NaN where the records do not suffice.
 
     A dataset that a model is not made for is left out.
@@ -130,7 +130,7 @@ def _figures(settings: Parameters, scope: Scope) -> pd.DataFrame:
     return pd.DataFrame({name: each.unstack() for name, each in by_model.items()}).dropna(subset="seeds")
 
 
-def _verdicts(settings: Parameters, scope: Scope, figures: pd.DataFrame) -> pd.DataFrame:
+def _verdicts(settings: Settings, scope: Scope, figures: pd.DataFrame) -> pd.DataFrame:
     """Return whether each requirement is met, missing where the records do not suffice; by `model` and `dataset`."""
     models = figures.index.get_level_values("model")
     is_reference = pd.Series(models == scope.reference, figures.index)
@@ -167,7 +167,7 @@ def _everywhere(verdicts: pd.Series) -> str:
     return WORDS[True] if met else f"{WORDS[False]} (on {(~verdicts).sum()} of {len(verdicts)})"
 
 
-def _note(settings: Parameters, scope: Scope) -> str:
+def _note(settings: Settings, scope: Scope) -> str:
     """Return the requirements in words."""
     reference, baseline, margins = scope.reference, scope.baseline or "a baseline", settings.above_baseline
     savings = ", ".join(f"{name} {each.time:g} % or {each.memory:g} %" for name, each in settings.savings.items())

@@ -7,10 +7,10 @@ import numpy as np
 import pandas as pd
 from pydantic import Field
 
-from lib.core.sections import check
+from lib.core.settings import check
 from lib.results.frontiers import (
     LEAST_POINTS,
-    FrontierParameters,
+    FrontierSettings,
     budget,
     by_seed,
     evaluations,
@@ -18,15 +18,15 @@ from lib.results.frontiers import (
     loss_at,
     power_law,
 )
-from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
+from lib.results.settings import TableSettings, Topic
 from lib.results.table import Column, Table
 
 NOTHING = pd.DataFrame({"seconds": [], "loss": []})
 """Frontier of a seed without an evaluation."""
 
 
-class Parameters(FrontierParameters, TableParameters):
+class Settings(FrontierSettings, TableSettings):
     """One row per dataset and curve: the exponent of its power law, and its loss for the same time as another's."""
 
     about: ClassVar[Topic] = "cost"
@@ -47,7 +47,7 @@ class Parameters(FrontierParameters, TableParameters):
             yield f"against: there is no curve '{self.against}'. Name one of {', '.join(self.curves)}"
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return for each dataset and curve: exponent with interval, and loss at the budget compared with `against`.
 
     Each seed has its own frontier, over all sizes, and its own fit; intervals are Student's over seeds, of differences

@@ -7,15 +7,15 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.search_space import short_name
-from lib.results.parameters import MODEL, ColumnNames, TableParameters, Topic
 from lib.results.scope import Scope
+from lib.results.settings import MODEL, ColumnNames, TableSettings, Topic
 from lib.results.table import Column, Key, Table
 from lib.results.variants import variant_scores
 
 NOTE = "Bold: the best of each dataset, by which settings are chosen."
 
 
-class Parameters(TableParameters):
+class Settings(TableSettings):
     """One row per variant of a stage, its score on validation by dataset, the best one bold."""
 
     about: ClassVar[Topic] = "training"
@@ -32,7 +32,7 @@ class Parameters(TableParameters):
             yield from (Key((dataset,)), Key((dataset,)).sd)
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return one row per variant, and model if there are several: its settings, and its score on each dataset.
 
     With more than one seed these are means with a standard deviation.

@@ -6,8 +6,8 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.search_space import spelled, variant_name
-from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
+from lib.results.settings import TableSettings, Topic
 from lib.results.table import Column, Table
 from lib.results.variants import setting_columns, variant_scores
 
@@ -17,7 +17,7 @@ NOTE = (
 )
 
 
-class Parameters(TableParameters):
+class Settings(TableSettings):
     """One row per dataset: the best variant of a stage, its score on validation, and its lead over the second."""
 
     about: ClassVar[Topic] = "training"
@@ -28,7 +28,7 @@ class Parameters(TableParameters):
     column: str = Field("validation_f1", description="The score, as in the columns of tables; the highest is the best.")
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return one row per dataset, and model if there are several: the best settings, their score, lead and seeds.
 
     With more than one seed the score is a mean with a standard deviation. The lead is missing where there is

@@ -6,17 +6,17 @@ from typing import ClassVar, Literal
 import pandas as pd
 
 from lib.evaluation.statistics import smallest_difference
-from lib.results.comparisons import ComparisonParameters, compared, distinct
-from lib.results.parameters import TableParameters, Topic
+from lib.results.comparisons import ComparisonSettings, compared, distinct
 from lib.results.predictions import interval_notes
 from lib.results.scope import Scope
+from lib.results.settings import TableSettings, Topic
 from lib.results.table import Column, Table
 
 POWER = 0.8
 """Chance of showing a difference, by which the note says what the test sets can show."""
 
 
-class Parameters(ComparisonParameters, TableParameters):
+class Settings(ComparisonSettings, TableSettings):
     """Pairs of models, or each model with reference and baseline: difference in F1 on test, interval, tests, result."""
 
     about: ClassVar[Topic] = "differences"
@@ -24,7 +24,7 @@ class Parameters(ComparisonParameters, TableParameters):
     kind: Literal["significance"]
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return for each dataset and pair of models: F1 difference in points, interval, tests, result.
 
     Interval and p are of seeds and documents together (`lib.evaluation.statistics.Estimate`), p corrected by Holm's
@@ -53,7 +53,7 @@ def make(settings: Parameters, scope: Scope) -> Table:
     return Table(frame[shown], columns, " ".join([*_note(settings, frame), *notes, *_shows(powers)]))
 
 
-def _power(dataset: str, compared: pd.DataFrame, settings: Parameters) -> str:
+def _power(dataset: str, compared: pd.DataFrame, settings: Settings) -> str:
     """Return in words how small a difference the test documents and seeds of a dataset can show."""
     shown, first = [], compared.iloc[0]
     for other, rows in compared.groupby("against", sort=False):
@@ -75,7 +75,7 @@ def _power(dataset: str, compared: pd.DataFrame, settings: Parameters) -> str:
     return f"{dataset}, {first['documents']:,} documents, {seeds}: {', '.join(shown)}"
 
 
-def _note(settings: Parameters, frame: pd.DataFrame) -> Iterator[str]:
+def _note(settings: Settings, frame: pd.DataFrame) -> Iterator[str]:
     """Yield what the numbers are."""
     score = "F1 of the characters in spans" if frame["of_spans"].any() else "macro-F1"
     yield f"F1 difference: {score} on test minus that of the model"

@@ -6,13 +6,13 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.search_space import spelled, variant_name
-from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
+from lib.results.settings import TableSettings, Topic
 from lib.results.table import Column, Table
 from lib.results.variants import setting_columns
 
 
-class Parameters(TableParameters):
+class Settings(TableSettings):
     """One table per dataset: a row per model, or model and variant, the greatest and the least score over the seeds."""
 
     about: ClassVar[Topic] = "differences"
@@ -24,7 +24,7 @@ class Parameters(TableParameters):
     column: str = Field("f1", description="The score, as in the columns of tables.")
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return the greatest and the least score over the seeds, their difference, and how many seeds, of each model.
 
     Of a stage with variants, these are rows of their own, each with its settings.

@@ -6,18 +6,18 @@ from typing import Literal
 import pandas as pd
 from pydantic import Field
 
-from lib.core.sections import check
-from lib.results.parameters import MODEL, ColumnNames, TableParameters, Topic
+from lib.core.settings import check
 from lib.results.printed_values import note, published_runs
 from lib.results.quantities import QUANTITIES, Quantity, quantity
 from lib.results.scope import Scope
+from lib.results.settings import MODEL, ColumnNames, TableSettings, Topic
 from lib.results.table import Column, Key, Table
 
 KIND = "memory_kind"
 PUBLISHED = "published"
 
 
-class Parameters(TableParameters):
+class Settings(TableSettings):
     """One row per model, columns by dataset, or by stage and dataset."""
 
     kind: Literal["stage"] = "stage"
@@ -72,7 +72,7 @@ class Parameters(TableParameters):
         return any("state_size" in self.columns_shown(stage) for stage in self.stages_passed())
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return one row per model: for each stage and dataset the quantities asked for.
 
     Figures are means over the seeds; scores have a standard deviation when there is more than one seed.

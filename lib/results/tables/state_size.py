@@ -6,16 +6,16 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.search_space import spelled, variant_name
-from lib.results.parameters import TableParameters
 from lib.results.quantities import STATE
 from lib.results.scope import Scope
+from lib.results.settings import TableSettings
 from lib.results.table import Column, Table
 from lib.results.variants import of_best_variants, searched, setting_columns
 
 NOTE = "State size: what a model keeps of a text of the greatest length, over all layers and heads, in float32. "
 
 
-class Parameters(TableParameters):
+class Settings(TableSettings):
     """One row per dataset and model: its state size, what validation chose among the variants, and its scores."""
 
     takes_variants: ClassVar[Literal["any"]] = "any"
@@ -35,7 +35,7 @@ class Parameters(TableParameters):
         return True
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return one row per dataset and model, with the state size, the chosen settings and both scores.
 
     Scores are means over the seeds, with a standard deviation when there is more than one seed.

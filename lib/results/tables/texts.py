@@ -4,16 +4,16 @@ from typing import Any, ClassVar, Literal
 
 import pandas as pd
 
-from lib.results.parameters import TableParameters, Topic
 from lib.results.predictions import printed_classes
 from lib.results.scope import Scope
+from lib.results.settings import TableSettings, Topic
 from lib.results.table import Column, Table
 from lib.results.texts import load_texts, near_copies_explained
 
 COPIES = "near copies of training texts"
 
 
-class Parameters(TableParameters):
+class Settings(TableSettings):
     """One row per dataset and split."""
 
     about: ClassVar[Topic] = "texts"
@@ -22,7 +22,7 @@ class Parameters(TableParameters):
     kind: Literal["texts"]
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return for each split its documents, the share of each class, words, repeated texts and near copies.
 
     `words_p95` is the number that 95 % of the documents do not exceed. `repeated` counts documents with the same text

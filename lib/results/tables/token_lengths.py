@@ -7,14 +7,14 @@ from typing import ClassVar, Literal
 import pandas as pd
 
 from lib.core.errors import DataError
-from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
+from lib.results.settings import TableSettings, Topic
 from lib.results.table import Column, Table
 
 STATISTICS = ("documents", "mean", "std", "median", "min", "max")
 
 
-class Parameters(TableParameters):
+class Settings(TableSettings):
     """One row per tokenised split, or part of one cut to its own length."""
 
     about: ClassVar[Topic] = "texts"
@@ -23,7 +23,7 @@ class Parameters(TableParameters):
     kind: Literal["token_lengths"]
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return documents and statistics of their tokens, of each split; with a single tokeniser, its name is left out.
 
     Args:

@@ -6,8 +6,8 @@ import pandas as pd
 from pydantic import Field
 
 from lib.core.search_space import Dimension
-from lib.results.parameters import TableParameters, Topic
 from lib.results.scope import Scope
+from lib.results.settings import TableSettings, Topic
 from lib.results.table import Column, Table
 from lib.results.trials import load_trials
 from lib.results.variants import setting_columns
@@ -20,7 +20,7 @@ NOTE = (
 )
 
 
-class Parameters(TableParameters):
+class Settings(TableSettings):
     """One row per trial of a stage with `tuning`: settings, score on validation, how it ended; the best one bold."""
 
     about: ClassVar[Topic] = "training"
@@ -30,7 +30,7 @@ class Parameters(TableParameters):
     stage: str = Field(description="Stage with `tuning`.")
 
 
-def make(settings: Parameters, scope: Scope) -> Table:
+def make(settings: Settings, scope: Scope) -> Table:
     """Return one row per trial, with dataset and model where there are several.
 
     Tasks may choose by different scores: each has a column, which is empty in rows of the others.

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pydantic import ValidationError
 
 from lib.core.search_space import variant_name
-from lib.core.sections import sentences
+from lib.core.settings import sentences
 from lib.study.graph import Graph
 from lib.study.stages import SCRATCH, problems_of_settings
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 from lib.core.weights import ForeignStart
 from lib.study.graph import Graph
 from lib.study.relations.works import all_works, searched
-from lib.tasks.parameters import TaskParameters
+from lib.tasks.settings import TaskSettings
 
 
 def _teachers_fit(graph: Graph) -> Iterator[str]:
@@ -50,7 +50,7 @@ def _imitated_models_fit(graph: Graph) -> Iterator[str]:
                     yield f"models.{model}: at {stage} on {entry} its teacher is {problem}"
 
 
-def _problem_of_imitated(graph: Graph, model: str, stage: str, entry: str, task: TaskParameters) -> str | None:
+def _problem_of_imitated(graph: Graph, model: str, stage: str, entry: str, task: TaskSettings) -> str | None:
     """Return why a model cannot learn the states of its teacher, as the end of a sentence; None = it can, or has none.
 
     The teacher is meant as it is before the stage.

@@ -9,7 +9,7 @@ from lib.backbones.heads.loss import distillation
 from lib.backbones.heads.sequence_classification import SequenceClassification
 from lib.data.classification import TaughtCollator
 from lib.tasks import contract
-from lib.tasks.distillation.parameters import Parameters
+from lib.tasks.distillation.settings import Settings
 from lib.tasks.document_classification import DocumentClassification
 
 
@@ -21,7 +21,7 @@ class Task(DocumentClassification):
 
     auto_model: ClassVar[str] = SequenceClassification.auto_model
     beside: ClassVar[str | None] = "teacher_logits"
-    parameters: Parameters
+    parameters: Settings
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
         """See `lib.tasks.contract.Task.collator`."""

@@ -12,13 +12,13 @@ from torch import Tensor
 from transformers import EvalPrediction, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from lib.backbones.heads.imitation import Imitation
-from lib.backbones.parameters import BACKBONES
+from lib.backbones.settings import BACKBONES
 from lib.core.errors import RunError
 from lib.data.labels import IGNORED
 from lib.data.padding import pad_examples
 from lib.evaluation.agreement import agreement, agreement_sums
 from lib.tasks import contract
-from lib.tasks.imitation.parameters import Parameters
+from lib.tasks.imitation.settings import Settings
 
 
 class Task(contract.Task):
@@ -35,7 +35,7 @@ class Task(contract.Task):
     auto_model: ClassVar[str] = Imitation.auto_model
     best: ClassVar[str] = "unexplained_variance"
     greater_is_better: ClassVar[bool] = False
-    parameters: Parameters
+    parameters: Settings
 
     def model(self, config: PretrainedConfig) -> PreTrainedModel:
         """See `lib.tasks.contract.Task.model`."""

@@ -15,7 +15,7 @@ from lib.data.classification import ClassificationCollator
 from lib.data.padding import pad_examples
 from lib.tasks import contract
 from lib.tasks.document_classification import DocumentClassification
-from lib.tasks.label_matching.parameters import Parameters
+from lib.tasks.label_matching.settings import Settings
 
 
 class Task(DocumentClassification):
@@ -25,7 +25,7 @@ class Task(DocumentClassification):
     """
 
     auto_model: ClassVar[str] = TextEncoding.auto_model
-    parameters: Parameters
+    parameters: Settings
 
     def model_options(self) -> dict[str, Any]:
         """See `lib.tasks.contract.Task.model_options`."""

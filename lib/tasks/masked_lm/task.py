@@ -5,13 +5,13 @@ from transformers import PreTrainedTokenizerBase
 from lib.data.masking import MlmCollator, TokenMasker
 from lib.tasks import contract
 from lib.tasks.language_model import LanguageModelTask
-from lib.tasks.masked_lm.parameters import Parameters
+from lib.tasks.masked_lm.settings import Settings
 
 
 class Task(LanguageModelTask):
     """Predict tokens from their context."""
 
-    parameters: Parameters
+    parameters: Settings
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
         """See `lib.tasks.contract.Task.collator`."""

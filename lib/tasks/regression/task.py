@@ -13,7 +13,7 @@ from lib.backbones.heads.sequence_classification import SequenceClassification
 from lib.data.classification import RegressionCollator
 from lib.evaluation.metrics import regression_metrics
 from lib.tasks import contract
-from lib.tasks.classifier import ClassifierParameters
+from lib.tasks.classifier import ClassifierSettings
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -30,7 +30,7 @@ class Task(contract.Task):
 
     def model_options(self) -> dict[str, Any]:
         """See `lib.tasks.contract.Task.model_options`: head, with one output."""
-        fields = ClassifierParameters.model_fields.keys() - {"kind"}
+        fields = ClassifierSettings.model_fields.keys() - {"kind"}
         names = {"id2label": {0: NAME}, "label2id": {NAME: 0}}
         return self.parameters.model_dump(include=fields) | names | {"problem_type": "regression"}
 

@@ -7,14 +7,14 @@ from transformers import PreTrainedTokenizerBase
 from lib.data.span_corruption import SpanCorruption, SpanCorruptionCollator
 from lib.tasks import contract
 from lib.tasks.language_model import LanguageModelTask
-from lib.tasks.span_corruption.parameters import Parameters
+from lib.tasks.span_corruption.settings import Settings
 
 
 class Task(LanguageModelTask):
     """Generate the removed spans of a document."""
 
     auto_model: ClassVar[str] = "AutoModelForSeq2SeqLM"
-    parameters: Parameters
+    parameters: Settings
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
         """See `lib.tasks.contract.Task.collator`.

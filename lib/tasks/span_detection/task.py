@@ -23,7 +23,7 @@ from lib.data.labels import IGNORED
 from lib.data.spans import character_values, marked, spans_of
 from lib.evaluation.spans import Counts, balanced_threshold, character_counts, searched_threshold, span_metrics
 from lib.tasks import contract
-from lib.tasks.span_detection.parameters import Parameters
+from lib.tasks.span_detection.settings import Settings
 
 
 class Document(NamedTuple):
@@ -45,7 +45,7 @@ class Task(contract.Task):
 
     auto_model: ClassVar[str] = TokenClassification.auto_model
     best: ClassVar[str] = "f1"
-    parameters: Parameters
+    parameters: Settings
 
     def model_options(self) -> dict[str, Any]:
         """See `lib.tasks.contract.Task.model_options`: head and names of the classes."""

@@ -21,8 +21,8 @@ from lib.data.labels import IGNORED
 from lib.data.text_to_text import Targets, TextToTextCollator
 from lib.evaluation.metrics import classification_metrics, decision_metrics
 from lib.tasks import contract
-from lib.tasks.text_to_text.parameters import Parameters
 from lib.tasks.text_to_text.reading import log_likelihoods, write
+from lib.tasks.text_to_text.settings import Settings
 
 
 class Task(contract.Task):
@@ -34,7 +34,7 @@ class Task(contract.Task):
 
     auto_model: ClassVar[str] = "AutoModelForSeq2SeqLM"
     best: ClassVar[str] = "f1_macro"
-    parameters: Parameters
+    parameters: Settings
 
     def model_options(self) -> dict[str, Any]:
         """See `lib.tasks.contract.Task.model_options`: names of the classes."""

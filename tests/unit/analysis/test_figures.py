@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from lib.analysis.heads.parameters import GLOBAL_ENTROPY, LOCAL_DISTANCE
-from lib.analysis.parameters import ANALYSES
-from lib.analysis.relations.parameters import NAMES as RELATIONS
+from lib.analysis.heads.settings import GLOBAL_ENTROPY, LOCAL_DISTANCE
+from lib.analysis.relations.settings import NAMES as RELATIONS
+from lib.analysis.settings import ANALYSES
 from lib.analysis.table import read_analysis
 from lib.core.errors import DataError
 

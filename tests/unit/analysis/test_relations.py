@@ -9,8 +9,8 @@ from datasets import Dataset
 from torch import nn
 
 from lib.analysis.relations.computation import OFFSETS, analyse, related, scores_of, word_attention, words_of
-from lib.analysis.relations.parameters import NAMES as RELATIONS
 from lib.analysis.relations.sentences import ADJECTIVES, DETERMINERS, MEN, NAMES, NOUNS, VERBS, generate, text_of
+from lib.analysis.relations.settings import NAMES as RELATIONS
 from lib.analysis.subject import Subject
 from lib.core.errors import ConfigError
 from lib.data.tokenizer import TextTokenizer

@@ -15,7 +15,7 @@ from lib.analysis.subject import Subject, TextSubject
 from lib.backbones.encoder import EncoderForSequenceClassification
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.tfidf.backbone import Backbone
-from lib.backbones.tfidf.parameters import Parameters
+from lib.backbones.tfidf.settings import Settings
 from lib.core.errors import ConfigError, DataError
 from lib.data.tokenizer import TextTokenizer
 from lib.data.vocabularies import train_wordpiece
@@ -98,7 +98,7 @@ def subject(tokenizer, tokens):
 
 @pytest.fixture(scope="module")
 def classifier():
-    found = Backbone(Parameters(kind="tfidf", min_df=1, max_df=1.0), seed=0)
+    found = Backbone(Settings(kind="tfidf", min_df=1, max_df=1.0), seed=0)
     found.fit(pd.Series(texts()), pd.Series([int(number >= 20) for number in range(40)]))
     return found
 
@@ -247,7 +247,7 @@ def test_a_version_is_what_the_model_reads_when_the_words_are_masked_or_removed(
 @pytest.mark.parametrize("classes", [2, 3])
 def test_contributions_to_tfidf_add_up_to_its_decision(subject, classes):
     labels = pd.Series([number % classes for number in range(40)])
-    fitted = Backbone(Parameters(kind="tfidf", min_df=1, max_df=1.0), seed=0)
+    fitted = Backbone(Settings(kind="tfidf", min_df=1, max_df=1.0), seed=0)
     fitted.fit(pd.Series(texts()), labels)
     reader = TextReader(fitted, classes, "mask")
     vectors, regression = fitted.classifier

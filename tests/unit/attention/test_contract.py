@@ -4,8 +4,8 @@ from torch import nn
 
 from lib.attention import kernels as kernels_of_attention
 from lib.attention.contract import Attention, set_kernels, set_step
-from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
+from lib.attention.settings import MECHANISMS
 from lib.core.errors import RunError
 
 

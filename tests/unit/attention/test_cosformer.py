@@ -3,8 +3,8 @@ import math
 import torch
 
 from lib.attention.cosformer.reference import reference
-from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
+from lib.attention.settings import MECHANISMS
 from lib.measure.cost import KeptBytes
 
 

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mechanism_cases import BIASED, EXAMPLES, SLOPES, build, draw
 
-from lib.attention.parameters import MECHANISMS
-from lib.backbones.parameters import BACKBONES
+from lib.attention.settings import MECHANISMS
+from lib.backbones.settings import BACKBONES
 
 FEW, SOME = st.integers(1, 4), st.integers(0, 3)
 WITH_A_BORDER = st.one_of(

@@ -8,8 +8,8 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from lib.attention.favor.reference import reference
 from lib.attention.kernels import Launch
-from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
+from lib.attention.settings import MECHANISMS
 from lib.core.errors import RunError
 from lib.measure.cost import KeptBytes
 

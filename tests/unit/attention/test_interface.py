@@ -18,7 +18,7 @@ from transformers import (
 from transformers.models.bert.modeling_bert import BertCrossAttention
 
 from lib.attention import number_layers, register_attention
-from lib.attention.parameters import MECHANISMS
+from lib.attention.settings import MECHANISMS
 from lib.core.errors import ConfigError
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"

@@ -7,8 +7,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from lib.attention import register_attention
 from lib.attention.contract import mechanisms
-from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
+from lib.attention.settings import MECHANISMS
 from lib.backbones.encoder import EncoderForMaskedLM
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.core.errors import ConfigError

@@ -7,8 +7,8 @@ from pydantic import ValidationError
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lib.attention.lsh.mechanism import BLOCK, SCORES
-from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
+from lib.attention.settings import MECHANISMS
 
 CPU = torch.device("cpu")
 

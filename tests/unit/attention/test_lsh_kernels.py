@@ -7,8 +7,8 @@ import torch
 from torch.nn import functional
 
 from lib.attention.lsh.reference import reference
-from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
+from lib.attention.settings import MECHANISMS
 from lib.core.errors import RunError
 from lib.measure.cost import KeptBytes
 

@@ -5,8 +5,8 @@ from transformers.models.nystromformer.modeling_nystromformer import Nystromform
 
 from lib.attention.nystrom.mechanism import pseudo_inverse
 from lib.attention.nystrom.reference import reference
-from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
+from lib.attention.settings import MECHANISMS
 from lib.core.errors import ConfigError
 
 

@@ -11,16 +11,16 @@ from studies import study
 import lib.attention
 from lib.attention import registry
 from lib.attention.contract import mechanisms
-from lib.attention.parameters import MECHANISMS, MechanismParameters
+from lib.attention.settings import MECHANISMS, MechanismSettings
 from lib.backbones.encoder.model import EncoderModel
 from lib.core.errors import ConfigError
 
 SHAPE = {"num_heads": 2, "head_size": 4, "layer": 0, "seed": 0}
 
-PARAMETERS = """
+SETTINGS = """
 from typing import Literal
-from lib.attention.parameters import MechanismParameters
-class Parameters(MechanismParameters):
+from lib.attention.settings import MechanismSettings
+class Settings(MechanismSettings):
     kind: Literal["KIND"]
 """
 MECHANISM = """
@@ -51,13 +51,13 @@ def test_build_passes_everything_on():
 
 def test_an_unknown_kind_lists_the_known_ones():
     with pytest.raises(ConfigError, match=r"'synthesizer'.*favor.*lsh.*sdpa"):
-        registry.build(MechanismParameters(kind="synthesizer"), **SHAPE)
+        registry.build(MechanismSettings(kind="synthesizer"), **SHAPE)
 
 
 @pytest.mark.parametrize("kind", ["contract", "kernels", "registry", "reference"])
 def test_other_modules_of_the_room_are_no_mechanisms(kind):
     with pytest.raises(ConfigError):
-        registry.build(MechanismParameters(kind=kind), **SHAPE)
+        registry.build(MechanismSettings(kind=kind), **SHAPE)
 
 
 def means_of_pairs(value):
@@ -71,7 +71,7 @@ def means_of_pairs(value):
 def test_a_new_folder_makes_a_mechanism(kind, mechanism, expected, tmp_path, monkeypatch):
     folder = tmp_path / kind
     folder.mkdir()
-    for name, source in (("__init__", ""), ("parameters", PARAMETERS), ("mechanism", mechanism)):
+    for name, source in (("__init__", ""), ("settings", SETTINGS), ("mechanism", mechanism)):
         (folder / f"{name}.py").write_text(source.replace("KIND", kind))
     monkeypatch.setattr(lib.attention, "__path__", [*lib.attention.__path__, str(tmp_path)])
     assert kind in MECHANISMS.kinds()

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
+from lib.attention.settings import MECHANISMS
 
 
 def sdpa(native, **changes):

@@ -5,7 +5,7 @@ import torch
 from mechanism_cases import EXAMPLES, WIDTH, build, draw
 from torch.nn import functional
 
-from lib.attention.parameters import MECHANISMS
+from lib.attention.settings import MECHANISMS
 
 SPARSE = ("sdpa", "lsh", "window", "strided", "bigbird", "topk_blocks")
 LENGTHS = (5, 24, 61)

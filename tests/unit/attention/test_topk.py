@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
+from lib.attention.settings import MECHANISMS
 from lib.attention.topk.mechanism import highest
 
 

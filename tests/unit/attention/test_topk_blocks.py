@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from lib.attention.block_sparse import computation
-from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
+from lib.attention.settings import MECHANISMS
 from lib.attention.topk_blocks.reference import reference
 from lib.measure.cost import KeptBytes
 

@@ -17,9 +17,9 @@ from transformers import (
 from lib.backbones.adapters import Adapters
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.loading import load_weights
-from lib.backbones.parameters import BACKBONES, Lora
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.recurrent.configuration import RecurrentConfig
+from lib.backbones.settings import BACKBONES, Lora
 from lib.core.errors import RunError
 
 SIZES = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}

@@ -8,7 +8,7 @@ from lib.backbones.first_embeddings import words_of
 from lib.backbones.heads.sequence_classification import SequenceClassification
 from lib.backbones.recurrent.backbone import Backbone
 from lib.backbones.recurrent.model import RecurrentModel
-from lib.backbones.recurrent.parameters import Parameters
+from lib.backbones.recurrent.settings import Settings
 from lib.core.errors import RunError
 from lib.data.tokenizer import TextTokenizer
 from lib.data.vocabularies import train_byte_pairs, train_wordpiece, train_words
@@ -22,7 +22,7 @@ def parts(tmp_path, algorithm="wordpiece", width=4):
     """Return tokeniser, backbone and model with first weights."""
     TRAIN[algorithm](tmp_path / algorithm, TEXTS, vocab_size=400)
     tokenizer = TextTokenizer.load(tmp_path / algorithm).backend
-    backbone = Backbone(Parameters(hidden_size=width, num_hidden_layers=1), seed=0)
+    backbone = Backbone(Settings(hidden_size=width, num_hidden_layers=1), seed=0)
     torch.manual_seed(0)
     model_class = SequenceClassification.on(RecurrentModel)
     return tokenizer, backbone, model_class(backbone.config(tokenizer, {"num_labels": 2}))

@@ -3,9 +3,9 @@
 import torch
 
 from lib.backbones.adapters import Adapters
-from lib.backbones.parameters import BACKBONES
+from lib.backbones.settings import BACKBONES
 from lib.study.configuration import load_study, read_layers
-from lib.tasks.parameters import TASKS
+from lib.tasks.settings import TASKS
 
 
 class Vocabulary:

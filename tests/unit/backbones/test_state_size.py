@@ -5,8 +5,8 @@ import importlib
 import pytest
 import torch
 
-from lib.attention.parameters import MECHANISMS
-from lib.backbones.parameters import BACKBONES
+from lib.attention.settings import MECHANISMS
+from lib.backbones.settings import BACKBONES
 from lib.backbones.state_size import state_bytes
 
 WIDTH = 16

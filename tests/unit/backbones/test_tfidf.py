@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from pydantic import ValidationError
 
-from lib.backbones.parameters import BACKBONES
+from lib.backbones.settings import BACKBONES
 from lib.core.errors import DataError
 
 WORDS = ["dull tiresome story", "bright lively story", "green cheese sings"]

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from pydantic import ValidationError
 
-from lib.backbones.parameters import BACKBONES
+from lib.backbones.settings import BACKBONES
 from lib.core.errors import DataError
 
 TEXTS = pd.Series([f"plain words, wicked lies! then {number} plain words" for number in range(20)])

@@ -6,9 +6,9 @@ import transformers
 
 from lib.backbones.adapters import Adapters
 from lib.backbones.encoder_decoder.configuration import EncoderDecoderBackboneConfig
-from lib.backbones.parameters import BACKBONES, Lora
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.families import FAMILIES, Family
+from lib.backbones.settings import BACKBONES, Lora
 from lib.training.record import count_parameters
 
 WORDS, WIDTH, INNER, BLOCKS, CLASSES = 40, 16, 32, 2, 3

@@ -6,7 +6,7 @@ import pytest
 from pydantic import ValidationError
 from word_vectors import stored
 
-from lib.backbones.parameters import BACKBONES
+from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError, DataError
 
 WORDS = {"dull": [1, 0], "tiresome": [0.8, 0.1], "bright": [0, 1], "lively": [0.1, 0.8], "story": [0.4, 0.4]}

@@ -3,7 +3,7 @@ from pydantic import ValidationError
 
 from lib.core.errors import DataError
 from lib.core.inputs import expand_ranges, resolve_paths
-from lib.data.sections.sources import HubSource
+from lib.data.settings.sources import HubSource
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from lib.core.errors import ConfigError
 from lib.data.cutting import cut_of, encode_cut, encode_cut_pairs, encode_cut_words, note_cut
 from lib.data.encoding import encode
-from lib.data.sections.corpus import Slice
+from lib.data.settings.corpus import Slice
 from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import tokenize_corpus, tokenize_dataset
 from lib.data.tokens import load_tokens

@@ -12,7 +12,7 @@ import pytest
 
 from lib.core.errors import DataError
 from lib.data.description import describe_dataset, jaccard, near_copies, recall, shingles
-from lib.data.sections.dataset import NearCopies, TextDescription
+from lib.data.settings.dataset import NearCopies, TextDescription
 
 PROGRAM = Path(__file__).resolve().parents[3] / "scripts/describe_dataset.py"
 ENGLISH = "The committee will publish its report on the state of the railways next week"

@@ -10,7 +10,7 @@ import torch
 from lib.core.errors import ConfigError, DataError
 from lib.data.classification import ClassificationCollator
 from lib.data.encoding import encode, encode_pandas
-from lib.data.sections.tokenizer import Tokenizer
+from lib.data.settings.tokenizer import Tokenizer
 from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import tokenize_dataset, train_tokenizer
 from lib.data.tokens import TokenDataset, load_tokens

@@ -13,7 +13,7 @@ from lib.core import program
 from lib.core.errors import DataError
 from lib.data.filtering import filter_corpus, keyword_filter
 from lib.data.parts import SCHEMA
-from lib.data.sections.corpus import ArticleFilter
+from lib.data.settings.corpus import ArticleFilter
 
 SCRIPTS = Path(__file__).parents[3] / "scripts"
 KEYWORDS = ["film", "i", "kind", "law", "k", "gun", "theorem"]

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from lib.core.errors import DataError
 from lib.data.labelled import SPLITS, prepare_dataset
-from lib.data.sections.preparation import Folds, Preparation, Split
+from lib.data.settings.preparation import Folds, Preparation, Split
 
 
 def write(path, rows):

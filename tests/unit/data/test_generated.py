@@ -21,7 +21,7 @@ from lib.data.generating import generate
 from lib.data.generators import RAW_FILES
 from lib.data.labelled import prepare_dataset
 from lib.data.readers import read_records
-from lib.data.sections.preparation import Preparation, Split
+from lib.data.settings.preparation import Preparation, Split
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.digests import reached
 

@@ -20,7 +20,7 @@ from lib.core import program
 from lib.core.errors import ConfigError, DataError
 from lib.data.labelled import SPLITS, assign_splits, prepare_dataset
 from lib.data.parts import SCHEMA
-from lib.data.sections.preparation import Preparation, Split
+from lib.data.settings.preparation import Preparation, Split
 
 ROOT = Path(__file__).parents[3]
 

@@ -15,8 +15,8 @@ from lib.data.classification import ClassificationCollator, PairCollator, Regres
 from lib.data.description import describe_dataset
 from lib.data.labelled import prepare_dataset
 from lib.data.readers import read_records
-from lib.data.sections.dataset import Dataset, TextDescription
-from lib.data.sections.preparation import Preparation
+from lib.data.settings.dataset import Dataset, TextDescription
+from lib.data.settings.preparation import Preparation
 from lib.data.tokenizing import StoredTexts, tokenize_dataset
 from lib.data.tokens import TokenDataset, has_labels, share_longer
 from lib.data.vocabularies import save_bytes, train_words

@@ -14,8 +14,8 @@ from transformers import PreTrainedTokenizerFast
 
 from lib.core.errors import ConfigError, DataError
 from lib.data.labels import IGNORED
-from lib.data.sections.tokenizer import Tokenizer as TokenizerSettings
 from lib.data.sentinels import dropped, sentinel, sentinel_ids
+from lib.data.settings.tokenizer import Tokenizer as TokenizerSettings
 from lib.data.span_corruption import SpanCorruption, SpanCorruptionCollator
 from lib.data.tokenizer import SPECIAL_TOKENS, TextTokenizer
 from lib.data.tokenizing import train_tokenizer

@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader
 from lib.core.errors import ConfigError, DataError
 from lib.data.masking import MlmCollator, TokenMasker
 from lib.data.samplers import LengthGroupedSampler
-from lib.data.sections.corpus import Slice
-from lib.data.sections.tokenizer import Tokenizer
+from lib.data.settings.corpus import Slice
+from lib.data.settings.tokenizer import Tokenizer
 from lib.data.tokenizer import TextTokenizer
 from lib.data.tokenizing import StoredTexts, tokenize_corpus, tokenize_dataset, train_tokenizer
 from lib.data.tokens import EVALUATION, TokenDataset, has_labels, load_tokens, share_longer

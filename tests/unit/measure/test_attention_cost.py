@@ -4,7 +4,7 @@ import pytest
 import torch
 import yaml
 
-from lib.attention.parameters import MECHANISMS
+from lib.attention.settings import MECHANISMS
 from lib.core.errors import ConfigError
 from lib.measure.attention_cost import LENGTHS, attention_cases, attention_cost
 from lib.measure.beside import BESIDE

@@ -8,8 +8,8 @@ import torch
 
 from lib.attention.approximation_error import chunk_numbers, relative_error
 from lib.attention.lsh.reference import reference
-from lib.attention.parameters import MECHANISMS
 from lib.attention.registry import build
+from lib.attention.settings import MECHANISMS
 from lib.core.program import run as run_program
 from lib.measure.favor_error import favor_draws, favor_error, favor_output
 from lib.measure.lsh_recall import clustered, lsh_codes, lsh_mass, lsh_recall

@@ -4,7 +4,7 @@ import pytest
 import yaml
 from cost_tables import attention_table, markdown_tables, training_table
 
-from lib.backbones.encoder.parameters import Parameters as Encoder
+from lib.backbones.encoder.settings import Settings as Encoder
 from lib.core.errors import DataError
 from lib.measure.attention_cost import LENGTHS, attention_cases
 from lib.measure.beside import BESIDE

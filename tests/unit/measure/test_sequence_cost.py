@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from lib.backbones.encoder.parameters import Parameters as Encoder
+from lib.backbones.encoder.settings import Settings as Encoder
 from lib.measure.cost import REPETITIONS
 from lib.measure.implementations import NAIVE
 from lib.measure.sequence_cost import PASSES, RECURRENT, AttentionLayer, RecurrentLayer, sequence_cost

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from step_costs import made_steps
 
-from lib.backbones.parameters import BACKBONES
+from lib.backbones.settings import BACKBONES
 from lib.data.tokenizer import SPECIAL_TOKENS
 from lib.data.vocabularies import from_vocabulary
 from lib.measure.step_turns import Load, batches_of_a_turn, measure_turns
 from lib.measure.steps import StepsCase
-from lib.tasks.parameters import TASKS
+from lib.tasks.settings import TASKS
 
 
 @pytest.fixture(scope="module")

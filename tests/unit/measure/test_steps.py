@@ -3,12 +3,12 @@ import pytest
 import torch
 from step_costs import made_steps
 
-from lib.backbones.parameters import BACKBONES
+from lib.backbones.settings import BACKBONES
 from lib.data.tokenizer import SPECIAL_TOKENS
 from lib.data.vocabularies import from_vocabulary
 from lib.measure.cost import with_peak_mb
 from lib.measure.steps import StepsCase, measure
-from lib.tasks.parameters import TASKS
+from lib.tasks.settings import TASKS
 
 
 def test_what_is_fixed_and_what_tokens_cost_are_told_apart():

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lib.backbones.encoder.parameters import Parameters as Encoder
+from lib.backbones.encoder.settings import Settings as Encoder
 from lib.measure.tables import COLUMNS
 from lib.measure.token_lengths import typical_lengths
 from lib.measure.training_cost import LENGTH, TrainingCase, training_cost

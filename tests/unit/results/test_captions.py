@@ -8,8 +8,8 @@ from docutils.core import publish_string
 from jinja2 import Environment, StrictUndefined
 from studies import SMALL, changed
 
-from lib.analysis.parameters import ANALYSES
-from lib.results.parameters import FIGURES, TABLES
+from lib.analysis.settings import ANALYSES
+from lib.results.settings import FIGURES, TABLES
 from lib.study.configuration import load_study, read_layers
 from lib.workflow.plan import Plan
 

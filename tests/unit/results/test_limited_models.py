@@ -10,7 +10,7 @@ from run_records import write_group_predictions as write_groups
 
 from lib.core.errors import DataError
 from lib.core.record import HISTORY
-from lib.results.parameters import FIGURES, TABLES
+from lib.results.settings import FIGURES, TABLES
 
 DATASETS = ["imdb", "arxiv"]
 STAGES = dict.fromkeys(("tapt", "finetune"), DATASETS)

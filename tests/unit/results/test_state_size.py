@@ -4,12 +4,12 @@ import pytest
 from run_records import scope_of, write_group_predictions, write_run
 
 from lib.core.errors import DataError
-from lib.results.figures.state_size import Parameters as FigureParameters
+from lib.results.figures.state_size import Settings as FigureSettings
 from lib.results.figures.state_size import draw
 from lib.results.quantities import quantity
-from lib.results.tables.stage import Parameters as StageParameters
+from lib.results.tables.stage import Settings as StageSettings
 from lib.results.tables.stage import make as make_stage
-from lib.results.tables.state_size import Parameters as TableParameters
+from lib.results.tables.state_size import Settings as TableSettings
 from lib.results.tables.state_size import make
 from lib.results.variants import of_best_variants
 
@@ -56,7 +56,7 @@ def points(axes):
 
 
 def test_a_row_has_its_state_size_the_rate_that_validation_chose_and_its_scores(tmp_path):
-    made = make(TableParameters(kind="state_size", stage="recall"), scope(tmp_path))
+    made = make(TableSettings(kind="state_size", stage="recall"), scope(tmp_path))
     assert made.frame["model"].tolist() == list(SCORES)
     assert made.frame["state_kib"].tolist() == [32.0, 8.125, 32.5, 0.5]
     assert made.frame["learning_rate"].tolist() == ["0.001", "0.01", "0.01", "0.001"]  # of equal ones the first
@@ -77,12 +77,12 @@ def test_a_setting_called_as_another_column_has_its_dotted_name(tmp_path):
     ]
     fields = {"state_bytes": {"recall": STATE}, "variants": {"recall": variants}}
     shown = scope_of(made, {"recall": ["mqar"]}, ["gru"], **fields)
-    frame = make(TableParameters(kind="state_size", stage="recall"), shown).frame
+    frame = make(TableSettings(kind="state_size", stage="recall"), shown).frame
     assert frame[["state_kib", "task.state_kib", "epochs"]].iloc[0].tolist() == [0.5, "1", "2"]
 
 
 def test_several_datasets_are_named(tmp_path):
-    made = make(TableParameters(kind="state_size", stage="recall"), scope(tmp_path, ("mqar", "longer")))
+    made = make(TableSettings(kind="state_size", stage="recall"), scope(tmp_path, ("mqar", "longer")))
     assert made.frame["dataset"].tolist() == ["mqar"] * 4 + ["longer"] * 4
 
 
@@ -90,19 +90,19 @@ def test_a_stage_without_variants_needs_no_choice(tmp_path):
     values = {"eval_accuracy": 0.5, "test_accuracy": 0.25}
     made = [write_run(tmp_path, "recall", model, "mqar", **values) for model in ("sdpa", "gru")]
     shown = scope_of(made, {"recall": ["mqar"]}, ["sdpa", "gru"], state_bytes={"recall": STATE})
-    found = make(TableParameters(kind="state_size", stage="recall"), shown)
+    found = make(TableSettings(kind="state_size", stage="recall"), shown)
     assert found.frame.columns.tolist() == [
         "model", "state_kib", "validation_accuracy_percent", "accuracy_percent",
     ]  # fmt: skip
     assert "best of" not in found.note
-    stage = make_stage(StageParameters(stage="recall", columns=["accuracy", "state_size"]), shown)
+    stage = make_stage(StageSettings(stage="recall", columns=["accuracy", "state_size"]), shown)
     assert stage.frame.rename(columns=str)["mqar_state_kib"].tolist() == [32.0, 0.5]
 
 
 def test_only_tables_that_show_state_sizes_ask_for_them():
-    assert StageParameters(stage="recall", columns=["state_size"]).needs_state
-    assert StageParameters(stage=["one", "two"], columns={"one": ["accuracy"], "two": ["state_size"]}).needs_state
-    assert not StageParameters(stage="recall", columns=["accuracy"]).needs_state
+    assert StageSettings(stage="recall", columns=["state_size"]).needs_state
+    assert StageSettings(stage=["one", "two"], columns={"one": ["accuracy"], "two": ["state_size"]}).needs_state
+    assert not StageSettings(stage="recall", columns=["accuracy"]).needs_state
 
 
 def test_all_seeds_of_the_best_variant_are_kept_and_no_others(tmp_path):
@@ -118,11 +118,11 @@ def test_a_run_without_the_score_is_named(tmp_path):
         made, {"recall": ["mqar"]}, list(SCORES), state_bytes={"recall": STATE}, variants={"recall": RATES}
     )
     with pytest.raises(DataError, match=r"gru/mqar/learning_rate-0\.001/seed-1.*eval_accuracy"):
-        make(TableParameters(kind="state_size", stage="recall"), shown)
+        make(TableSettings(kind="state_size", stage="recall"), shown)
 
 
 def test_a_panel_per_group_with_the_chosen_runs_at_their_state_sizes(tmp_path):
-    figure = draw(FigureParameters(kind="state_size", stage="recall", label="pairs"), scope(tmp_path))
+    figure = draw(FigureSettings(kind="state_size", stage="recall", label="pairs"), scope(tmp_path))
     assert [axes.get_title("left") for axes in figure.axes] == ["4 pairs", "8 pairs"]
     expected = {model: size / 1024 for model, size in STATE["mqar"].items()}
     for axes, accuracy in zip(figure.axes, (100, 75), strict=True):
@@ -134,7 +134,7 @@ def test_a_panel_per_group_with_the_chosen_runs_at_their_state_sizes(tmp_path):
 
 
 def test_families_share_a_colour_and_are_joined_in_the_order_of_their_sizes(tmp_path):
-    figure = draw(FigureParameters(kind="state_size", stage="recall"), scope(tmp_path))
+    figure = draw(FigureSettings(kind="state_size", stage="recall"), scope(tmp_path))
     axes = figure.axes[0]
     (line,) = (each for each in axes.lines if len(each.get_xdata()) == 2 and each.get_linestyle() == "-")
     assert line.get_xdata() == pytest.approx([8.125, 32.5])
@@ -146,14 +146,14 @@ def test_families_share_a_colour_and_are_joined_in_the_order_of_their_sizes(tmp_
 
 
 def test_datasets_have_panels_of_their_own_and_chance_may_follow_the_group(tmp_path):
-    settings = FigureParameters(kind="state_size", stage="recall", label="pairs", chance="group")
+    settings = FigureSettings(kind="state_size", stage="recall", label="pairs", chance="group")
     figure = draw(settings, scope(tmp_path, ("mqar", "longer")))
     assert [axes.get_title("left") for axes in figure.axes] == [
         "mqar: 4 pairs", "mqar: 8 pairs", "longer: 4 pairs", "longer: 8 pairs",
     ]  # fmt: skip
     heights = [next(line for line in axes.lines if line.is_dashed()).get_ydata()[0] for axes in figure.axes]
     assert heights == pytest.approx([25, 12.5, 25, 12.5])
-    fixed = draw(FigureParameters(kind="state_size", stage="recall", chance=0.1), scope(tmp_path)).axes[0]
+    fixed = draw(FigureSettings(kind="state_size", stage="recall", chance=0.1), scope(tmp_path)).axes[0]
     assert next(line for line in fixed.lines if line.is_dashed()).get_ydata()[0] == pytest.approx(10)
 
 
@@ -164,6 +164,6 @@ def test_a_model_called_chance_and_the_level_of_chance_have_names_of_their_own(t
         write_group_predictions(folder, [(4, [1, 1], [1, 0])])
     fields = {"state_bytes": {"recall": {"mqar": {"chance": 512, "gru": 1024}}}, "groups": {"mqar": "group"}}
     shown = scope_of(folders, {"recall": ["mqar"]}, ["chance", "gru"], **fields)
-    figure = draw(FigureParameters(kind="state_size", stage="recall", chance=0.1), shown)
+    figure = draw(FigureSettings(kind="state_size", stage="recall", chance=0.1), shown)
     (legend,) = figure.legends
     assert [text.get_text() for text in legend.get_texts()] == ["chance", "gru", "chance level"]

@@ -9,7 +9,7 @@ from studies import SMALL, changed
 
 from lib.core.errors import MOST_LINES, MOST_OF_LINE, ConfigError, DataError, RunError
 from lib.core.files import read_mapping
-from lib.core.sections import Section
+from lib.core.settings import BaseSettings
 from lib.study.configuration import load_study
 from lib.workflow.config_reference import config_schema
 
@@ -44,7 +44,7 @@ def test_every_number_has_bounds():
     assert [place for place in without if not any(name in place for name in LAID_OVER)] == []
 
 
-def sections(section=Section):
+def sections(section=BaseSettings):
     for each in section.__subclasses__():
         yield each
         yield from sections(each)

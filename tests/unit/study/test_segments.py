@@ -5,7 +5,7 @@ import json
 import pytest
 from studies import DATASET, RECIPE, study
 
-from lib.backbones.parameters import BACKBONES
+from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError
 from lib.study.configuration import load_study
 from lib.workflow.digests import reached, roots
@@ -170,6 +170,6 @@ def test_analyses_of_tokens_leave_it_out(kind):
 
 def test_a_kind_with_heads_of_its_own_is_no_encoder():
     for kind in BACKBONES.kinds():
-        parameters = BACKBONES.load(kind, "parameters").Parameters
+        parameters = BACKBONES.load(kind, "settings").Settings
         if parameters.own_heads:
             assert not BACKBONES.has(kind, "masked_lm")

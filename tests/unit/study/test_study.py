@@ -7,11 +7,11 @@ import pytest
 import yaml
 from studies import DELETE, RECIPE, SMALL, changed, study
 
-from lib.backbones.parameters import BACKBONES
+from lib.backbones.settings import BACKBONES
 from lib.core.errors import ConfigError
-from lib.results.parameters import TABLES
+from lib.results.settings import TABLES
 from lib.study.configuration import load_study, merged, read_arguments, read_layers
-from lib.tasks.parameters import TASKS
+from lib.tasks.settings import TASKS
 from lib.workflow.config_reference import config_readme, config_schema
 
 MECHANISMS = [
@@ -1353,7 +1353,7 @@ def test_printed_values_need_the_study_that_printed_them():
 
 
 def test_a_comparison_needs_a_reference_that_passes_its_stages(monkeypatch):
-    monkeypatch.setattr(TABLES.load("stage", "parameters").Parameters, "compares_with", ("reference",))
+    monkeypatch.setattr(TABLES.load("stage", "settings").Settings, "compares_with", ("reference",))
     table = ("report/tables/f1", {"stage": "tapt", "columns": ["loss"]})
     assert "report.tables.f1: compares models, but report.reference is null" in message_of(table)
     skips = "report.tables.f1: compares models with tfidf, which skips tapt. Name other stages"
@@ -1378,7 +1378,7 @@ def test_a_wrong_field_is_not_taken_for_a_missing_entry():
         ("experiment/models/x", {"backbone": "other", "mechanism": "favor-m128"}),
     )
     assert "there is no" not in message
-    assert "Section" not in message
+    assert "BaseSettings" not in message
 
 
 def test_a_model_from_scratch_may_skip_what_later_stages_start_from():
@@ -1610,7 +1610,7 @@ def test_every_kind_has_parameters_that_say_its_name():
     for axis in (BACKBONES, TASKS):
         assert axis.kinds()
         for kind in axis.kinds():
-            assert axis.load(kind, "parameters").Parameters.model_fields["kind"].annotation.__args__ == (kind,)
+            assert axis.load(kind, "settings").Settings.model_fields["kind"].annotation.__args__ == (kind,)
 
 
 def test_settings_lie_over_one_another_before_they_are_checked(repository):

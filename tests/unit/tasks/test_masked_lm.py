@@ -8,12 +8,12 @@ from tokenizers import Tokenizer, models
 from transformers import AutoModelForMaskedLM, PreTrainedTokenizerFast
 
 from lib.backbones.pretrained.backbone import Backbone
-from lib.backbones.pretrained.parameters import Parameters as Pretrained
+from lib.backbones.pretrained.settings import Settings as Pretrained
 from lib.core.errors import ConfigError
 from lib.data.labels import IGNORED
 from lib.data.tokenizer import TextTokenizer
 from lib.data.vocabularies import train_wordpiece
-from lib.tasks.masked_lm.parameters import Parameters
+from lib.tasks.masked_lm.settings import Settings
 from lib.tasks.masked_lm.task import Task
 
 
@@ -25,7 +25,7 @@ def tokenizer(tmp_path_factory):
 
 
 def batch(tokenizer, texts, **settings):
-    task = Task(Parameters(kind="masked_lm", **settings), labels=None, seed=0)
+    task = Task(Settings(kind="masked_lm", **settings), labels=None, seed=0)
     examples = [{"id": i, "input_ids": np.array(tokenizer(text)["input_ids"]), "epoch": 0, "index": i}
                 for i, text in enumerate(texts)]  # fmt: skip
     return task.collator(tokenizer)(examples)
@@ -84,6 +84,6 @@ def test_a_mask_token_that_is_none_is_refused_before_training(tokenizer):
 
 def test_only_spans_have_a_length():
     with pytest.raises(ValidationError, match="span_length = 5 does nothing with masking = words. Leave it out"):
-        Parameters(kind="masked_lm", masking="words", span_length=5)
+        Settings(kind="masked_lm", masking="words", span_length=5)
     with pytest.raises(ValidationError, match="greater than 0"):
-        Parameters(kind="masked_lm", masking="spans", span_length=0)
+        Settings(kind="masked_lm", masking="spans", span_length=0)

@@ -6,13 +6,13 @@ from transformers import EvalPrediction
 from transformers.trainer_utils import PredictionOutput
 
 from lib.backbones.encoder.configuration import EncoderConfig
-from lib.tasks.regression.parameters import Parameters
+from lib.tasks.regression.settings import Settings
 from lib.tasks.regression.task import Task
 
 
 @pytest.fixture
 def task():
-    return Task(Parameters(kind="regression"), labels=None, seed=0)
+    return Task(Settings(kind="regression"), labels=None, seed=0)
 
 
 @pytest.mark.parametrize("groups", [None, [4, 5]])

@@ -5,14 +5,14 @@ import pytest
 from datasets import Dataset
 from transformers.trainer_utils import PredictionOutput
 
-from lib.backbones.parameters import BACKBONES
-from lib.tasks.sequence_classification.parameters import Parameters
+from lib.backbones.settings import BACKBONES
+from lib.tasks.sequence_classification.settings import Settings
 from lib.tasks.sequence_classification.task import Task
 
 
 @pytest.mark.parametrize("groups", [None, [4, 5]])
 def test_predictions_are_one_row_per_document(groups):
-    task = Task(Parameters(kind="sequence_classification"), labels=["no", "yes"], seed=0)
+    task = Task(Settings(kind="sequence_classification"), labels=["no", "yes"], seed=0)
     columns = {"id": ["a", "b"], "label": [1, 1]} | ({"group": groups} if groups else {})
     output = PredictionOutput(np.log(np.array([[0.25, 0.75], [0.5, 0.5]])), np.array([1, 1]), {})
     frame = task.predictions(Dataset(pa.table(columns)), output)
@@ -27,7 +27,7 @@ def test_a_test_split_without_labels_is_predicted_from_both_texts_and_not_scored
     frame = pd.DataFrame({"id": [f"{n}" for n in range(40)], "text": "the claim", "label": labels})
     frame["text_pair"] = [f"{'dull' if label else 'bright'} reply {n % 4}" for n, label in enumerate(labels)]
     tfidf = BACKBONES.load("tfidf", "backbone").Backbone(BACKBONES.parse({"kind": "tfidf", "max_df": 1.0}), seed=0)
-    task = Task(Parameters(kind="sequence_classification"), labels=["no", "yes"], seed=0)
+    task = Task(Settings(kind="sequence_classification"), labels=["no", "yes"], seed=0)
     documents = {"train": frame, "validation": frame, "test": frame.assign(label=None)}
     predictions, metrics = task.evaluate(tfidf, documents)
     assert metrics["eval_accuracy"] == 1

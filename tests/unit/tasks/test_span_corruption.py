@@ -7,12 +7,12 @@ from pydantic import ValidationError
 from transformers import EvalPrediction
 
 from lib.backbones.encoder_decoder.backbone import Backbone
-from lib.backbones.encoder_decoder.parameters import Parameters as EncoderDecoder
+from lib.backbones.encoder_decoder.settings import Settings as EncoderDecoder
 from lib.core.errors import ConfigError
 from lib.data.labels import IGNORED
 from lib.data.tokenizer import TextTokenizer
 from lib.data.vocabularies import add_sentinels, train_words
-from lib.tasks.span_corruption.parameters import Parameters
+from lib.tasks.span_corruption.settings import Settings
 from lib.tasks.span_corruption.task import Task
 
 SIZES = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2, "dropout_rate": 0.0}
@@ -20,7 +20,7 @@ TEXTS = ["a b c d " * repeats for repeats in (1, 3, 9, 2, 6, 12)]
 
 
 def task(**settings):
-    return Task(Parameters(kind="span_corruption", **settings), labels=None, seed=0)
+    return Task(Settings(kind="span_corruption", **settings), labels=None, seed=0)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def test_rate_and_length_are_settings(tokenizer, examples):
 @pytest.mark.parametrize("settings", [{"corruption_rate": 0}, {"corruption_rate": 1}, {"mean_span_length": 0.5}])
 def test_rates_and_lengths_that_make_no_sense_are_refused(settings):
     with pytest.raises(ValidationError, match=f"{next(iter(settings))}\n.*(greater|less) than"):
-        Parameters(kind="span_corruption", **settings)
+        Settings(kind="span_corruption", **settings)
 
 
 def test_a_tokeniser_without_an_end_or_without_sentinels_is_refused_before_training(tokenizer, tmp_path):

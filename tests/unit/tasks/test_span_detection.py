@@ -14,7 +14,7 @@ from transformers.trainer_utils import PredictionOutput
 from lib.backbones.contract import Pieces
 from lib.backbones.encoder import EncoderConfig
 from lib.core.errors import RunError
-from lib.tasks.span_detection.parameters import Parameters
+from lib.tasks.span_detection.settings import Settings
 from lib.tasks.span_detection.task import Task
 
 NONE = -100
@@ -31,7 +31,7 @@ CHARACTERS = {"a": [0.2] * 3 + [0.2] + [0.6] * 3 + [0.3] * 3 + [0], "b": [0.1] *
 @pytest.fixture
 def make():
     def task(**options):
-        parameters = Parameters(kind="span_detection", **options)
+        parameters = Settings(kind="span_detection", **options)
         return Task(parameters, labels=["outside", "inside"], seed=0)
 
     return task

@@ -12,8 +12,8 @@ from transformers import EvalPrediction, PreTrainedTokenizerFast
 from transformers.trainer_utils import PredictionOutput
 
 from lib.core.errors import RunError
-from lib.core.sections import describe
-from lib.tasks.text_to_text.parameters import Parameters
+from lib.core.settings import describe
+from lib.tasks.text_to_text.settings import Settings
 from lib.tasks.text_to_text.task import Task
 
 NAMES = ["no", "yes"]
@@ -29,7 +29,7 @@ def make():
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="</s>", pad_token="<pad>")
 
     def task(**options):
-        parameters = Parameters(kind="text_to_text", targets=TARGETS, **options)
+        parameters = Settings(kind="text_to_text", targets=TARGETS, **options)
         made = Task(parameters, labels=NAMES, seed=0)
         made.collator(tokenizer)
         made.begin("validation", None)
@@ -107,12 +107,12 @@ def test_predictions_hold_both_readings(reading, predicted, groups, make):
 )
 def test_targets_are_told_apart(targets, message):
     with pytest.raises(ValidationError) as caught:
-        Parameters.model_validate({"kind": "text_to_text", "targets": targets})
+        Settings.model_validate({"kind": "text_to_text", "targets": targets})
     assert re.search(message, describe(caught.value))
 
 
 def test_there_is_a_target_for_each_label():
-    parameters = Parameters(kind="text_to_text", targets=TARGETS)
+    parameters = Settings(kind="text_to_text", targets=TARGETS)
     assert not list(parameters.problems_of_labels(NAMES))
     assert list(parameters.problems_of_labels(["a", "b", "c"])) == [
         "targets: 2 for 3 labels (a, b, c). Give one for each"

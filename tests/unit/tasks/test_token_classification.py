@@ -10,7 +10,7 @@ from transformers.trainer_utils import PredictionOutput
 
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.core.errors import DataError, RunError
-from lib.tasks.token_classification.parameters import Parameters
+from lib.tasks.token_classification.settings import Settings
 from lib.tasks.token_classification.task import Task
 
 NAMES = ["noun", "verb", "other"]
@@ -19,7 +19,7 @@ NONE = -100
 
 @pytest.fixture
 def task():
-    return Task(Parameters(kind="token_classification"), labels=NAMES, seed=0)
+    return Task(Settings(kind="token_classification"), labels=NAMES, seed=0)
 
 
 def logits(*classes):

@@ -5,21 +5,21 @@ import jsonschema
 import pytest
 import yaml
 
-from lib.analysis.parameters import ANALYSES
-from lib.attention.parameters import MECHANISMS
-from lib.backbones.parameters import BACKBONES
+from lib.analysis.settings import ANALYSES
+from lib.attention.settings import MECHANISMS
+from lib.backbones.settings import BACKBONES
 from lib.data.generators import options_class
-from lib.data.sections.corpus import Corpus
-from lib.data.sections.dataset import Dataset
-from lib.data.sections.tokenizer import Tokenizer
-from lib.results.parameters import FIGURES, TABLES
+from lib.data.settings.corpus import Corpus
+from lib.data.settings.dataset import Dataset
+from lib.data.settings.tokenizer import Tokenizer
+from lib.results.settings import FIGURES, TABLES
 from lib.study.configuration import load_study, read_layers
 from lib.study.execution import Execution, Training
 from lib.study.experiment import Experiment
 from lib.study.recipe import Recipe
 from lib.study.run import RunSettings, Start
 from lib.study.stages import Model, Stage
-from lib.tasks.parameters import TASKS
+from lib.tasks.settings import TASKS
 from lib.workflow.config_reference import config_readme, config_schema
 from lib.workflow.plan import Plan
 
@@ -31,7 +31,7 @@ def fields(*sections):
 
 
 def parameters(axis):
-    return [axis.load(kind, "parameters").Parameters for kind in axis.kinds()]
+    return [axis.load(kind, "settings").Settings for kind in axis.kinds()]
 
 
 def test_the_reference_is_up_to_date(repository):
@@ -55,7 +55,7 @@ def test_every_kind_has_a_table_with_all_its_keys(axis):
     parts = config_readme().split("\n### ")
     for kind in axis.kinds():
         (table,) = (part for part in parts if part.splitlines()[0] == f"`{PLACES[axis]}` with `kind: {kind}`")
-        for name in axis.load(kind, "parameters").Parameters.model_fields:
+        for name in axis.load(kind, "settings").Settings.model_fields:
             assert f"\n| `{name}` |" in table
 
 

@@ -125,25 +125,25 @@ TABLE["relu"] = len
     "lib/room/settings.py": '''
 from typing import ClassVar, Generic, Optional
 from pydantic import ConfigDict, Field, field_validator, model_validator
-from lib.room.base import Section, check
+from lib.room.base import BaseSettings, check
 from lib.room.limits import LIMIT
 
-class Part(Section):
+class Part(BaseSettings):
     size: int = 1
 
     @property
     def share(self):
         return self.size / 2
 
-class Head(Section):
+class Head(BaseSettings):
     part: "Part | None" = Field(None, description="Part.")
 
 Heads = Optional[Head]
 
-class Box(Generic[Section]):
+class Box(Generic[BaseSettings]):
     width: int = 16
 
-class Run(Section):
+class Run(BaseSettings):
     """Settings of a run."""
     model_config = ConfigDict(extra="forbid")
     scale: ClassVar[float] = 2.0
@@ -178,7 +178,7 @@ from pydantic import BaseModel
 def check(method):
     return method
 
-class Section(BaseModel):
+class BaseSettings(BaseModel):
     def shared(self):
         return 5
 ''',
@@ -267,8 +267,8 @@ NOTHING = {
     "name in a package passed through": ("lib/__init__.py", "1", "2"),
     "statement in a package passed through": ("lib/__init__.py", "ATTRIBUTE", "print(1)\nATTRIBUTE"),
     "key with a default": (SETTINGS, "    seed: int", '    key: int = Field(1, description="New.")\n    seed: int'),
-    "key with a section": (SETTINGS, "class Run(Section):", "class New(Section):\n    size: int = 1\n\n"
-                           "class Run(Section):\n    new: New = Field(default_factory=New)"),
+    "key with a section": (SETTINGS, "class Run(BaseSettings):", "class New(BaseSettings):\n    size: int = 1\n\n"
+                           "class Run(BaseSettings):\n    new: New = Field(default_factory=New)"),
     "description of a key": (SETTINGS, "Seed of the draws.", "What the draws depend on."),
     "default of a key": (SETTINGS, "Field(0", "Field(1"),
     "limit of a key": ("lib/room/limits.py", "1", "2"),
@@ -453,8 +453,8 @@ OTHERS = {
         "try:\n    import b\nexcept ImportError:\n    a = 1",
     ),
     "settings of another kind": (
-        "from lib.room.kinds_of import one\nA = isinstance(1, one.Parameters)",
-        "from lib.room.kinds_of import two\nA = isinstance(1, two.Parameters)",
+        "from lib.room.kinds_of import one\nA = isinstance(1, one.Settings)",
+        "from lib.room.kinds_of import two\nA = isinstance(1, two.Settings)",
     ),
     "condition of a comprehension": (
         "A = [x for x in B if x for y in x]\nB = 1",
@@ -464,8 +464,8 @@ OTHERS = {
 BESIDE = {
     "lib/room/one.py": "ROWS = {}\n",
     "lib/room/two.py": "ROWS = {}\n",
-    "lib/room/kinds_of/one.py": "from lib.room.base import Section\nclass Parameters(Section):\n    kind: 'one'\n",
-    "lib/room/kinds_of/two.py": "from lib.room.base import Section\nclass Parameters(Section):\n    kind: 'two'\n",
+    "lib/room/kinds_of/one.py": "from lib.room.base import Base\nclass Settings(Base):\n    kind: 'one'\n",
+    "lib/room/kinds_of/two.py": "from lib.room.base import Base\nclass Settings(Base):\n    kind: 'two'\n",
 }
 
 
@@ -662,7 +662,7 @@ def test_a_file_of_data_counts_with_the_definition_that_names_it(project):
 
 def test_the_definitions_reached(project):
     assert list(forget(digests.reached, "scripts/train.py")) == [
-        "lib.room.base:Section",
+        "lib.room.base:BaseSettings",
         "lib.room.counts:COUNT",
         "lib.room.far:FAR",
         "lib.room.late:LATE",
@@ -761,7 +761,7 @@ def test_formatting_an_unchanged_project_gives_the_same_digest(project):
         (
             "lib.data.masking",
             {"lib.data.masking:MlmCollator", "lib.data.masking:TokenMasker", "lib.data.padding:pad_ids"},
-            {"lib.study.recipe:Recipe", "lib.tasks.masked_lm.parameters:Parameters"},
+            {"lib.study.recipe:Recipe", "lib.tasks.masked_lm.settings:Settings"},
         ),
     ],
 )  # fmt: skip
@@ -785,9 +785,9 @@ FAVOR, BLOCK, MASKING = "lib.attention.favor.mechanism", "lib.backbones.encoder.
         ("lib/attention/favor/mechanism.py", "def set_step(self, step: int)", "def set_step(self, step: Any)", set()),
         ("lib/backbones/encoder/block.py", "functional.gelu(expanded)", "functional.relu(expanded)", {BLOCK}),
         ("lib/core/errors.py", "\nclass ", "\nclass AnotherError(Exception):\n    pass\n\n\nclass ", set()),
-        ("lib/backbones/encoder/parameters.py", "= Field(0.1", "= Field(0.2", set()),
-        ("lib/backbones/encoder/parameters.py", "Width of the", "Size of the", set()),
-        ("lib/backbones/encoder/parameters.py", "// self.num_attention_heads", "* self.num_attention_heads", {BLOCK}),
+        ("lib/backbones/encoder/settings.py", "= Field(0.1", "= Field(0.2", set()),
+        ("lib/backbones/encoder/settings.py", "Width of the", "Size of the", set()),
+        ("lib/backbones/encoder/settings.py", "// self.num_attention_heads", "* self.num_attention_heads", {BLOCK}),
     ],
 )
 def test_an_edit_of_the_project_changes_what_it_must(tmp_path, monkeypatch, file, old, new, changed):

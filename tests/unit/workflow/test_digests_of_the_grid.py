@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 import pytest
 from code_digests import forget
 
-from lib.results.parameters import FIGURES, TABLES
+from lib.results.settings import FIGURES, TABLES
 from lib.study.configuration import load_study, read_layers
 from lib.workflow import digests
 from lib.workflow.plan import Plan

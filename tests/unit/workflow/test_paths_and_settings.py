@@ -11,14 +11,14 @@ import pytest
 from studies import DELETE, SMALL, study
 from transformers import AutoTokenizer
 
-from lib.analysis.parameters import ANALYSES
+from lib.analysis.settings import ANALYSES
 from lib.core.errors import ConfigError, DataError
 from lib.core.identity import RunId
 from lib.data.sentinels import sentinel_ids
 from lib.data.tokenizer import TextTokenizer
 from lib.data.vocabularies import train_byte_pairs
-from lib.results.parameters import FIGURES, TABLES
 from lib.results.scope import scope as read_scope
+from lib.results.settings import FIGURES, TABLES
 from lib.study.configuration import load_study, read_layers
 from lib.study.run import RunSettings
 from lib.study.runs import as_json
@@ -345,7 +345,7 @@ WRITING = [
 def test_what_writes_texts_has_code_settings_and_time_of_its_own(modules_of):
     made, run = plan(*WRITING), key("write", "t5")
     found = modules_of(made, run)
-    parts = {"backbone", "configuration", "model", "parameters", "hub_weights", "text_to_text"}
+    parts = {"backbone", "configuration", "model", "settings", "hub_weights", "text_to_text"}
     own = {name.rpartition(".")[2] for name in found if name.startswith("lib.backbones.encoder_decoder.")}
     assert own == parts
     assert {"lib.tasks.text_to_text.task", "lib.tasks.text_to_text.reading", "lib.data.text_to_text"} <= found
@@ -745,7 +745,7 @@ def test_the_baseline_is_read_even_if_it_is_no_row_and_left_out_where_it_has_no_
 
 
 def test_the_reference_is_the_row_of_its_runs(monkeypatch):
-    monkeypatch.setattr(TABLES.load("stage", "parameters").Parameters, "compares_with", ("reference", "baseline"))
+    monkeypatch.setattr(TABLES.load("stage", "settings").Settings, "compares_with", ("reference", "baseline"))
     twin = ("models/twin", {"backbone": "encoder", "mechanism": "sdpa"})
     table = {"stage": "tapt", "columns": ["loss"], "models": ["favor-m64"]}
     scope = reported(twin, tables={"loss": table}, reference="twin").report.tables["loss"]["scope"]
@@ -825,7 +825,7 @@ def test_a_table_depends_on_the_code_of_its_kind_and_of_no_other():
     assert len(set(codes.values())) == len(codes) - 1
     for axis, program in ((TABLES, "table"), (FIGURES, "figure")):
         for kind in axis.kinds():
-            module = axis.module(kind, "parameters")
+            module = axis.module(kind, "settings")
             found = {definition.split(":")[0] for definition in reached(f"scripts/{program}.py", module)}
             assert {name for name in found if name.startswith(f"{axis.package}.")} == {module}
     for program in ("train", "evaluate"):
@@ -925,7 +925,7 @@ def test_an_analysis_depends_on_the_code_of_its_kind_and_no_run_on_any():
 def test_an_analysis_that_tries_mechanisms_depends_on_their_code(monkeypatch):
     made = analyses(near={"kind": "approximation", "stage": "pretrain", "models": ["sdpa"]}, maps=MAPS)
     monkeypatch.setattr("lib.workflow.report.code_digest", lambda *modules: modules)
-    tried = [f"lib.attention.{kind}.{part}" for kind in ("favor", "lsh") for part in ("mechanism", "parameters")]
+    tried = [f"lib.attention.{kind}.{part}" for kind in ("favor", "lsh") for part in ("mechanism", "settings")]
     assert made.report.analysis_code("near") == ("scripts/analyse.py", "lib.analysis.approximation.computation", *tried)
     assert made.report.analysis_code("maps") == ("scripts/analyse.py", "lib.analysis.attention_maps.computation")
 

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from lib.backbones.parameters import BACKBONES
+from lib.backbones.settings import BACKBONES
 from lib.study.recipe import Recipe
 from lib.workflow.resources import START_UP_MINUTES, training_minutes
 

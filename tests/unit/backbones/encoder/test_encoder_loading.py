@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from transformers import BertConfig, BertModel
 
 from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
-from lib.backbones.encoder.parameters import Parameters
+from lib.backbones.encoder.settings import Settings
 from lib.backbones.loading import load_weights
 from lib.core.errors import RunError
 
@@ -149,7 +149,7 @@ def test_learned_positions_of_another_reach_are_refused(tmp_path):
 def test_rotary_positions_can_be_stretched_after_training(tmp_path):
     source = saved(tmp_path)
     stretched = {"rope_type": "yarn", "rope_factor": 4.0, "rope_original_length": 16}
-    assert not list(Parameters(**stretched).obstacles(Parameters()))
+    assert not list(Settings(**stretched).obstacles(Settings()))
     model = build(EncoderForMaskedLM, seed=2, **stretched)
     load_weights(model, tmp_path)
     assert all(equal(model, source).values())
@@ -158,7 +158,7 @@ def test_rotary_positions_can_be_stretched_after_training(tmp_path):
 
 
 def test_alibi_and_other_positions_do_not_take_over_from_one_another():
-    alibi, rotary = Parameters(position_embedding_type="alibi"), Parameters()
+    alibi, rotary = Settings(position_embedding_type="alibi"), Settings()
     expected = "position_embedding_type is alibi, but the weights come from rope"
     assert list(alibi.obstacles(rotary)) == [expected]
     assert len(list(rotary.obstacles(alibi))) == 1

@@ -12,9 +12,9 @@ from torch.utils._pytree import tree_leaves
 from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.model import EncoderModel
-from lib.backbones.encoder.parameters import Parameters as Encoder
+from lib.backbones.encoder.settings import Settings as Encoder
 from lib.core.errors import ConfigError
-from lib.tasks.sequence_classification.parameters import Parameters as Classification
+from lib.tasks.sequence_classification.settings import Settings as Classification
 
 TASKS = (EncoderForMaskedLM, EncoderForSequenceClassification)
 

@@ -7,7 +7,7 @@ from pydantic import ValidationError
 
 from lib.backbones.encoder import EncoderForMaskedLM
 from lib.backbones.encoder.model import EncoderModel
-from lib.backbones.parameters import BACKBONES
+from lib.backbones.settings import BACKBONES
 
 IDS, MASK = token_ids(3, 9), masks(9, 5, 1)
 exchangeable = pytest.mark.parametrize("mechanism", ["sdpa", "favor"])

@@ -4,7 +4,7 @@ import pytest
 import torch
 from encoder_cases import EXAMPLES, POSITIONS, build, tiny_config
 
-from lib.attention.parameters import MECHANISMS
+from lib.attention.settings import MECHANISMS
 from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassification
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.model import EncoderModel

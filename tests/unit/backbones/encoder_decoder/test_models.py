@@ -8,8 +8,8 @@ from transformers import AutoModel, AutoModelForSeq2SeqLM, BertTokenizer, T5Conf
 from lib.backbones.adapters import Adapters
 from lib.backbones.encoder_decoder.backbone import Backbone
 from lib.backbones.encoder_decoder.configuration import EncoderDecoderBackboneConfig
-from lib.backbones.encoder_decoder.parameters import Parameters
-from lib.backbones.parameters import Lora
+from lib.backbones.encoder_decoder.settings import Settings
+from lib.backbones.settings import Lora
 from lib.backbones.stored import open_model
 from lib.core.errors import RunError
 from lib.tasks.text_to_text.reading import log_likelihoods, write
@@ -173,7 +173,7 @@ def publish(name, folder=None, seed=1, vocabulary=VOCABULARY, **changes):
 def test_what_is_written_is_what_transformers_generates(name, tmp_path):
     published = publish(name, tmp_path)
     model = build(name)
-    Backbone(Parameters(architecture=ARCHITECTURES[name]), seed=0).load_weights(model, tmp_path)
+    Backbone(Settings(architecture=ARCHITECTURES[name]), seed=0).load_weights(model, tmp_path)
     ids, mask = draw(6, 9), masks(9, 4, 1, 7, 8, 2)
     options = {"attention_mask": mask, "max_new_tokens": 7, "do_sample": False}
     end = int(published.generate(ids, **options)[0, 3])
@@ -212,12 +212,12 @@ def test_a_model_is_saved_and_read_bit_by_bit(name, tmp_path):
 def test_weights_are_handed_over_strictly(name, tmp_path):
     source, model = build(name, seed=1), build(name, seed=2)
     source.save_pretrained(tmp_path)
-    parameters = Parameters(architecture=ARCHITECTURES[name])
+    parameters = Settings(architecture=ARCHITECTURES[name])
     Backbone(parameters, seed=0).load_weights(model, tmp_path, with_head=True)
     assert all(torch.equal(tensor, source.state_dict()[key]) for key, tensor in model.state_dict().items())
     other = build(name, d_ff=48)
     with pytest.raises(RunError, match="architecture.d_ff is 48, but the weights come from 32"):
-        Backbone(Parameters(architecture=ARCHITECTURES[name] | {"d_ff": 48}), seed=0).load_weights(other, tmp_path)
+        Backbone(Settings(architecture=ARCHITECTURES[name] | {"d_ff": 48}), seed=0).load_weights(other, tmp_path)
 
 
 @every_architecture
@@ -249,7 +249,7 @@ def test_the_decoder_starts_with_padding_unless_the_architecture_says_otherwise(
     (tmp_path / "vocab.txt").write_text("\n".join(words) + "\n")
     tokenizer = BertTokenizer.from_pretrained(tmp_path)
     for asked, rows in (({}, 7), ({"vocab_size": 9}, 9)):
-        config = Backbone(Parameters(architecture=SIZES | asked), seed=0).config(tokenizer, {})
+        config = Backbone(Settings(architecture=SIZES | asked), seed=0).config(tokenizer, {})
         assert (config.vocab_size, config.pad_token_id, config.start_token_id) == (rows, 0, 0)
 
 

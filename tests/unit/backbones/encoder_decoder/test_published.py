@@ -8,7 +8,7 @@ from transformers import AutoModelForSeq2SeqLM, T5Config, T5EncoderModel, T5ForC
 
 from lib.backbones.encoder_decoder.backbone import Backbone
 from lib.backbones.encoder_decoder.configuration import EncoderDecoderBackboneConfig
-from lib.backbones.encoder_decoder.parameters import Parameters
+from lib.backbones.encoder_decoder.settings import Settings
 from lib.core.errors import RunError
 
 SIZES = {"d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2}
@@ -42,7 +42,7 @@ def publish(tmp_path):
 
 
 def own(vocabulary=VOCABULARY, **changes):
-    parameters = Parameters(architecture=SIZES | {"model_type": "t5"} | changes)
+    parameters = Settings(architecture=SIZES | {"model_type": "t5"} | changes)
     config = EncoderDecoderBackboneConfig(architecture=parameters.architecture, vocab_size=vocabulary, pad_token_id=0)
     torch.manual_seed(0)
     return Backbone(parameters, seed=0), AutoModelForSeq2SeqLM.from_config(config).eval()

@@ -7,7 +7,7 @@ import torch
 import transformers
 from transformers import BertConfig, BertForMaskedLM, BertTokenizer
 
-from lib.backbones.parameters import BACKBONES
+from lib.backbones.settings import BACKBONES
 from lib.core.errors import RunError
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"w{number}" for number in range(35))]

@@ -12,7 +12,7 @@ from transformers import BertTokenizer
 
 from lib.backbones.adapters import Adapters
 from lib.backbones.hierarchical.segments import segment_counts, segments_of
-from lib.backbones.parameters import BACKBONES, Lora
+from lib.backbones.settings import BACKBONES, Lora
 from lib.core.enclosing import enclosing
 from lib.core.errors import ConfigError
 from lib.data.vocabularies import train_words

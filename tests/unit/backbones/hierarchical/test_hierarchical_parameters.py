@@ -3,8 +3,8 @@
 import pytest
 from pydantic import ValidationError
 
-from lib.attention.parameters import MECHANISMS
-from lib.backbones.parameters import BACKBONES
+from lib.attention.settings import MECHANISMS
+from lib.backbones.settings import BACKBONES
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
 ENCODER = {"kind": "encoder", **SMALL}

@@ -7,12 +7,12 @@ from pydantic import ValidationError
 from transformers import AutoConfig, AutoModel, AutoModelForMaskedLM
 
 from lib.attention.contract import mechanisms, set_step
-from lib.backbones.parameters import BACKBONES
 from lib.backbones.pretrained.backbone import Backbone
 from lib.backbones.pretrained.families import FAMILIES
 from lib.backbones.pretrained.fields import in_own_names
-from lib.backbones.pretrained.parameters import Parameters
+from lib.backbones.pretrained.settings import Settings
 from lib.backbones.projections import Projections
+from lib.backbones.settings import BACKBONES
 
 SIZES = {
     "hidden_size": 16,
@@ -60,7 +60,7 @@ def published(tmp_path):
 
 
 def own(kind, mechanism, seed=0, **settings):
-    parameters = Parameters(architecture=architecture(kind), **{"attention_dropout": 0.0} | settings)
+    parameters = Settings(architecture=architecture(kind), **{"attention_dropout": 0.0} | settings)
     backbone = Backbone(parameters.with_mechanism(mechanism), seed=seed)
     torch.manual_seed(2)
     model = AutoModelForMaskedLM.from_config(backbone.config(Tokenizer(), {})).eval()
@@ -81,7 +81,7 @@ def test_exact_attention_as_a_mechanism_gives_what_was_published(kind, mechanism
 @pytest.mark.parametrize("mechanism", [SDPA, FAVOR, LSH], ids=lambda values: values["kind"])
 def test_keys_and_values_of_fewer_heads_serve_several_queries(mechanism):
     fields = architecture("eurobert") | {"num_key_value_heads": 1, "head_dim": 12}
-    parameters = Parameters(architecture=fields, attention_dropout=0.0, shared_projection="queries")
+    parameters = Settings(architecture=fields, attention_dropout=0.0, shared_projection="queries")
     models = []
     for own_parameters in (parameters, parameters.with_mechanism(mechanism)):
         torch.manual_seed(2)
@@ -92,7 +92,7 @@ def test_keys_and_values_of_fewer_heads_serve_several_queries(mechanism):
         torch.testing.assert_close(model, exact)
     assert model.isfinite().all()
     with pytest.raises(ValidationError, match="fewer heads of keys than of queries. Choose queries"):
-        Parameters(architecture=fields, attention_dropout=0.0, shared_projection="mean").with_mechanism(LSH)
+        Settings(architecture=fields, attention_dropout=0.0, shared_projection="mean").with_mechanism(LSH)
 
 
 @pytest.mark.parametrize("kind", ABLE)
@@ -167,9 +167,9 @@ def test_a_model_without_its_own_attention_takes_weights_from_one_with(published
     backbone.load_weights(model, tmp_path / "exact")
     for name, weight in exact.named_parameters():
         assert torch.equal(model.get_parameter(name), weight), name
-    assert list(backbone.parameters.obstacles(Parameters(architecture=architecture("bert")))) == []
+    assert list(backbone.parameters.obstacles(Settings(architecture=architecture("bert")))) == []
     backbone, _ = own("bert", LSH, shared_projection="keys")
-    (obstacle,) = backbone.parameters.obstacles(Parameters(architecture=architecture("bert")))
+    (obstacle,) = backbone.parameters.obstacles(Settings(architecture=architecture("bert")))
     assert "shares queries and keys" in obstacle
 
 
@@ -248,15 +248,15 @@ def test_geometry_reads_the_projections_that_attend(kind):
     ],
 )
 def test_what_does_not_fit_is_refused_before_the_first_job(kind, mechanism, settings, expected):
-    parameters = Parameters(architecture=architecture(kind), **{"attention_dropout": 0.0} | settings)
+    parameters = Settings(architecture=architecture(kind), **{"attention_dropout": 0.0} | settings)
     with pytest.raises(ValidationError, match=expected):
         parameters.with_mechanism(mechanism)
 
 
 def test_without_a_mechanism_settings_stay_as_they_were():
-    fields = Parameters(architecture=architecture("bert")).model_dump()
+    fields = Settings(architecture=architecture("bert")).model_dump()
     assert list(fields) == ["kind", "architecture", "attention", "opening_steps", "quantization"]
-    favor = Parameters(architecture=architecture("modernbert")).with_mechanism(FAVOR)
+    favor = Settings(architecture=architecture("modernbert")).with_mechanism(FAVOR)
     assert favor.model_dump()["mechanism"]["nb_features"] == 2048
     assert favor.products_per_token(4096, 0.0) == favor.products_per_token(64, 0.0)
     assert favor.family == "modernbert, favor"

@@ -6,7 +6,7 @@ from transformers import AutoModel
 
 from lib.backbones.pretrained.backbone import Backbone
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
-from lib.backbones.pretrained.parameters import Parameters
+from lib.backbones.pretrained.settings import Settings
 
 SIZES = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "head_dim": 4}
 FAMILIES = {
@@ -81,7 +81,7 @@ def test_padding_changes_nothing(family):
 def test_it_opens_evenly_over_the_steps():
     model, found = build("llama"), []
     settings = {"kind": "pretrained", "architecture": SIZES | {"model_type": "llama"}, "attention": "gradual"}
-    backbone = Backbone(Parameters.model_validate(settings | {"opening_steps": 4}), seed=1)
+    backbone = Backbone(Settings.model_validate(settings | {"opening_steps": 4}), seed=1)
     for step in (0, 1, 2, 3, 4, 9):
         backbone.set_step(model, step)
         found.append(model.opened)

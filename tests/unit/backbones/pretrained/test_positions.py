@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from transformers import AutoConfig, AutoModelForMaskedLM
 
 from lib.backbones.pretrained.backbone import Backbone
-from lib.backbones.pretrained.parameters import Parameters
+from lib.backbones.pretrained.settings import Settings
 
 SIZES = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
 VOCABULARY, PAD = 40, 1
@@ -30,7 +30,7 @@ def longer(tmp_path):
         torch.manual_seed(1)
         source = AutoModelForMaskedLM.from_config(AutoConfig.for_model(**fields, pad_token_id=PAD)).eval()
         source.save_pretrained(tmp_path / "published")
-        backbone = Backbone(Parameters(architecture=fields, positions={"length": length, "fill": fill}), seed=0)
+        backbone = Backbone(Settings(architecture=fields, positions={"length": length, "fill": fill}), seed=0)
         model = AutoModelForMaskedLM.from_config(backbone.config(Tokenizer(), {})).eval()
         backbone.check(model)
         backbone.load_weights(model, tmp_path / "published")
@@ -86,11 +86,11 @@ def test_rotary_positions_are_stretched(fill, longer):
 )
 def test_positions_that_cannot_be(kind, rows, positions, expected):
     with pytest.raises(ValidationError, match=expected):
-        Parameters(architecture=architecture(kind, rows), positions=positions)
+        Settings(architecture=architecture(kind, rows), positions=positions)
 
 
 def test_weights_move_between_equal_positions_only():
-    short = Parameters(architecture=architecture("bert", 16))
-    long = Parameters(architecture=architecture("bert", 16), positions={"length": 32, "fill": "tiled"})
+    short = Settings(architecture=architecture("bert", 16))
+    long = Settings(architecture=architecture("bert", 16), positions={"length": 32, "fill": "tiled"})
     assert list(long.obstacles(short)) == ["positions.length is 32, but the weights come from None"]
     assert list(long.obstacles(long)) == []

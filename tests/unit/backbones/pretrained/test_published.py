@@ -19,7 +19,7 @@ from lib.backbones.pretrained.backbone import Backbone
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 from lib.backbones.pretrained.families import FAMILIES
 from lib.backbones.pretrained.fields import architecture_of, in_own_names
-from lib.backbones.pretrained.parameters import Parameters
+from lib.backbones.pretrained.settings import Settings
 from lib.core.errors import RunError
 
 ARCHITECTURE = {
@@ -47,7 +47,7 @@ def publish(tmp_path):
 
 
 def own(auto=AutoModelForMaskedLM, attention="causal", vocabulary=VOCABULARY, **changes):
-    parameters = Parameters(architecture=ARCHITECTURE | changes, attention=attention)
+    parameters = Settings(architecture=ARCHITECTURE | changes, attention=attention)
     config = PretrainedBackboneConfig(**parameters.model_dump(exclude={"kind"}), vocab_size=vocabulary, pad_token_id=0)
     torch.manual_seed(0)
     return Backbone(parameters, seed=0), auto.from_config(config).eval()
@@ -179,7 +179,7 @@ def test_the_text_part_of_a_model_that_also_sees_is_taken(attention, tmp_path):
     torch.manual_seed(1)
     published = Gemma3ForConditionalGeneration(config).eval()
     published.save_pretrained(tmp_path / "published")
-    parameters = Parameters(architecture=GEMMA, attention=attention)
+    parameters = Settings(architecture=GEMMA, attention=attention)
     values = parameters.model_dump(exclude={"kind"})
     model = AutoModelForMaskedLM.from_config(
         PretrainedBackboneConfig(**values, vocab_size=VOCABULARY, pad_token_id=0)
@@ -229,7 +229,7 @@ def publish_encoder(tmp_path):
 
 
 def own_encoder(kind, auto=AutoModelForMaskedLM, vocabulary=VOCABULARY, pad=PAD, **changes):
-    parameters = Parameters(architecture=PLAIN | ENCODERS[kind] | {"model_type": kind} | changes)
+    parameters = Settings(architecture=PLAIN | ENCODERS[kind] | {"model_type": kind} | changes)
     values = parameters.model_dump(exclude={"kind"})
     torch.manual_seed(0)
     model = auto.from_config(PretrainedBackboneConfig(**values, vocab_size=vocabulary, pad_token_id=pad)).eval()
@@ -582,7 +582,7 @@ def test_a_published_config_is_taken_as_it_is(kind, tmp_path):
     published.save_pretrained(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps(fields))
     attention = "causal" if kind == "gpt2" else "bidirectional"
-    parameters = Parameters(architecture=architecture_of(fields), attention=attention)
+    parameters = Settings(architecture=architecture_of(fields), attention=attention)
     special = {"vocab_size": VOCABULARY, "pad_token_id": OLD[kind].get("pad_token_id")}
     config = PretrainedBackboneConfig(**parameters.model_dump(exclude={"kind"}), **special)
     model = AutoModelForMaskedLM.from_config(config).eval()

@@ -9,10 +9,10 @@ from peft.tuners.lora import LoraLayer
 from transformers import AutoModelForMaskedLM
 
 from lib.backbones.adapters import Adapters
-from lib.backbones.parameters import Lora
 from lib.backbones.pretrained.backbone import Backbone
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
-from lib.backbones.pretrained.parameters import Parameters
+from lib.backbones.pretrained.settings import Settings
+from lib.backbones.settings import Lora
 from lib.core import packages
 from lib.core.errors import RunError
 
@@ -30,7 +30,7 @@ IDS = torch.arange(1, 21).view(2, 10)
 
 @pytest.fixture
 def backbone():
-    return Backbone(Parameters(architecture=SIZES | {"model_type": "llama"}, quantization="nf4"), seed=0)
+    return Backbone(Settings(architecture=SIZES | {"model_type": "llama"}, quantization="nf4"), seed=0)
 
 
 @pytest.fixture
@@ -122,5 +122,5 @@ def test_without_the_package_it_says_which(backbone, plain, monkeypatch):
 
 def test_a_backbone_that_is_not_quantised_stays_as_it_is(plain):
     before = list(plain.modules())
-    Backbone(Parameters(architecture=SIZES | {"model_type": "llama"}), seed=0).quantize(plain, "fp32")
+    Backbone(Settings(architecture=SIZES | {"model_type": "llama"}), seed=0).quantize(plain, "fp32")
     assert list(plain.modules()) == before

@@ -13,9 +13,9 @@ from lib.backbones.heads.token_classification import TokenClassification
 from lib.backbones.recurrent.backbone import Backbone
 from lib.backbones.recurrent.configuration import RecurrentConfig
 from lib.backbones.recurrent.model import RecurrentModel
-from lib.backbones.recurrent.parameters import Parameters
+from lib.backbones.recurrent.settings import Settings
 from lib.core.errors import RunError
-from lib.tasks.sequence_classification.parameters import Parameters as Classification
+from lib.tasks.sequence_classification.settings import Settings as Classification
 from lib.training.record import count_parameters
 
 GATES = {"rnn": 1, "lstm": 4, "gru": 3}
@@ -108,7 +108,7 @@ def test_one_direction_has_the_whole_width_and_knows_nothing_of_what_follows(cel
 
 
 def test_directions_are_part_of_what_must_agree_and_the_default_is_not_written():
-    one, both = Parameters(bidirectional=False), Parameters()
+    one, both = Settings(bidirectional=False), Settings()
     assert list(one.obstacles(both)) == ["bidirectional is False, but the weights come from True"]
     assert one.model_dump()["bidirectional"] is False
     assert "bidirectional" not in both.model_dump()
@@ -136,7 +136,7 @@ def test_counts_are_those_of_the_dimensions(cell, changes):
         with torch.device("meta"):
             model = model_class(config)
         assert count_parameters(model) == {"total": backbone + head, "backbone": backbone, **parts, "head": head}
-    products = Parameters(cell=cell, hidden_size=width, num_hidden_layers=config.num_hidden_layers)
+    products = Settings(cell=cell, hidden_size=width, num_hidden_layers=config.num_hidden_layers)
     weights = 2 * GATES[cell] * (half * width + half * half) * config.num_hidden_layers
     assert products.products_per_token(100, 0.0) == products.products_per_token(4096, 0.0) == weights
 
@@ -174,20 +174,20 @@ def test_dropout_between_layers_leaves_the_last_one_alone():
 
 def test_config_has_the_fields_and_defaults_of_the_settings():
     config = RecurrentConfig().to_dict()
-    for settings in (Parameters(), Classification(kind="sequence_classification")):
+    for settings in (Settings(), Classification(kind="sequence_classification")):
         for name, value in settings.model_dump(exclude={"kind"}).items():
             assert config[name] == value, name
-    assert RecurrentConfig(cell="gru").parameters == Parameters(cell="gru")
+    assert RecurrentConfig(cell="gru").parameters == Settings(cell="gru")
 
 
 def test_what_the_study_asks_of_a_backbone():
-    parameters = Parameters(cell="gru", num_hidden_layers=3)
+    parameters = Settings(cell="gru", num_hidden_layers=3)
     assert parameters.family == "gru"
     assert parameters.blocks() == 3
     assert parameters.longest() is None
     assert parameters.abilities == {"states"}
     assert not parameters.takes_mechanism
-    assert list(parameters.obstacles(Parameters(cell="gru", num_hidden_layers=3, layer_dropout=0.5))) == []
+    assert list(parameters.obstacles(Settings(cell="gru", num_hidden_layers=3, layer_dropout=0.5))) == []
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_other_weights_are_refused(tmp_path, changes, message):
     model = build(MaskedLM.on(RecurrentModel), seed=2, **changes)
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     with pytest.raises(RunError, match=message):
-        Backbone(Parameters(), seed=0).load_weights(model, tmp_path)
+        Backbone(Settings(), seed=0).load_weights(model, tmp_path)
     assert all(torch.equal(tensor, model.state_dict()[name]) for name, tensor in before.items())
 
 

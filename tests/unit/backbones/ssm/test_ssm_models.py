@@ -13,8 +13,8 @@ from lib.backbones.ssm.backbone import Backbone
 from lib.backbones.ssm.configuration import SsmConfig
 from lib.backbones.ssm.mixer import STEPS, Mixer
 from lib.backbones.ssm.model import SsmModel
-from lib.backbones.ssm.parameters import Parameters
 from lib.backbones.ssm.scan import scan
+from lib.backbones.ssm.settings import Settings
 from lib.core.errors import RunError
 from lib.training.record import count_parameters
 
@@ -267,7 +267,7 @@ def test_each_dropout_acts_in_training_alone(field):
 
 
 def test_what_the_study_asks_of_a_backbone():
-    parameters = Parameters(num_hidden_layers=3)
+    parameters = Settings(num_hidden_layers=3)
     assert parameters.family == "ssm"
     assert parameters.blocks() == 3
     assert parameters.longest() is None
@@ -275,8 +275,8 @@ def test_what_the_study_asks_of_a_backbone():
     assert not parameters.takes_mechanism
     names = {name.rpartition(".")[2] for name, each in build().named_modules() if type(each) is torch.nn.Linear}
     assert parameters.linear_layers == names
-    assert list(parameters.obstacles(Parameters(num_hidden_layers=3, layer_dropout=0.5, chunk_size=32))) == []
-    assert list(parameters.obstacles(Parameters())) == ["num_hidden_layers is 3, but the weights come from 7"]
+    assert list(parameters.obstacles(Settings(num_hidden_layers=3, layer_dropout=0.5, chunk_size=32))) == []
+    assert list(parameters.obstacles(Settings())) == ["num_hidden_layers is 3, but the weights come from 7"]
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_other_weights_are_refused(tmp_path, changes):
     model = build(MaskedLM.on(SsmModel), seed=2, **changes)
     ((name, value),) = changes.items()
     with pytest.raises(RunError, match=f"{name} is {value}, but the weights come from {SIZES[name]}"):
-        Backbone(Parameters(), seed=0).load_weights(model, tmp_path)
+        Backbone(Settings(), seed=0).load_weights(model, tmp_path)
 
 
 def test_the_mixer_alone_is_a_module_for_other_models():

@@ -17,8 +17,8 @@ from lib.core.errors import DataError
 from lib.data.augmentation.augmenting import augment_dataset
 from lib.data.folds import SPLITS
 from lib.data.parts import part_schema
-from lib.data.sections.augmentation import Augmentation
-from lib.data.sections.preparation import Preparation, Split
+from lib.data.settings.augmentation import Augmentation
+from lib.data.settings.preparation import Preparation, Split
 from lib.data.vocabularies import train_words
 
 ROOT = Path(__file__).parents[4]

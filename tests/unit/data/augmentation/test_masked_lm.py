@@ -10,7 +10,7 @@ from lib.backbones.encoder import EncoderForMaskedLM, EncoderForSequenceClassifi
 from lib.core.errors import ConfigError, DataError, RunError
 from lib.data.augmentation.masked_lm import Rewriter
 from lib.data.augmentation.words import Request
-from lib.data.sections.augmentation import Augmentation
+from lib.data.settings.augmentation import Augmentation
 from lib.data.vocabularies import from_vocabulary, train_byte_pairs, train_wordpiece, train_words
 
 TEXTS = ["the dog saw the hound", "a hound saw a dog", "the dogs saw the house", "a house", "unseen words"] * 4

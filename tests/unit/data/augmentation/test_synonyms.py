@@ -9,7 +9,7 @@ from wordnets import WORDS, write_wordnet
 from lib.core.errors import DataError
 from lib.data.augmentation.synonyms import Rewriter
 from lib.data.augmentation.words import Request
-from lib.data.sections.augmentation import Augmentation
+from lib.data.settings.augmentation import Augmentation
 
 
 def rewriter(source, share=1.0):

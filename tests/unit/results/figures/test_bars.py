@@ -3,7 +3,7 @@ from matplotlib.container import BarContainer
 from run_records import scope_of, write_baseline, write_run
 
 from lib.core.errors import DataError
-from lib.results.figures.bars import Parameters, draw
+from lib.results.figures.bars import Settings, draw
 
 MODELS = ["tfidf", "sdpa", "lsh-h2-c64", "favor-m64"]
 COSTS = {"sdpa": (2048.0, 60.0), "lsh-h2-c64": (1024.0, 180.0), "favor-m64": (1536.0, 90.0)}
@@ -19,7 +19,7 @@ def write(root, dataset="imdb", seed=0, more=0.0, kind="gpu", kind_of_baseline="
 
 def drawn(folders, datasets=("imdb",), models=MODELS, **settings):
     scope = scope_of(folders, {"finetune": datasets}, models, baseline="tfidf")
-    return draw(Parameters(kind="bars", stage="finetune", **settings), scope)
+    return draw(Settings(kind="bars", stage="finetune", **settings), scope)
 
 
 def bars_of(axes):
@@ -94,9 +94,9 @@ def test_families_differ_in_colour_and_hatch_and_the_baseline_is_grey(tmp_path):
 def test_state_sizes_are_drawn(tmp_path):
     sizes = {"finetune": {"imdb": {"sdpa": 1024, "favor-m64": 2048}}}
     folders = [write_run(tmp_path, "finetune", model, "imdb") for model in sizes["finetune"]["imdb"]]
-    settings = Parameters(kind="bars", stage="finetune", columns=["state_size"])
+    settings = Settings(kind="bars", stage="finetune", columns=["state_size"])
     assert settings.needs_state
-    assert not Parameters(kind="bars", stage="finetune").needs_state
+    assert not Settings(kind="bars", stage="finetune").needs_state
     figure = draw(settings, scope_of(folders, {"finetune": ["imdb"]}, ["sdpa", "favor-m64"], state_bytes=sizes))
     assert bars_of(figure.axes[0]) == [("sdpa", 1.0, "1.00"), ("favor-m64", 2.0, "2.00")]
 

@@ -5,7 +5,7 @@ from studies import SMALL, changed
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.record import PREDICTIONS
-from lib.results.figures.calibration import Parameters, draw
+from lib.results.figures.calibration import Settings, draw
 from lib.study.configuration import load_study
 
 
@@ -24,7 +24,7 @@ def write(root, model, outcomes, dataset="imdb", seed=0, classes=2):
 
 def drawn(folders, models=("sdpa",), datasets=("imdb",), fields=None, **settings):
     scope = scope_of(folders, {"finetune": datasets}, list(models), **fields or {})
-    return draw(Parameters(kind="calibration", stage="finetune", **{"least_documents": 1} | settings), scope)
+    return draw(Settings(kind="calibration", stage="finetune", **{"least_documents": 1} | settings), scope)
 
 
 def lines_of(axes):

@@ -6,7 +6,7 @@ from run_records import scope_of, write_group_predictions, write_predictions, wr
 
 from lib.core.errors import DataError
 from lib.core.record import CONFIG, PREDICTIONS
-from lib.results.figures.confusion import Parameters, draw
+from lib.results.figures.confusion import Settings, draw
 
 NAMES = ["no", "yes", "maybe"]
 
@@ -16,7 +16,7 @@ def write(root, model, labels, predictions, seed=0, names=NAMES):
 
 
 def drawn(folders, models=("sdpa",)):
-    return draw(Parameters(kind="confusion", stage="finetune"), scope_of(folders, {"finetune": ["imdb"]}, list(models)))
+    return draw(Settings(kind="confusion", stage="finetune"), scope_of(folders, {"finetune": ["imdb"]}, list(models)))
 
 
 def cells_of(axes):

@@ -5,7 +5,7 @@ from run_records import scope_of, write_geometry, write_run
 from studies import study
 
 from lib.core.errors import ConfigError, DataError
-from lib.results.figures.geometry import Parameters, draw
+from lib.results.figures.geometry import Settings, draw
 
 SECTION = ("stages/tapt/geometry", {"every": 100})
 
@@ -27,7 +27,7 @@ def write(root, model, *rows, dataset="imdb", seed=0):
 def drawn(folders, models=("llama",), datasets=("imdb",), **settings):
     settings = {"measure": "symmetry"} | settings
     scope = scope_of(folders, {"tapt": datasets}, list(models))
-    return draw(Parameters(kind="geometry", stage="tapt", **settings), scope)
+    return draw(Settings(kind="geometry", stage="tapt", **settings), scope)
 
 
 def lines_of(axes):

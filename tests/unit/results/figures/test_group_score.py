@@ -9,7 +9,7 @@ import pytest
 from run_records import scope_of, write_group_predictions, write_run
 
 from lib.core.program import run as run_program
-from lib.results.figures.group_score import Parameters, draw
+from lib.results.figures.group_score import Settings, draw
 
 PROGRAM = Path(__file__).resolve().parents[4] / "scripts/figure.py"
 DATASETS = ["imdb", "arxiv"]
@@ -37,7 +37,7 @@ def write_distances(tmp_path, shares, dataset="recall", distances=DISTANCES):
 def draw_groups(folders, families, datasets=("recall",), groups=None, **settings):
     if groups is None:
         settings = {"label": "distance [tokens]"} | settings
-    parameters = Parameters(kind="group_score", stage="retrieve", **settings)
+    parameters = Settings(kind="group_score", stage="retrieve", **settings)
     fields = {"families": families, "groups": groups or dict.fromkeys(datasets, "distance")}
     return draw(parameters, scope_of(folders, {"retrieve": datasets}, list(families), **fields))
 
@@ -49,7 +49,7 @@ def lines_of(axes):
 def test_groups_with_names_stand_beside_each_other(tmp_path):
     folders = write_distances(tmp_path, {("sdpa", 1): [1, 0.5, 0], ("gru", 1): [1, 1, 1]}, distances=[0, 1, 2])
     names = ["praise", "quoted hostility", "threat"]
-    parameters = Parameters(kind="group_score", stage="retrieve", label="function")
+    parameters = Settings(kind="group_score", stage="retrieve", label="function")
     fields = {
         "families": {"sdpa": "sdpa", "gru": "gru"},
         "groups": {"recall": "group"},

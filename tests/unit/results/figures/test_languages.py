@@ -1,12 +1,12 @@
 from text_descriptions import write_texts
 
-from lib.results.figures.languages import Parameters, draw
+from lib.results.figures.languages import Settings, draw
 from lib.results.scope import Scope
 
 
 def drawn(file, **settings):
     scope = Scope(models=[], stages={}, owners={}, texts=["tweets"], files=[file])
-    (axes,) = draw(Parameters(kind="languages", **settings), scope).axes
+    (axes,) = draw(Settings(kind="languages", **settings), scope).axes
     names = [label.get_text() for label in axes.get_yticklabels()]
     return axes, dict(zip(names, [bar.get_width() for bar in axes.patches], strict=True))
 

@@ -7,7 +7,7 @@ from run_records import UNTRAINED, scope_of, write_run
 
 from lib.core.errors import DataError
 from lib.core.record import CONFIG
-from lib.results.figures.learning_rate import Parameters, draw
+from lib.results.figures.learning_rate import Settings, draw
 
 RECIPE = {"epochs": 2, "learning_rate": 3e-4, "min_lr_ratio": 0.0, "batch_size": 8}
 
@@ -20,7 +20,7 @@ def write(root, model, dataset="imdb", seed=0, steps=20, **recipe):
 
 def drawn(folders, models=("sdpa",), datasets=("imdb",)):
     scope = scope_of(folders, {"finetune": datasets}, list(models))
-    return draw(Parameters(kind="learning_rate", stage="finetune"), scope)
+    return draw(Settings(kind="learning_rate", stage="finetune"), scope)
 
 
 def test_the_seminar_papers_figure_24(tmp_path):

@@ -5,7 +5,7 @@ from studies import study
 
 from lib.core.errors import ConfigError, DataError
 from lib.core.record import HISTORY
-from lib.results.figures.loss import Parameters, draw
+from lib.results.figures.loss import Settings, draw
 
 
 def write(root, model, losses, dataset="imdb", seed=0, seconds=None):
@@ -19,7 +19,7 @@ def write(root, model, losses, dataset="imdb", seed=0, seconds=None):
 
 def drawn(folders, models=("sdpa",), datasets=("imdb",), fields=None, **settings):
     scope = scope_of(folders, {"finetune": datasets}, list(models), **fields or {})
-    return draw(Parameters(kind="loss", stage="finetune", **settings), scope)
+    return draw(Settings(kind="loss", stage="finetune", **settings), scope)
 
 
 def lines_of(axes):

@@ -3,7 +3,7 @@ import pandas as pd
 import pytest
 
 from lib.core.errors import DataError
-from lib.results.figures.pictures import Parameters, draw
+from lib.results.figures.pictures import Settings, draw
 from lib.results.scope import Scope
 
 
@@ -15,7 +15,7 @@ def documents(path, *rows):
 def drawn(examples=2, **files):
     shown = [(name, ["apart", "joined"]) for name in files]
     scope = Scope(models=[], stages={}, owners={}, documents=shown, files=list(files.values()))
-    return draw(Parameters(kind="pictures", examples=examples), scope).axes
+    return draw(Settings(kind="pictures", examples=examples), scope).axes
 
 
 def test_the_first_pictures_of_each_class_stand_together(tmp_path):

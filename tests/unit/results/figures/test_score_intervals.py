@@ -5,7 +5,7 @@ import pytest
 from run_records import scope_of, write_baseline, write_predictions, write_run
 
 from lib.core.errors import DataError
-from lib.results.figures.score_intervals import Parameters, draw
+from lib.results.figures.score_intervals import Settings, draw
 from lib.results.predictions import paired_predictions
 from lib.results.scope import Scope
 
@@ -28,7 +28,7 @@ def scope(tmp_path, baseline="tfidf", datasets=("imdb", "arxiv")):
 
 
 def figure(scope, **settings):
-    return draw(Parameters(kind="score_intervals", stage="finetune", **settings), scope)
+    return draw(Settings(kind="score_intervals", stage="finetune", **settings), scope)
 
 
 def drawn(axes):

@@ -14,7 +14,7 @@ from run_records import scope_of, write_baseline, write_run
 
 from lib.core.errors import DataError, ProjectError
 from lib.core.program import run as run_program
-from lib.results.figures.score_time import Parameters, draw
+from lib.results.figures.score_time import Settings, draw
 from lib.results.quantities import quantity
 from lib.results.style import STYLE, save_figure
 
@@ -22,7 +22,7 @@ PROGRAM = Path(__file__).resolve().parents[4] / "scripts/figure.py"
 DATASETS = ["imdb", "arxiv"]
 MODELS = ["sdpa", "lsh-h2-c64", "lsh-h2-c128", "lsh-h4-c64", "lsh-h4-c128"]
 MODELS += ["favor-m64", "favor-m128", "favor-m256", "favor-m512"]
-SETTINGS = Parameters(kind="score_time", stage="finetune", time=["tapt", "finetune"])
+SETTINGS = Settings(kind="score_time", stage="finetune", time=["tapt", "finetune"])
 
 
 def figure_of(folders, datasets=DATASETS, models=("tfidf", *MODELS), **fields):
@@ -167,7 +167,7 @@ def test_the_baseline_is_a_line_whether_it_is_a_row_or_not(folders, figure):
 
 def test_another_score_may_be_drawn(tmp_path):
     folders = [write_run(tmp_path, "finetune", "sdpa", "imdb", test_accuracy=0.75, seconds=60.0)]
-    settings = Parameters(kind="score_time", stage="finetune", column="accuracy", time=["finetune"])
+    settings = Settings(kind="score_time", stage="finetune", column="accuracy", time=["finetune"])
     (axes,) = draw(settings, scope_of(folders, {"finetune": ["imdb"]}, ["sdpa"])).axes
     assert axes.get_ylabel() == "test accuracy [%]"
     assert axes.get_xlabel() == "training time, finetune [min]"

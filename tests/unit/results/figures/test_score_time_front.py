@@ -1,7 +1,7 @@
 import pytest
 from run_records import scope_of, write_run
 
-from lib.results.figures.score_time import Parameters, draw
+from lib.results.figures.score_time import Settings, draw
 
 RUNS = {"sdpa": (600.0, 0.9), "lsh-h2-c64": (300.0, 0.8), "favor-m64": (120.0, 0.6), "favor-m128": (420.0, 0.7)}
 """Seconds and score; the last is slower and worse than the second."""
@@ -13,7 +13,7 @@ def front(tmp_path, runs=RUNS, column="f1"):
         write_run(tmp_path, "finetune", model, "imdb", seconds=seconds, **{metric: score})
         for model, (seconds, score) in runs.items()
     ]
-    settings = Parameters(kind="score_time", stage="finetune", column=column, time=["finetune"])
+    settings = Settings(kind="score_time", stage="finetune", column=column, time=["finetune"])
     axes = draw(settings, scope_of(folders, {"finetune": ["imdb"]}, list(runs))).axes[0]
     (line,) = (line for line in axes.lines if line.get_gid() is None and len(line.get_xdata()) > 2)
     return axes, line.get_xydata().tolist()

@@ -4,7 +4,7 @@ import pytest
 from matplotlib.image import imread
 from run_records import write_run
 
-from lib.results.figures.search import Parameters, draw
+from lib.results.figures.search import Settings, draw
 from lib.results.scope import Scope
 from lib.results.style import save_figure
 
@@ -28,7 +28,7 @@ def search(root, axes=AXES, datasets=("imdb", "arxiv"), seeds=(0,), models=("sdp
     owners = {"search": {model: model for model in models}}
     files = [run / "run.json" for run in runs]
     scope = Scope(list(models), {"search": list(datasets)}, owners, variants={"search": variants}, files=files)
-    return draw(Parameters(kind="search", stage="search"), scope)
+    return draw(Settings(kind="search", stage="search"), scope)
 
 
 def maps_of(figure):

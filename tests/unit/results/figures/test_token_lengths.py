@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from lib.core.errors import DataError
-from lib.results.figures.token_lengths import Parameters, draw
+from lib.results.figures.token_lengths import Settings, draw
 from lib.results.scope import Scope
 
 
@@ -27,7 +27,7 @@ def write(folder, splits, parts=None, limit=100):
 
 def drawn(tokenised, *files):
     scope = Scope(models=[], stages={}, owners={}, tokenised=tokenised, files=files)
-    return draw(Parameters(kind="token_lengths"), scope)
+    return draw(Settings(kind="token_lengths"), scope)
 
 
 def shares_of(axes):

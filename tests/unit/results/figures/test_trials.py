@@ -2,7 +2,7 @@ import pytest
 from matplotlib.image import imread
 from run_records import scope_of, write_run, write_trials
 
-from lib.results.figures.trials import Parameters, draw
+from lib.results.figures.trials import Settings, draw
 from lib.results.style import save_figure
 
 SPACE = {
@@ -22,7 +22,7 @@ ROWS = [trial(0.5), trial(0.8, 1e-3, 4, "mean"), trial(0.4, state="pruned"), tri
 
 def drawn(root, rows=ROWS, models=("sdpa",)):
     folders = [write_trials(write_run(root, "tune", model, "imdb", best_trial=1), SPACE, *rows) for model in models]
-    return draw(Parameters(kind="trials", stage="tune"), scope_of(folders, {"tune": ["imdb"]}, models))
+    return draw(Settings(kind="trials", stage="tune"), scope_of(folders, {"tune": ["imdb"]}, models))
 
 
 def points(axes, gid):
@@ -89,7 +89,7 @@ def test_scores_of_different_tasks_are_both_named(tmp_path):
     folders = [write_trials(write_run(tmp_path, "tune", "sdpa", "imdb", best_trial=0), SPACE, trial(0.5))]
     spans = {name: value for name, value in trial(0.5).items() if name != "eval_f1_macro"} | {"eval_f1": 0.25}
     folders.append(write_trials(write_run(tmp_path, "tune", "spans", "imdb", best_trial=0), SPACE, spans))
-    figure = draw(Parameters(kind="trials", stage="tune"), scope_of(folders, {"tune": ["imdb"]}, ["sdpa", "spans"]))
+    figure = draw(Settings(kind="trials", stage="tune"), scope_of(folders, {"tune": ["imdb"]}, ["sdpa", "spans"]))
     figure.draw_without_rendering()
     assert all(axes.yaxis.label.get_window_extent().y1 <= figure.bbox.y1 for axes in figure.axes)
     assert {axes.get_ylabel() for axes in figure.axes} == {"validation F1 [%]\nor validation F1 of characters [%]"}

@@ -1,13 +1,13 @@
 import pytest
 from text_descriptions import write_texts
 
-from lib.results.figures.words import Parameters, draw
+from lib.results.figures.words import Settings, draw
 from lib.results.scope import Scope
 
 
 def drawn(share=1, **files):
     scope = Scope(models=[], stages={}, owners={}, texts=list(files), files=list(files.values()))
-    return draw(Parameters(kind="words", share=share), scope).axes
+    return draw(Settings(kind="words", share=share), scope).axes
 
 
 def shares_of(axes):

@@ -5,7 +5,7 @@ from word_vectors import stored
 
 from lib.core.errors import DataError
 from lib.results.scope import Scope
-from lib.results.tables.analogies import Parameters, make
+from lib.results.tables.analogies import Settings, make
 from lib.word_vectors.analogies import RELATIONS
 
 RIGHT = {"king": [1, 0, 0], "queen": [1, 1, 0], "man": [0, 0, 1], "woman": [0, 1, 1], "throne": [-1, -1, -1]}
@@ -15,7 +15,7 @@ HALF = RIGHT | {"queen": [1, 1, 0.3], "throne": [1, 1, 0]}
 def table(*word_vectors):
     named, files = [(name, seed) for name, seed, _ in word_vectors], [folder for _, _, folder in word_vectors]
     scope = Scope(models=[], stages={}, owners={}, word_vectors=named, files=files)
-    return make(Parameters(kind="analogies"), scope)
+    return make(Settings(kind="analogies"), scope)
 
 
 def test_a_row_per_relation_and_one_of_all(tmp_path):

@@ -3,7 +3,7 @@ import pytest
 from run_records import scope_of, write_baseline, write_predictions, write_run
 
 from lib.results.tables import significance
-from lib.results.tables.answer import Parameters, make
+from lib.results.tables.answer import Settings, make
 
 NAMES = ["no", "yes"]
 LABELS = np.arange(200) % 2
@@ -30,7 +30,7 @@ def scope(folders, **fields):
 
 
 def test_one_row_says_who_is_highest_and_what_is_shown(tmp_path):
-    table = make(Parameters(kind="answer", stage="finetune"), scope(written(tmp_path)))
+    table = make(Settings(kind="answer", stage="finetune"), scope(written(tmp_path)))
     (row,) = table.frame.to_dict("records")
     assert (row["dataset"], row["highest"], row["f1"]) == ("imdb", "sdpa", pytest.approx(95))
     assert row["low"] < 95 < row["high"]
@@ -43,10 +43,8 @@ def test_one_row_says_who_is_highest_and_what_is_shown(tmp_path):
 
 def test_it_says_what_the_table_of_differences_says(tmp_path):
     folders = written(tmp_path, seeds=(0, 1))
-    answer = make(Parameters(kind="answer", stage="finetune"), scope(folders))
-    differences = significance.make(
-        significance.Parameters(kind="significance", stage="finetune"), scope(folders)
-    ).frame
+    answer = make(Settings(kind="answer", stage="finetune"), scope(folders))
+    differences = significance.make(significance.Settings(kind="significance", stage="finetune"), scope(folders)).frame
     (row,) = answer.frame.to_dict("records")
     for result, column in (
         ("better", "shown_better"),
@@ -61,7 +59,7 @@ def test_it_says_what_the_table_of_differences_says(tmp_path):
 
 def test_all_of_several_models_are_counted(tmp_path):
     pairs = [("sdpa", "tfidf"), ("favor-m64", "tfidf")]
-    settings = Parameters(kind="answer", stage="finetune", pairs=pairs)
+    settings = Settings(kind="answer", stage="finetune", pairs=pairs)
     assert settings.models == ["sdpa", "tfidf", "favor-m64"]
     (row,) = make(settings, scope(written(tmp_path))).frame.to_dict("records")
     assert row["shown_better"] == "all 2 (than tfidf)"
@@ -71,7 +69,7 @@ def test_all_of_several_models_are_counted(tmp_path):
 def test_rows_with_the_run_of_the_reference_are_compared_with_nothing(tmp_path):
     owners = {"finetune": {model: model for model in WRONG} | {"twin": "sdpa"}}
     shown = scope_of(written(tmp_path), {"finetune": ["imdb"]}, ["twin", "favor-m64"], owners=owners, reference="sdpa")
-    table = make(Parameters(kind="answer", stage="finetune"), shown)
+    table = make(Settings(kind="answer", stage="finetune"), shown)
     (row,) = table.frame.to_dict("records")
     assert row["highest"] == "twin, sdpa"
     assert row["not_told_apart"] == "favor-m64 (than sdpa)"
@@ -85,6 +83,6 @@ def test_the_note_names_the_datasets_with_one_seed(tmp_path):
         run = write_run(tmp_path, "finetune", model, "arxiv", seed=3)
         folders.append(write_predictions(run, NAMES, LABELS, predicted))
     both = scope_of(folders, {"finetune": ["imdb", "arxiv"]}, list(WRONG), reference="sdpa")
-    note = make(Parameters(kind="answer", stage="finetune"), both).note
+    note = make(Settings(kind="answer", stage="finetune"), both).note
     assert "over the test documents and seeds" in note
     assert "Trained with one seed on arxiv, so this holds" in note

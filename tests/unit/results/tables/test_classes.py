@@ -5,13 +5,13 @@ from run_records import scope_of, write_baseline, write_predictions
 from lib.core.errors import ConfigError, DataError
 from lib.results.predictions import printed_classes
 from lib.results.printed_values import published_classes
-from lib.results.tables.classes import Parameters, make
+from lib.results.tables.classes import Settings, make
 
 NAMES = ["negative", "positive"]
 
 
 def table(*folders):
-    settings = Parameters(kind="classes", stage="finetune", models=["tfidf"])
+    settings = Settings(kind="classes", stage="finetune", models=["tfidf"])
     return make(settings, scope_of(folders, {"finetune": ["imdb"]}, ["tfidf"]))
 
 
@@ -58,7 +58,7 @@ def test_a_class_called_as_a_row_of_the_table_has_a_row_of_its_own(tmp_path):
 def test_printed_values_stand_in_the_rows_of_the_same_meaning(tmp_path):
     folder = write_baseline(tmp_path, "imdb", 0.8)
     write_predictions(folder, ["accuracy", "negative", "positive"], [0, 1, 2], [0, 1, 2])
-    settings = Parameters(kind="classes", stage="finetune", models=["tfidf"])
+    settings = Settings(kind="classes", stage="finetune", models=["tfidf"])
     made = make(settings, scope_of([folder], {"finetune": ["imdb"]}, ["tfidf"], published="grid"))
     printed = published_classes("grid", "finetune", "imdb", "tfidf")["f1_percent"]
     found = made.frame.set_index("label")["f1_published"]

@@ -4,7 +4,7 @@ from run_records import scope_of, write_baseline, write_run
 from studies import study
 
 from lib.core.errors import ConfigError
-from lib.results.parameters import TABLES
+from lib.results.settings import TABLES
 from lib.results.tables.compute import make
 from lib.workflow.plan import Plan
 

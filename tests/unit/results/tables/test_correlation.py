@@ -2,7 +2,7 @@ import pytest
 from run_records import scope_of, write_geometry, write_run
 
 from lib.core.errors import DataError
-from lib.results.tables.correlation import Parameters, make
+from lib.results.tables.correlation import Settings, make
 
 MODELS = {  # F1, symmetry and directionality of two layers at the end
     "causal": (0.50, (0.1, 0.1), (0.0, 0.0)),
@@ -33,7 +33,7 @@ def table_folders(tmp_path, models=MODELS):
 def table(tmp_path, base=None, models=MODELS):
     folders = table_folders(tmp_path, models)
     base = base or dict.fromkeys(list(models)[1:], "causal")
-    settings = Parameters(kind="correlation", stage="finetune", base=base)
+    settings = Settings(kind="correlation", stage="finetune", base=base)
     return make(settings, scope_of(folders, {"finetune": ["posts"]}, list(models)))
 
 
@@ -58,7 +58,7 @@ def test_what_does_not_vary_is_named(tmp_path):
 def test_pairs_with_the_same_runs_are_no_points_and_equal_pairs_are_one(tmp_path):
     base = {**dict.fromkeys(list(MODELS)[1:], "causal"), "twin": "causal", "opened_again": "causal"}
     folders = table_folders(tmp_path)
-    settings = Parameters(kind="correlation", stage="finetune", base=base)
+    settings = Settings(kind="correlation", stage="finetune", base=base)
     owners = {"finetune": {model: model for model in MODELS} | {"twin": "causal", "opened_again": "opened"}}
     rows = [*MODELS, "twin", "opened_again"]
     made = make(settings, scope_of(folders, {"finetune": ["posts"]}, rows, owners=owners))
@@ -69,6 +69,6 @@ def test_pairs_with_the_same_runs_are_no_points_and_equal_pairs_are_one(tmp_path
 
 def test_models_of_the_base_share_the_runs_of_a_row(tmp_path):
     folders = table_folders(tmp_path)
-    settings = Parameters(kind="correlation", stage="finetune", base=dict.fromkeys(list(MODELS)[1:], "same"))
+    settings = Settings(kind="correlation", stage="finetune", base=dict.fromkeys(list(MODELS)[1:], "same"))
     shown = scope_of(folders, {"finetune": ["posts"]}, list(MODELS), row_of={"same": "causal"})
     assert make(settings, shown).frame.equals(table(tmp_path).frame)

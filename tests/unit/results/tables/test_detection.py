@@ -5,7 +5,7 @@ import yaml
 from run_records import scope_of, write_baseline
 
 from lib.core.errors import DataError
-from lib.results.tables.detection import Parameters, make
+from lib.results.tables.detection import Settings, make
 
 VALIDATION = {"label": [0, 1, 0, 1], "positive": [0.1, 0.3, 0.2, 0.9]}
 TEST = {"label": [0, 0, 1, 1], "positive": [0.2, 0.6, 0.4, 0.8]}
@@ -24,7 +24,7 @@ def run(root, seed=0, **splits):
 
 
 def table(*folders, positive=None):
-    settings = Parameters(kind="detection", stage="finetune", positive=positive)
+    settings = Settings(kind="detection", stage="finetune", positive=positive)
     return make(settings, scope_of(folders, {"finetune": ["posts"]}, ["tfidf"]))
 
 

@@ -3,7 +3,7 @@ from pydantic import ValidationError
 from run_records import scope_of, write_baseline, write_run
 
 from lib.core.errors import DataError
-from lib.results.parameters import TABLES
+from lib.results.settings import TABLES
 from lib.results.table import Key
 from lib.results.tables.difference import make
 

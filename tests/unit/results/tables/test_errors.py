@@ -5,7 +5,7 @@ from text_descriptions import write_texts
 
 from lib.core.errors import DataError
 from lib.core.record import RUN
-from lib.results.tables.errors import Parameters, make
+from lib.results.tables.errors import Settings, make
 
 LABELS = [0, 0, 1, 1, 0, 1, 0, 1]
 PREDICTIONS = {
@@ -37,7 +37,7 @@ def texts(tmp_path):
 def table(folders, texts, models=("sdpa", "tfidf"), **settings):
     files = [*(folder / RUN for folder in folders), texts]
     scope = scope_of(folders, {"finetune": ["tweets"]}, models, texts=["tweets"], files=files)
-    return make(Parameters(kind="errors", stage="finetune", **settings), scope)
+    return make(Settings(kind="errors", stage="finetune", **settings), scope)
 
 
 def test_error_rates_by_quarters_of_length(folders, texts):

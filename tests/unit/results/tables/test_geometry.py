@@ -4,8 +4,8 @@ import pytest
 from run_records import scope_of, write_geometry, write_run
 
 from lib.core.errors import DataError
-from lib.results.parameters import TABLES
 from lib.results.scope import Scope
+from lib.results.settings import TABLES
 
 
 def table(folders, models, **settings):

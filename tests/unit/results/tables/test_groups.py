@@ -2,14 +2,14 @@ import pytest
 from run_records import scope_of, write_group_predictions, write_run
 
 from lib.core.errors import DataError
-from lib.results.tables.groups import Parameters, make
+from lib.results.tables.groups import Settings, make
 
 STAGE = {"finetune": ["recall"]}
 DISTANCES = {"groups": {"recall": "distance"}}
 
 
 def table(folders, models, **settings):
-    return make(Parameters(kind="groups", stage="finetune", **settings), scope_of(folders, STAGE, models, **DISTANCES))
+    return make(Settings(kind="groups", stage="finetune", **settings), scope_of(folders, STAGE, models, **DISTANCES))
 
 
 @pytest.fixture
@@ -51,10 +51,10 @@ def test_groups_may_have_names_and_rows(folders):
     """Numbers of documents are of the functions in their order; only some occur."""
     names = {"group_names": {"recall": [f"function {number}" for number in range(65)]}}
     scope = scope_of(folders, STAGE, ["sdpa", "gru"], **DISTANCES, **names)
-    made = make(Parameters(kind="groups", stage="finetune"), scope)
+    made = make(Settings(kind="groups", stage="finetune"), scope)
     assert made.to_csv().startswith("model,function_8,function_8_sd,function_64,function_64_sd\nsdpa,100.00,0.00,75.00")
     assert made.to_markdown().splitlines()[0].split("|")[2].strip() == "function 8 [%]"
-    made = make(Parameters(kind="groups", stage="finetune", rows="groups", label="function"), scope)
+    made = make(Settings(kind="groups", stage="finetune", rows="groups", label="function"), scope)
     assert made.to_csv() == (
         "function,sdpa,sdpa_sd,gru,gru_sd\nfunction 8,100.00,0.00,50.00,0.00\nfunction 64,75.00,35.36,0.00,0.00\n"
     )

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 from word_vectors import stored
 
 from lib.results.scope import Scope
-from lib.results.tables.nearest_words import Parameters, make
+from lib.results.tables.nearest_words import Settings, make
 from lib.word_vectors.making import train_vectors
 from lib.word_vectors.settings import WordVectors
 from lib.word_vectors.storage import save_vectors
@@ -15,7 +15,7 @@ WORDS = {"king": [1, 0], "queen": [0.8, 0.6], "river": [0, 1], "rome": [-1, 0]}
 
 def table(files, **settings):
     scope = Scope(models=[], stages={}, owners={}, word_vectors=list(files), files=list(files.values()))
-    return make(Parameters(kind="nearest_words", **{"words": ["king"]} | settings), scope)
+    return make(Settings(kind="nearest_words", **{"words": ["king"]} | settings), scope)
 
 
 def test_the_nearest_come_first_and_a_word_itself_never(tmp_path):
@@ -38,4 +38,4 @@ def test_trained_vectors_are_those_of_the_first_seed_with_how_often_a_word_occur
 
 def test_there_must_be_a_word():
     with pytest.raises(ValidationError, match="words"):
-        Parameters(kind="nearest_words", words=[])
+        Settings(kind="nearest_words", words=[])

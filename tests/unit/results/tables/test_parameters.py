@@ -2,7 +2,7 @@ import pytest
 from run_records import scope_of, write_baseline, write_run
 
 from lib.core.errors import DataError
-from lib.results.parameters import TABLES
+from lib.results.settings import TABLES
 from lib.results.tables.parameters import make
 
 SETTINGS = TABLES.parse({"kind": "parameters", "stage": "finetune"})

@@ -9,7 +9,7 @@ from studies import SMALL, changed
 from lib.core.errors import ConfigError, DataError
 from lib.core.record import read_record
 from lib.core.record import write_run as write_record
-from lib.results.tables.pareto import Parameters, make
+from lib.results.tables.pareto import Settings, make
 from lib.study.configuration import load_study
 
 MODELS = ["sdpa", "lsh-h2-c64", "favor-m64", "favor-m128"]
@@ -38,7 +38,7 @@ def write(tmp_path, seed=0, more_wrong=0, dataset="imdb"):
 def table(folders, datasets=("imdb",), models=MODELS, **settings):
     settings = {"time_tolerance": 1.0, "memory_tolerance": 1.0, **settings}
     stages = {"tapt": datasets, "finetune": datasets}
-    parameters = Parameters(kind="pareto", stage="finetune", time=["tapt", "finetune"], **settings)
+    parameters = Settings(kind="pareto", stage="finetune", time=["tapt", "finetune"], **settings)
     return make(parameters, scope_of(folders, stages, models, baseline="tfidf"))
 
 
@@ -87,7 +87,7 @@ def with_costs(root, costs, seed=0):
 
 
 def of_one_stage(folders, models, **settings):
-    parameters = Parameters(kind="pareto", stage="finetune", time=["finetune"], **settings)
+    parameters = Settings(kind="pareto", stage="finetune", time=["finetune"], **settings)
     return make(parameters, scope_of(folders, {"finetune": ["imdb"]}, models))
 
 
@@ -163,7 +163,7 @@ def test_an_earlier_stage_with_fewer_seeds_counts_with_its_first(tmp_path):
 def test_the_pretraining_that_a_model_starts_from_counts(tmp_path):
     folders = [write_run(tmp_path, "pretrain", "sdpa", "wikipedia", seconds=600.0, peak_memory_mb=4096.0)]
     folders += [write_run(tmp_path, "finetune", "sdpa", "imdb", seconds=60.0, peak_memory_mb=1024.0)]
-    parameters = Parameters(kind="pareto", stage="finetune", time=["pretrain", "finetune"], intervals=False)
+    parameters = Settings(kind="pareto", stage="finetune", time=["pretrain", "finetune"], intervals=False)
     stages = {"pretrain": ["wikipedia"], "finetune": ["imdb"]}
     origins = {"finetune": {"sdpa": {"imdb": {"pretrain": ["sdpa", "wikipedia", []]}}}}
     (row,) = make(parameters, scope_of(folders, stages, ["sdpa"], origins=origins)).frame.itertuples()
@@ -178,7 +178,7 @@ def test_rows_with_the_same_run_count_once_in_the_tolerance_and_among_neighbours
         factor = 1 + place / 100 if record.model == "sdpa" else 1.0
         write_record(folder, record.model_copy(update={"seconds": record.seconds * factor}))
     owners = {"finetune": {model: model for model in costs} | {"twin": "sdpa"}}
-    parameters = Parameters(kind="pareto", stage="finetune", time=["finetune"])
+    parameters = Settings(kind="pareto", stage="finetune", time=["finetune"])
     alone = make(parameters, scope_of(folders, {"finetune": ["imdb"]}, list(costs)))
     shown = scope_of(folders, {"finetune": ["imdb"]}, [*costs, "twin"], owners=owners)
     twice = make(parameters, shown)

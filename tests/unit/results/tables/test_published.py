@@ -3,8 +3,8 @@
 import pytest
 from run_records import write_baseline, write_predictions, write_run
 
-from lib.results.parameters import TABLES
 from lib.results.scope import Scope
+from lib.results.settings import TABLES
 
 A100 = {"hardware": "NVIDIA A100-SXM4-40GB", "peak_memory_kind": "gpu"}
 STAGES = {"tapt": ["imdb"], "finetune": ["imdb"]}

@@ -2,7 +2,7 @@ import pytest
 from pydantic import ValidationError
 from run_records import scope_of, write_baseline, write_run
 
-from lib.results.parameters import TABLES
+from lib.results.settings import TABLES
 from lib.results.table import Key
 from lib.results.tables.relative import make
 

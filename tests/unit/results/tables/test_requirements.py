@@ -4,7 +4,7 @@ import pytest
 from run_records import scope_of, write_baseline, write_run
 
 from lib.core.errors import DataError
-from lib.results.parameters import TABLES
+from lib.results.settings import TABLES
 from lib.results.tables.requirements import make
 
 SAVINGS = {"lsh": {"time": 15, "memory": 25}, "favor": {"time": 20, "memory": 30}}

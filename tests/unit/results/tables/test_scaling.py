@@ -5,10 +5,10 @@ from run_records import scope_of, write_run
 from scipy import stats
 
 from lib.core.errors import ConfigError, DataError
-from lib.core.sections import Section
+from lib.core.settings import BaseSettings
 from lib.results.figures import scaling as figure
 from lib.results.frontiers import frontier, loss_at, power_law
-from lib.results.tables.scaling import Parameters, make
+from lib.results.tables.scaling import Settings, make
 
 CURVES = {"exact": ["exact-small", "exact-large"], "fast": ["fast-small"]}
 ROWS = [row for rows in CURVES.values() for row in rows]
@@ -41,9 +41,9 @@ def written(folder, faster=0.0, seeds=SEEDS):
     return folders
 
 
-def settings(kind=Parameters, **fields):
+def settings(kind=Settings, **fields):
     usual = {"kind": "scaling", "stage": "pretrain", "curves": CURVES}
-    usual |= {"against": "exact"} if kind is Parameters else {}
+    usual |= {"against": "exact"} if kind is Settings else {}
     return kind(**usual | fields)
 
 
@@ -148,8 +148,8 @@ def test_a_history_without_held_out_loss_is_named(tmp_path):
     ],
 )
 def test_curves_that_do_not_fit_are_refused(fields, message):
-    class Holder(Section):
-        table: Parameters
+    class Holder(BaseSettings):
+        table: Settings
 
     values = {"kind": "scaling", "stage": "pretrain", "curves": CURVES, "against": "exact"} | fields
     with pytest.raises((ConfigError, ValueError), match=message):
@@ -157,7 +157,7 @@ def test_curves_that_do_not_fit_are_refused(fields, message):
 
 
 def test_the_figure_draws_points_laws_and_a_dashed_extrapolation(tmp_path):
-    drawn = figure.draw(settings(figure.Parameters), scope(written(tmp_path)))
+    drawn = figure.draw(settings(figure.Settings), scope(written(tmp_path)))
     (axes,) = drawn.axes
     lines = {line.get_gid(): line for line in axes.lines}
     assert {"exact evaluations", "exact -", "exact --", "fast evaluations", "fast -", "fast --"} == set(lines)
@@ -168,7 +168,7 @@ def test_the_figure_draws_points_laws_and_a_dashed_extrapolation(tmp_path):
     assert solid[:, 1] == pytest.approx(1.002 * law(solid[:, 0]), rel=1e-3)
     assert lines["exact --"].get_linestyle() == "--"
     assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["exact", "fast", "extrapolated"]
-    within = figure.draw(settings(figure.Parameters, beyond=1.0), scope(written(tmp_path)))
+    within = figure.draw(settings(figure.Settings, beyond=1.0), scope(written(tmp_path)))
     assert not [line for line in within.axes[0].lines if line.is_dashed()]
     assert [text.get_text() for text in within.legends[0].get_texts()] == ["exact", "fast"]
 

@@ -6,7 +6,7 @@ from run_records import write_run
 
 from lib.results.scope import Scope
 from lib.results.table import Key
-from lib.results.tables.search import Parameters, make
+from lib.results.tables.search import Settings, make
 
 VARIANTS = [
     {"task.classifier_pooling": pooling, "recipe.freeze_layers": layers}
@@ -31,7 +31,7 @@ def search(root, models=("sdpa",), scores=SCORES, seeds=(0,), metric="eval_f1_ma
 
 
 def table(found, **settings):
-    return make(Parameters(kind="search", stage="search", **settings), found)
+    return make(Settings(kind="search", stage="search", **settings), found)
 
 
 def test_a_row_per_variant_with_its_settings_and_scores(tmp_path):

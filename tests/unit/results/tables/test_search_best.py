@@ -5,7 +5,7 @@ import pytest
 from run_records import write_run
 
 from lib.results.scope import Scope
-from lib.results.tables.search_best import Parameters, make
+from lib.results.tables.search_best import Settings, make
 
 VARIANTS = [{"recipe.freeze_layers": layers, "task.classifier_dropout": 0.1 * (layers + 1)} for layers in (0, 1)]
 
@@ -22,7 +22,7 @@ def best(root, scores, variants=VARIANTS, models=("sdpa",)):
     owners = {"search": {model: model for model in models}}
     files = [run / "run.json" for run in runs]
     scope = Scope(list(models), {"search": list(scores)}, owners, variants={"search": variants}, files=files)
-    return make(Parameters(kind="search_best", stage="search"), scope)
+    return make(Settings(kind="search_best", stage="search"), scope)
 
 
 def test_a_row_per_dataset_with_the_best_settings_and_their_lead(tmp_path):

@@ -5,7 +5,7 @@ from scipy.stats import t as student
 from studies import SMALL, changed
 
 from lib.core.errors import ConfigError, DataError
-from lib.results.tables.significance import Parameters, make
+from lib.results.tables.significance import Settings, make
 from lib.study.configuration import load_study
 from lib.workflow.plan import Plan
 
@@ -34,7 +34,7 @@ def write(tmp_path, predictions, dataset="imdb", seed=0):
 
 
 def table(folders, models=("tfidf", "sdpa", "favor-m64"), datasets=("imdb",), **fields):
-    settings = Parameters(kind="significance", stage="finetune")
+    settings = Settings(kind="significance", stage="finetune")
     fields = {"reference": "sdpa", "baseline": "tfidf", **fields}
     return make(settings, scope_of(folders, {"finetune": datasets}, models, **fields))
 
@@ -66,7 +66,7 @@ def test_each_model_beside_reference_and_baseline(tmp_path):
 
 
 def test_pairs_that_are_named_are_compared_and_no_others(tmp_path):
-    settings = Parameters(kind="significance", stage="finetune", pairs=[("favor-m64", "tfidf")])
+    settings = Settings(kind="significance", stage="finetune", pairs=[("favor-m64", "tfidf")])
     assert settings.models == ["favor-m64", "tfidf"]
     frame = make(settings, scope_of(write(tmp_path, PREDICTIONS), {"finetune": ["imdb"]}, settings.models)).frame
     assert frame[["model", "against"]].to_numpy().tolist() == [["favor-m64", "tfidf"]]
@@ -261,7 +261,7 @@ def test_a_run_is_not_compared_with_itself_and_the_same_runs_are_compared_once(t
 
 def test_a_pair_in_both_directions_is_one_comparison(tmp_path):
     pairs = [("favor-m64", "sdpa"), ("sdpa", "favor-m64"), ("lsh-h2-c64", "sdpa")]
-    settings = Parameters(kind="significance", stage="finetune", pairs=pairs)
+    settings = Settings(kind="significance", stage="finetune", pairs=pairs)
     made = make(settings, scope_of(write(tmp_path, TWICE), {"finetune": ["imdb"]}, settings.models))
     assert "corrected for the 2 comparisons" in made.note
     assert made.frame["f1_difference"].tolist() == pytest.approx([-15, 15, -10])
@@ -270,7 +270,7 @@ def test_a_pair_in_both_directions_is_one_comparison(tmp_path):
 
 def test_pairs_name_models_that_share_the_runs_of_a_row(tmp_path):
     pairs = [("same", "favor-m64"), ("sdpa", "favor-m64"), ("lsh-h2-c64", "same")]
-    settings = Parameters(kind="significance", stage="finetune", pairs=pairs)
+    settings = Settings(kind="significance", stage="finetune", pairs=pairs)
     folders = write(tmp_path, TWICE)
     made = make(settings, scope_of(folders, {"finetune": ["imdb"]}, list(TWICE), row_of={"same": "sdpa"}))
     assert made.frame[["model", "against"]].to_numpy().tolist() == [["sdpa", "favor-m64"], ["lsh-h2-c64", "sdpa"]]

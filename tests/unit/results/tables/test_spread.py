@@ -1,6 +1,6 @@
 from run_records import scope_of, write_baseline, write_run
 
-from lib.results.parameters import TABLES
+from lib.results.settings import TABLES
 from lib.results.tables.spread import make
 
 STAGES = {"finetune": ["imdb"]}

@@ -10,7 +10,7 @@ from run_records import MODELS, scope_of, write_baseline, write_run
 from lib.core.errors import DataError
 from lib.core.program import run as run_program
 from lib.results.table import Key
-from lib.results.tables.stage import Parameters, make
+from lib.results.tables.stage import Settings, make
 
 PROGRAM = Path(__file__).resolve().parents[4] / "scripts/table.py"
 DATASETS = ["imdb", "arxiv"]
@@ -18,7 +18,7 @@ COSTS = ["memory", "minutes", "loss"]
 
 
 def table(folders, stages, columns, models, **fields):
-    return make(Parameters(stage=list(stages), columns=columns), scope_of(folders, stages, models, **fields))
+    return make(Settings(stage=list(stages), columns=columns), scope_of(folders, stages, models, **fields))
 
 
 def test_a_row_per_model_and_columns_by_dataset(tmp_path):
@@ -42,8 +42,8 @@ def test_a_row_per_model_and_columns_by_dataset(tmp_path):
 
 
 def test_a_stage_alone_may_be_named_by_itself():
-    assert Parameters(stage="tapt", columns=["f1"]).stages_passed() == ["tapt"]
-    assert Parameters(stage=["tapt", "finetune"], columns=["f1"]).stages_passed() == ["tapt", "finetune"]
+    assert Settings(stage="tapt", columns=["f1"]).stages_passed() == ["tapt"]
+    assert Settings(stage=["tapt", "finetune"], columns=["f1"]).stages_passed() == ["tapt", "finetune"]
 
 
 def test_f1_of_characters_says_so_in_its_header(tmp_path):

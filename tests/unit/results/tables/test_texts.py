@@ -1,12 +1,12 @@
 from text_descriptions import write_texts
 
 from lib.results.scope import Scope
-from lib.results.tables.texts import Parameters, make
+from lib.results.tables.texts import Settings, make
 
 
 def table(**files):
     return make(
-        Parameters(kind="texts"), Scope(models=[], stages={}, owners={}, texts=list(files), files=list(files.values()))
+        Settings(kind="texts"), Scope(models=[], stages={}, owners={}, texts=list(files), files=list(files.values()))
     )
 
 

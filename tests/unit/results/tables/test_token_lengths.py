@@ -6,7 +6,7 @@ import pytest
 
 from lib.core.errors import DataError
 from lib.results.scope import Scope
-from lib.results.tables.token_lengths import Parameters, make
+from lib.results.tables.token_lengths import Settings, make
 
 PROGRAM = Path(__file__).resolve().parents[4] / "scripts/table.py"
 ENTRY = {"documents": 3, "mean": 12.25, "std": 1.5, "median": 12.0, "min": 10, "max": 16}
@@ -21,7 +21,7 @@ def path(tmp_path):
 def table(path, *tokenised):
     files = [path] * len(tokenised)
     scope = Scope(models=[], stages={}, owners={}, tokenised=tokenised, files=files)
-    return make(Parameters(kind="token_lengths"), scope)
+    return make(Settings(kind="token_lengths"), scope)
 
 
 def test_a_row_per_split(path):

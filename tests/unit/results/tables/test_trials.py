@@ -3,7 +3,7 @@ from io import StringIO
 import pandas as pd
 from run_records import scope_of, write_run, write_trials
 
-from lib.results.tables.trials import Parameters, make
+from lib.results.tables.trials import Settings, make
 
 SPACE = {"recipe.learning_rate": {"low": 1e-5, "high": 1e-3}, "task.classifier_pooling": {"values": ["cls", "mean"]}}
 ROWS = [
@@ -25,7 +25,7 @@ def table(root, datasets=("imdb",), models=("sdpa",), rows=ROWS):
         for dataset in datasets
         for model in models
     ]
-    return make(Parameters(kind="trials", stage="tune"), scope_of(folders, {"tune": datasets}, models))
+    return make(Settings(kind="trials", stage="tune"), scope_of(folders, {"tune": datasets}, models))
 
 
 def test_a_row_per_trial_with_settings_score_and_end(tmp_path):
@@ -57,7 +57,7 @@ def test_a_searched_setting_and_what_a_trial_took_have_columns_of_their_own(tmp_
     space = {name: {"low": 1, "high": 9} for name in names}
     row = dict(zip(names, range(4, 9), strict=True)) | {"eval_f1_macro": 0.8, "epochs": 2}
     folder = write_trials(write_run(tmp_path, "tune", "sdpa", "imdb", best_trial=0), space, row)
-    made = make(Parameters(kind="trials", stage="tune"), scope_of([folder], {"tune": ["imdb"]}, ["sdpa"]))
+    made = make(Settings(kind="trials", stage="tune"), scope_of([folder], {"tune": ["imdb"]}, ["sdpa"]))
     found = pd.read_csv(StringIO(made.to_csv())).iloc[0].to_dict()
     made_by_trial = {"trial": 0, "validation_f1_macro_percent": 80, "state": "complete", "epochs": 2, "minutes": 1}
     assert found == dict(zip(names, range(4, 9), strict=True)) | made_by_trial
@@ -70,7 +70,7 @@ def test_whole_numbers_are_printed_whole_and_others_with_four_digits(tmp_path):
         for steps, rate in ((12345, 0.000123456), (100000, 1234.56))
     ]
     folder = write_trials(write_run(tmp_path, "tune", "sdpa", "imdb", best_trial=0), space, *rows)
-    frame = make(Parameters(kind="trials", stage="tune"), scope_of([folder], {"tune": ["imdb"]}, ["sdpa"])).frame
+    frame = make(Settings(kind="trials", stage="tune"), scope_of([folder], {"tune": ["imdb"]}, ["sdpa"])).frame
     assert frame["steps"].tolist() == ["12345", "100000"]
     assert frame["learning_rate"].tolist() == ["0.0001235", "1235"]
 
@@ -83,7 +83,7 @@ def test_each_score_that_tasks_choose_by_has_a_column(tmp_path):
         )
         for dataset, score in (("imdb", "eval_f1_macro"), ("sts", "eval_spearman"))
     ]  # fmt: skip
-    made = make(Parameters(kind="trials", stage="tune"), scope_of(folders, {"tune": ["imdb", "sts"]}, ["sdpa"]))
+    made = make(Settings(kind="trials", stage="tune"), scope_of(folders, {"tune": ["imdb", "sts"]}, ["sdpa"]))
     read = pd.read_csv(StringIO(made.to_csv())).set_index("dataset")
     assert read["validation_f1_macro_percent"].fillna("").to_dict() == {"imdb": 80, "sts": ""}
     assert read["validation_spearman"].fillna("").to_dict() == {"imdb": "", "sts": 0.8}

@@ -1,0 +1,47 @@
+"""Settings of analyses: the base of all, and the axis that finds each by its kind. Imports no torch."""
+
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, Field, SerializeAsAny
+
+from lib.backbones.settings import Ability
+from lib.core.kinds import Axis, KindSettings
+
+
+class AnalysisSettings(KindSettings):
+    """Base of the settings of every kind: which models are analysed. A subclass adds the options of its computation."""
+
+    needs: ClassVar[Ability] = "states"
+    """What a backbone must be able to do."""
+    needs_labels: ClassVar[bool] = False
+    """Whether documents must have a label each; the computation then takes the names of the classes as `labels`."""
+    needs_single_tokens: ClassVar[bool] = True
+    """Whether it looks at states of single tokens."""
+    needs_task: ClassVar[str | None] = None
+    """Kind of the task that the models must have learnt; None = any."""
+    beside: ClassVar[str | None] = None
+    """Kind of a backbone that learns from texts in one go. The first such model that passes the stage, if there is one,
+    is a row of its own; the computation takes it as `beside`."""
+    tries: ClassVar[tuple[str, ...]] = ()
+    """Attention mechanisms that it computes with, whatever the models have."""
+
+    stage: str = Field(description="Stage whose models are analysed: those that its runs left, of the first seed.")
+    dataset: str | None = Field(None, description="Entry of the stage's `data`; null = the only one.")
+    models: list[str] | None = Field(
+        None, description="Models, in order; null = all that train at the stage and can be analysed this way."
+    )
+
+    @property
+    def tokens_needed(self) -> int | None:
+        """Tokens that a model must be able to read; None = documents are cut to what it reads."""
+        return None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The settings that the computation takes, by name."""
+        return self.model_dump(exclude=set(AnalysisSettings.model_fields))
+
+
+ANALYSES = Axis("lib.analysis", "kind of analysis", AnalysisSettings)
+
+AnyAnalysis = Annotated[SerializeAsAny[AnalysisSettings], BeforeValidator(ANALYSES.parse)]

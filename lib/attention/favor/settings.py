@@ -1,0 +1,89 @@
+"""Settings of FAVOR+ attention (Performer)."""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from lib.attention.settings import MechanismSettings
+from lib.core.settings import PositiveFloat, Size, SizeOrZero, check
+
+
+def _usual(value: Any) -> bool:
+    """Whether features are FAVOR+'s own, which settings leave out, so that those of older runs stay as they were."""
+    return value == "positive"
+
+
+class Settings(MechanismSettings):
+    """Linear attention through positive random features."""
+
+    takes_attention_dropout: ClassVar[bool] = False
+
+    kind: Literal["favor"]
+    nb_features: Size | None = Field(
+        None, description="Columns of the feature map; even for `exp`, whose draws come in +/- pairs; none for `elu`."
+    )
+    phi: Literal["exp", "relu", "elu"] = Field(
+        "exp",
+        description="Feature map: `exp` (softmax kernel, cosh estimator), `relu` (generalised attention: ReLU of the "
+        "random projections), `elu` (ELU + 1 of the head's own dimensions, no draws).",
+    )
+    features: Literal["positive", "saderf"] = Field(
+        "positive",
+        exclude_if=_usual,
+        description="Of `exp`: `positive`, those of FAVOR+; `saderf`, fitted to the queries and keys of each text "
+        "for a smaller variance (FAVOR#).",
+    )
+    ortho_features: bool = Field(True, description="Draw orthogonal instead of independent Gaussian features.")
+    redraw_interval: SizeOrZero = Field(0, description="Optimiser steps between two draws of features; 0 = never.")
+    stabilize: bool = Field(True, description="Scale `exp` features so that large norms do not overflow.")
+    eps: PositiveFloat = Field(
+        1e-6,
+        description="Added to the features (`relu`) and to the normaliser; stabilised `exp` features have the "
+        "normaliser 1 and need none.",
+    )
+
+    @check
+    def _features_are_drawn_as_said(self) -> Iterator[str]:
+        if self.phi != "elu" and self.nb_features is None:
+            yield f"nb_features is missing. Expected the number of columns that phi = '{self.phi}' draws"
+        if self.phi == "exp" and self.nb_features is not None and self.nb_features % 2:
+            yield (
+                f"nb_features = {self.nb_features} is odd; expected an even number, since `exp` draws its features in "
+                f"+/- pairs. Use {self.nb_features + 1} or {max(2, self.nb_features - 1)}"
+            )
+
+    @check
+    def _the_map_reads_its_settings(self) -> Iterator[str]:
+        idle = {
+            "exp": [],
+            "relu": ["features", "stabilize"],
+            "elu": ["features", "nb_features", "ortho_features", "redraw_interval", "stabilize"],
+        }
+        for name in idle[self.phi]:
+            value = getattr(self, name)
+            if value != type(self).model_fields[name].default:
+                yield f"{name} = {value} does nothing with phi = '{self.phi}'. Leave it out"
+
+    @check
+    def _fitted_features_are_stabilised(self) -> Iterator[str]:
+        if self.features == "saderf" and not self.stabilize:
+            yield "stabilize = False: features = 'saderf' are always stabilised. Leave it out"
+
+    @property
+    def draws(self) -> int:
+        """Rows drawn per head: half as many as columns for `exp`, none for `elu`."""
+        return (self.nb_features or 0) // (2 if self.phi == "exp" else 1)
+
+    def name(self) -> str:
+        """Return the canonical name."""
+        kind = "favor" if self.features == "positive" else f"favor-{self.features}"
+        return f"{kind}-m{self.nb_features}" if self.nb_features else f"favor-{self.phi}"
+
+    def keys_per_query(self, tokens: int) -> int:
+        """Return the features, met once to sum over keys and once to read; `elu` has as many as a head is wide."""
+        return 2 * (self.nb_features or 64)
+
+    def state_numbers(self, tokens: int, head_size: int) -> int:
+        """Return the sums over keys of M features, and of their products with values: M (d + 1); `elu` has M = d."""
+        return (self.nb_features or head_size) * (head_size + 1)

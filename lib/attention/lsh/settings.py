@@ -1,0 +1,57 @@
+"""Settings of LSH attention (Reformer)."""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from lib.attention.settings import MechanismSettings
+from lib.core.settings import Few, Size, check
+
+
+def _usual(value: Any) -> bool:
+    """Whether rounds are joined as they always were; settings leave that out, so that those of older runs stay."""
+    return value == "mean"
+
+
+class Settings(MechanismSettings):
+    """Attention within chunks of tokens sorted by a locality-sensitive hash."""
+
+    shares_query_and_key: ClassVar[bool] = True
+    takes_bias: ClassVar[bool] = True
+    depends_on_positions: ClassVar[bool] = True  # they order the tokens of a bucket, and so decide who shares a chunk
+
+    kind: Literal["lsh"]
+    num_hashes: Few = Field(description="Hash rounds.")
+    chunk_size: Size = Field(description="Tokens in a chunk; each sees its own and both neighbouring chunks.")
+    mask_within_chunks: bool = Field(False, description="Let a token see only tokens of its own bucket in the window.")
+    join: Literal["mean", "union"] = Field(
+        "mean",
+        exclude_if=_usual,
+        description="How a token's hash rounds become one output: `mean` of the rounds, each with its own softmax; "
+        "`union`, one softmax over all tokens that it sees in any round, each counted once (Reformer).",
+    )
+
+    @check
+    def _one_round_has_nothing_to_join(self) -> Iterator[str]:
+        if self.join != "mean" and self.num_hashes == 1:
+            yield f"join = '{self.join}' does nothing with num_hashes = 1. Leave it out, or raise num_hashes"
+
+    def exact_up_to(self) -> int:
+        """See `MechanismSettings.exact_up_to`: two chunks are neighbours, so hashes decide nothing.
+
+        The token itself is left out, as in longer texts.
+        """
+        return 0 if self.mask_within_chunks else 2 * self.chunk_size
+
+    def name(self) -> str:
+        """Return the canonical name."""
+        return f"lsh-{'' if self.join == 'mean' else 'union-'}h{self.num_hashes}-c{self.chunk_size}"
+
+    def keys_per_query(self, tokens: int) -> int:
+        """Return the window of three chunks in each hash round."""
+        return self.num_hashes * 3 * self.chunk_size
+
+    def state_numbers(self, tokens: int, head_size: int) -> int:
+        """Return keys and values of a query's windows, in R rounds three chunks of C tokens: 2 min(N, 3 R C) d."""
+        return 2 * min(tokens, self.num_hashes * 3 * self.chunk_size) * head_size

@@ -1,0 +1,68 @@
+"""Settings of attention mechanisms: the base of all, and the axis that finds each by its kind. Imports no torch."""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BeforeValidator, SerializeAsAny
+
+from lib.core.kinds import Axis, KindSettings
+
+Kernels = Literal["auto", "torch", "triton"]
+
+
+class MechanismSettings(KindSettings):
+    """Base of the settings and the declared properties of every attention mechanism.
+
+    Layers, backbones and the contract tests read these declarations; they assume nothing else.
+    """
+
+    shares_query_and_key: ClassVar[bool] = False
+    """Whether one projection serves as query and key; weights move only between mechanisms that agree."""
+    takes_attention_dropout: ClassVar[bool] = True
+    """Whether there are attention weights that dropout could act on."""
+    takes_bias: ClassVar[bool] = False
+    """Whether it has scores that can get a bias, as with ALiBi."""
+
+    row_stochastic: ClassVar[bool] = True
+    """Whether a token's attention weights are non-negative and sum to 1, but for what an `eps` takes; only such weights
+    can be analysed as attention maps."""
+    depends_on_positions: ClassVar[bool] = False
+    """Whether the order of the tokens matters to the mechanism itself. Otherwise permuted tokens have permuted outputs.
+    Positions are counted over real tokens, so that padding stays exact."""
+    is_learned: ClassVar[bool] = False
+    """Whether the mechanism has weights of its own that are trained, so it must be a part of the model."""
+
+    def longest(self) -> int | None:
+        """Return how many tokens a text may have at most; None = any number."""
+        return None
+
+    def exact_up_to(self) -> int | None:
+        """Return how many tokens a text may have to be read by exact attention; None = any number, 0 = none is.
+
+        Exact means that every token sees all others, weighted as exact attention weighs them, whatever the content.
+        """
+        return 0
+
+    def state_numbers(self, tokens: int, head_size: int) -> int | None:
+        """Return the numbers that a layer keeps of a text in each head of keys (`lib.backbones.state_size`).
+
+        Args:
+            tokens: N, real tokens of the text.
+            head_size: d, width of a head.
+
+        Returns:
+            The numbers; None = unknown.
+        """
+        return None
+
+    def name(self) -> str:
+        """Return the spelling of these settings, used in configuration, paths and tables."""
+        return self.kind
+
+    def keys_per_query(self, tokens: int) -> int:
+        """Return with how many keys' worth of work a query costs in a sequence of `tokens`."""
+        return tokens
+
+
+MECHANISMS = Axis("lib.attention", "attention mechanism", MechanismSettings)
+
+AnyMechanism = Annotated[SerializeAsAny[MechanismSettings], BeforeValidator(MECHANISMS.parse)]

@@ -1,0 +1,228 @@
+"""Settings of the encoder that all mechanisms share. Names are those of transformers where it has one."""
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from lib.attention.settings import AnyMechanism
+from lib.backbones.settings import VOCABULARY, Ability, BackboneSettings
+from lib.core.settings import LARGE, Few, PositiveFloat, PositiveInt, Probability, Size, SizeOrZero, check, unset
+
+
+class Settings(BackboneSettings):
+    """BERT-style encoder: sizes and dropouts; each field is the field of the same name in `EncoderConfig`."""
+
+    takes_mechanism: ClassVar[bool] = True
+    needs_mechanism: ClassVar[bool] = True
+    decisive: ClassVar[tuple[str, ...]] = (
+        "hidden_size", "num_hidden_layers", "num_attention_heads", "num_key_value_heads", "kv_rank", "attention_size",
+        "intermediate_size", "position_embedding_type", "type_vocab_size", "attention_bias",
+    )  # fmt: skip
+
+    kind: Literal["encoder"] = "encoder"
+    mechanism: AnyMechanism | None = Field(
+        None, description="Parameters of the attention mechanism; each model names its own under `mechanism`."
+    )
+    hidden_size: Size = Field(512, description="Width of embeddings and hidden states.")
+    num_hidden_layers: Few = Field(4, description="Encoder blocks.")
+    num_attention_heads: Few = Field(8, description="Attention heads; divides `attention_size`.")
+    num_key_value_heads: Few | None = Field(
+        None,
+        exclude_if=unset,
+        description="Heads of keys and values; each serves several heads of queries (grouped-query attention; "
+        "with 1, multi-query attention); divides `num_attention_heads`; null = the number of heads of queries.",
+    )
+    kv_rank: Size | None = Field(
+        None,
+        exclude_if=unset,
+        description="Width of one narrow projection of the states, from which keys and values are projected (latent "
+        "attention); null = both are projected from the states themselves.",
+    )
+    attention_size: Size | None = Field(
+        None, description="Width of queries, keys and values over all heads; null = `hidden_size`."
+    )
+    intermediate_size: Size = Field(2048, description="Width of the feed-forward layer (GELU).")
+    position_embedding_type: Literal["learned", "sinusoidal", "rope", "alibi", "none"] = Field(
+        "rope",
+        description="Position encoding: `learned` and `sinusoidal` are added to embeddings, `rope` rotates queries "
+        "and keys, `alibi` lowers scores by distance (only for mechanisms that form scores); with `none` the order of "
+        "the tokens is lost.",
+    )
+    max_position_embeddings: Annotated[int, Field(gt=0, le=10 * LARGE)] = Field(
+        16_384, description="Positions that `learned` reaches, in tokens."
+    )
+    rope_theta: PositiveFloat = Field(10_000.0, description="Base of the rotary frequencies.")
+    rope_scale: PositiveFloat = Field(1.0, description="Factor on the rotary phase.")
+    rope_type: Literal["default", "linear", "yarn"] = Field(
+        "default",
+        description="How rotary positions are stretched over longer texts than those of the training: `default` "
+        "does not stretch them, `linear` slows down all rotations, `yarn` slows down only the slow ones and "
+        "sharpens attention.",
+    )
+    rope_factor: PositiveFloat = Field(1.0, ge=1, description="Stretching factor of `linear` and `yarn`.")
+    rope_original_length: PositiveInt | None = Field(
+        None, description="Length of the earlier training in tokens, by which `yarn` recognises slow rotations."
+    )
+    type_vocab_size: SizeOrZero = Field(0, description="Token types; 0 = no token-type embedding.")
+    attention_bias: bool = Field(True, description="Biases in the query, key, value and output projections.")
+    embedding_dropout: Probability = Field(0.1, description="Dropout on the embeddings.")
+    mlp_dropout: Probability = Field(0.1, description="Dropout on the feed-forward output.")
+    attention_output_dropout: Probability = Field(0.1, description="Dropout on the attention block's output.")
+    attention_dropout: Probability = Field(0.0, description="Dropout on the attention weights.")
+    layer_norm_eps: PositiveFloat = Field(1e-12, description="Epsilon of the layer norms.")
+    initializer_range: PositiveFloat = Field(0.02, description="Standard deviation of the initial weights.")
+    embedding_initializer_range: PositiveFloat | None = Field(
+        None, description="Standard deviation of the initial embeddings; null = `initializer_range`."
+    )
+    tie_word_embeddings: bool = Field(True, description="Share the MLM decoder's weight with the word embeddings.")
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """See `BackboneSettings.abilities`: negative weights are no map, and keys of a latent have two matrices."""
+        found: set[Ability] = {"states"}
+        if self.kv_rank is None:
+            found.add("queries_and_keys")
+        if self.mechanism is None or self.mechanism.row_stochastic:
+            found.add("attention_maps")
+        return frozenset(found)
+
+    @property
+    def linear_layers(self) -> frozenset[str]:
+        """See `BackboneSettings.linear_layers`."""
+        shared = self.mechanism is not None and self.mechanism.shares_query_and_key
+        keys = set() if shared else {"key"}
+        latent = set() if self.kv_rank is None else {"latent"}
+        return frozenset({"query", "value", "output", "intermediate"} | keys | latent)
+
+    @check
+    def _heads_divide_the_width(self) -> Iterator[str]:
+        width = self.attention_size or self.hidden_size
+        if width % self.num_attention_heads:
+            yield (
+                f"num_attention_heads = {self.num_attention_heads} does not divide the attention width {width}. "
+                "Choose a divisor, or set attention_size to a multiple of it"
+            )
+        elif self.position_embedding_type == "rope" and self.head_size % 2:
+            yield (
+                f"a head is {self.head_size} wide, but `rope` turns pairs and needs an "
+                "even width. Change num_attention_heads or attention_size"
+            )
+
+    @check
+    def _keys_and_values_fit_the_queries(self) -> Iterator[str]:
+        if self.num_key_value_heads and self.num_attention_heads % self.num_key_value_heads:
+            yield (
+                f"num_key_value_heads = {self.num_key_value_heads} does not divide num_attention_heads = "
+                f"{self.num_attention_heads}. Choose a divisor"
+            )
+        if self.mechanism and self.mechanism.shares_query_and_key:
+            for name in ("num_key_value_heads", "kv_rank"):
+                if self._is_set(name):
+                    yield (
+                        f"{name} = {getattr(self, name)}, but {self.mechanism.name()} has one projection for queries "
+                        "and keys. Leave it out, or choose a mechanism that keeps them apart (sdpa, favor)"
+                    )
+
+    @check
+    def _positions_read_their_settings(self) -> Iterator[str]:
+        rotary = ("rope_theta", "rope_scale", "rope_type", "rope_factor", "rope_original_length")
+        readers = dict.fromkeys(rotary, "rope") | {"max_position_embeddings": "learned"}
+        for name, reader in readers.items():
+            value = getattr(self, name)
+            if self._is_set(name) and self.position_embedding_type != reader:
+                yield (
+                    f"{name} = {value} does nothing with position_embedding_type = '{self.position_embedding_type}'. "
+                    f"Choose '{reader}', or leave it out"
+                )
+
+    @check
+    def _rotations_are_stretched_as_said(self) -> Iterator[str]:
+        kind = self.rope_type
+        if self.position_embedding_type != "rope":
+            return
+        if kind == "default" and self._is_set("rope_factor"):
+            yield (
+                f"rope_factor = {self.rope_factor} does nothing with rope_type = 'default'. Choose 'linear' or 'yarn', "
+                "or leave it out"
+            )
+        if kind != "default" and not self._is_set("rope_factor"):
+            yield (
+                f"rope_type = '{kind}' does nothing with rope_factor = 1. Set rope_factor to the new length over "
+                "the old one, or leave rope_type out"
+            )
+        if kind != "yarn" and self._is_set("rope_original_length"):
+            yield (
+                f"rope_original_length = {self.rope_original_length} does nothing with rope_type = '{kind}'. "
+                "Choose 'yarn', or leave it out"
+            )
+        if kind == "yarn" and self.rope_original_length is None:
+            yield (
+                "rope_original_length is missing. Expected the tokens of the training before, from which 'yarn' tells "
+                "slow rotations"
+            )
+        if kind == "yarn" and self.rope_theta <= 1:
+            yield (
+                f"rope_theta = {self.rope_theta} makes no rotation slower than another, so 'yarn' cannot tell them "
+                "apart. Set it above 1, or choose 'linear'"
+            )
+
+    @check
+    def _scores_can_be_lowered(self) -> Iterator[str]:
+        if self.position_embedding_type == "alibi" and self.mechanism and not self.mechanism.takes_bias:
+            yield (
+                f"position_embedding_type = 'alibi', but {self.mechanism.name()} forms no scores to add a bias to. "
+                "Choose 'rope', 'sinusoidal' or 'learned'"
+            )
+
+    @check
+    def _weights_can_be_dropped(self) -> Iterator[str]:
+        if self.attention_dropout and self.mechanism and not self.mechanism.takes_attention_dropout:
+            yield (
+                f"attention_dropout = {self.attention_dropout}, but {self.mechanism.name()} has no attention weights "
+                "to drop. Set it to 0"
+            )
+
+    def _is_set(self, name: str) -> bool:
+        return getattr(self, name) != type(self).model_fields[name].default
+
+    @property
+    def head_size(self) -> int:
+        """Width of one attention head."""
+        return (self.attention_size or self.hidden_size) // self.num_attention_heads
+
+    @property
+    def family(self) -> str:
+        """The mechanism's kind."""
+        return self.mechanism.kind if self.mechanism else self.kind
+
+    def longest(self) -> int | None:
+        """See `BackboneSettings.longest`: learned positions have an end, and so have some mechanisms."""
+        of_positions = self.max_position_embeddings if self.position_embedding_type == "learned" else None
+        of_mechanism = self.mechanism.longest() if self.mechanism else None
+        return min((reach for reach in (of_positions, of_mechanism) if reach is not None), default=None)
+
+    def blocks(self) -> int | None:
+        """See `BackboneSettings.blocks`."""
+        return self.num_hidden_layers
+
+    def products_per_token(self, tokens: int, predicted_share: float) -> float:
+        """See `BackboneSettings.products_per_token`."""
+        width = self.attention_size or self.hidden_size
+        width_of_keys = self.head_size * (self.num_key_value_heads or self.num_attention_heads)
+        source = self.kv_rank or self.hidden_size
+        projections = 2 * self.hidden_size * width + 2 * source * width_of_keys + self.hidden_size * (self.kv_rank or 0)
+        keys = self.mechanism.keys_per_query(tokens) if self.mechanism else tokens
+        block = projections + 2 * self.hidden_size * self.intermediate_size + 2 * width * keys
+        return self.num_hidden_layers * block + predicted_share * self.hidden_size * VOCABULARY
+
+    def state_numbers(self, tokens: int) -> int | None:
+        """Return the state that the mechanism keeps, in all layers and heads of keys.
+
+        Keys and values that are projected from a latent (`kv_rank`) count as such, and not as the latent.
+        """
+        if self.mechanism is None:
+            return None
+        numbers = self.mechanism.state_numbers(tokens, self.head_size)
+        heads = self.num_key_value_heads or self.num_attention_heads
+        return None if numbers is None else self.num_hidden_layers * heads * numbers

@@ -1,0 +1,264 @@
+"""Settings of an architecture of transformers."""
+
+from collections.abc import Iterator
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field
+
+from lib.attention.settings import AnyMechanism
+from lib.backbones.pretrained.families import FAMILIES, Direction
+from lib.backbones.pretrained.fields import in_shared_names
+from lib.backbones.settings import VOCABULARY, Ability, ArchitectureSettings, BackboneSettings
+from lib.core.settings import BaseSettings, PositiveInt, Probability, Size, check, unset
+
+
+class Positions(BaseSettings):
+    """More positions than the published model was trained with."""
+
+    length: Size = Field(description="Tokens that a text may have then.")
+    fill: Literal["tiled", "linear", "yarn"] = Field(
+        description="`tiled`: the table of positions is repeated behind its end, as Longformer began from RoBERTa; "
+        "`linear` and `yarn` stretch rotary positions, as `rope_type` of the encoder does.",
+    )
+
+
+class Settings(ArchitectureSettings):
+    """An architecture of transformers, of the sizes that its `config.json` gives. A model's `start` brings weights."""
+
+    takes_mechanism: ClassVar[bool] = True
+
+    kind: Literal["pretrained"] = "pretrained"
+    mechanism: AnyMechanism | None = Field(
+        None,
+        exclude_if=unset,
+        description="Parameters of the attention mechanism that takes the place of its own, in all layers without a "
+        "window; each model names its own under `mechanism`.",
+    )
+    shared_projection: Literal["queries", "keys", "mean"] | None = Field(
+        None,
+        exclude_if=unset,
+        description="Published projection that a mechanism with one for both queries and keys (LSH) begins with.",
+    )
+    attention_dropout: Probability | None = Field(
+        None,
+        exclude_if=unset,
+        description="Dropout on the attention weights; null = as the architecture says. Mechanisms without such "
+        "weights (FAVOR+) need 0.",
+    )
+    positions: Positions | None = Field(
+        None,
+        exclude_if=unset,
+        description="More positions than the architecture has, for longer texts; null = those that it has.",
+    )
+    architecture: dict[str, Any] = Field(
+        description="Fields of its `config.json`: `model_type`, sizes and all other values that differ from the "
+        "defaults of that type. `vocab_size` and the numbers of special tokens follow from the tokeniser."
+    )
+    attention: Direction | Literal["gradual"] = Field(
+        "bidirectional",
+        description="Tokens that a token sees: `causal`, itself and earlier ones; `bidirectional`, all; `gradual`, "
+        "in training a growing number of later ones, and all from step `opening_steps` on.",
+    )
+    opening_steps: PositiveInt | None = Field(
+        None, description="Optimiser steps over which `gradual` attention opens, evenly; required there."
+    )
+    quantization: Literal["nf4"] | None = Field(
+        None,
+        description="`nf4`: after loading, the linear layers hold their weights in 4 bits (bitsandbytes), and "
+        "adapters train instead (`recipe.lora`, with `merge: false`).",
+    )
+
+    @property
+    def model_type(self) -> str:
+        """The family as `architecture` names it; empty unless it is a text."""
+        kind = self.architecture.get("model_type")
+        return kind if isinstance(kind, str) else ""
+
+    @classmethod
+    def prepared(cls, values: Any) -> Any:
+        """Return the values with an architecture by the names that families share; see `BaseSettings.prepared`."""
+        if isinstance(values, dict) and isinstance(values.get("architecture"), dict):
+            return values | {"architecture": in_shared_names(values["architecture"])}
+        return values
+
+    @check
+    def _family_is_known(self) -> Iterator[str]:
+        kind = self.architecture.get("model_type")
+        if self.model_type not in FAMILIES:
+            yield (
+                f"architecture.model_type: {kind!r} has no entry in lib/backbones/pretrained/families.py. Choose one "
+                f"of {', '.join(FAMILIES)}, or add one"
+            )
+
+    @check
+    def _sizes_are_there(self) -> Iterator[str]:
+        names = ["hidden_size", "num_hidden_layers", "intermediate_size", "num_attention_heads"]
+        if self._learns_positions():
+            names.append("max_position_embeddings")
+        optional = ("embedding_size", "head_dim", "num_key_value_heads", "vocab_size")
+        yield from self.problems_of_sizes(names, dict.fromkeys(optional, int))
+
+    @check
+    def _nothing_has_two_names(self) -> Iterator[str]:
+        family = FAMILIES.get(self.model_type)
+        for name, own in family.names.items() if family else ():
+            if own in self.architecture:
+                yield (
+                    f"architecture.{own} is {self.architecture[own]!r}, but {name}, which is the same field, "
+                    f"{self.architecture[name]!r}. Give one of them"
+                )
+
+    @check
+    def _attends_exactly(self) -> Iterator[str]:
+        size = self.architecture
+        tokens, landmarks = (size.get(name, 64) for name in ("segment_means_seq_len", "num_landmarks"))
+        if size.get("model_type") == "nystromformer" and tokens != landmarks:
+            yield (
+                f"architecture.segment_means_seq_len is {tokens}, num_landmarks {landmarks}: landmarks are means over "
+                "padding, too, and their inverse depends on the other texts of a batch. Give both the same number, as "
+                "nystromformer-512 has it; it then attends exactly"
+            )
+
+    @check
+    def _nothing_is_set_twice(self) -> Iterator[str]:
+        switches = {name for family in FAMILIES.values() for fields in family.switches.values() for name in fields}
+        for name in sorted(switches & set(self.architecture)):
+            yield f"architecture.{name}: follows from `attention`. Leave it out"
+
+    @check
+    def _family_attends_so(self) -> Iterator[str]:
+        kind = self.model_type
+        asked = {"causal", "bidirectional"} if self.attention == "gradual" else {self.attention}
+        if kind in FAMILIES and not asked <= FAMILIES[kind].switches.keys():
+            yield (
+                f"attention = {self.attention}: {kind} is an encoder, made to see both sides. Set attention: "
+                "bidirectional, or leave it out"
+            )
+
+    @check
+    def _mechanism_fits_in(self) -> Iterator[str]:
+        mechanism, kind = self.mechanism, self.model_type
+        if mechanism is None or kind not in FAMILIES:
+            return
+        family, name = FAMILIES[kind], mechanism.name()
+        if not family.takes_mechanism:
+            able = ", ".join(known for known, each in FAMILIES.items() if each.takes_mechanism)
+            yield f"mechanism = {name}: {kind} attends in a way of its own, which cannot be exchanged. Choose {able}"
+        if mechanism.shares_query_and_key and family.keys is None:
+            yield f"mechanism = {name} shares queries and keys, which {kind} projects together. Choose another one"
+        elif mechanism.shares_query_and_key and self.shared_projection is None:
+            yield (
+                f"mechanism = {name} has one projection for queries and keys, a published model two. Set "
+                "shared_projection of the backbone to queries, keys or mean, the one to begin with"
+            )
+        elif mechanism.shares_query_and_key and self.shared_projection != "queries" and self._keys_are_fewer():
+            yield (
+                f"shared_projection = {self.shared_projection}: the architecture has fewer heads of keys than of "
+                "queries. Choose queries"
+            )
+        if not mechanism.takes_attention_dropout and (rate := self.dropout_of_weights()):
+            yield (
+                f"mechanism = {name} has no attention weights to drop, but the architecture drops a share of {rate} "
+                "in training. Set attention_dropout of the backbone to 0"
+            )
+
+    @check
+    def _positions_can_be_filled(self) -> Iterator[str]:
+        family = FAMILIES.get(self.model_type)
+        if self.positions is None or family is None:
+            return
+        reach, learns = self.architecture.get("max_position_embeddings"), self._learns_positions()
+        if learns != (self.positions.fill == "tiled"):
+            choice = "tiled" if learns else "linear or yarn"
+            yield f"positions.fill = {self.positions.fill}: the architecture has other positions. Choose {choice}"
+        elif not isinstance(reach, int):
+            yield "positions: architecture.max_position_embeddings is missing. Copy it from the model's config.json"
+        elif self.positions.length <= (published := reach - family.unused_positions):
+            yield f"positions.length = {self.positions.length}: there are {published} as it is. Leave `positions` out"
+
+    def dropout_of_weights(self) -> float:
+        """Return the probability of dropping an attention weight in training."""
+        if self.attention_dropout is not None:
+            return self.attention_dropout
+        name = FAMILIES[self.architecture["model_type"]].attention_dropout
+        # BERT's default where its file is silent; the others that mechanisms are put into drop none.
+        return self.architecture.get(name, 0.1 if name == "attention_probs_dropout_prob" else 0.0)
+
+    def _keys_are_fewer(self) -> bool:
+        heads = self.architecture.get("num_attention_heads")
+        return (self.architecture.get("num_key_value_heads") or heads) != heads
+
+    def _learns_positions(self) -> bool:
+        """Whether positions are looked up in a table, which ends."""
+        family = FAMILIES.get(self.model_type)
+        return bool(family and family.positions and self.architecture.get("position_biased_input", True))
+
+    @check
+    def _only_what_opens_takes_steps(self) -> Iterator[str]:
+        if (self.attention == "gradual") != (self.opening_steps is not None):
+            yield (
+                f"opening_steps = {self.opening_steps}, but attention = {self.attention}. Give steps for gradual "
+                "attention, and for no other"
+            )
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """See `BackboneSettings.abilities`."""
+        found: set[Ability] = {"states"}
+        if self.attention == "causal":
+            found.add("past_states")
+        if FAMILIES[self.architecture["model_type"]].queries:
+            found.add("queries_and_keys")
+        if self.mechanism is not None and self.mechanism.row_stochastic:
+            found.add("attention_maps")
+        return frozenset(found)
+
+    @property
+    def quantized(self) -> bool:
+        """See `BackboneSettings.quantized`."""
+        return self.quantization is not None
+
+    @property
+    def family(self) -> str:
+        """The type of the architecture and its direction, or its mechanism's kind."""
+        return f"{super().family}, {self.mechanism.kind if self.mechanism else self.attention}"
+
+    def longest(self) -> int | None:
+        """See `BackboneSettings.longest`.
+
+        Without a table, DeBERTa takes all distances from some one on as the same, so none is too far.
+        """
+        reaches = [self.mechanism.longest() if self.mechanism else None]
+        if self.positions is not None:
+            reaches.append(self.positions.length)
+        elif (family := FAMILIES[self.architecture["model_type"]]).positions is None or self._learns_positions():
+            published = self.architecture.get("max_position_embeddings")
+            reaches.append(published and published - family.unused_positions)
+        return min((reach for reach in reaches if reach is not None), default=None)
+
+    def obstacles(self, before: BackboneSettings) -> Iterator[str]:
+        """See `BackboneSettings.obstacles`: positions must agree, too; mechanisms may differ."""
+        yield from super().obstacles(before)
+        if isinstance(before, Settings) and self.positions != before.positions:
+            own, found = (each.positions and each.positions.length for each in (self, before))
+            yield f"positions.length is {own}, but the weights come from {found}"
+
+    def blocks(self) -> int | None:
+        """See `BackboneSettings.blocks`."""
+        return self.architecture["num_hidden_layers"]
+
+    def products_per_token(self, tokens: int, predicted_share: float) -> float:
+        """See `BackboneSettings.products_per_token`."""
+        size = self.architecture
+        width, heads = size["hidden_size"], size["num_attention_heads"]
+        head = size.get("head_dim") or width // heads
+        keys = size.get("num_key_value_heads") or heads
+        projections = 2 * width * head * (heads + keys)
+        tokens = self.mechanism.keys_per_query(tokens) if self.mechanism else tokens
+        family = FAMILIES[size["model_type"]]
+        block = projections + 2 * heads * head * tokens + (2 + family.gated) * width * size["intermediate_size"]
+        words = size.get("embedding_size") or width
+        dense = width if "dense" in family.head else 0
+        return size["num_hidden_layers"] * block + predicted_share * words * (
+            dense + (size.get("vocab_size") or VOCABULARY)
+        )

@@ -1,0 +1,79 @@
+"""Settings of the recurrent encoder. Names are those of the attention encoder where both have one."""
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from lib.backbones.settings import VOCABULARY, BackboneSettings
+from lib.core.settings import Few, PositiveFloat, Probability, Size, check
+
+
+class Settings(BackboneSettings):
+    """Recurrent encoder: each field is the field of the same name in `RecurrentConfig`."""
+
+    decisive: ClassVar[tuple[str, ...]] = ("cell", "hidden_size", "num_hidden_layers", "bidirectional")
+    starts_from_word_vectors: ClassVar[bool] = True
+
+    kind: Literal["recurrent"] = "recurrent"
+    cell: Literal["rnn", "lstm", "gru"] = Field(
+        "lstm", description="Recurrent cell: `rnn` (tanh), `lstm` or `gru`, as in torch."
+    )
+    hidden_size: Size = Field(512, description="Width of embeddings and states; even if each direction has half of it.")
+    num_hidden_layers: Few = Field(2, description="Layers.")
+    bidirectional: bool = Field(
+        True,
+        exclude_if=lambda value: value,  # so that the settings of earlier runs stay as they were
+        description="Each layer reads in both directions, with half the width for each; false: only from the first "
+        "token to the last, with all of it.",
+    )
+    embedding_dropout: Probability = Field(0.1, description="Dropout on the embeddings.")
+    layer_dropout: Probability = Field(0.1, description="Dropout on the states between layers.")
+    layer_norm_eps: PositiveFloat = Field(1e-12, description="Epsilon of the layer norms of embeddings and MLM head.")
+    initializer_range: PositiveFloat = Field(
+        0.02, description="Standard deviation of the initial weights of embeddings and heads; layers begin as in torch."
+    )
+    tie_word_embeddings: bool = Field(True, description="Share the MLM decoder's weight with the word embeddings.")
+
+    @check
+    def _directions_share_the_width(self) -> Iterator[str]:
+        if self.bidirectional and self.hidden_size % 2:
+            yield f"hidden_size = {self.hidden_size} is odd, but each direction takes half of it. Choose an even one"
+
+    @check
+    def _dropout_has_a_place(self) -> Iterator[str]:
+        default = type(self).model_fields["layer_dropout"].default
+        if self.num_hidden_layers == 1 and self.layer_dropout not in (0, default):
+            yield (
+                f"layer_dropout = {self.layer_dropout} does nothing with num_hidden_layers = 1. Add a layer, or leave "
+                "it out"
+            )
+
+    @property
+    def family(self) -> str:
+        """The cell."""
+        return self.cell
+
+    @property
+    def linear_layers(self) -> frozenset[str]:
+        """See `BackboneSettings.linear_layers`: its cells are no linear layers."""
+        return frozenset()
+
+    def blocks(self) -> int | None:
+        """See `BackboneSettings.blocks`: the layers."""
+        return self.num_hidden_layers
+
+    def products_per_token(self, tokens: int, predicted_share: float) -> float:
+        """See `BackboneSettings.products_per_token`."""
+        gates = {"rnn": 1, "gru": 3, "lstm": 4}[self.cell]
+        directions = 1 + self.bidirectional
+        width = self.hidden_size // directions
+        layer = directions * gates * width * (self.hidden_size + width)
+        return self.num_hidden_layers * layer + predicted_share * self.hidden_size * VOCABULARY
+
+    def state_numbers(self, tokens: int) -> int:
+        """Return the states of all layers, the same at every length; LSTM has a hidden and a cell state.
+
+        Both directions together have the hidden size.
+        """
+        return self.num_hidden_layers * self.hidden_size * (2 if self.cell == "lstm" else 1)

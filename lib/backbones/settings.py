@@ -1,0 +1,231 @@
+"""Settings of backbones: the base of all, and the axis that finds each by its kind. Imports no torch."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import BeforeValidator, Field, SerializeAsAny
+
+from lib.attention.settings import MechanismSettings
+from lib.core.kinds import Axis, KindSettings
+from lib.core.settings import FEW, LARGE, BaseSettings, PositiveFloat, PositiveInt, Probability, Size
+
+Precision = Literal["fp32", "bf16", "fp16"]
+
+Ability = Literal[
+    "states",
+    "past_states",
+    "generated_text",
+    "class_probabilities",
+    "character_probabilities",
+    "attention_maps",
+    "queries_and_keys",
+]
+"""What a backbone can do: map tokens to states that a head is trained on, to such that know nothing of later tokens,
+write texts about the tokens that it reads, classify texts by itself, find spans in them by itself, show how much each
+token attends to each other one, or the projections by which it does."""
+
+VOCABULARY = 30_522
+"""Tokens assumed where the vocabulary is not known yet: BERT's."""
+
+
+class BackboneSettings(KindSettings):
+    """Base of the settings of every backbone."""
+
+    takes_mechanism: ClassVar[bool] = False
+    """Whether a field `mechanism` holds the settings of an attention mechanism, which each model chooses."""
+    needs_mechanism: ClassVar[bool] = False
+    """Whether it has no attention of its own, so that each model must choose one."""
+    own_heads: ClassVar[tuple[str, ...]] = ()
+    """Modules of its own folder, each with the only heads (`Head`) that its models have; () = those of
+    `lib.backbones.heads`."""
+    per_token: ClassVar[bool] = True
+    """Whether its states are those of single tokens, which analyses need."""
+    takes_pairs: ClassVar[bool] = True
+    """Whether it can read two texts as one sequence."""
+    decisive: ClassVar[tuple[str, ...]] = ()
+    """Fields that must be equal for the weights of another model to be taken over."""
+    starts_from_word_vectors: ClassVar[bool] = False
+    """Whether word vectors can be its first embeddings."""
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """Its ability."""
+        return frozenset({"states"})
+
+    def with_mechanism(self, mechanism: MechanismSettings | None) -> Self:
+        """Return these settings with the attention mechanism of a model.
+
+        Raises:
+            pydantic.ValidationError: the backbone cannot hold this mechanism.
+        """
+        if not self.takes_mechanism:
+            return self
+        return type(self).model_validate(self.model_dump() | {"mechanism": mechanism})
+
+    @property
+    def held_mechanism(self) -> MechanismSettings | None:
+        """The attention mechanism that it holds, if any."""
+        return getattr(self, "mechanism", None)
+
+    @property
+    def held_backbone(self) -> "BackboneSettings | None":
+        """The backbone that does a part of its work, if any."""
+        return None
+
+    @property
+    def word_vectors(self) -> str | None:
+        """Name of the word vectors that it reads, if any. They are handed over by a field `vectors_folder`."""
+        return None
+
+    def folders(self) -> dict[str, str]:
+        """Return the folders that it reads, by their name in the record."""
+        return {}
+
+    @property
+    def quantized(self) -> bool:
+        """Whether its own weights are quantised before training, so that only adapters train."""
+        return False
+
+    @property
+    def linear_layers(self) -> frozenset[str] | None:
+        """Last names of its linear layers that get the adapters of `recipe.lora`; None = known only from a model."""
+        return None
+
+    @property
+    def family(self) -> str:
+        """Name for grouping models in figures."""
+        return self.kind
+
+    def longest(self) -> int | None:
+        """Return how many tokens a sequence may have at most; None = any number."""
+        return None
+
+    def exact_up_to(self) -> int | None:
+        """Return how many tokens a document may have to be read without an approximation; None = any number."""
+        return self.held_mechanism.exact_up_to() if self.held_mechanism else None
+
+    def state_numbers(self, tokens: int) -> int | None:
+        """Return the numbers that a model keeps of a text, over all layers and heads (`lib.backbones.state_size`).
+
+        Args:
+            tokens: real tokens of the text.
+
+        Returns:
+            The numbers; None = unknown.
+        """
+        return None
+
+    def blocks(self) -> int | None:
+        """Return how many blocks there are to freeze; None = freezing is not available."""
+        return None
+
+    def width(self) -> int | None:
+        """Return how wide its states are; None = known once a model is there."""
+        return getattr(self, "hidden_size", None)
+
+    def obstacles(self, before: "BackboneSettings") -> Iterator[str]:
+        """Yield why these settings cannot take over the weights of a backbone with the settings `before`."""
+        if before.kind != self.kind:
+            yield f"a backbone of kind {self.kind} cannot take over weights of kind {before.kind}"
+            return
+        for name in self.decisive:
+            if getattr(self, name) != getattr(before, name):
+                yield f"{name} is {getattr(self, name)}, but the weights come from {getattr(before, name)}"
+        own, found = self.held_mechanism, before.held_mechanism
+        if _shares(own) != _shares(found):
+            yield (
+                f"{own.name() if own else 'its own attention'} cannot take over weights of "
+                f"{found.name() if found else 'attention of its own'}, since only one of them shares queries and keys"
+            )
+
+    def products_per_token(self, tokens: int, predicted_share: float) -> float:
+        """Return the multiplications that a forward pass costs per token, to estimate how long a training takes.
+
+        Args:
+            tokens: length of a sequence.
+            predicted_share: share of the tokens whose scores over the vocabulary are computed.
+        """
+        return 0.0
+
+
+def _shares(mechanism: MechanismSettings | None) -> bool:
+    return mechanism is not None and mechanism.shares_query_and_key
+
+
+class ArchitectureSettings(BackboneSettings):
+    """Base of the settings of an architecture of transformers, of the sizes that its `config.json` gives."""
+
+    architecture: dict[str, Any]
+
+    @property
+    def family(self) -> str:
+        """The type of the architecture."""
+        return self.architecture["model_type"]
+
+    def width(self) -> int | None:
+        """See `BackboneSettings.width`."""
+        return self.architecture.get("hidden_size")
+
+    def rows(self, tokens: int) -> int:
+        """Return how many word embeddings there are; a published vocabulary may have more than its tokeniser."""
+        return max(tokens, self.architecture.get("vocab_size") or 0)
+
+    def problems_of_sizes(self, required: Iterable[str], optional: Mapping[str, type]) -> Iterator[str]:
+        """Yield problems of fields that must be integers above 0, and of others of some type."""
+        for name in required:
+            most = FEW if name.endswith(("_layers", "_heads")) else 10 * LARGE
+            if not isinstance(size := self.architecture.get(name), int) or size < 1:
+                yield f"architecture.{name}: missing, or no whole number above 0. Copy it from the model's config.json"
+            elif size > most:
+                yield f"architecture.{name}: {size} is more than {most:,}. Copy it from the model's config.json"
+        for name, kind in optional.items():
+            if not isinstance(value := self.architecture.get(name), kind | None):
+                noun = "whole number" if kind is int else "text"
+                yield f"architecture.{name}: {value!r} is no {noun}. Copy it from the model's config.json"
+
+    def obstacles(self, before: BackboneSettings) -> Iterator[str]:
+        """See `BackboneSettings.obstacles`: all of the architecture must agree."""
+        yield from super().obstacles(before)
+        if isinstance(before, type(self)):
+            for name in sorted(self.architecture.keys() | before.architecture.keys()):
+                own, found = self.architecture.get(name), before.architecture.get(name)
+                if own != found:
+                    yield f"architecture.{name} is {own}, but the weights come from {found}"
+
+
+class Lora(BaseSettings):
+    """Low-rank adapters train instead of the backbone, which is frozen; the head trains as usual."""
+
+    r: Size = Field(64, description="Rank of the adapters.")
+    alpha: PositiveInt | PositiveFloat = Field(128, description="The output of the adapters is scaled by alpha / r.")
+    dropout: Probability = Field(0.05, description="Dropout before the adapters.")
+    targets: list[str] | None = Field(
+        None,
+        min_length=1,
+        description="Last names of the linear layers that get an adapter, such as `q_proj`; null = all of the "
+        "backbone, which in a decoder are queries, keys, values, output, gate, up and down.",
+    )
+    merge: bool = Field(
+        True,
+        description="Merge the adapters into the weights of the model that is kept, which is then used like any "
+        "other; false keeps only adapters and head, in `model/adapter`.",
+    )
+
+    def obstacle(self, layers: Collection[str] | None) -> str | None:
+        """Return why a backbone cannot hold these adapters; None if it can.
+
+        Args:
+            layers: last names of its linear layers; None = not known yet.
+        """
+        if layers is None:
+            return None
+        if not layers:
+            return "has no linear layers to adapt"
+        if unknown := [target for target in self.targets or () if target not in layers]:
+            return f"has no linear layer {', '.join(unknown)} for targets, but {', '.join(sorted(layers))}"
+        return None
+
+
+BACKBONES = Axis("lib.backbones", "backbone", BackboneSettings)
+
+AnyBackbone = Annotated[SerializeAsAny[BackboneSettings], BeforeValidator(BACKBONES.parse)]

@@ -1,0 +1,26 @@
+"""Settings of the classical baseline."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from lib.backbones.settings import Ability, BackboneSettings
+from lib.core.settings import Few, PositiveInt
+
+
+class Settings(BackboneSettings):
+    """TF-IDF n-grams and logistic regression: fitted in one go, without a training loop."""
+
+    kind: Literal["tfidf"]
+    max_features: PositiveInt = Field(20_000, description="Number of most frequent n-grams that are kept.")
+    ngram_max: Few = Field(2, description="Longest n-gram, in words; all shorter ones are counted too.")
+    min_df: PositiveInt = Field(2, description="Documents that an n-gram must occur in.")
+    max_df: Annotated[float, Field(gt=0, le=1)] = Field(
+        0.9, description="Share of the documents above which an n-gram is dropped."
+    )
+    max_iter: PositiveInt = Field(1000, description="Maximum number of iterations of the optimiser (lbfgs).")
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """See `BackboneSettings.abilities`."""
+        return frozenset({"class_probabilities"})

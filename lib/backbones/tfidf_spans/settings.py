@@ -1,0 +1,32 @@
+"""Settings of the classical baseline that finds spans."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from pydantic import Field
+
+from lib.backbones.settings import Ability, BackboneSettings
+from lib.core.settings import Few, PositiveFloat, PositiveInt, SizeOrZero, check
+
+
+class Settings(BackboneSettings):
+    """TF-IDF of the characters around each word, and logistic regression: fitted in one go, without a training loop."""
+
+    kind: Literal["tfidf_spans"]
+    window: SizeOrZero = Field(20, description="Characters before and after a word that serve as its features.")
+    ngram_min: Few = Field(2, description="Shortest n-gram, in characters.")
+    ngram_max: Few = Field(4, description="Longest n-gram, in characters.")
+    max_features: PositiveInt = Field(20_000, description="Number of most frequent n-grams that are kept.")
+    min_df: PositiveInt = Field(5, description="Words around which an n-gram must occur.")
+    regularization: PositiveFloat = Field(1.0, description="Inverse strength of the penalty on weights.")
+    max_iter: PositiveInt = Field(200, description="Maximum number of iterations of the optimiser (lbfgs).")
+
+    @property
+    def abilities(self) -> frozenset[Ability]:
+        """See `BackboneSettings.abilities`."""
+        return frozenset({"character_probabilities"})
+
+    @check
+    def _lengths_are_in_order(self) -> Iterator[str]:
+        if self.ngram_min > self.ngram_max:
+            yield f"ngram_min = {self.ngram_min} is above ngram_max = {self.ngram_max}. Lower it"

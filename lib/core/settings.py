@@ -1,0 +1,162 @@
+"""The typed configuration, one module per subject. Field descriptions are the reference of every key."""
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from lib.core.errors import MOST_OF_VALUE, cut, printable
+
+Fraction = Annotated[float, Field(ge=0, le=1)]
+Probability = Annotated[float, Field(ge=0, lt=1)]
+
+MOST = 10**9
+"""Default bound of numbers, above any use; with larger ones, libraries overflow or never end."""
+LARGE = 10**6
+"""Bound of widths and other sizes, which cost memory: below it, a single one fits a machine."""
+FEW = 1_000
+"""Bound of layers, heads, processes and copies, whose cost is proportional to their number."""
+Size = Annotated[int, Field(gt=0, le=LARGE)]
+SizeOrZero = Annotated[int, Field(ge=0, le=LARGE)]
+Few = Annotated[int, Field(gt=0, le=FEW)]
+FewOrZero = Annotated[int, Field(ge=0, le=FEW)]
+WholeNumber = Annotated[int, Field(ge=-MOST, le=MOST)]
+PositiveInt = Annotated[int, Field(gt=0, le=MOST)]
+NonNegativeInt = Annotated[int, Field(ge=0, le=MOST)]
+PositiveFloat = Annotated[float, Field(gt=0, le=MOST)]
+NonNegativeFloat = Annotated[float, Field(ge=0, le=MOST)]
+BoundedFloat = Annotated[float, Field(ge=-MOST, le=MOST)]
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+"""The largest seed that NumPy accepts."""
+
+
+def _distinct(seeds: list[int]) -> list[int]:
+    if len(set(seeds)) < len(seeds):
+        raise ValueError(f"seeds {seeds} repeat one, but a seed names one run. Give each once")
+    return seeds
+
+
+Seeds = Annotated[list[Seed], Field(min_length=1), AfterValidator(_distinct)]
+
+# Names and folders become parts of paths and commands.
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+FOLDER = r"^[\w./][\w./+@=,:%-]*$"
+REPOSITORY = r"^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*$"
+REVISION = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$"
+MESSAGES = {
+    "int_type": "expected a whole number such as 5, in digits alone and without quotes",
+    "float_type": "expected a number such as 0.5 or 1.0e-5, without quotes",
+    "finite_number": "expected a finite number",
+    "bool_type": "expected true or false",
+    "string_type": "expected a text; put it in quotes if YAML takes it for something else",
+}
+"""Messages for problems, by pydantic's error type."""
+PATTERNS = {
+    NAME: "expected letters, digits, '.', '_' and '-', the first one a letter or digit",
+    FOLDER: "expected a path of letters, digits and the signs . / _ + @ = , : % -, without spaces, quotes or braces",
+    REPOSITORY: "expected owner/name, each of letters, digits, '.', '_' and '-'",
+    REVISION: "expected a commit, tag or branch: letters, digits, '.', '_', '/' and '-'",
+}
+"""Error message per pattern."""
+Name = Annotated[str, Field(pattern=NAME, description="Letters, digits, '.', '_' and '-'.")]
+Folder = Annotated[str, Field(pattern=FOLDER)]
+Repository = Annotated[str, Field(pattern=REPOSITORY)]
+Revision = Annotated[str, Field(pattern=REVISION)]
+
+_PLACE = re.compile(r"([\w-]+(?:\.[\w-]+)*): ")
+
+
+def check(method: Callable[[Any], Iterator[str]]) -> Callable[[Any], Iterator[str]]:
+    """Mark a method of a section that checks its fields together and yields one sentence per problem.
+
+    A sentence may begin with its key, relative to the section: `models.sdpa: ...`.
+    """
+    method.is_check = True  # type: ignore[attr-defined]
+    return method
+
+
+def unset(value: Any) -> bool:
+    """Whether a value is omitted from stored settings, so that runs without the field keep their settings."""
+    return value is None
+
+
+class BaseSettings(BaseModel):
+    """Base of every section of the configuration: unknown keys are errors, and values are immutable.
+
+    Values are not converted: `true`, `"5"` and infinity are not numbers.
+
+    Methods marked with `check` run when all fields are valid, and report all their problems together.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    @classmethod
+    def prepared(cls, values: Any) -> Any:
+        """Return the values that are validated instead of `values`."""
+        return values
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _checked(cls, values: Any, handler: Callable[[Any], "BaseSettings"]) -> "BaseSettings":
+        if isinstance(values, BaseSettings):
+            return handler(values)
+        section = handler(cls.prepared(values))
+        if problems := [_problem(text, values) for name in _checks(cls) for text in getattr(section, name)()]:
+            raise ValidationError.from_exception_data(cls.__name__, problems)
+        return section
+
+
+def without_null(values: Any, *sections: str) -> Any:
+    """Return `values` without the entries of `sections` that are null."""
+    if not isinstance(values, dict):
+        return values
+    kept = {
+        section: {name: entry for name, entry in values[section].items() if entry is not None}
+        for section in sections
+        if isinstance(values.get(section), dict)
+    }
+    return values | kept
+
+
+def describe(error: ValidationError, origin: Callable[[tuple[str, ...]], str] = ".".join) -> str:
+    """Describe all validation problems, one per line: the key, the problem, the remedy.
+
+    Args:
+        error: the validation error.
+        origin: returns the displayed place of a problem, for instance with the file of the key.
+    """
+    lines = [f"{origin(place) or 'settings'}: {sentence}." for place, sentence in sentences(error)]
+    return "the configuration has problems:\n- " + "\n- ".join(dict.fromkeys(lines))
+
+
+def sentences(error: ValidationError) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the key and the message of every validation problem, without the final full stop."""
+    for problem in error.errors():
+        place, message = tuple(str(part) for part in problem["loc"]), problem["msg"]
+        if problem["type"] == "problem" and (match := _PLACE.match(message)):
+            place, message = (*place, *match[1].split(".")), message[match.end() :]
+        if problem["type"] == "extra_forbidden":
+            yield place, "unknown key. Remove it or correct its spelling (config/README.md lists the keys)"
+        elif problem["type"] == "missing":
+            yield place, "missing. Add it (config/README.md describes it)"
+        else:
+            if problem["type"] == "string_pattern_mismatch":
+                message = PATTERNS.get(problem["ctx"]["pattern"], message)
+            message = MESSAGES.get(problem["type"], message)
+            message = message.removeprefix("Value error, ").rstrip(".")
+            found = problem["input"]
+            silent = isinstance(found, dict | list) or problem["type"] == "problem"
+            yield place, message if silent else f"{message}. Found {cut(repr(found), MOST_OF_VALUE)}"
+
+
+@functools.cache
+def _checks(section: type[BaseSettings]) -> list[str]:
+    return [name for name in dir(section) if getattr(getattr(section, name, None), "is_check", False)]
+
+
+def _problem(text: str, values: Any) -> InitErrorDetails:
+    # As an argument, so that braces in the text are not read as placeholders.
+    return InitErrorDetails(type=PydanticCustomError("problem", "{text}", {"text": printable(text)}), input=values)

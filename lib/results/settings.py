@@ -1,0 +1,159 @@
+"""Settings of tables and figures: the base of all, and the axes that find each by its kind."""
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, ClassVar, Literal, NamedTuple
+
+from pydantic import BeforeValidator, Field, SerializeAsAny
+
+from lib.core.kinds import Axis, KindSettings
+from lib.core.settings import check
+
+Topic = Literal["scores", "differences", "cost", "training", "texts"]
+"""What tables and figures are about."""
+
+
+class ResultSettings(KindSettings):
+    """Base of the settings of every kind of table and figure."""
+
+    about: ClassVar[Topic] = "scores"
+    """What its kind is about."""
+    reads: ClassVar[Literal["runs", "token_lengths", "texts", "documents", "word_vectors"]] = "runs"
+    """What it is made from: records of runs, statistics of tokenised texts, descriptions of texts, test documents of
+    datasets with a label each, or word vectors."""
+    divided: ClassVar[Literal["never", "always", "if_several"]] = "never"
+    """Whether there is one for each dataset, which then bears its name."""
+    needs_predictions: ClassVar[bool] = False
+    """Whether the runs of its stages must leave predictions."""
+    needs_probabilities: ClassVar[bool] = False
+    """Whether these predictions must hold probabilities of classes, which only those of documents do."""
+    needs_classes: ClassVar[bool] = False
+    """Whether these predictions must be classes, which spans are not."""
+    needs_training: ClassVar[bool] = False
+    """Whether the runs of its stages must have a training loop, as some of them do."""
+    needs_published: ClassVar[bool] = False
+    """Whether the report must name the study whose printed values it shows."""
+    needs_geometry: ClassVar[bool] = False
+    """Whether the runs of its stages must measure the geometry of attention."""
+    needs_groups: ClassVar[bool] = False
+    """Whether the documents of its datasets must be in groups."""
+    needs_texts: ClassVar[bool] = False
+    """Whether it reads descriptions of its datasets' texts in addition to the runs."""
+    takes_variants: ClassVar[Literal["none", "any", "needed"]] = "none"
+    """Whether its stages may, or must, have variants, so that there are several runs of one model, dataset and seed."""
+    takes_tuning: ClassVar[Literal["none", "any", "needed"]] = "none"
+    """Whether its stages may, or must, have tuning, whose runs leave trials and neither a history nor predictions."""
+    compares_with: ClassVar[tuple[Literal["reference", "baseline"], ...]] = ()
+    """What it compares models with: the report's reference, which is then required, or its baseline, if any."""
+    leaves_out_baseline: ClassVar[bool] = False
+    """Whether the baseline has no row in it, even if `models` names it."""
+    needs_lead: ClassVar[bool] = False
+    """Whether it asks for a lead of the reference over the baseline, which then need different runs."""
+    adds_costs: ClassVar[bool] = False
+    """Whether it adds up what runs cost over several stages."""
+    own_rows: ClassVar[Mapping[Literal["models", "datasets"], str]] = {}
+    """Names of rows that it makes itself, which no model or dataset that it shows may have."""
+
+    models: list[str] | None = Field(None, description="Models, in order; null = all models that pass its stages.")
+    datasets: list[str] | None = Field(
+        None, description="Corpora and datasets that are shown, of stages that work on them; null = all."
+    )
+
+    def stages_passed(self) -> list[str]:
+        """Return the stages that every model shown passes, and whose runs are read: those of a field `stage`."""
+        stages: str | list[str] = getattr(self, "stage", [])
+        return [stages] if isinstance(stages, str) else stages
+
+    def stages_added(self) -> list[str]:
+        """Return the stages whose runs are read as well, of models that pass them: those of a field `time`."""
+        return getattr(self, "time", [])
+
+    def vectors_named(self) -> list[str] | None:
+        """Return the word vectors that are shown: those of a field `word_vectors`; None = all."""
+        return getattr(self, "word_vectors", None)
+
+    def compared(self) -> Iterator[tuple[str, Sequence[str], Sequence[str]]]:
+        """Yield what its settings compare: the setting, and the models on both sides."""
+        return iter(())
+
+    def models_compared(self) -> list[str]:
+        """Return the models that its settings compare, each once."""
+        sides = (side for _, *both in self.compared() for side in both)
+        return list(dict.fromkeys(model for side in sides for model in side))
+
+    def columns_shown(self, stage: str) -> list[str]:
+        """Return what it shows of the runs of a stage, as columns of tables are called: a field `column` or `columns`.
+
+        A kind without such a field that shows a score all the same says so here.
+        """
+        columns: str | list[str] | dict[str, list[str]] = getattr(self, "columns", getattr(self, "column", []))
+        if isinstance(columns, dict):
+            columns = columns[stage]
+        return [columns] if isinstance(columns, str) else columns
+
+    @property
+    def topic(self) -> Topic:
+        """What it is about, with these settings."""
+        return self.about
+
+    @property
+    def needs_state(self) -> bool:
+        """Whether it shows how much of a text models keep, which their backbones must say."""
+        return False
+
+    @check
+    def _names_are_distinct(self) -> Iterator[str]:
+        for name in type(self).model_fields:
+            values = getattr(self, name)
+            if name == "stage" or not isinstance(values, list):
+                continue  # kinds that take several stages know which may be named twice
+            names = [value for value in values if isinstance(value, str | int)]
+            if twice := [str(value) for value, count in Counter(names).items() if count > 1]:
+                yield f"{name} = {values} names {', '.join(twice)} twice. Name each once"
+
+    @check
+    def _models_are_of_runs(self) -> Iterator[str]:
+        if self.reads != "runs" and self.models:
+            shown = self.reads.replace("_", " ")
+            yield f"models = {self.models} does nothing where {shown} are shown. Leave it out"
+        if self.reads == "word_vectors" and self.datasets:
+            yield f"datasets = {self.datasets} does nothing where word vectors are shown. Leave it out"
+
+
+MODEL = "model"
+"""Column of the rows' names."""
+
+
+class ColumnNames(NamedTuple):
+    """Names of a study that become parts of the columns of a table."""
+
+    stages: Mapping[str, Sequence[str]]
+    """Datasets of each stage."""
+    rows: Sequence[str]
+    against: Sequence[str]
+    """Reference and baseline, as far as the table uses them."""
+    searched: Sequence[str]
+    """Settings that its stages search, by their short names."""
+    behind: Mapping[str, Mapping[str, Collection[str]]]
+    """The stages that runs start from, directly or not, by stage and dataset of these runs."""
+    groups: Sequence[str]
+    """What its datasets call the groups of their documents."""
+
+
+class TableSettings(ResultSettings):
+    """Base of the settings of every kind of table."""
+
+    def columns_made(self, names: ColumnNames) -> Iterable[Hashable]:
+        """Return the columns that are made of names of the study, and those that they may meet."""
+        return ()
+
+
+class FigureSettings(ResultSettings):
+    """Base of the settings of every kind of figure."""
+
+
+TABLES = Axis("lib.results.tables", "kind of table", TableSettings, default="stage")
+FIGURES = Axis("lib.results.figures", "kind of figure", FigureSettings)
+
+AnyTable = Annotated[SerializeAsAny[TableSettings], BeforeValidator(TABLES.parse)]
+AnyFigure = Annotated[SerializeAsAny[FigureSettings], BeforeValidator(FIGURES.parse)]

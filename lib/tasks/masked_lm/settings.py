@@ -1,0 +1,56 @@
+"""Settings of masked language modelling."""
+
+from collections.abc import Iterator
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from lib.core.settings import Fraction, PositiveFloat, check
+from lib.data.settings.texts import Texts
+from lib.tasks.settings import TaskSettings
+
+
+class Settings(TaskSettings):
+    """Masked language modelling: selection and replacement of the predicted tokens."""
+
+    texts: ClassVar[tuple[Texts, ...]] = ("single", "together")
+
+    kind: Literal["masked_lm"]
+    objective: Literal["mlm", "mntp"] = Field(
+        "mlm",
+        description="Position at which a token is predicted: `mlm`, its own; `mntp`, the one before it, as "
+        "the head of a causal language model learnt to.",
+    )
+    mask_probability: Fraction = Field(0.15, description="Share of the ordinary tokens that are predicted.")
+    masking: Literal["random", "spans", "words"] = Field(
+        "random",
+        description="Chosen units: `random`, single tokens; `spans`, several tokens in a row; `words`, all tokens "
+        "of a word. The tokens of a span or a word are replaced in the same way. WordPiece separates words at "
+        "punctuation, byte-level BPE and SentencePiece only at white space.",
+    )
+    span_length: PositiveFloat = Field(
+        3.0, description="`spans`: mean of the Poisson distribution of their lengths in tokens; no span is empty."
+    )
+    mask_token: str | None = Field(
+        None,
+        min_length=1,
+        description="Token that replaces a masked one, as the vocabulary spells it; null = the tokeniser's own mask "
+        "token, which the tokenisers of most decoders lack. Where it occurs in a text, it is never predicted.",
+    )
+    mask_token_probability: Fraction = Field(0.8, description="Share of these that the mask token replaces.")
+    random_token_probability: Fraction = Field(0.1, description="Share of these that a random token replaces.")
+
+    @check
+    def _shares_fit(self) -> Iterator[str]:
+        total = self.mask_token_probability + self.random_token_probability
+        if total > 1:
+            yield f"mask_token_probability + random_token_probability = {total:g}; expected at most 1"
+
+    @check
+    def _only_spans_have_a_length(self) -> Iterator[str]:
+        if self.masking != "spans" and self.span_length != type(self).model_fields["span_length"].default:
+            yield f"span_length = {self.span_length:g} does nothing with masking = {self.masking}. Leave it out"
+
+    def predicted_share(self) -> float:
+        """See `TaskSettings.predicted_share`."""
+        return self.mask_probability
