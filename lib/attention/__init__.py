@@ -1,8 +1,8 @@
 """Attention mechanisms: the map from queries, keys and values to outputs, and nothing around it.
 
-`contract.py` is the interface of a mechanism, `registry.py` builds one, `interface.py` offers them to transformers'
-models. Each mechanism has a folder: `settings.py` (no torch), `mechanism.py` (its arithmetic) and `reference.py` (the
-same, dense and in float64, to test against). Projections, positions and the other dropouts are the layer's.
+`contract.py` is the interface of a mechanism and builds one; `interface.py` offers mechanisms to transformers' models.
+Each mechanism has a folder: `settings.py` (no torch), `mechanism.py` (its arithmetic) and `reference.py` (the same,
+dense and in float64, to test against). Projections, positions and the other dropouts are the layer's.
 """
 
 import importlib

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from lib.attention.kernels import by_triton
-from lib.attention.settings import Kernels, MechanismSettings
+from lib.attention.settings import MECHANISMS, Kernels, MechanismSettings
 from lib.core.errors import ConfigError
 
 _BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
@@ -204,6 +204,33 @@ class Attention(nn.Module, ABC):
         """Draw the persistent random features or first weights, if there are any; part of weight initialisation."""
 
 
+def build(
+    parameters: MechanismSettings,
+    *,
+    num_heads: int,
+    head_size: int,
+    layer: int,
+    seed: int,
+    dropout: float = 0.0,
+    slopes: Sequence[float] | None = None,
+) -> Attention:
+    """Return the mechanism that `parameters` describe; the arguments are those of `Attention`.
+
+    Raises:
+        ConfigError: the kind is unknown, or the mechanism does not support its settings.
+    """
+    mechanism = MECHANISMS.load(parameters.kind, "mechanism").Mechanism
+    return mechanism(
+        parameters=parameters,
+        num_heads=num_heads,
+        head_size=head_size,
+        layer=layer,
+        seed=seed,
+        dropout=dropout,
+        slopes=slopes,
+    )
+
+
 def for_every_head(query: Tensor, rows: Tensor) -> Tensor:
     """Return keys or values with as many heads as `query` has; each of fewer ones serves several of its heads.
 
@@ -244,6 +271,22 @@ class _WithoutPadding(torch.autograd.Function):
         """Return the gradient by the rows."""
         (real,) = ctx.saved_tensors
         return without_padding(gradient, real), None
+
+
+def ranks(real: Tensor | None, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Return how many real tokens stand before each token, and how many a row has.
+
+    Args:
+        real: [B, N], true at real tokens; None = all real.
+        rows: [B, H, N, d], on whose device the results lie.
+
+    Returns:
+        Ranks [B, N], those of padding not below 0, and lengths [B]; [1, N] and [1] if all are real.
+    """
+    if real is None:
+        length = rows.shape[2]
+        return torch.arange(length, device=rows.device)[None], torch.full((1,), length, device=rows.device)
+    return (real.cumsum(-1) - 1).clamp_(min=0), real.sum(-1)
 
 
 def set_step(model: nn.Module, step: int) -> None:

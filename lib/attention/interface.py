@@ -24,8 +24,7 @@ from transformers.masking_utils import (
     sdpa_mask,
 )
 
-from lib.attention.contract import Attention, for_every_head, without_padding
-from lib.attention.registry import build
+from lib.attention.contract import Attention, build, for_every_head, without_padding
 from lib.attention.settings import MECHANISMS, Kernels, MechanismSettings
 from lib.core.errors import ConfigError
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
-from lib.data.names import named
+from lib.data.formats import named
 from lib.data.settings.preparation import Folds
 
 SPLITS: tuple[Literal["train", "validation", "test"], ...] = ("train", "validation", "test")

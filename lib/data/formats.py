@@ -10,6 +10,7 @@ import gzip
 import io
 import itertools
 import json
+import math
 import tempfile
 import xml.sax
 import zipfile
@@ -76,6 +77,20 @@ def read_rows(path: Path, columns: Columns) -> Iterator[tuple[Any, ...]]:
     except _DAMAGE as error:
         where = f" after document {row}" if row else ""
         raise DataError(f"{path}: cannot be read{where} ({type(error).__name__}: {error}). {_remedy(error)}") from error
+
+
+def named(value: Any) -> str | None:
+    """Return the name that a value of a file gives; None if it is neither a text nor a number.
+
+    JSON and Parquet also hold lists, mappings, truth values, NaN and bytes, and Python spells these its own way. JSON
+    can spell half a character, which no other file holds.
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    name = str(value)
+    return name if name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name) else None
 
 
 def _most_bytes(path: Path) -> int:

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from lib.core.errors import MOST_OF_VALUE, DataError, cut
-from lib.data.formats import Columns, read_rows
+from lib.data.formats import Columns, named, read_rows
 from lib.data.labels import IGNORED
-from lib.data.names import named
 from lib.data.spans import Span, clean_spans, parse_spans
 
 logger = logging.getLogger(__name__)

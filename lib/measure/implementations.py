@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lib.attention.contract import set_kernels
-from lib.attention.registry import build
+from lib.attention.contract import build, set_kernels
 from lib.attention.settings import MECHANISMS
 from lib.core.errors import ConfigError
 from lib.measure.comparison import Case, Counted

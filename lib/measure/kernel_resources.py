@@ -15,8 +15,7 @@ from unittest.mock import patch
 import pandas as pd
 import torch
 
-from lib.attention import registry
-from lib.attention.contract import Attention
+from lib.attention.contract import Attention, build
 from lib.attention.settings import MECHANISMS
 from lib.core.errors import RunError
 from lib.measure.tables import COLUMNS
@@ -120,7 +119,7 @@ def _pass(
 ) -> None:
     """Go forward and backward over a row that is full and one that is not, in training, where launches only compile."""
     parameters = MECHANISMS.parse(values)
-    mechanism = registry.build(
+    mechanism = build(
         parameters,
         num_heads=heads,
         head_size=head_size,

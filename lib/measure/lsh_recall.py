@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from lib.attention.approximation_error import chunk_numbers, window_mass
-from lib.attention.registry import build
+from lib.attention.contract import build
 from lib.attention.settings import MECHANISMS
 from lib.core.randomness import derive_seed
 from lib.measure.tables import COLUMNS

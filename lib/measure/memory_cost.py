@@ -3,7 +3,7 @@
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pandas as pd
@@ -11,7 +11,6 @@ import torch
 
 from lib.measure.cost import KeptBytes, machine, timed, with_peak_mb
 from lib.measure.implementations import NAIVE, AttentionCase, own_cases
-from lib.measure.limits import PEAK_MATRICES, Limits, growth, matrix_mb
 from lib.measure.tables import COLUMNS
 
 logger = logging.getLogger(__name__)
@@ -22,8 +21,48 @@ LENGTHS = (512, 2048, 8192, 32_768, 128_000)
 WARM_UP = 128
 """Tokens of the sequence that warms libraries up, few compared with any that is measured."""
 
+PEAK_MATRICES = 3
+"""N x N matrices of a head that exist at once in plain operations: the weights, which are kept, and in the backward
+pass the gradients of weights and scores. In the forward pass it is two, scores and weights."""
+
 Last = tuple[AttentionCase, float, float]
 """Last measured seconds and MiB of a mechanism."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The most that a pass may be expected to take.
+
+    Args:
+        minutes: time.
+        gibibytes: memory.
+    """
+
+    minutes: float
+    gibibytes: float
+
+    def exceeded(self, seconds: float, mb: float) -> str:
+        """Return, in words, which limit `seconds` and `mb` MiB exceed; nothing if none."""
+        if mb > 1024 * self.gibibytes:
+            return f"more than {self.gibibytes:g} GiB"
+        time = f"{self.minutes:g} min" if self.minutes >= 1 else f"{60 * self.minutes:g} s"
+        return f"more than {time}" if seconds > 60 * self.minutes else ""
+
+
+def growth(mechanism: Mapping[str, Any]) -> int:
+    """Return the power of N that a mechanism's time grows with, from its parameters: 2 if exact, else (nearly) 1."""
+    return 2 if mechanism["kind"] == "sdpa" else 1
+
+
+def matrix_mb(length: int, heads: int, dtype: str) -> float:
+    """Return the MiB of an N x N matrix of each head.
+
+    Args:
+        length: N.
+        heads: H.
+        dtype: of an entry, such as `float32`.
+    """
+    return heads * length**2 * getattr(torch, dtype).itemsize / 2**20
 
 
 def memory_cost(

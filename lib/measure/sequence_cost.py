@@ -25,7 +25,7 @@ from lib.backbones.ssm.configuration import SsmConfig
 from lib.backbones.ssm.mixer import Mixer
 from lib.measure.cost import machine, repeated, spread
 from lib.measure.implementations import NAIVE
-from lib.measure.limits import PEAK_MATRICES, Limits, growth, matrix_mb
+from lib.measure.memory_cost import PEAK_MATRICES, Limits, growth, matrix_mb
 from lib.measure.tables import COLUMNS
 
 logger = logging.getLogger(__name__)

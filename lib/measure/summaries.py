@@ -1,9 +1,11 @@
 """Summaries of measurements as Markdown, each from the table of `lib.measure.tables` with the same name."""
 
+import re
 from collections.abc import Mapping
 
 import pandas as pd
 
+from lib.core.errors import DataError
 from lib.measure.crossovers import BY_TRITON, EXACT, OURS, Crossover, attention_rows, crossovers
 from lib.measure.tables import LEAST, QUOTED_GB
 
@@ -146,6 +148,27 @@ def memory_summary(costs: pd.DataFrame) -> str:
         "`computed`: the three that exist at once; `quoted`: what a lecture quotes, beside names of models."
         f"\n\n{tables[0]}\n\nSeconds of that one pass:\n\n{tables[1]}\n"
     )
+
+
+def refresh(page: str, summaries: Mapping[str, str]) -> str:
+    """Return `page` with `summaries` in their places.
+
+    Args:
+        page: Markdown in which the place of each summary lies between the lines `<!-- NAME: written by make
+            bench-page -->` and `<!-- end of NAME -->`.
+        summaries: Markdown by name.
+
+    Raises:
+        DataError: the page has no place of that name.
+    """
+    for name, summary in summaries.items():
+        begin, end = f"<!-- {name}: written by make bench-page -->", f"<!-- end of {name} -->"
+        place = re.compile(f"{re.escape(begin)}\n.*?{re.escape(end)}", re.DOTALL)
+        if not place.search(page):
+            raise DataError(f"the page has no place for {name}. Expected the lines {begin} and {end}; put them in.")
+        before, after = place.split(page, maxsplit=1)
+        page = f"{before}{begin}\n\n{summary.strip()}\n\n{end}{after}"
+    return page
 
 
 def _attention_table(costs: pd.DataFrame, padding: str, lengths: list[int]) -> list[dict[str, str]]:

@@ -12,13 +12,19 @@ import numpy as np
 from lib.core.errors import DataError
 from lib.core.randomness import derive_seed
 from lib.word_vectors.settings import WordVectors
-from lib.word_vectors.splitting import split_words
 from lib.word_vectors.storage import Vectors
 
 if TYPE_CHECKING:
     from gensim.models import KeyedVectors
 
 logger = logging.getLogger(__name__)
+
+
+def split_words(text: str, lowercase: bool) -> Iterator[str]:
+    """Yield the words of a text: runs of letters, without digits and punctuation, as in gensim."""
+    from gensim.utils import tokenize
+
+    return tokenize(text, lowercase=lowercase)
 
 
 def train_vectors(texts: Iterable[str], settings: WordVectors, seed: int) -> Vectors:

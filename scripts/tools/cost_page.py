@@ -9,7 +9,7 @@ from pathlib import Path
 
 from lib.core import program
 from lib.core.files import write_text
-from lib.measure.page import refresh
+from lib.measure.summaries import refresh
 
 
 def main(argv: Sequence[str] | None = None) -> None:

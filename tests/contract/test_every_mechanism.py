@@ -206,7 +206,7 @@ def test_a_fresh_process_gives_the_same(tmp_path):
     torch.save(saved, tmp_path / "saved.pt")
     program = f"""
 import torch
-from lib.attention.registry import build
+from lib.attention.contract import build
 from lib.attention.settings import MECHANISMS
 for name, (values, state, tensors, output) in torch.load({str(tmp_path / "saved.pt")!r}).items():
     mechanism = build(MECHANISMS.parse(values), num_heads={HEADS}, head_size={WIDTH}, layer=1, seed=3).eval()

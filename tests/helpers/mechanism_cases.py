@@ -4,7 +4,7 @@ import importlib
 
 import torch
 
-from lib.attention import registry
+from lib.attention import contract
 from lib.attention.settings import MECHANISMS
 
 HEADS, WIDTH = 2, 8
@@ -20,7 +20,7 @@ def build(name, **changes):
     slopes = SLOPES if name in BIASED else None
     values = changes.pop("values", None) or (EXAMPLES | BIASED)[name]
     arguments = {"num_heads": HEADS, "head_size": WIDTH, "layer": 1, "seed": 3, "slopes": slopes} | changes
-    return registry.build(MECHANISMS.parse(values), **arguments).eval()
+    return contract.build(MECHANISMS.parse(values), **arguments).eval()
 
 
 def draw(mechanism, batch, length, seed=0, dtype=torch.float32, device="cpu"):

@@ -154,7 +154,7 @@ def test_what_draws_and_sums_up_does_not_import_what_measures():
         assert not modules_of(program) & measuring, program
     for program in (*costs, "favor_error", "lsh_recall"):
         assert modules_of(program) & measuring, program
-        drawing = {"cost_figures", "length_figures", "approximation_figures", "summaries", "crossovers", "page"}
+        drawing = {"cost_figures", "length_figures", "approximation_figures", "summaries", "crossovers"}
         assert not modules_of(program) & drawing, program
 
 

@@ -17,8 +17,7 @@ from transformers import PreTrainedModel
 
 from lib.analysis.subject import Subject
 from lib.attention.approximation_error import chunk_numbers, relative_error, window_mass
-from lib.attention.contract import Attention
-from lib.attention.registry import build
+from lib.attention.contract import Attention, build
 from lib.attention.settings import MECHANISMS
 from lib.core.randomness import derive_seed
 

@@ -20,8 +20,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from lib.attention.contract import Attention, without_padding
-from lib.attention.ranks import ranks
+from lib.attention.contract import Attention, ranks, without_padding
 
 SCORES = {"cpu": 2**19, "gpu": 2**27}
 """Scores that are held at a time: on a CPU what its cache holds, on a GPU what keeps it busy."""

@@ -14,9 +14,8 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
-from lib.attention.contract import Attention
+from lib.attention.contract import Attention, ranks
 from lib.attention.cosformer.settings import Settings
-from lib.attention.ranks import ranks
 
 FEATURES = {"cpu": 2**17, "gpu": 2**27}
 """Features in memory at a time: on a CPU as many as fit a core's cache, on a GPU as many as keep it busy."""

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lib.attention.contract import Attention
+from lib.attention.contract import Attention, ranks
 from lib.attention.linformer.settings import Settings
-from lib.attention.ranks import ranks
 from lib.core.randomness import derive_seed
 
 

@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from lib.attention.contract import Attention
+from lib.attention.contract import Attention, ranks
 from lib.attention.nystrom.settings import Settings
-from lib.attention.ranks import ranks
 
 
 class Mechanism(Attention):

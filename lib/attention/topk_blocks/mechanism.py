@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from lib.attention.block_sparse.computation import BlockSparse, Part, by_rank, in_blocks
-from lib.attention.ranks import ranks
+from lib.attention.contract import ranks
 from lib.attention.topk_blocks.settings import Settings
 
 

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lib.attention.contract import for_every_head
-from lib.attention.registry import build
+from lib.attention.contract import build, for_every_head
 from lib.attention.settings import MECHANISMS
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.positions import alibi_slopes, rotate

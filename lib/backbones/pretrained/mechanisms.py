@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from lib.attention.contract import Attention, mechanisms
-from lib.attention.registry import build
+from lib.attention.contract import Attention, build, mechanisms
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
 
 

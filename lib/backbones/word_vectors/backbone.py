@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from lib.backbones import contract
 from lib.backbones.word_vectors.settings import Settings
 from lib.core.errors import ConfigError, DataError
-from lib.word_vectors.splitting import split_words
+from lib.word_vectors.making import split_words
 from lib.word_vectors.storage import load_vectors
 
 logger = logging.getLogger(__name__)

@@ -5,7 +5,7 @@ from pydantic import ValidationError
 from transformers.models.big_bird.configuration_big_bird import BigBirdConfig
 from transformers.models.big_bird.modeling_big_bird import BigBirdBlockSparseAttention, BigBirdModel
 
-from lib.attention.registry import build
+from lib.attention.contract import build
 from lib.attention.settings import MECHANISMS
 
 HEADS, WIDTH = 2, 8

@@ -8,7 +8,7 @@ from torch.nn import functional
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lib.attention.block_sparse import computation
-from lib.attention.registry import build
+from lib.attention.contract import build
 from lib.attention.settings import MECHANISMS
 
 HEADS = 2

@@ -2,8 +2,8 @@ import math
 
 import torch
 
+from lib.attention.contract import build
 from lib.attention.cosformer.reference import reference
-from lib.attention.registry import build
 from lib.attention.settings import MECHANISMS
 from lib.measure.cost import KeptBytes
 

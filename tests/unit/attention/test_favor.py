@@ -7,9 +7,9 @@ from encoder_cases import fresh_python
 from pydantic import ValidationError
 
 from lib.attention.approximation_error import relative_error
+from lib.attention.contract import build
 from lib.attention.favor.mechanism import gaussian
 from lib.attention.favor.reference import reference, saderf_kernel, softmax_kernel
-from lib.attention.registry import build
 from lib.attention.settings import MECHANISMS
 from lib.core.errors import ConfigError
 
@@ -254,7 +254,7 @@ def test_features_survive_in_a_fresh_process_with_another_seed(tmp_path):
     torch.save((mechanism.state_dict(), value, mechanism(value, value, value)), tmp_path / "saved.pt")
     program = f"""
 import torch
-from lib.attention.registry import build
+from lib.attention.contract import build
 from lib.attention.settings import MECHANISMS
 state, value, output = torch.load({str(tmp_path / "saved.pt")!r})
 mechanism = build(MECHANISMS.parse({{"kind": "favor", "nb_features": 32}}), num_heads=2, head_size=8, layer=1, seed=6)

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch.nn.functional import scaled_dot_product_attention
 
+from lib.attention.contract import build
 from lib.attention.favor.reference import reference
 from lib.attention.kernels import Launch
-from lib.attention.registry import build
 from lib.attention.settings import MECHANISMS
 from lib.core.errors import RunError
 from lib.measure.cost import KeptBytes

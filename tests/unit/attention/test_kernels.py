@@ -134,7 +134,7 @@ def test_gpus_before_ampere_are_refused_by_name(gpu):
 @pytest.mark.gpu
 @pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
 def test_kernels_run_on_the_device_of_their_rows():
-    from lib.attention.registry import build
+    from lib.attention.contract import build
     from lib.attention.settings import MECHANISMS
 
     for values in ({"kind": "lsh", "num_hashes": 2, "chunk_size": 16}, {"kind": "favor", "nb_features": 32}):

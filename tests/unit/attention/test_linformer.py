@@ -6,8 +6,7 @@ from mechanism_cases import draw
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from lib.attention import register_attention
-from lib.attention.contract import mechanisms
-from lib.attention.registry import build
+from lib.attention.contract import build, mechanisms
 from lib.attention.settings import MECHANISMS
 from lib.backbones.encoder import EncoderForMaskedLM
 from lib.backbones.encoder.configuration import EncoderConfig

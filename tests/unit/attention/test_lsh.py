@@ -6,8 +6,8 @@ import torch
 from pydantic import ValidationError
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from lib.attention.contract import build
 from lib.attention.lsh.mechanism import BLOCK, SCORES
-from lib.attention.registry import build
 from lib.attention.settings import MECHANISMS
 
 CPU = torch.device("cpu")

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.nn import functional
 
+from lib.attention.contract import build
 from lib.attention.lsh.reference import reference
-from lib.attention.registry import build
 from lib.attention.settings import MECHANISMS
 from lib.core.errors import RunError
 from lib.measure.cost import KeptBytes

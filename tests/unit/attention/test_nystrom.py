@@ -3,9 +3,9 @@ import torch
 from transformers import NystromformerConfig
 from transformers.models.nystromformer.modeling_nystromformer import NystromformerSelfAttention
 
+from lib.attention.contract import build
 from lib.attention.nystrom.mechanism import pseudo_inverse
 from lib.attention.nystrom.reference import reference
-from lib.attention.registry import build
 from lib.attention.settings import MECHANISMS
 from lib.core.errors import ConfigError
 

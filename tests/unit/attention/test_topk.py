@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from lib.attention.registry import build
+from lib.attention.contract import build
 from lib.attention.settings import MECHANISMS
 from lib.attention.topk.mechanism import highest
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from lib.attention.block_sparse import computation
-from lib.attention.registry import build
+from lib.attention.contract import build
 from lib.attention.settings import MECHANISMS
 from lib.attention.topk_blocks.reference import reference
 from lib.measure.cost import KeptBytes

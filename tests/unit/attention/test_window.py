@@ -4,7 +4,7 @@ from pydantic import ValidationError
 from transformers.models.longformer.configuration_longformer import LongformerConfig
 from transformers.models.longformer.modeling_longformer import LongformerSelfAttention
 
-from lib.attention.registry import build
+from lib.attention.contract import build
 from lib.attention.settings import MECHANISMS
 
 HEADS, WIDTH = 2, 8

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from lib.attention.approximation_error import chunk_numbers, relative_error
+from lib.attention.contract import build
 from lib.attention.lsh.reference import reference
-from lib.attention.registry import build
 from lib.attention.settings import MECHANISMS
 from lib.core.program import run as run_program
 from lib.measure.favor_error import favor_draws, favor_error, favor_output

@@ -1,7 +1,7 @@
 import pytest
 
 from lib.measure.implementations import NAIVE, AttentionCase
-from lib.measure.memory_cost import memory_cost, one_pass
+from lib.measure.memory_cost import Limits, growth, matrix_mb, memory_cost, one_pass
 from lib.measure.tables import COLUMNS
 
 SDPA, LSH = {"kind": "sdpa"}, {"kind": "lsh", "num_hashes": 2, "chunk_size": 16}
@@ -78,3 +78,20 @@ def test_one_pass_counts_what_the_forward_pass_keeps(parameters):
     assert kept >= 4 * 2 * 64 * 16 * 2
     if parameters is SDPA:
         assert kept == 4 * 2 * 64 * (4 * 16 + 1)  # arguments, output and one number per query
+
+
+def test_a_limit_that_is_exceeded_is_named():
+    limits = Limits(minutes=3, gibibytes=8)
+    assert limits.exceeded(seconds=180, mb=8 * 1024) == ""
+    assert limits.exceeded(seconds=181, mb=0) == "more than 3 min"
+    assert limits.exceeded(seconds=181, mb=8 * 1024 + 1) == "more than 8 GiB"
+    assert Limits(minutes=0.5, gibibytes=8).exceeded(seconds=31, mb=0) == "more than 30 s"
+
+
+def test_time_of_exact_attention_grows_as_the_square():
+    assert [growth({"kind": kind}) for kind in ("sdpa", "lsh", "favor")] == [2, 1, 1]
+
+
+@pytest.mark.parametrize(("dtype", "mb"), [("float32", 2 * 4), ("bfloat16", 2 * 2)])
+def test_a_matrix_has_an_entry_for_each_pair_and_head(dtype, mb):
+    assert matrix_mb(1024, 2, dtype) == mb

@@ -8,8 +8,7 @@ from lib.backbones.encoder.settings import Settings as Encoder
 from lib.core.errors import DataError
 from lib.measure.attention_cost import LENGTHS, attention_cases
 from lib.measure.beside import BESIDE
-from lib.measure.page import refresh
-from lib.measure.summaries import PADDINGS, attention_summary, training_summary
+from lib.measure.summaries import PADDINGS, attention_summary, refresh, training_summary
 from lib.measure.training_cost import training_cases
 
 PLACE = {"device": "cpu", "dtype": "float32"}

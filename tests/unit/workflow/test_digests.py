@@ -754,7 +754,7 @@ def test_formatting_an_unchanged_project_gives_the_same_digest(project):
         (
             "lib.backbones.encoder.block",
             {"lib.backbones.encoder.block:EncoderBlock", "lib.backbones.encoder.configuration:<statements>",
-             "lib.attention.registry:build"},
+             "lib.attention.contract:build"},
             {"lib.backbones.encoder.model:EncoderModel", "lib.backbones.heads.pooling:pooling",
              "lib.attention.favor.mechanism:Mechanism", "lib.data.masking:TokenMasker"},
         ),
