@@ -3,6 +3,7 @@
 n documents, or labelled tokens of documents; C classes.
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -162,3 +163,11 @@ def _check_finite(predictions: np.ndarray) -> None:
             f"{(~np.isfinite(predictions)).any(axis=1).sum()} of {len(predictions)} predictions are NaN or "
             "inf: the training has diverged. Lower the learning rate, or train in fp32 or bf16."
         )
+
+
+def perplexity(loss: float) -> float:
+    """Return the perplexity for a mean cross-entropy in nats; infinite if it overflows."""
+    try:
+        return math.exp(loss)
+    except OverflowError:
+        return math.inf

@@ -9,7 +9,7 @@ from transformers import EvalPrediction, PreTrainedModel
 
 from lib.backbones.heads.masked_lm import MaskedLM
 from lib.data.labels import IGNORED
-from lib.evaluation.perplexity import perplexity
+from lib.evaluation.metrics import perplexity
 from lib.tasks import contract
 
 

@@ -9,9 +9,8 @@ from lib.core.record import RunRecord
 from lib.study.run import RunSettings
 from lib.training.assembly import assemble, check_vocabulary
 from lib.training.folders import RunFolders
-from lib.training.predictor import Predictor, longest_document
+from lib.training.predictor import Predictor, load_split, longest_document, predict_splits
 from lib.training.record import count_parameters, run_record
-from lib.training.scoring import load_split, predict_splits
 
 
 def evaluate(run: RunSettings, folders: RunFolders) -> tuple[RunRecord, pd.DataFrame]:

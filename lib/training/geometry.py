@@ -21,8 +21,7 @@ from lib.evaluation.attention_geometry import Form, Measures, largest_move, meas
 from lib.study.geometry import Geometry
 from lib.study.run import RunSettings
 from lib.training import ranks
-from lib.training.observers import Observer
-from lib.training.scoring import load_split
+from lib.training.predictor import Observer, load_split
 from lib.training.trainer import Trainer
 
 logger = logging.getLogger(__name__)

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from lib.core.attempts import PARTS
 from lib.training import ranks
 from lib.training.folders import RunFolders
-from lib.training.observers import Observer
+from lib.training.predictor import Observer
 from lib.training.trainer import Trainer
 
 SECONDS = 5.0

@@ -1,4 +1,4 @@
-"""A model on its device, in the precision of its run, that predicts a split batch by batch."""
+"""A predictor runs a model on its device, in the precision of its run, and scores its predictions of the splits."""
 
 import functools
 import inspect
@@ -6,6 +6,8 @@ import platform
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState
@@ -22,12 +24,11 @@ from lib.core.errors import RunError
 from lib.core.randomness import derive_seed
 from lib.data.labels import IGNORED
 from lib.data.padding import known_beforehand
-from lib.data.tokens import TokenDataset, has_labels
+from lib.data.tokens import TokenDataset, has_labels, load_tokens
 from lib.study.run import RunSettings
 from lib.tasks.contract import Collator, Task
 from lib.training import ranks
 from lib.training.history import peak_memory_mb
-from lib.training.observers import Observer
 from lib.training.record import Machine
 
 Batch = dict[str, torch.Tensor]
@@ -35,6 +36,38 @@ Batch = dict[str, torch.Tensor]
 PACKAGES = ("torch", "transformers", "datasets", "tokenizers", "accelerate")
 SPLITS = {"eval": "validation", "test": "test"}
 """Splits by the prefix of their scores."""
+
+
+class Observer:
+    """The base class of callbacks of a training run; its methods do nothing, and no callback changes a number.
+
+    Heartbeats, measurements and searches derive from it, see `lib.training.trainer`.
+    """
+
+    def began(self, trainer: Any) -> None:
+        """Handle the beginning or resumption of the training, after its weights and progress are loaded."""
+
+    def has_gradients(self, trainer: Any) -> None:
+        """Handle the clipped gradients of a step, before the optimiser uses them."""
+
+    def stepped(self, trainer: Any) -> None:
+        """Handle the end of an optimiser step."""
+
+    def predicted_batch(self, trainer: Any) -> None:
+        """Handle a predicted batch of an evaluation."""
+
+    def evaluated(self, trainer: Any) -> None:
+        """Handle an evaluation, which has completed the last row of the history."""
+
+    def saved(self, trainer: Any) -> None:
+        """Handle a written checkpoint."""
+
+    def state(self) -> Any:
+        """Return the state for a checkpoint, as JSON values; None = no state."""
+        return None
+
+    def restore(self, state: Any) -> None:
+        """Restore the result of `state`."""
 
 
 class Predictor:
@@ -218,3 +251,45 @@ def check_device(device: str, precision: Precision | None) -> None:
             f"experiment.precision is 'bf16', which {torch.cuda.get_device_name()} cannot do. Expected a GPU with "
             "bf16; use 'fp16' or 'fp32' on this one, or execution.training.device 'cpu'."
         )
+
+
+def load_split(folder: str, *, sort: bool = False) -> Dataset:
+    """Return a tokenised split; `sort` puts the longest documents first, which reduces padding in evaluation."""
+    tokens = load_tokens(folder)
+    if sort:
+        order = np.argsort(-np.asarray(tokens["length"]), kind="stable")
+        tokens = tokens.select(order, keep_in_memory=True)
+    return tokens
+
+
+def predict_splits(predictor: Predictor, splits: Mapping[str, Dataset]) -> tuple[dict[str, float | None], pd.DataFrame]:
+    """Return the scores (`eval_*` of validation, `test_*`) and the predictions, one row per document.
+
+    Args:
+        predictor: predictor with the model and its task.
+        splits: `validation` and `test`.
+
+    Raises:
+        RunError: a prediction is NaN or inf.
+    """
+    metrics: dict[str, float | None] = {}
+    frames = []
+    for split, prefix in (("validation", "eval"), ("test", "test")):
+        output = predictor.predict(TokenDataset(splits[split]), prefix)
+        _require_finite(output, splits[split], split)
+        frames.append(predictor.task.predictions(splits[split], output).assign(split=split))
+        metrics |= output.metrics
+    return metrics, pd.concat(frames, ignore_index=True)
+
+
+def _require_finite(output: PredictionOutput, documents: Dataset, split: str) -> None:
+    """Refuse predictions that are NaN or inf, whose maximum would still be a class."""
+    arrays = output.predictions if isinstance(output.predictions, tuple) else (output.predictions,)
+    for array in arrays:
+        rows = np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))
+        if len(rows):
+            raise RunError(
+                f"{split}: the scores of {len(rows)} of {len(array)} documents are NaN or inf, the first of them of "
+                f"{documents[int(rows[0])]['id']}. Expected finite ones; train with precision fp32 or bf16, or with a "
+                "lower learning rate."
+            )

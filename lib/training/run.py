@@ -2,9 +2,11 @@
 
 import gc
 import logging
+import os
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -29,15 +31,13 @@ from lib.training.checkpoints import (
     refuse_other_number,
     take_over,
 )
-from lib.training.determinism import repeatable
 from lib.training.folders import RunFolders
 from lib.training.geometry import geometry_recorder, write_geometry
 from lib.training.heartbeats import Heartbeats
 from lib.training.interruptions import Interruption, OutOfMemoryError, explained_failures, explained_size
-from lib.training.observers import Observer
 from lib.training.optimisation import trained
+from lib.training.predictor import Observer, load_split, predict_splits
 from lib.training.record import count_parameters, run_record, write_record
-from lib.training.scoring import load_split, predict_splits
 from lib.training.trackers import Trackers
 from lib.training.trainer import Trainer
 
@@ -226,3 +226,24 @@ def _save_tokenizer(tokenizer: PreTrainedTokenizerBase, run: RunSettings, folder
     for place in (folder, folder / "best", folder / "last"):
         if place.is_dir():
             tokenizer.save_pretrained(place)
+
+
+@contextmanager
+def repeatable(*, wanted: bool) -> Iterator[None]:
+    """Restrict torch to bitwise deterministic operations, if `wanted`.
+
+    Without it, the gradients of exact attention differ in their last digits from one run to the next on a GPU: fused
+    kernels add up those of the queries in any order. All other operations are deterministic anyway, and on a CPU all
+    are.
+    """
+    memory: Any = torch.utils.deterministic  # its attributes are created at run time
+    before = torch.are_deterministic_algorithms_enabled(), memory.fill_uninitialized_memory
+    if wanted:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # required by torch for matrix products on a GPU
+        torch.use_deterministic_algorithms(True)
+        memory.fill_uninitialized_memory = False  # a debugging aid that takes time
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0])
+        memory.fill_uninitialized_memory = before[1]

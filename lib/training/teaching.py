@@ -12,8 +12,7 @@ from lib.core.files import atomic_path
 from lib.data.tokens import TokenDataset, load_tokens
 from lib.study.run import RunSettings
 from lib.training.assembly import assemble
-from lib.training.predictor import Predictor
-from lib.training.scoring import load_split
+from lib.training.predictor import Predictor, load_split
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from typing import Any
 from lib.core.identity import NamesRun
 from lib.core.record import RunRecord
 from lib.study.run import RunSettings
-from lib.training.observers import Observer
+from lib.training.predictor import Observer
 from lib.training.trainer import Trainer
 
 PARTS = {"eval_": "eval/", "test_": "test/", "train_": "train/"}

@@ -34,9 +34,8 @@ from lib.training.assembly import Parts
 from lib.training.checkpoints import Progress, checkpoint_folder
 from lib.training.history import History
 from lib.training.interruptions import Interruption
-from lib.training.observers import Observer
 from lib.training.optimisation import freeze, make_optimizer, make_schedule, multipliers, trained
-from lib.training.predictor import Batch, Predictor, items, longest_document
+from lib.training.predictor import Batch, Observer, Predictor, items, longest_document
 from lib.training.record import stretch
 
 logger = logging.getLogger(__name__)

@@ -34,7 +34,7 @@ from lib.study.run import RunSettings
 from lib.study.tuning import TunedRun, Tuning
 from lib.tasks.settings import TASKS
 from lib.training.folders import RunFolders
-from lib.training.observers import Observer
+from lib.training.predictor import Observer
 from lib.training.record import write_record
 from lib.training.run import train
 from lib.training.trainer import Trainer

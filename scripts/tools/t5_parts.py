@@ -62,7 +62,7 @@ def reading(run: "RunSettings", weights: Path | None) -> dict[str, float]:
 
     from lib.data.tokens import TokenDataset
     from lib.training.assembly import assemble
-    from lib.training.scoring import load_split
+    from lib.training.predictor import load_split
 
     task, backbone, tokenizer, model = assemble(run)
     if weights is not None:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from lib.training.observers import Observer
+from lib.training.predictor import Observer
 from lib.training.run import train
 
 EPOCHS = 4

@@ -6,7 +6,7 @@ import torch
 from lib.data.tokenizer import TextTokenizer
 from lib.data.vocabularies import add_sentinels
 from lib.study.run import RunSettings
-from lib.training.observers import Observer
+from lib.training.predictor import Observer
 from lib.training.run import train
 from lib.training.trainer import Trainer
 

@@ -13,9 +13,8 @@ from tokenizers import Tokenizer
 from lib.core.errors import DataError, ProjectError, RunError
 from lib.training.assembly import assemble
 from lib.training.predict import predict
-from lib.training.predictor import Predictor, longest_document
+from lib.training.predictor import Predictor, load_split, longest_document, predict_splits
 from lib.training.run import train
-from lib.training.scoring import load_split, predict_splits
 from lib.workflow.sharing import _require_whole
 
 

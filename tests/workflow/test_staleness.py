@@ -45,7 +45,7 @@ HARMLESS = {
     "the wording of a log message": [("lib/training/run.py", '"resuming from %s"', '"going on from %s"')],
     "a comment and a docstring": [
         ("lib/attention/lsh/mechanism.py", "import torch\n", "# a comment\nimport torch\n"),
-        ("lib/training/scoring.py", "Return a tokenised split;", "Return one tokenised split;"),
+        ("lib/training/predictor.py", "Return a tokenised split;", "Return one tokenised split;"),
     ],
     "a new error class": [
         (
@@ -115,7 +115,7 @@ HARMLESS = {
         ("lib/training/record.py", "tokens=tokens,", "tokens=tokens, node=None,"),
     ],
     "what trackers hear": [("lib/training/trackers.py", '"peak_memory_mb"', '"memory"')],
-    "a type annotation": [("lib/training/scoring.py", "folder: str, *,", "folder: Mapping | str, *,")],
+    "a type annotation": [("lib/training/predictor.py", "folder: str, *,", "folder: Mapping | str, *,")],
     "the folder of the results": [("config/config.yaml", "results: results", "results: elsewhere")],
     "tables and figures": [
         ("lib/results/quantities.py", '"loss", "loss", 1, 3', '"loss", "loss", 1, 4'),
@@ -155,7 +155,7 @@ NUMBERS = {
         lambda run: run.startswith("finetune") and "tfidf" not in run,
     ),
     "the batches of an evaluation": (
-        ("lib/training/scoring.py", 'kind="stable"', 'kind="heapsort"'),
+        ("lib/training/predictor.py", 'kind="stable"', 'kind="heapsort"'),
         lambda run: "tfidf" not in run,
     ),
     "pooling": (

@@ -7,8 +7,13 @@ import numpy as np
 import pytest
 
 from lib.core.errors import DataError, RunError
-from lib.evaluation.metrics import class_report, classification_metrics, decision_metrics, regression_metrics
-from lib.evaluation.perplexity import perplexity
+from lib.evaluation.metrics import (
+    class_report,
+    classification_metrics,
+    decision_metrics,
+    perplexity,
+    regression_metrics,
+)
 
 
 def one_hot(predictions, classes):

@@ -1,4 +1,4 @@
-"""What the recipe and the machine make of a training: its batches, its optimiser, its device."""
+"""What the recipe and the machine make of a training: its batches, its optimiser, its device, its repeatability."""
 
 import pytest
 import torch
@@ -13,6 +13,7 @@ from lib.study.recipe import Recipe
 from lib.study.run import RunSettings
 from lib.training.optimisation import make_optimizer, warmup_steps
 from lib.training.predictor import check_device
+from lib.training.run import repeatable
 from lib.training.trackers import run_name
 
 
@@ -93,3 +94,28 @@ def test_trackers_show_the_name_that_the_settings_spell():
     assert named(run_name="{model} ({seed})") == "sdpa (1)"
     with pytest.raises(ValidationError, match=r"'\{modle\}' cannot be filled in"):
         Training(run_name="{modle}")
+
+
+@pytest.mark.parametrize("wanted", [True, False])
+def test_operations_that_repeat_are_used_while_that_is_wanted(wanted):
+    with repeatable(wanted=wanted):
+        assert torch.are_deterministic_algorithms_enabled() is wanted
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_exact_attention_repeats_on_a_gpu():
+    generator = torch.Generator("cuda").manual_seed(0)
+    tensors = [torch.randn(16, 4, 500, 64, device="cuda", dtype=torch.bfloat16, generator=generator) for _ in range(4)]
+    seen = (torch.arange(500, device="cuda") < torch.linspace(250, 500, 16, device="cuda")[:, None])[:, None, None]
+
+    def gradients():
+        query, key, value = (tensor.clone().requires_grad_() for tensor in tensors[:3])
+        output = torch.nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=seen)
+        return torch.autograd.grad(output, (query, key, value), tensors[3])
+
+    with repeatable(wanted=True):
+        first = gradients()
+        for _ in range(10):
+            assert all(map(torch.equal, first, gradients()))

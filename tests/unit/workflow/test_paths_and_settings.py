@@ -291,7 +291,7 @@ def test_the_code_of_an_evaluation_is_that_of_its_backbone_and_task(modules_of):
     made = plan(*PROBE, *LSTM)
     places = (("probe", "sdpa"), ("probe", "lstm"), ("finetune", "tfidf"))
     encoder, recurrent, texts = (modules_of(made, key(*place)) for place in places)
-    shared = {"lib.training.scoring", "lib.training.evaluate_tokens", "lib.tasks.sequence_classification.task",
+    shared = {"lib.training.predictor", "lib.training.evaluate_tokens", "lib.tasks.sequence_classification.task",
               "lib.backbones.heads.sequence_classification",
               "lib.backbones.loading", "lib.study.run"}  # fmt: skip
     assert shared <= encoder & recurrent
