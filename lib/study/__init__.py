@@ -1,1 +1,1 @@
-"""A study: its configuration as typed sections, resolved into runs. Imports no torch."""
+"""A study: its configuration as typed settings, resolved into runs. Imports no torch."""

@@ -33,8 +33,12 @@ CUT = changed(
     ("experiment/stages/tapt", DELETE),
     ("experiment/stages/finetune/data/imdb/recipe/epochs", 4),
     ("experiment/datasets/imdb/generated/documents", 400),
-    ("report/tables", dict.fromkeys(("tapt", "memory_delta", "time_delta"))),
-    ("report/figures", dict.fromkeys(("loss_tapt", "cost_tapt"))),
+    (
+        "report/tables",
+        dict.fromkeys(("tapt", "memory_delta", "time_delta"))
+        | {name: {"time": ["finetune"]} for name in ("pareto", "requirements")},
+    ),
+    ("report/figures", dict.fromkeys(("loss_tapt", "cost_tapt")) | {"f1_time": {"time": ["finetune"]}}),
     ("execution/training/checkpoint_minutes", 1e-6),  # a checkpoint at every step
     ("execution/job", {"gpu": 1, "cpus_per_task": THREADS, "mem_mb": 1500}),
 )
