@@ -464,8 +464,10 @@ OTHERS = {
 BESIDE = {
     "lib/room/one.py": "ROWS = {}\n",
     "lib/room/two.py": "ROWS = {}\n",
-    "lib/room/kinds_of/one.py": "from lib.room.base import Base\nclass Settings(Base):\n    kind: 'one'\n",
-    "lib/room/kinds_of/two.py": "from lib.room.base import Base\nclass Settings(Base):\n    kind: 'two'\n",
+    "lib/room/kinds_of/one.py": "from lib.room.base import BaseSettings\n"
+    "class Settings(BaseSettings):\n    kind: 'one'\n",
+    "lib/room/kinds_of/two.py": "from lib.room.base import BaseSettings\n"
+    "class Settings(BaseSettings):\n    kind: 'two'\n",
 }
 
 
