@@ -22,7 +22,7 @@ from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.settings import Settings as Encoder
 from lib.backbones.positions import Phases
 from lib.backbones.ssm.configuration import SsmConfig
-from lib.backbones.ssm.mixer import Mixer
+from lib.backbones.ssm.model import Mixer
 from lib.measure.cost import machine, repeated, spread
 from lib.measure.implementations import NAIVE
 from lib.measure.memory_cost import PEAK_MATRICES, Limits, growth, matrix_mb

@@ -153,8 +153,9 @@ def count_parameters(model: PreTrainedModel) -> dict[str, int]:
     """
     backbone, config = model.base_model, model.config
     declared: dict[nn.Module, str] = {}
-    if isinstance(config, BackboneConfig) and BACKBONES.has(config.parameters.kind, "weight_parts"):
-        parts = BACKBONES.load(config.parameters.kind, "weight_parts").weight_parts(backbone)
+    if isinstance(config, BackboneConfig) and BACKBONES.has(config.parameters.kind, "model"):
+        weight_parts = getattr(BACKBONES.load(config.parameters.kind, "model"), "weight_parts", None)
+        parts = weight_parts(backbone) if weight_parts else {}
         declared = {module: part for part, modules in parts.items() for module in modules}
     part_of: dict[nn.Parameter, str] = {}
     for weight, part in _weights(backbone, "other", declared):

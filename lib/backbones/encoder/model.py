@@ -123,4 +123,13 @@ class EncoderModel(EncoderPreTrainedModel):
         )
 
 
+def weight_parts(backbone: PreTrainedModel) -> dict[str, list[nn.Module]]:
+    """Return the modules of each part of the weights: the attention of a block, and the block for everything else."""
+    return {
+        "embeddings": [backbone.embeddings],
+        "feed_forward": list(backbone.layers),
+        "attention": [block.attention for block in backbone.layers],
+    }
+
+
 Model = EncoderModel

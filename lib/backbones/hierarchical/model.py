@@ -114,4 +114,10 @@ class HierarchicalModel(HierarchicalPreTrainedModel):
         return checkpoint(lambda *read: self._vectors(*read[:2]), values, mask, anchor, use_reentrant=True)
 
 
+def weight_parts(backbone: PreTrainedModel) -> dict[str, list[nn.Module]]:
+    """Return the modules of each part of the weights: those of the encoder of the segments."""
+    kind = backbone.config.parameters.encoder.kind
+    return BACKBONES.load(kind, "model").weight_parts(backbone.encoder.base_model)
+
+
 Model = HierarchicalModel

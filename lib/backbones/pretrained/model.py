@@ -11,7 +11,7 @@ import torch
 import transformers
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import PreTrainedModel
+from transformers import PretrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import can_return_tuple
 
@@ -19,7 +19,7 @@ from lib.attention.interface import HELD
 from lib.backbones.architecture import ArchitecturePreTrainedModel
 from lib.backbones.pretrained.alone import read_alone
 from lib.backbones.pretrained.configuration import PretrainedBackboneConfig
-from lib.backbones.pretrained.masks import half_open
+from lib.backbones.pretrained.families import FAMILIES
 from lib.backbones.pretrained.mechanisms import attention_maps, hold_mechanisms
 from lib.backbones.pretrained.probe import probe
 from lib.backbones.stored import require_finite
@@ -133,6 +133,64 @@ class PretrainedBackboneModel(PretrainedBackbonePreTrainedModel):
             hidden_states=outputs.hidden_states,
             attentions=outputs.attentions if maps is None else tuple(maps),
         )
+
+
+def half_open(
+    config: PretrainedConfig, states: Tensor, attention_mask: Tensor | None, opened: float, causal_window: int | None
+) -> Tensor | dict[str, Tensor]:
+    """Return the mask that lets a token see `opened` later tokens.
+
+    Args:
+        config: of the architecture, opened.
+        states: that the mask is for [B, N, D].
+        attention_mask: [B, N], 1 = real token; None = all real.
+        opened: share of a document's length, from 0, causal, to 1, bidirectional.
+        causal_window: distance from which on a causal token sees nothing any more in layers with a window. The window
+            to the left becomes that of the opened model evenly, too: where both differ, it is in between.
+
+    Returns:
+        Additive mask [B, 1, N, N], or one for each type of layer where the architecture has several.
+    """
+    rows, tokens = states.shape[:2]
+    places = torch.arange(tokens, device=states.device)
+    ahead = places[None, :] - places[:, None]
+    real = states.new_ones(rows, tokens, dtype=torch.bool) if attention_mask is None else attention_mask.bool()
+    farthest = (opened * (real.sum(dim=1) - 1)).floor()  # by the document's own length, whatever it is padded to
+    sees = (ahead <= farthest[:, None, None])[:, None] & real[:, None, None, :]
+    window = getattr(config, "sliding_window", None)
+    near = sees
+    if window is not None and causal_window is not None:
+        open_window = window + FAMILIES[config.model_type].includes_width
+        behind = causal_window + int(opened * (open_window - causal_window))
+        near = sees & (ahead > -behind) & (ahead < open_window)
+    kinds = getattr(config, "layer_types", None)
+    if kinds is None:
+        return _additive(near, states.dtype)
+    masks = {"full_attention": sees, "sliding_attention": near}
+    return {kind: _additive(masks[kind], states.dtype) for kind in set(kinds)}
+
+
+def _additive(sees: Tensor, dtype: torch.dtype) -> Tensor:
+    # Not minus infinity, so that a row that sees nothing, as at padding, stays finite.
+    return torch.zeros(sees.shape, dtype=dtype, device=sees.device).masked_fill(~sees, torch.finfo(dtype).min)
+
+
+def weight_parts(backbone: PreTrainedModel) -> dict[str, list[nn.Module]]:
+    """Return the modules of each part of the weights.
+
+    A block has one part in which a token's state reaches another token, which its family names (`Family.attends`), with
+    the projections around it; the rest treats each token alone. Tables outside the blocks are embeddings, wherever they
+    stand: GPT-2 has positions next to its words, DeBERTa distances next to its blocks.
+    """
+    attends = backbone.config.family.attends.partition(".")[0]
+    inside = {module for block in backbone.layers for module in block.modules()}
+    tables = [each for each in backbone.modules() if isinstance(each, nn.Embedding) and each not in inside]
+    first = backbone.embeddings
+    return {
+        "embeddings": [*(first if isinstance(first, nn.ModuleList) else [first]), *tables],
+        "feed_forward": list(backbone.layers),
+        "attention": [block.get_submodule(attends) for block in backbone.layers],
+    }
 
 
 Model = PretrainedBackboneModel

@@ -113,4 +113,9 @@ class _Packing(Rows):
         return self.spread(compact)
 
 
+def weight_parts(backbone: PreTrainedModel) -> dict[str, list[nn.Module]]:
+    """Return the modules of each part of the weights."""
+    return {"embeddings": [backbone.embeddings], "recurrence": list(backbone.layers)}
+
+
 Model = RecurrentModel

@@ -1,16 +1,23 @@
 """The state-space encoder without a task, and what all its models have in common.
 
-Shapes: B batch, N tokens, D hidden size.
+Shapes: B batch, N tokens, D hidden size, E inner size, H heads, P width of a head, S state size.
 """
 
+import math
+
+import torch
 from torch import Tensor, nn
-from transformers import PreTrainedModel
+from torch.nn import functional
+from transformers import PreTrainedModel, initialization
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.utils.generic import can_return_tuple
 
 from lib.backbones.ssm.configuration import SsmConfig
-from lib.backbones.ssm.mixer import Mixer
+from lib.backbones.ssm.scan import scan
 from lib.backbones.words import Embeddings, Rows
+
+STEPS = (0.001, 0.1)
+"""Range of the initial step sizes; at rate 1, a state forgets within some 1,000 or 10 tokens."""
 
 
 class SsmPreTrainedModel(PreTrainedModel):
@@ -24,6 +31,78 @@ class SsmPreTrainedModel(PreTrainedModel):
         super()._init_weights(module)
         if isinstance(module, Mixer):
             module.draw()
+
+
+class Mixer(nn.Module):
+    """Mix tokens by a quasi-separable matrix: a scan from each end, and each token itself in between.
+
+    It is what attention is in a block of the encoder, in time linear in the length.
+
+    With x the inputs of a head, the output is shift(scan(x)) + reverse(shift(scan(reverse(x)))) + (fc_D x) x, where
+    shift moves everything one token on, so that neither scan counts a token itself. The scans have step sizes, write
+    and read directions of their own, and share inputs, rates and convolution. Gated by a projection of the token.
+
+    Names of the weights are those of the published code.
+
+    Source:
+        Hwang et al. 2024, "Hydra: Bidirectional State Space Models Through Generalized Matrix Mixers", section 3; the
+        scan is that of Mamba-2. Its code takes no mask: there, padding enters every state.
+    """
+
+    def __init__(self, config: SsmConfig) -> None:
+        super().__init__()
+        self.head_size, self.state_size, self.chunk_size = config.head_size, config.state_size, config.chunk_size
+        self.inner_size = config.expansion * config.hidden_size
+        self.heads = self.inner_size // config.head_size
+        mixed = self.inner_size + 4 * self.state_size
+        self.in_proj = nn.Linear(config.hidden_size, self.inner_size + mixed + 2 * self.heads, bias=False)
+        self.conv1d = nn.Conv1d(mixed, mixed, config.convolution, groups=mixed, padding="same")
+        self.dt_bias = nn.Parameter(torch.empty(self.heads))
+        self.A_log = nn.Parameter(torch.empty(self.heads))
+        self.fc_D = nn.Linear(self.inner_size, self.heads)
+        self.norm = nn.RMSNorm(self.inner_size, eps=1e-5)
+        self.out_proj = nn.Linear(self.inner_size, config.hidden_size, bias=False)
+
+    def draw(self) -> None:
+        """Draw the first weights that are not those of a linear layer."""
+        bound = self.conv1d.kernel_size[0] ** -0.5  # as torch draws them
+        initialization.uniform_(self.conv1d.weight, -bound, bound)
+        initialization.uniform_(self.conv1d.bias, -bound, bound)
+        steps = torch.empty_like(self.dt_bias).uniform_(*map(math.log, STEPS)).exp()
+        initialization.copy_(self.dt_bias, steps + torch.log(-torch.expm1(-steps)))  # softplus of it is the step
+        initialization.zeros_(self.A_log)
+        initialization.ones_(self.fc_D.bias)
+
+    def forward(self, states: Tensor, real: Tensor) -> Tensor:
+        """Return the mixed states [B, N, D]; those of padding mean nothing.
+
+        Args:
+            states: [B, N, D], the real ones of each row first.
+            real: [B, N], true at real tokens.
+        """
+        gate, mixed, steps = self.in_proj(states).split(
+            [self.inner_size, self.inner_size + 4 * self.state_size, 2 * self.heads], dim=2
+        )
+        # Sums over many tokens: in float32 in mixed precision, too, and the scan whatever the type of the weights.
+        with torch.autocast(states.device.type, enabled=False):
+            mixed = mixed.to(self.conv1d.weight.dtype).masked_fill(~real[:, :, None], 0)
+            mixed = functional.silu(self.conv1d(mixed.transpose(1, 2)).transpose(1, 2))
+            values, forwards, backwards = mixed.split([self.inner_size, *[2 * self.state_size] * 2], dim=2)
+            steps = functional.softplus(steps.float().unflatten(2, (2, -1)) + self.dt_bias)
+            steps = steps.masked_fill(~real[:, :, None, None], 0)  # a state passes over padding unchanged
+            heads = values.unflatten(2, (-1, self.head_size))
+            before = self._scanned(heads, steps[:, :, 0], forwards)
+            after = self._scanned(heads.flip(1), steps[:, :, 1].flip(1), backwards.flip(1)).flip(1)
+            outputs = before + after + heads * self.fc_D(values)[..., None]
+            outputs = self.norm(outputs.flatten(2)) * functional.silu(gate.to(heads.dtype))
+        return self.out_proj(outputs)
+
+    def _scanned(self, heads: Tensor, steps: Tensor, directions: Tensor) -> Tensor:
+        """Return the contribution of earlier tokens to each token [B, N, H, P]."""
+        write, read = directions.float().chunk(2, dim=2)
+        decay = -steps * self.A_log.float().exp()
+        outputs = scan(heads.float() * steps[..., None], decay, write, read, self.chunk_size)
+        return functional.pad(outputs, (0, 0, 0, 0, 1, -1)).to(heads.dtype)
 
 
 class Layer(nn.Module):
@@ -96,6 +175,11 @@ class SsmModel(SsmPreTrainedModel):
         return BaseModelOutput(
             last_hidden_state=states, hidden_states=(*earlier, states) if output_hidden_states else None
         )
+
+
+def weight_parts(backbone: PreTrainedModel) -> dict[str, list[nn.Module]]:
+    """Return the modules of each part of the weights."""
+    return {"embeddings": [backbone.embeddings], "state_space": list(backbone.layers)}
 
 
 Model = SsmModel

@@ -1,13 +1,16 @@
 """The baseline that every encoder has to beat: TF-IDF n-grams and logistic regression."""
 
+from typing import Self
+
 import numpy as np
 import pandas as pd
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from lib.backbones import contract
-from lib.backbones.tfidf.pairs import PairVectors
 from lib.backbones.tfidf.settings import Settings
 from lib.core.errors import DataError
 
@@ -15,7 +18,7 @@ from lib.core.errors import DataError
 class Backbone(contract.TextClassifier):
     """Words and short runs of words, weighed by how rare they are, and one linear decision.
 
-    Of a pair of texts (`lib.backbones.tfidf.pairs`), it also counts what both have, and what only one has.
+    Of a pair of texts (`PairVectors`), it also counts what both have, and what only one has.
     """
 
     parameters: Settings
@@ -56,3 +59,27 @@ class Backbone(contract.TextClassifier):
         """See `lib.backbones.contract.TextClassifier.weights`."""
         regression = self.classifier[-1]
         return regression.coef_.size + regression.intercept_.size
+
+
+class PairVectors(TransformerMixin, BaseEstimator):
+    """Shows a linear classifier the common parts of two texts with vectors a and b: a, b, a * b and |a - b|.
+
+    Products are of n-grams that both texts have, and differences of those that one of them has more of, so what is
+    learnt of these does not depend on which text comes first.
+
+    Args:
+        vectorizer: of single texts; it has one vocabulary for first and second ones.
+    """
+
+    def __init__(self, vectorizer: TfidfVectorizer) -> None:
+        self.vectorizer = vectorizer
+
+    def fit(self, pairs: pd.DataFrame, labels: pd.Series | None = None) -> Self:
+        """Learn the vocabulary and its weights from the texts of both columns [n, 2]."""
+        self.vectorizer.fit(pd.concat([pairs[name] for name in pairs]))
+        return self
+
+    def transform(self, pairs: pd.DataFrame) -> sparse.csr_matrix:
+        """Return the vectors of pairs [n, 4 * V], V n-grams."""
+        first, second = (self.vectorizer.transform(pairs[name]) for name in pairs)
+        return sparse.hstack([first, second, first.multiply(second), abs(first - second)], format="csr")

@@ -11,8 +11,7 @@ from lib.backbones.heads.masked_lm import MaskedLM
 from lib.backbones.heads.sequence_classification import SequenceClassification
 from lib.backbones.ssm.backbone import Backbone
 from lib.backbones.ssm.configuration import SsmConfig
-from lib.backbones.ssm.mixer import STEPS, Mixer
-from lib.backbones.ssm.model import SsmModel
+from lib.backbones.ssm.model import STEPS, Mixer, SsmModel
 from lib.backbones.ssm.scan import scan
 from lib.backbones.ssm.settings import Settings
 from lib.core.errors import RunError
@@ -242,7 +241,7 @@ def test_the_scan_is_in_float32_whatever_the_precision(monkeypatch):
         seen.extend(each.dtype for each in arguments[:4])
         return scan(*arguments)
 
-    monkeypatch.setattr("lib.backbones.ssm.mixer.scan", spy)
+    monkeypatch.setattr("lib.backbones.ssm.model.scan", spy)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         build()(token_ids(2, 9))
     assert set(seen) == {torch.float32}
