@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from safetensors.torch import load_file
 from transformers import AutoConfig, AutoModelForSequenceClassification
 
-from lib.backbones.pretrained.quantization import quantize
+from lib.backbones.pretrained.backbone import quantize
 from lib.core.errors import RunError
 from lib.core.record import read_record
 from lib.data.tokens import load_tokens
