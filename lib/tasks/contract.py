@@ -1,6 +1,7 @@
 """Interface of a task: model with head, batches, scores and predictions.
 
-The workflow, which must not import torch, reads tasks of one file; so this module does not import torch either.
+The workflow, which must not import torch, reads tasks of one file; so this module does not import torch either, and
+such a task imports it inside its methods.
 """
 
 from __future__ import annotations
@@ -29,8 +30,6 @@ class Task(ABC):
         seed: seed of the run, for the random draws of the task.
     """
 
-    auto_model: ClassVar[str]
-    """Class of transformers that builds a model with the task's head from a configuration."""
     best: ClassVar[str]
     """Validation metric that selects the best epoch."""
     greater_is_better: ClassVar[bool] = True
@@ -41,6 +40,11 @@ class Task(ABC):
         self.parameters = parameters
         self.labels = list(labels or [])
         self.seed = seed
+
+    @classmethod
+    def auto_model(cls) -> str:
+        """Return the class of transformers that builds a model with the task's head from a configuration."""
+        raise TypeError(f"{cls.__name__} has neither a method `auto_model` nor a method `model`")
 
     def model_options(self) -> dict[str, Any]:
         """Return the fields of the model's configuration that depend on the task."""
@@ -53,7 +57,7 @@ class Task(ABC):
 
     def model(self, config: PretrainedConfig) -> PreTrainedModel:
         """Return a model with the task's head and initial weights; its `base_model` maps tokens to states."""
-        return getattr(importlib.import_module("transformers"), self.auto_model).from_config(config)
+        return getattr(importlib.import_module("transformers"), self.auto_model()).from_config(config)
 
     @abstractmethod
     def collator(

@@ -2,24 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-import pandas as pd
-from scipy.special import softmax
-from transformers import EvalPrediction, PreTrainedTokenizerBase
-from transformers.trainer_utils import PredictionOutput
+from pydantic import Field
 
-from lib.data.classification import ClassificationCollator
-from lib.evaluation.metrics import classification_metrics
+from lib.core.settings import PositiveInt, Probability, check
 from lib.tasks import contract
-from lib.tasks.classifier import ClassifierSettings
+from lib.tasks.settings import TaskSettings
 
 if TYPE_CHECKING:
+    import pandas as pd
     from datasets import Dataset
+    from transformers import EvalPrediction, PreTrainedTokenizerBase
+    from transformers.trainer_utils import PredictionOutput
 
     from lib.backbones.contract import TextClassifier
+
+
+class ClassifierSettings(TaskSettings):
+    """Settings of the head that maps hidden states to class scores."""
+
+    labelled: ClassVar[bool] = True
+    head: ClassVar[str | None] = "sequence_classification"
+    predicts: ClassVar[bool] = True
+    keeps: ClassVar[Literal["best", "last"]] = "best"
+    splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")
+
+    classifier_pooling: Literal["cls", "mean", "max", "min", "mean_step"] = Field(
+        "mean", description="Aggregation of the real tokens' hidden states into one vector."
+    )
+    pooling_step: PositiveInt = Field(1, description="Stride of `mean_step`, in tokens.")
+    classifier_head: Literal["bert", "roberta", "none"] = Field(
+        "bert", description="`bert`: dense, tanh, dropout; `roberta`: dropout before that too; `none`: dropout only."
+    )
+    classifier_dropout: Probability = Field(0.1, description="Dropout before the last projection.")
+
+    @check
+    def _steps_have_a_pooling(self) -> Iterator[str]:
+        if self.pooling_step > 1 and self.classifier_pooling != "mean_step":
+            yield (
+                f"pooling_step = {self.pooling_step} does nothing with classifier_pooling = "
+                f"'{self.classifier_pooling}'. Choose 'mean_step', or leave the step out"
+            )
 
 
 class DocumentClassification(contract.Task):
@@ -34,20 +60,32 @@ class DocumentClassification(contract.Task):
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
         """See `lib.tasks.contract.Task.collator`."""
+        from lib.data.classification import ClassificationCollator
+
         return ClassificationCollator(tokenizer.pad_token_id)
 
     def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
         """See `lib.evaluation.metrics.classification_metrics`."""
+        from scipy.special import softmax
+
+        from lib.evaluation.metrics import classification_metrics
+
         return classification_metrics(prediction.label_ids, softmax(prediction.predictions, axis=-1), self.labels)
 
     def predictions(self, tokens: Dataset, output: PredictionOutput) -> pd.DataFrame:
         """See `lib.tasks.contract.Task.predictions`; `probabilities` has one number per class."""
+        from scipy.special import softmax
+
         probabilities = softmax(output.predictions, axis=-1).astype(np.float32)
         groups = tokens["group"][:] if "group" in tokens.column_names else None
         return class_predictions(tokens["id"][:], tokens["label"][:], probabilities, groups)
 
     def evaluate(self, classifier: TextClassifier, documents: Mapping[str, pd.DataFrame]) -> contract.Evaluation:
         """See `lib.tasks.contract.Task.evaluate`: fitted on training, scored on validation, and on test with labels."""
+        import pandas as pd
+
+        from lib.evaluation.metrics import classification_metrics
+
         classifier.fit(_texts(documents["train"]), documents["train"]["label"])
         frames: list[pd.DataFrame] = []
         metrics: dict[str, float] = {}
@@ -78,6 +116,8 @@ def class_predictions(
         probabilities: probabilities of the classes [n, C].
         groups: groups of the documents [n].
     """
+    import pandas as pd
+
     known = pd.Series(list(labels))
     columns = {
         "id": list(ids),

@@ -1,29 +1,38 @@
 """Common base of tasks that predict tokens."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
-from transformers import EvalPrediction, PreTrainedModel
-
-from lib.backbones.heads.masked_lm import MaskedLM
 from lib.data.labels import IGNORED
 from lib.evaluation.metrics import perplexity
 from lib.tasks import contract
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import EvalPrediction, PreTrainedModel
 
 
 class LanguageModelTask(contract.Task):
     """Predict tokens. The best epoch has the lowest loss on validation."""
 
-    auto_model: ClassVar[str] = MaskedLM.auto_model  # its scores are at the positions of the labels
     best: ClassVar[str] = "loss"
     greater_is_better: ClassVar[bool] = False
+
+    @classmethod
+    def auto_model(cls) -> str:
+        """See `lib.tasks.contract.Task.auto_model`; scores of this model are at the positions of the labels."""
+        from lib.backbones.heads.masked_lm import MaskedLM
+
+        return MaskedLM.auto_model
 
     def prediction_step(
         self, model: PreTrainedModel, inputs: Mapping[str, Tensor]
     ) -> tuple[Tensor | None, Tensor, Tensor]:
         """Return, instead of logits and labels, the batch's summed loss and number of predicted tokens."""
+        import torch
+
         predicted = inputs["labels"].ne(IGNORED).sum().view(1)
         with torch.no_grad():
             loss = model(**inputs).loss

@@ -54,9 +54,9 @@ OPTIONAL: dict[str, frozenset[str]] = {
     "lib.training.run": frozenset({"lib.backbones.adapters", "lib.training.geometry"}),
     "lib.training.evaluate": frozenset({"lib.training.evaluate_texts", "lib.training.evaluate_tokens"}),
     # Heads, of tasks that baselines do as well, which read texts and have none.
-    "lib.tasks.sequence_classification.task": frozenset({"lib.backbones.heads.sequence_classification"}),
+    "lib.tasks.sequence_classification": frozenset({"lib.backbones.heads.sequence_classification"}),
     "lib.backbones.recurrent.backbone": frozenset({"lib.backbones.first_embeddings"}),
-    "lib.tasks.pair_classification.task": frozenset({"lib.backbones.heads.pair_classification"}),
+    "lib.tasks.pair_classification": frozenset({"lib.backbones.heads.pair_classification"}),
     "lib.tasks.span_detection.task": frozenset({"lib.backbones.heads.token_classification"}),
 }
 """What a module uses only if a run's settings ask for it. `Plan.code` names it for the runs whose settings do."""

@@ -94,7 +94,7 @@ def _require_whole(folder: Path, task: str) -> None:
     from lib.data.tokenizer import TextTokenizer
 
     if (folder / WEIGHTS).is_file():
-        open_model(getattr(transformers, TASKS.load(task, "task").Task.auto_model), folder)
+        open_model(getattr(transformers, TASKS.load(task, "task").Task.auto_model()), folder)
     else:  # adapters that were not merged
         read_weights(folder / ADAPTER, SAFETENSORS_WEIGHTS_NAME)
     TextTokenizer.of_model(folder, open_config(folder).vocab_size)

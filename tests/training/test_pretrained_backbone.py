@@ -11,7 +11,7 @@ from lib.backbones.pretrained.families import FAMILIES, Family
 from lib.core.errors import ConfigError
 from lib.core.record import read_record
 from lib.study.run import Start
-from lib.tasks.masked_lm import task as masked_lm
+from lib.tasks import masked_lm
 from lib.training.assembly import assemble
 from lib.training.run import train
 

@@ -175,7 +175,7 @@ NUMBERS = {
         lambda run: "tfidf" not in run,
     ),
     "the default of a setting of one task": (
-        ("lib/tasks/masked_lm/settings.py", "Fraction = Field(0.15", "Fraction = Field(0.2"),
+        ("lib/tasks/masked_lm.py", "Fraction = Field(0.15", "Fraction = Field(0.2"),
         lambda run: run.startswith(("pretrain", "tapt")),
     ),
     "the default of a setting of FAVOR+": (

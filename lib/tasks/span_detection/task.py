@@ -43,9 +43,13 @@ class Task(contract.Task):
     The loss is the mean cross-entropy of tokens. A token in the overlap of windows counts in each of them.
     """
 
-    auto_model: ClassVar[str] = TokenClassification.auto_model
     best: ClassVar[str] = "f1"
     parameters: Settings
+
+    @classmethod
+    def auto_model(cls) -> str:
+        """See `lib.tasks.contract.Task.auto_model`."""
+        return TokenClassification.auto_model
 
     def model_options(self) -> dict[str, Any]:
         """See `lib.tasks.contract.Task.model_options`: head and names of the classes."""

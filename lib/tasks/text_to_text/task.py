@@ -32,9 +32,13 @@ class Task(contract.Task):
     setting selects the one that decides.
     """
 
-    auto_model: ClassVar[str] = "AutoModelForSeq2SeqLM"
     best: ClassVar[str] = "f1_macro"
     parameters: Settings
+
+    @classmethod
+    def auto_model(cls) -> str:
+        """See `lib.tasks.contract.Task.auto_model`."""
+        return "AutoModelForSeq2SeqLM"
 
     def model_options(self) -> dict[str, Any]:
         """See `lib.tasks.contract.Task.model_options`: names of the classes."""

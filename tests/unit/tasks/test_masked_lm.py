@@ -13,8 +13,7 @@ from lib.core.errors import ConfigError
 from lib.data.labels import IGNORED
 from lib.data.tokenizer import TextTokenizer
 from lib.data.vocabularies import train_wordpiece
-from lib.tasks.masked_lm.settings import Settings
-from lib.tasks.masked_lm.task import Task
+from lib.tasks.masked_lm import Settings, Task
 
 
 @pytest.fixture(scope="module")

@@ -6,8 +6,7 @@ from transformers import EvalPrediction
 from transformers.trainer_utils import PredictionOutput
 
 from lib.backbones.encoder.configuration import EncoderConfig
-from lib.tasks.regression.settings import Settings
-from lib.tasks.regression.task import Task
+from lib.tasks.regression import Settings, Task
 
 
 @pytest.fixture

@@ -6,8 +6,7 @@ from datasets import Dataset
 from transformers.trainer_utils import PredictionOutput
 
 from lib.backbones.settings import BACKBONES
-from lib.tasks.sequence_classification.settings import Settings
-from lib.tasks.sequence_classification.task import Task
+from lib.tasks.sequence_classification import Settings, Task
 
 
 @pytest.mark.parametrize("groups", [None, [4, 5]])

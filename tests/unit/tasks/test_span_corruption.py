@@ -12,8 +12,7 @@ from lib.core.errors import ConfigError
 from lib.data.labels import IGNORED
 from lib.data.tokenizer import TextTokenizer
 from lib.data.vocabularies import add_sentinels, train_words
-from lib.tasks.span_corruption.settings import Settings
-from lib.tasks.span_corruption.task import Task
+from lib.tasks.span_corruption import Settings, Task
 
 SIZES = {"d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2, "dropout_rate": 0.0}
 TEXTS = ["a b c d " * repeats for repeats in (1, 3, 9, 2, 6, 12)]

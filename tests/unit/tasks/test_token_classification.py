@@ -10,8 +10,7 @@ from transformers.trainer_utils import PredictionOutput
 
 from lib.backbones.encoder.configuration import EncoderConfig
 from lib.core.errors import DataError, RunError
-from lib.tasks.token_classification.settings import Settings
-from lib.tasks.token_classification.task import Task
+from lib.tasks.token_classification import Settings, Task
 
 NAMES = ["noun", "verb", "other"]
 NONE = -100

@@ -763,7 +763,7 @@ def test_formatting_an_unchanged_project_gives_the_same_digest(project):
         (
             "lib.data.masking",
             {"lib.data.masking:MlmCollator", "lib.data.masking:TokenMasker", "lib.data.padding:pad_ids"},
-            {"lib.study.recipe:Recipe", "lib.tasks.masked_lm.settings:Settings"},
+            {"lib.study.recipe:Recipe", "lib.tasks.masked_lm:Settings"},
         ),
     ],
 )  # fmt: skip

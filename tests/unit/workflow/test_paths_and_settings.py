@@ -85,7 +85,7 @@ def test_runs_of_a_stage_with_geometry_measure_it_where_there_are_queries_and_ke
 
 
 def test_runs_that_measure_nothing_do_not_depend_on_what_measures():
-    modules = ["lib.tasks.masked_lm.task", "lib.backbones.encoder.backbone"]
+    modules = ["lib.tasks.masked_lm", "lib.backbones.encoder.backbone"]
     found = {place.split(":")[0] for place in reached("scripts/train.py", *modules)}
     assert not found & {"lib.training.geometry", "lib.evaluation.attention_geometry", "lib.backbones.projections"}
     found = {place.split(":")[0] for place in reached("scripts/train.py", *modules, "lib.training.geometry")}
@@ -291,14 +291,14 @@ def test_the_code_of_an_evaluation_is_that_of_its_backbone_and_task(modules_of):
     made = plan(*PROBE, *LSTM)
     places = (("probe", "sdpa"), ("probe", "lstm"), ("finetune", "tfidf"))
     encoder, recurrent, texts = (modules_of(made, key(*place)) for place in places)
-    shared = {"lib.training.predictor", "lib.training.evaluate_tokens", "lib.tasks.sequence_classification.task",
+    shared = {"lib.training.predictor", "lib.training.evaluate_tokens", "lib.tasks.sequence_classification",
               "lib.backbones.heads.sequence_classification",
               "lib.backbones.loading", "lib.study.run"}  # fmt: skip
     assert shared <= encoder & recurrent
     assert {"lib.backbones.encoder.block", "lib.attention.sdpa.mechanism"} <= encoder - recurrent
     assert "lib.backbones.recurrent.model" in recurrent - encoder
     assert not {"lib.backbones.heads.masked_lm", "lib.training.run"} & (encoder | recurrent)
-    assert not (texts & shared) - {"lib.tasks.sequence_classification.task"}
+    assert not (texts & shared) - {"lib.tasks.sequence_classification"}
     assert "lib.training.trainer" not in texts
 
 

@@ -14,7 +14,7 @@ from lib.backbones.encoder.configuration import EncoderConfig
 from lib.backbones.encoder.model import EncoderModel
 from lib.backbones.encoder.settings import Settings as Encoder
 from lib.core.errors import ConfigError
-from lib.tasks.sequence_classification.settings import Settings as Classification
+from lib.tasks.sequence_classification import Settings as Classification
 
 TASKS = (EncoderForMaskedLM, EncoderForSequenceClassification)
 

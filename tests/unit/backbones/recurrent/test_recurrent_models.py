@@ -15,7 +15,7 @@ from lib.backbones.recurrent.configuration import RecurrentConfig
 from lib.backbones.recurrent.model import RecurrentModel
 from lib.backbones.recurrent.settings import Settings
 from lib.core.errors import RunError
-from lib.tasks.sequence_classification.settings import Settings as Classification
+from lib.tasks.sequence_classification import Settings as Classification
 from lib.training.record import count_parameters
 
 GATES = {"rnn": 1, "lstm": 4, "gru": 3}

@@ -1,13 +1,20 @@
-"""Settings of masked language modelling."""
+"""Masked language modelling: pretraining, and adaptation to a dataset's texts."""
+
+from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
 from lib.core.settings import Fraction, PositiveFloat, check
 from lib.data.settings.texts import Texts
+from lib.tasks import contract
+from lib.tasks.language_model import LanguageModelTask
 from lib.tasks.settings import TaskSettings
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 class Settings(TaskSettings):
@@ -54,3 +61,25 @@ class Settings(TaskSettings):
     def predicted_share(self) -> float:
         """See `TaskSettings.predicted_share`."""
         return self.mask_probability
+
+
+class Task(LanguageModelTask):
+    """Predict tokens from their context."""
+
+    parameters: Settings
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
+        """See `lib.tasks.contract.Task.collator`."""
+        from lib.data.masking import MlmCollator, TokenMasker
+
+        masker = TokenMasker.of(
+            tokenizer,
+            seed=self.seed,
+            mask_token=self.parameters.mask_token,
+            masking=self.parameters.masking,
+            span_length=self.parameters.span_length,
+            mask_probability=self.parameters.mask_probability,
+            mask_token_probability=self.parameters.mask_token_probability,
+            random_token_probability=self.parameters.random_token_probability,
+        )
+        return MlmCollator(masker, tokenizer.pad_token_id, at_previous=self.parameters.objective == "mntp")

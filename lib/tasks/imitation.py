@@ -3,22 +3,67 @@
 Shapes: B batch, N tokens.
 """
 
+from __future__ import annotations
+
 import functools
-from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import torch
-from torch import Tensor
-from transformers import EvalPrediction, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from pydantic import Field, ValidationError
 
-from lib.backbones.heads.imitation import Imitation
 from lib.backbones.settings import BACKBONES
-from lib.core.errors import RunError
+from lib.core.errors import ConfigError, RunError
+from lib.core.settings import check
 from lib.data.labels import IGNORED
-from lib.data.padding import pad_examples
-from lib.evaluation.agreement import agreement, agreement_sums
 from lib.tasks import contract
-from lib.tasks.imitation.settings import Settings
+from lib.tasks.settings import TaskSettings
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import EvalPrediction, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+
+class Settings(TaskSettings):
+    """Imitation: a model learns to output the states of another one, the teacher, for texts without labels.
+
+    The loss is the mean squared error of the states at real tokens. With exact attention in the teacher and another
+    attention in the student, both from the same weights, this is attention transfer.
+    """
+
+    kind: Literal["imitation"]
+    teacher: str = Field(
+        description="Name of the teacher, a model of the study, in its state before this stage: with the "
+        "weights that it would start from here, and the backbone and mechanism that it has until then. It need "
+        "not pass this stage. It has the same tokeniser and the same width of states."
+    )
+    layers: Literal["last", "all"] = Field(
+        "last",
+        description="States that are learnt: `last`, those of the last layer; `all`, those of every layer, for "
+        "models with equally many layers.",
+    )
+    teacher_backbone: dict[str, Any] | None = Field(
+        None, description="The teacher's backbone. A study leaves it out; the settings of a run contain it."
+    )
+    teacher_weights: str | None = Field(
+        None, description="Folder of the teacher's weights. A study leaves it out; the settings of a run contain it."
+    )
+
+    @check
+    def _teacher_has_a_backbone(self) -> Iterator[str]:
+        if self.teacher_backbone is None:
+            return
+        try:
+            BACKBONES.parse(self.teacher_backbone)
+        except (ConfigError, ValidationError) as error:
+            yield f"teacher_backbone: {error}"
+
+    def imitates(self) -> str | None:
+        """See `TaskSettings.imitates`."""
+        return self.teacher
+
+    def folders(self) -> dict[str, str]:
+        """See `TaskSettings.folders`."""
+        return {"teacher": self.teacher_weights} if self.teacher_weights else {}
 
 
 class Task(contract.Task):
@@ -32,10 +77,16 @@ class Task(contract.Task):
         weights.
     """
 
-    auto_model: ClassVar[str] = Imitation.auto_model
     best: ClassVar[str] = "unexplained_variance"
     greater_is_better: ClassVar[bool] = False
     parameters: Settings
+
+    @classmethod
+    def auto_model(cls) -> str:
+        """See `lib.tasks.contract.Task.auto_model`."""
+        from lib.backbones.heads.imitation import Imitation
+
+        return Imitation.auto_model
 
     def model(self, config: PretrainedConfig) -> PreTrainedModel:
         """See `lib.tasks.contract.Task.model`."""
@@ -69,6 +120,10 @@ class Task(contract.Task):
 
     def prediction_step(self, model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> tuple[None, Tensor, Tensor]:
         """Return, instead of logits and labels, a row of sums over the batch, and its number of tokens."""
+        import torch
+
+        from lib.evaluation.agreement import agreement_sums
+
         with torch.no_grad():
             outputs = model(**inputs)
         real = inputs["labels"].ne(IGNORED)
@@ -78,11 +133,15 @@ class Task(contract.Task):
 
     def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
         """Return the loss, and the scores of `lib.evaluation.agreement.agreement` for the last states."""
+        from lib.evaluation.agreement import agreement
+
         losses, sums = prediction.predictions[:, 0], prediction.predictions[:, 1:]
         return {"loss": float(losses.sum() / prediction.label_ids.sum())} | agreement(sums)
 
 
 def _collated(examples: Sequence[Mapping[str, Any]], pad_token_id: int) -> dict[str, Tensor]:
     """Return input_ids, attention_mask and labels, each [B, N]; labels are the tokens themselves."""
+    from lib.data.padding import pad_examples
+
     batch = pad_examples(examples, pad_token_id)
     return batch | {"labels": batch["input_ids"].masked_fill(batch["attention_mask"].eq(0), IGNORED)}

@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-import pandas as pd
-from transformers import EvalPrediction, PreTrainedTokenizerBase
-from transformers.trainer_utils import PredictionOutput
 
-from lib.backbones.heads.sequence_classification import SequenceClassification
-from lib.data.classification import RegressionCollator
-from lib.evaluation.metrics import regression_metrics
+from lib.data.settings.texts import Texts
 from lib.tasks import contract
-from lib.tasks.classifier import ClassifierSettings
+from lib.tasks.document_classification import ClassifierSettings
 
 if TYPE_CHECKING:
+    import pandas as pd
     from datasets import Dataset
+    from transformers import EvalPrediction, PreTrainedTokenizerBase
+    from transformers.trainer_utils import PredictionOutput
+
 
 NAME = "number"
 """Name of the only output of a model."""
 
 
+class Settings(ClassifierSettings):
+    """Regression: predicts a number for a document or a pair of texts, such as the similarity of the pair."""
+
+    numbers: ClassVar[bool] = True
+    texts: ClassVar[tuple[Texts, ...]] = ("single", "together")
+
+    kind: Literal["regression"]
+
+
 class Task(contract.Task):
     """Predict a number. The best epoch has the highest Pearson correlation with the labels on validation."""
 
-    auto_model: ClassVar[str] = SequenceClassification.auto_model
     best: ClassVar[str] = "pearson"
+
+    @classmethod
+    def auto_model(cls) -> str:
+        """See `lib.tasks.contract.Task.auto_model`."""
+        from lib.backbones.heads.sequence_classification import SequenceClassification
+
+        return SequenceClassification.auto_model
 
     def model_options(self) -> dict[str, Any]:
         """See `lib.tasks.contract.Task.model_options`: head, with one output."""
@@ -36,14 +50,20 @@ class Task(contract.Task):
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
         """See `lib.tasks.contract.Task.collator`."""
+        from lib.data.classification import RegressionCollator
+
         return RegressionCollator(tokenizer.pad_token_id)
 
     def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
         """See `lib.evaluation.metrics.regression_metrics`."""
+        from lib.evaluation.metrics import regression_metrics
+
         return regression_metrics(prediction.label_ids, prediction.predictions[:, 0])
 
     def predictions(self, tokens: Dataset, output: PredictionOutput) -> pd.DataFrame:
         """See `lib.tasks.contract.Task.predictions`; labels and predictions are numbers."""
+        import pandas as pd
+
         columns = {
             "id": tokens["id"][:],
             "label": np.array(tokens["label"][:], dtype=np.float64),

@@ -1,13 +1,20 @@
-"""Settings of span corruption."""
+"""Span corruption: pretraining of models that generate text, and adaptation to a dataset's texts."""
 
-from typing import ClassVar, Literal
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from pydantic import Field
 
 from lib.backbones.settings import Ability
 from lib.core.settings import PositiveFloat
 from lib.data.sentinels import dropped
+from lib.tasks import contract
+from lib.tasks.language_model import LanguageModelTask
 from lib.tasks.settings import TaskSettings
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 class Settings(TaskSettings):
@@ -37,3 +44,30 @@ class Settings(TaskSettings):
     def sentinels(self, tokens: int) -> int:
         """See `TaskSettings.sentinels`."""
         return dropped(tokens, self.corruption_rate, self.mean_span_length)[1]
+
+
+class Task(LanguageModelTask):
+    """Generate the removed spans of a document."""
+
+    parameters: Settings
+
+    @classmethod
+    def auto_model(cls) -> str:
+        """See `lib.tasks.contract.Task.auto_model`."""
+        return "AutoModelForSeq2SeqLM"
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
+        """See `lib.tasks.contract.Task.collator`.
+
+        Raises:
+            ConfigError: the tokeniser has no sentinel token, or no token that ends a text.
+        """
+        from lib.data.span_corruption import SpanCorruption, SpanCorruptionCollator
+
+        corruption = SpanCorruption(
+            tokenizer,
+            seed=self.seed,
+            rate=self.parameters.corruption_rate,
+            mean_length=self.parameters.mean_span_length,
+        )
+        return SpanCorruptionCollator(corruption, tokenizer.pad_token_id)

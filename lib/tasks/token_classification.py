@@ -3,31 +3,51 @@
 Shapes: B batch, N tokens, n documents, M labelled tokens per document (maximum of the batch or split), C classes.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
-import pandas as pd
-import torch
-from datasets import Dataset
-from scipy.special import log_softmax
-from torch import Tensor
-from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase
-from transformers.trainer_utils import PredictionOutput
+from pydantic import Field
 
-from lib.backbones.heads.token_classification import TokenClassification
-from lib.data.classification import TokenClassificationCollator
+from lib.core.settings import Probability
 from lib.data.labels import IGNORED
-from lib.data.tokens import has_labels
-from lib.evaluation.metrics import classification_metrics
 from lib.tasks import contract
+from lib.tasks.settings import TaskSettings
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from datasets import Dataset
+    from torch import Tensor
+    from transformers import EvalPrediction, PreTrainedModel, PreTrainedTokenizerBase
+    from transformers.trainer_utils import PredictionOutput
+
+
+class Settings(TaskSettings):
+    """Classification of every labelled word by the state of its first token."""
+
+    labelled: ClassVar[bool] = True
+    label_per: ClassVar[Literal["document", "word"]] = "word"
+    predicts: ClassVar[bool] = True
+    keeps: ClassVar[Literal["best", "last"]] = "best"
+    splits: ClassVar[tuple[str, ...]] = ("train", "validation", "test")
+
+    kind: Literal["token_classification"]
+    classifier_dropout: Probability = Field(0.1, description="Dropout before the projection.")
 
 
 class Task(contract.Task):
     """Predict the class of every labelled token. The best epoch has the highest accuracy on validation."""
 
-    auto_model: ClassVar[str] = TokenClassification.auto_model
     best: ClassVar[str] = "accuracy"
+
+    @classmethod
+    def auto_model(cls) -> str:
+        """See `lib.tasks.contract.Task.auto_model`."""
+        from lib.backbones.heads.token_classification import TokenClassification
+
+        return TokenClassification.auto_model
 
     def model_options(self) -> dict[str, Any]:
         """See `lib.tasks.contract.Task.model_options`: head and names of the classes."""
@@ -35,6 +55,8 @@ class Task(contract.Task):
 
     def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
         """See `lib.tasks.contract.Task.collator`."""
+        from lib.data.classification import TokenClassificationCollator
+
         return TokenClassificationCollator(tokenizer.pad_token_id)
 
     def prediction_step(self, model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> tuple[None, Tensor, Tensor]:
@@ -43,6 +65,8 @@ class Task(contract.Task):
         So the memory of a split grows with its labels, not its tokens. Documents with fewer labels are padded with the
         label -100.
         """
+        import torch
+
         labels = inputs["labels"]
         with torch.no_grad():
             logits = model(**{name: value for name, value in inputs.items() if name != "labels"}).logits.float()
@@ -58,6 +82,10 @@ class Task(contract.Task):
         `sequence_accuracy` is the share of documents whose labelled tokens are all right, among documents with labelled
         tokens; `loss` is the mean over labelled tokens, not over batches.
         """
+        from scipy.special import log_softmax
+
+        from lib.evaluation.metrics import classification_metrics
+
         logits, labels = prediction.predictions, prediction.label_ids
         is_labelled = labels != IGNORED  # [n, M]
         logarithms = log_softmax(logits[is_labelled].astype(np.float64), axis=-1)
@@ -72,6 +100,10 @@ class Task(contract.Task):
 
         In a test split without labels, `prediction` is a list over the first tokens of all words.
         """
+        import pandas as pd
+
+        from lib.data.tokens import has_labels
+
         labels, predicted = output.label_ids, output.predictions.argmax(axis=-1)
         is_labelled = labels != IGNORED
         known = [row[places].tolist() for row, places in zip(labels, is_labelled, strict=True)]

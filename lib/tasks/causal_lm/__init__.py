@@ -1,1 +1,0 @@
-"""Causal language modelling."""

@@ -1,1 +1,0 @@
-"""Classification of whole documents, learnt from labels and from another model."""

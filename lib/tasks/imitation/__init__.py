@@ -1,1 +1,0 @@
-"""Imitation of another model's states: attention transfer."""

@@ -1,1 +1,0 @@
-"""Zero-shot classification: documents compared with a phrase per class."""

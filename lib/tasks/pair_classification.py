@@ -1,0 +1,40 @@
+"""Classification of pairs of texts that are read separately."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from lib.backbones.settings import Ability
+from lib.data.settings.texts import Texts
+from lib.tasks import contract
+from lib.tasks.document_classification import ClassifierSettings, DocumentClassification
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+
+class Settings(ClassifierSettings):
+    """Classification of pairs of texts that are read separately by the same weights, and compared by the head."""
+
+    evaluates_on: ClassVar[Ability | None] = "class_probabilities"
+    head: ClassVar[str | None] = "pair_classification"
+    texts: ClassVar[tuple[Texts, ...]] = ("separately",)
+
+    kind: Literal["pair_classification"]
+
+
+class Task(DocumentClassification):
+    """Predict the class of a pair of texts."""
+
+    @classmethod
+    def auto_model(cls) -> str:
+        """See `lib.tasks.contract.Task.auto_model`."""
+        from lib.backbones.heads.pair_classification import PairClassification
+
+        return PairClassification.auto_model
+
+    def collator(self, tokenizer: PreTrainedTokenizerBase) -> contract.Collator:
+        """See `lib.tasks.contract.Task.collator`."""
+        from lib.data.classification import PairCollator
+
+        return PairCollator(tokenizer.pad_token_id)

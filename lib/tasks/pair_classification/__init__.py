@@ -1,1 +1,0 @@
-"""Classification of pairs of texts that are read separately."""

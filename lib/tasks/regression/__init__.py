@@ -1,1 +1,0 @@
-"""Regression: predicts a number for a document or a pair of texts."""

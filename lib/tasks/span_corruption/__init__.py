@@ -1,1 +1,0 @@
-"""Span corruption, the pretraining objective of T5."""

@@ -1,1 +1,0 @@
-"""Classification of every word of a document."""
