@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, ClassVar
 
 from lib.data.labels import IGNORED
-from lib.evaluation.metrics import perplexity
 from lib.tasks import contract
 
 if TYPE_CHECKING:
@@ -40,5 +39,7 @@ class LanguageModelTask(contract.Task):
 
     def metrics(self, prediction: EvalPrediction) -> dict[str, float]:
         """Return the mean loss over predicted tokens (not over batches of unequal size), and the perplexity."""
+        from lib.evaluation.metrics import perplexity
+
         loss = float(prediction.predictions.sum() / max(prediction.label_ids.sum(), 1))
         return {"loss": loss, "perplexity": perplexity(loss)}
